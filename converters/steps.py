@@ -1,0 +1,66 @@
+"""The table of conversion steps, as data: routing and `transload formats` read it without importing a framework.
+
+A step is named <target>_from_<source> in code. Its entry is imported in a worker only, and is a
+`models.job.Work`: it reads the artifact (or the source) in inputs["source"], writes payload and record
+into `out`, and takes calibration data from inputs["data"] where it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from ..models.formats import Format, Precision, Target
+
+_HERE = "transload.converters"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One conversion. `source` is None where it starts from the model in PyTorch."""
+
+    name: str
+    source: Target | None
+    target: Target
+    entry: str  # "transload.converters.tflite:tflite_from_saved_model"
+    requires: tuple[str, ...]  # modules that the worker must be able to find
+    cost: float  # lower is taken first; counts fidelity, then time
+    calibrates: bool = False  # takes inputs["data"]
+
+
+def _t(form: Format, precision: Precision = Precision.FP32) -> Target:
+    return Target(form, precision)
+
+
+_TF = ("tensorflow",)
+
+STEPS: tuple[Step, ...] = (
+    Step("torch.export", None, _t(Format.PT2), f"{_HERE}.torch_export:pt2_from_source", ("torch",), 1),
+    Step("torch.jit", None, _t(Format.TORCHSCRIPT), f"{_HERE}.torchscript:torchscript_from_source", ("torch",), 1),
+    Step("torch.onnx-dynamo", _t(Format.PT2), _t(Format.ONNX), f"{_HERE}.onnx_export:onnx_from_pt2",
+         ("torch", "onnx", "onnxscript"), 1),
+    Step("torch.onnx-torchscript", None, _t(Format.ONNX), f"{_HERE}.onnx_export:onnx_from_source",
+         ("torch", "onnx"), 4),
+    Step("onnxruntime-qdq", _t(Format.ONNX), _t(Format.ONNX, Precision.INT8),
+         f"{_HERE}.onnx_precision:onnx_int8_from_onnx", ("onnx", "onnxruntime"), 1, calibrates=True),
+    Step("onnxruntime-fp16", _t(Format.ONNX), _t(Format.ONNX, Precision.FP16),
+         f"{_HERE}.onnx_precision:onnx_fp16_from_onnx", ("onnx", "onnxruntime"), 1),
+    Step("lowering", _t(Format.ONNX), _t(Format.SAVED_MODEL),
+         f"{_HERE}.saved_model:saved_model_from_onnx", ("onnx", *_TF), 1),
+    Step("onnx2tf", _t(Format.ONNX), _t(Format.SAVED_MODEL),
+         f"{_HERE}.onnx2tf_route:saved_model_from_onnx_by_onnx2tf", ("onnx", "onnx2tf", *_TF), 5),
+    Step("tflite", _t(Format.SAVED_MODEL), _t(Format.TFLITE), f"{_HERE}.tflite:tflite_from_saved_model", _TF, 1),
+    Step("tflite-fp16", _t(Format.SAVED_MODEL), _t(Format.TFLITE, Precision.FP16),
+         f"{_HERE}.tflite:tflite_fp16_from_saved_model", _TF, 1),
+    Step("tflite-int8-dynamic", _t(Format.SAVED_MODEL), _t(Format.TFLITE, Precision.INT8_DYNAMIC),
+         f"{_HERE}.tflite:tflite_int8_dynamic_from_saved_model", _TF, 1),
+    Step("tflite-int8", _t(Format.SAVED_MODEL), _t(Format.TFLITE, Precision.INT8),
+         f"{_HERE}.tflite:tflite_int8_from_saved_model", _TF, 1, calibrates=True),
+)  # fmt: skip
+
+
+def missing(requires: tuple[str, ...], find: Callable[[str], object | None] = find_spec) -> str | None:
+    """What keeps something with these requirements from running here, or None. Looks; imports nothing."""
+    absent = [name for name in requires if find(name) is None]
+    return f"needs {', '.join(absent)}" if absent else None

@@ -1,0 +1,1 @@
+"""What a model is, and where it is kept. Imports nothing of the other rooms."""

@@ -1,0 +1,56 @@
+"""A model in one format, in a folder of its own: the payload and `artifact.json` beside it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import BadRequest
+from .formats import PAYLOAD, Target, parse_target
+from .signature import Signature
+
+RECORD = "artifact.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A model in one format and precision. `folder` holds the payload (a file, or a folder for a
+    SavedModel) and nothing of it changes once the record is written."""
+
+    target: Target
+    signature: Signature
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        """What a runtime or a server is pointed at."""
+        return self.folder / PAYLOAD[self.target.format]
+
+
+def write_artifact(folder: Path, target: Target, signature: Signature) -> Artifact:
+    """Record what a converter has just put into `folder`.
+
+    Raises FileNotFoundError where the payload is not there: a converter's return code proves nothing.
+    """
+    made = Artifact(target, signature, folder)
+    if not made.path.exists():
+        raise FileNotFoundError(f"{made.path.name} was promised and is not in {folder}")
+    record = {"target": str(target), "signature": signature.to_json()}
+    (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n")
+    return made
+
+
+def read_artifact(folder: Path) -> Artifact:
+    """The artifact in a folder that `write_artifact` has recorded.
+
+    Raises BadRequest where there is none.
+    """
+    try:
+        record = json.loads((folder / RECORD).read_text())
+        target, signature = parse_target(record["target"]), Signature.from_json(record["signature"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadRequest(
+            f"{folder} holds no artifact: {error}", fix="name a folder under runs/<id>/artifacts/"
+        ) from error
+    return Artifact(target, signature, folder)

@@ -1,0 +1,81 @@
+"""Inputs by name, with labels where there are any, kept as one .npz file.
+
+The keys of the file are the input names, and `labels`. The same form is what `--data FILE.npz` takes.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .errors import BadRequest
+from .signature import Array
+
+LABELS = "labels"
+MADE_BY = "make it with numpy.savez(FILE, INPUT_NAME=array, labels=array)"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Samples lie along axis 0 of every array."""
+
+    inputs: Mapping[str, Array]
+    labels: Array | None = None
+
+    def __post_init__(self) -> None:
+        arrays = [*self.inputs.values(), *([] if self.labels is None else [self.labels])]
+        if len({len(array) for array in arrays}) != 1:
+            raise ValueError(f"arrays of unlike length: {[array.shape for array in arrays]}")
+        if LABELS in self.inputs:
+            raise ValueError(f"no input may be called {LABELS!r}")
+
+    def __len__(self) -> int:
+        return len(next(iter(self.inputs.values())))
+
+    def rows(self, start: int, stop: int) -> Dataset:
+        """The samples start..stop-1, without a copy."""
+        labels = None if self.labels is None else self.labels[start:stop]
+        return Dataset({name: array[start:stop] for name, array in self.inputs.items()}, labels)
+
+
+def write_dataset(path: Path, data: Dataset) -> None:
+    """Write `data` to an .npz file."""
+    labels = {} if data.labels is None else {LABELS: data.labels}
+    write_arrays(path, {**data.inputs, **labels})
+
+
+def read_dataset(path: Path) -> Dataset:
+    """Read an .npz file. Nothing in it is ever unpickled.
+
+    Raises BadRequest where it is no such file.
+    """
+    arrays = read_arrays(path)
+    labels = arrays.pop(LABELS, None)
+    try:
+        return Dataset(arrays, labels)
+    except (ValueError, StopIteration) as error:
+        raise BadRequest(f"{path}: {error or 'it is empty'}", fix=MADE_BY) from error
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays by name, as they are."""
+    with path.open("wb") as file:  # a file object: numpy would append .npz to a name
+        np.savez(file, **dict(arrays))  # type: ignore[arg-type]  # the stub takes **kwds for allow_pickle
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """The arrays of an .npz file by name.
+
+    Raises BadRequest where it is no such file.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except FileNotFoundError as error:
+        raise BadRequest(f"no such file: {path}", fix="check the path") from error
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise BadRequest(f"{path} is not an .npz file of plain arrays: {error}", fix=MADE_BY) from error

@@ -1,0 +1,73 @@
+"""The closed sets: formats, precisions, and the targets that they make together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .errors import BadRequest
+
+
+class Format(StrEnum):
+    """Every format that a model can be kept in. Text becomes a Format once, at the edge."""
+
+    PT2 = "pt2"
+    TORCHSCRIPT = "torchscript"
+    ONNX = "onnx"
+    SAVED_MODEL = "saved-model"
+    TFLITE = "tflite"
+    KERAS = "keras"
+
+
+class Precision(StrEnum):
+    """What the weights, and for int8 the arithmetic, are kept in. Inputs and outputs keep their dtypes."""
+
+    FP32 = "fp32"
+    FP16 = "fp16"
+    INT8_DYNAMIC = "int8-dynamic"
+    INT8 = "int8"
+
+
+# The file or folder, inside an artifact's folder, that a server or a runtime is pointed at.
+PAYLOAD = {
+    Format.PT2: "model.pt2",
+    Format.TORCHSCRIPT: "model.pt",
+    Format.ONNX: "model.onnx",
+    Format.SAVED_MODEL: "saved_model",
+    Format.TFLITE: "model.tflite",
+    Format.KERAS: "model.keras",
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Target:
+    """A format in a precision: what `--to` names, as in `tflite:int8`."""
+
+    format: Format
+    precision: Precision = Precision.FP32
+
+    def __str__(self) -> str:
+        if self.precision is Precision.FP32:
+            return str(self.format)
+        return f"{self.format}:{self.precision}"
+
+    @property
+    def slug(self) -> str:
+        """The target as a file name."""
+        return str(self).replace(":", "-")
+
+
+def parse_target(text: str) -> Target:
+    """`FORMAT[:PRECISION]` as a Target; a word that is not known is refused with those that are."""
+    form, colon, precision = text.strip().partition(":")
+    if form not in set(Format):
+        raise BadRequest(
+            f"unknown target {text!r}: no format is called {form!r}",
+            fix=f"use one of {', '.join(Format)}, with a precision behind a colon if need be",
+        )
+    if colon and precision not in set(Precision):
+        raise BadRequest(
+            f"unknown target {text!r}: no precision is called {precision!r}",
+            fix=f"use one of {', '.join(Precision)}, as in {form}:{Precision.INT8}",
+        )
+    return Target(Format(form), Precision(precision) if colon else Precision.FP32)

@@ -1,0 +1,80 @@
+"""A recipe: a net, its data, how it is trained, and what its task calls good.
+
+Recipes are read without a framework (`transload zoo` lists them in a moment): a recipe names functions,
+and those import torch when a worker calls them. A user's recipe is one file of the same shape; its module
+holds one Recipe in the name RECIPE (docs/recipes.md, `transload new NAME`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .dataset import Dataset
+from .signature import Array, Signature
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Train: learnt from, and calibrated on. Validation: decides when to stop. Test: judged on, never seen before."""
+
+    train: Dataset
+    validation: Dataset
+    test: Dataset
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What the task calls good, as one score a sample, so that two models can be compared in pairs.
+
+    `score(outputs, labels)` returns shape (samples,); the metric is its mean, and higher is better.
+    """
+
+    name: str
+    score: Callable[[Mapping[str, Array], Array], Array]
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a net is fitted (models/zoo/fit.py). `patience`: epochs without a better validation loss before it stops."""
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    loss: Callable[[Mapping[str, torch.Tensor], torch.Tensor], torch.Tensor]  # (outputs by name, labels) -> scalar
+    weight_decay: float = 0.0
+    patience: int = 5
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that a run needs to know of a model. `net` takes the inputs as positional arguments in
+    the signature's order, and returns its outputs in the signature's order (a tensor where there is one)."""
+
+    name: str
+    summary: str
+    signature: Signature  # axis 0 of every input and output is the dynamic "batch"
+    net: Callable[[], torch.nn.Module]
+    data: Callable[[], Splits]
+    metric: Metric
+    training: Training
+    allowed_loss: float  # how much of the metric, absolute, a reduced precision may lose
+    requires: tuple[str, ...] = field(default=("torch",))  # modules that net and data import
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.allowed_loss <= 1:
+            raise ValueError(f"allowed_loss lies in 0..1, got {self.allowed_loss}")
+
+    def describe(self) -> dict[str, Any]:
+        """The facts that cross a process border, as JSON values."""
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "signature": self.signature.to_json(),
+            "metric": self.metric.name,
+            "allowed_loss": self.allowed_loss,
+        }

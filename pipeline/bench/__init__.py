@@ -1,0 +1,1 @@
+"""Latency that may be compared: interleaved rounds, all samples kept, doubts listed."""

@@ -1,0 +1,1 @@
+"""How far a candidate's answers lie from the reference's."""

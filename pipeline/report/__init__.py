@@ -1,0 +1,1 @@
+"""What a person reads: terminal, HTML, Markdown; all of them from run.json."""

@@ -1,0 +1,1 @@
+"""Sessions over a socket: the served runtimes, seen from the caller."""

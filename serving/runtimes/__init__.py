@@ -1,0 +1,1 @@
+"""In-process runtimes: what executes an artifact, one module each."""

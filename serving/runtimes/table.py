@@ -1,0 +1,73 @@
+"""The table of runtimes, as data: what executes which format where. Imports no framework.
+
+An entry is called in a worker as `entry(artifact, device, threads) -> Session` for the runtimes in process, and
+as `entry(address, model, signature) -> Session` for the served ones (serving/clients/).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...models.formats import Format
+
+_RUNTIMES = "transload.serving.runtimes"
+_CLIENTS = "transload.serving.clients"
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """One way to run an artifact."""
+
+    name: str
+    takes: tuple[Format, ...]
+    entry: str
+    requires: tuple[str, ...]  # modules that the worker must be able to find
+    devices: tuple[str, ...] = ("cpu",)
+    served: bool = False
+
+
+RUNTIMES: dict[str, Runtime] = {
+    runtime.name: runtime
+    for runtime in (
+        Runtime("torch", (Format.PT2,), f"{_RUNTIMES}.torch_eager:open_session", ("torch",), ("cpu", "cuda")),
+        Runtime(
+            "torchscript", (Format.TORCHSCRIPT,), f"{_RUNTIMES}.torchscript:open_session", ("torch",), ("cpu", "cuda")
+        ),
+        Runtime(
+            "onnxruntime",
+            (Format.ONNX,),
+            f"{_RUNTIMES}.onnxruntime_session:open_session",
+            ("onnxruntime",),
+            ("cpu", "cuda"),
+        ),
+        Runtime(
+            "tensorflow",
+            (Format.SAVED_MODEL,),
+            f"{_RUNTIMES}.tensorflow_session:open_session",
+            ("tensorflow",),
+            ("cpu", "cuda"),
+        ),
+        Runtime("tflite", (Format.TFLITE,), f"{_RUNTIMES}.tflite:open_session", ("ai_edge_litert",)),
+        Runtime(
+            "tfserving-grpc",
+            (Format.SAVED_MODEL,),
+            f"{_CLIENTS}.tfserving_grpc:open_session",
+            ("grpc", "tensorflow_serving", "tensorflow"),
+            ("cpu", "cuda"),
+            served=True,
+        ),
+        Runtime(
+            "tfserving-rest",
+            (Format.SAVED_MODEL,),
+            f"{_CLIENTS}.tfserving_rest:open_session",
+            ("uvicorn", "starlette", "tensorflow"),
+            ("cpu", "cuda"),
+            served=True,
+        ),
+    )
+}
+
+
+def runtimes_for(form: Format) -> tuple[Runtime, ...]:
+    """Every runtime that takes artifacts of this format."""
+    return tuple(runtime for runtime in RUNTIMES.values() if form in runtime.takes)
