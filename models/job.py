@@ -19,6 +19,7 @@ class Job:
     inputs: Mapping[str, Path]  # folders, by the name that the step knows them by; read only
     out: Path  # an empty folder: what lies in it afterwards is the step's result
     options: Mapping[str, Any] = field(default_factory=dict)  # JSON values
+    services: Mapping[str, str] = field(default_factory=dict)  # addresses of servers; they differ from run to run
     checkpoints: Path | None = None  # outlives a kill: where a long step keeps what it would go on from
 
 
