@@ -1,0 +1,184 @@
+"""The store: whole objects by content, found again by the action that made them.
+
+    objects/<digest>/        an immutable folder; its name is the digest of its files
+    actions/<key>.json       what the action <key> made: the object's digest, its facts, its log
+    logs/<key>.log           what the action's process printed
+    checkpoints/<key>/       what an action that was killed goes on from; gone once it is done
+    tmp/<pid>-<random>/      being written; leftovers of dead processes are swept
+
+Keyed by action and not by output: two exports of one SavedModel differ in bytes, and one action need not run twice to
+know that. Everything is written beside its place, synced, and renamed: a kill at any moment leaves nothing or a whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import BadRequest
+
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What an action made."""
+
+    key: str
+    digest: str  # sha256 over the sorted names and contents of the object's files
+    folder: Path  # read only by agreement: others may be reading it
+    facts: Mapping[str, Any]
+    log: Path
+    seconds: float  # what it took when it was made
+    cached: bool  # whether this time it was only found
+
+
+class Store:
+    """A folder on a local disk. Several processes may use it at once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        with disk_errors(self.root):
+            for name in ("objects", "actions", "logs", "checkpoints", "tmp"):
+                (self.root / name).mkdir(parents=True, exist_ok=True)
+            ignore = self.root / ".gitignore"  # the store often lies inside somebody's repository
+            if not ignore.exists():
+                ignore.write_text("*\n")
+            self._sweep()
+
+    def find(self, key: str) -> Stored | None:
+        """What the action `key` made, or None. An object that lost a file counts as never made."""
+        try:
+            record = json.loads((self.root / "actions" / f"{key}.json").read_text())
+            folder = self.root / "objects" / record["digest"]
+            whole = all((folder / name).stat().st_size == size for name, size in record["files"].items())
+        except (OSError, ValueError, KeyError):
+            return None
+        if not whole or not folder.is_dir():
+            return None
+        return Stored(key, record["digest"], folder, record["facts"], self.log(key), record["seconds"], cached=True)
+
+    def log(self, key: str) -> Path:
+        """Where the process of the action `key` prints to."""
+        return self.root / "logs" / f"{key}.log"
+
+    def checkpoints(self, key: str) -> Path:
+        """A folder that outlives a kill, for an action that can go on from where it was."""
+        folder = self.root / "checkpoints" / key
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    @contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """A new folder on the store's own disk, removed at the end."""
+        folder = self.root / "tmp" / f"{os.getpid()}-{secrets.token_hex(6)}"
+        with disk_errors(self.root):
+            folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def commit(self, key: str, made: Path, facts: Mapping[str, Any], seconds: float) -> Stored:
+        """Take `made`, a folder inside a workspace, as the result of the action `key`."""
+        with disk_errors(self.root):
+            files = {str(file.relative_to(made)): file.stat().st_size for file in _files(made)}
+            digest = digest_of(made)
+            folder = self.root / "objects" / digest
+            _sync(made)
+            try:
+                made.rename(folder)
+            except OSError as error:
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise  # else the same content is there already
+            record = {"digest": digest, "facts": dict(facts), "files": files, "seconds": seconds}
+            _write_whole(self.root / "actions" / f"{key}.json", json.dumps(record, indent=1))
+        shutil.rmtree(self.root / "checkpoints" / key, ignore_errors=True)
+        return Stored(key, digest, folder, facts, self.log(key), seconds, cached=False)
+
+    def _sweep(self) -> None:
+        for folder in (self.root / "tmp").iterdir():
+            pid = folder.name.partition("-")[0]
+            if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def disk_errors(where: Path) -> Iterator[None]:
+    """A disk that is full or closed to us, as a sentence."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise disk_full(where) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+            raise BadRequest(
+                f"{where} cannot be written to: {os.strerror(error.errno)}", fix="name another folder with --store"
+            ) from error
+        raise
+
+
+def disk_full(where: Path | str) -> BadRequest:
+    """The one sentence for a full disk."""
+    return BadRequest(f"the disk under {where} is full", fix="free some space, or name a folder elsewhere with --store")
+
+
+def digest_of(path: Path) -> str:
+    """sha256 of a file; of a folder, over its files' sorted relative names and contents. 64 hex characters."""
+    if path.is_file():
+        return _hash_file(path)
+    whole = hashlib.sha256()
+    for file in _files(path):
+        whole.update(f"{file.relative_to(path).as_posix()}\0{_hash_file(file)}\n".encode())
+    return whole.hexdigest()
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    return path.stat().st_size if path.is_file() else sum(file.stat().st_size for file in _files(path))
+
+
+def digest_of_json(value: object) -> str:
+    """sha256 of a JSON value, the order of its keys aside. 64 hex characters."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _hash_file(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            found.update(chunk)
+    return found.hexdigest()
+
+
+def _sync(folder: Path) -> None:
+    """Everything in a folder, on the disk: a rename that outlives a power cut must not name half a file."""
+    for path in [*_files(folder), *(p for p in folder.rglob("*") if p.is_dir()), folder]:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Text at `path`, whole or not at all."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    with beside.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)

@@ -1,0 +1,265 @@
+"""Which process runs what, and what becomes of it: the only module that starts workers.
+
+A worker gets a private folder as its cwd, a scrubbed environment, a time limit, a memory limit, its stdout and stderr
+in a log, the user's root last on sys.path, and no network. However it ends, the caller gets a value or one sentence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ..models.errors import ERRORS, StepFailed
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_POLL_S = 0.05  # of the memory watch: an allocation that outruns it meets the kernel's own limit
+_GRACE_S = 5  # beyond the time limit, before the kernel's alarm
+_KEPT = ("LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "TRANSLOAD_TFSERVING_BIN")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a worker may use."""
+
+    seconds: float = 600.0  # for one request
+    memory_bytes: int = 16 << 30  # resident, of the worker and all that it starts
+    threads: int = 1
+    device: str = "cpu"
+    loopback: bool = False  # may talk to 127.0.0.1
+
+
+@dataclass(slots=True)
+class Spawn:
+    """How a worker is started."""
+
+    log: Path
+    cwd: Path
+    limits: Limits = field(default_factory=Limits)
+    sys_path: tuple[str, ...] = ()  # the user's root; goes last
+    repeat: str | None = None  # the command that repeats the step, for the sentence
+
+
+class Worker:
+    """A process that does jobs or holds one loaded thing. Use it as a context manager."""
+
+    def __init__(self, spawn: Spawn) -> None:
+        self._spawn = spawn
+        self._killed: str | None = None
+        self.peak_rss_bytes = 0
+        ours, theirs = socket.socketpair()
+        lifeline, self._lifeline = os.pipe()
+        spawn.cwd.mkdir(parents=True, exist_ok=True)
+        with spawn.log.open("ab") as log, theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "transload.pipeline.worker", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=spawn.cwd,
+                env=_environment(spawn, lifeline),
+                pass_fds=(theirs.fileno(), lifeline),
+                start_new_session=True,  # Ctrl-C reaches us alone, and one signal ends all that it started
+            )
+        os.close(lifeline)
+        self._socket = ours
+        self._stream = ours.makefile("rwb")
+        threading.Thread(target=self._watch, name=f"watch-{self._process.pid}", daemon=True).start()
+
+    def work(self, entry: str, job: Mapping[str, Any]) -> dict[str, Any]:
+        """Do one job (models.job.Job as JSON values); its facts."""
+        value = self._request({"do": "work", "entry": entry, "job": job})
+        if not isinstance(value, dict):
+            raise self._failed(f"{entry} returned {type(value).__name__} instead of facts")
+        return value
+
+    def open(self, entry: str, options: Mapping[str, Any]) -> None:
+        """Make the object that `ask` asks."""
+        self._request({"do": "open", "entry": entry, "options": options})
+
+    def ask(self, method: str, **options: Any) -> Any:
+        """Call a method of the opened object."""
+        return self._request({"do": "ask", "method": method, "options": options})
+
+    def send_open(self, entry: str, options: Mapping[str, Any]) -> None:
+        """Like `open`, without waiting: several workers load side by side. `receive` takes the reply."""
+        self._send({"do": "open", "entry": entry, "options": options})
+
+    def receive(self) -> Any:
+        """The reply to what was sent.
+
+        Raises the error that the worker met; StepFailed where it died, hung, or answered nonsense.
+        """
+        limit_s = self._spawn.limits.seconds
+        self._socket.settimeout(limit_s)
+        try:
+            line = self._stream.readline()
+            reply = json.loads(line) if line.endswith(b"\n") else None
+        except TimeoutError:
+            self._kill(f"gave no answer in {limit_s:g} s")
+            raise self._failed(self._how_it_ended()) from None
+        except (OSError, ValueError):
+            reply = None
+        if isinstance(reply, dict) and "value" in reply:
+            return reply["value"]
+        if isinstance(reply, dict) and isinstance(reply.get("error"), dict):
+            raise self._error(reply["error"])
+        raise self._failed(self._how_it_ended())
+
+    def close(self) -> None:
+        """End the worker; what it held is let go."""
+        for end in (self._stream, self._socket):  # the stream may fail to flush to a worker that is gone
+            with contextlib.suppress(OSError):
+                end.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=_GRACE_S)
+        self._kill("was closed")
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if kind is not None:
+            self._kill("was stopped")
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Of the worker's process."""
+        return self._process.pid
+
+    def _request(self, request: Mapping[str, Any]) -> Any:
+        self._send(request)
+        return self.receive()
+
+    def _send(self, request: Mapping[str, Any]) -> None:
+        try:
+            self._stream.write(json.dumps(request).encode() + b"\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            raise self._failed(self._how_it_ended()) from None
+
+    def _error(self, record: Mapping[str, str]) -> Exception:
+        if record["kind"] in ERRORS:
+            return ERRORS[record["kind"]](record["what"], fix=record["fix"])
+        return self._failed(record["what"])
+
+    def _failed(self, how: str) -> StepFailed:
+        again = f", or repeat it alone: {self._spawn.repeat}" if self._spawn.repeat else ""
+        return StepFailed(how, fix=f"read {self._spawn.log}{again}")
+
+    def _how_it_ended(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=_GRACE_S)
+        code = self._process.poll()
+        if self._killed:
+            return f"the worker {self._killed}"
+        if code is None:
+            self._kill("answered with something that is no reply")
+            return f"the worker {self._killed}"
+        if code < 0:
+            return f"the worker was killed by {signal.Signals(-code).name}"
+        return f"the worker ended without an answer (exit status {code})"
+
+    def _kill(self, why: str) -> None:
+        """End the worker and all that it started."""
+        if self._process.poll() is None:
+            self._killed = self._killed or why
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=_GRACE_S)
+
+    def _watch(self) -> None:
+        """Hold the memory limit, and remember the peak."""
+        limit = self._spawn.limits.memory_bytes
+        while self._process.poll() is None:
+            used = _resident_bytes(self._process.pid)
+            self.peak_rss_bytes = max(self.peak_rss_bytes, used)
+            if used > limit:
+                self._kill(f"used more memory than its limit of {limit / 1e9:.1f} GB")
+                return
+            time.sleep(_POLL_S)
+
+
+def run_alone(entry: str, job: Mapping[str, Any], spawn: Spawn) -> dict[str, Any]:
+    """One job in one process."""
+    with Worker(spawn) as worker:
+        return worker.work(entry, job)
+
+
+def repeat_command(file: Path) -> str:
+    """The command that does the job of a repeat file once more."""
+    return shlex.join([sys.executable, "-P", "-m", "transload.pipeline.worker", "--repeat", str(file)])
+
+
+def _resident_bytes(pid: int) -> int:
+    """Of a process and all that it started, as /proc has it: cheap enough to ask while others are being timed."""
+    total = 0
+    try:
+        total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            total += sum(_resident_bytes(int(child)) for child in (task / "children").read_text().split())
+    except (OSError, IndexError, ValueError):
+        return total  # it ended while we looked
+    return total
+
+
+def _environment(spawn: Spawn, lifeline: int) -> dict[str, str]:
+    limits, cwd = spawn.limits, spawn.cwd
+    threads = str(limits.threads)
+    setup = {
+        "lifeline": lifeline,
+        "loopback": limits.loopback,
+        "sys_path": list(spawn.sys_path),
+        "alarm_s": int(limits.seconds + _GRACE_S),
+    }
+    return {
+        **{name: os.environ[name] for name in _KEPT if name in os.environ},
+        **_python_path(),
+        # onnx2tf runs `onnxsim` by its bare name: the environment's own programs come first.
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "HOME": str(cwd),
+        "TMPDIR": str(cwd),
+        "XDG_CACHE_HOME": str(cwd / ".cache"),
+        "PYTHONHASHSEED": "0",  # sets in the converters' code must not reorder a graph
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        **_visible_gpus(limits.device),
+        "HF_HUB_OFFLINE": "1",
+        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads),
+        "TRANSLOAD_WORKER": json.dumps(setup),
+    }
+
+
+def _python_path() -> dict[str, str]:
+    """Where transload was found, if by PYTHONPATH (a checkout that is not installed)."""
+    parent = next((p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and _holds_us(p)), None)
+    return {"PYTHONPATH": str(Path(parent).absolute())} if parent else {}
+
+
+def _holds_us(folder: str) -> bool:
+    return (Path(folder) / "transload" / "pipeline" / "worker.py").is_file()
+
+
+def _visible_gpus(device: str) -> dict[str, str]:
+    """CUDA_VISIBLE_DEVICES: empty for the CPU, so that no framework strays; else as the caller's environment has it."""
+    if not device.startswith("cuda"):
+        return {"CUDA_VISIBLE_DEVICES": ""}
+    return {name: os.environ[name] for name in ("CUDA_VISIBLE_DEVICES",) if name in os.environ}

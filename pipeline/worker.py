@@ -1,0 +1,164 @@
+"""The other side of pipeline/isolation.py: a process that does one job, or holds one loaded thing, and answers.
+
+It reads requests and writes replies, one JSON document a line, on the socket whose number is its argument; stdout and
+stderr are the log's. `--repeat FILE` does the job of a repeat file once more, in the foreground.
+
+    {"do": "work", "entry": "package.module:name", "job": {inputs, out, options, services, checkpoints}}
+    {"do": "open", "entry": ..., "options": {...}}     makes the object that later requests ask
+    {"do": "ask", "method": ..., "options": {...}}
+    -> {"value": ...} | {"error": {"kind", "what", "fix"}}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..models.errors import ERRORS, TransloadError
+from ..models.job import Job
+from ..models.store import disk_full
+
+_CLONE_NEWNET = 0x40000000
+_LOOPBACK = ("127.", "::1", "localhost")
+
+
+def main(argv: list[str]) -> int:
+    """Serve one parent until it closes the socket, or repeat one job."""
+    if argv[0] == "--repeat":
+        return repeat(Path(argv[1]))
+    setup = json.loads(os.environ.pop("TRANSLOAD_WORKER"))
+    connection = socket.socket(fileno=int(argv[0]))
+    _die_with_parent(setup["lifeline"])
+    _close_network(loopback=setup["loopback"])
+    sys.path.extend(path for path in setup["sys_path"] if path not in sys.path)
+    _serve(connection, setup["alarm_s"])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # the frameworks' own teardown takes seconds and has crashed; nothing is left to save
+
+
+def repeat(file: Path) -> int:
+    """Do the job of a repeat file in this process; its result goes to a folder beside the file."""
+    record = json.loads(file.read_text())
+    sys.path.extend(record["sys_path"])
+    out = file.with_suffix("") / "out"
+    out.mkdir(parents=True, exist_ok=True)
+    facts = _entry(record["entry"])(_job({**record["job"], "out": str(out)}))
+    print(json.dumps(facts, indent=1))
+    print(f"the result lies in {out}", file=sys.stderr)
+    return 0
+
+
+def _serve(connection: socket.socket, alarm_s: int) -> None:
+    held: Any = None
+    with connection.makefile("rwb") as stream:
+        for line in stream:
+            request = json.loads(line)
+            reply: dict[str, Any]
+            signal.alarm(alarm_s)  # the kernel ends us even where C code holds on to the interpreter for ever
+            try:
+                if request["do"] == "open":
+                    held = _entry(request["entry"])(**request["options"])
+                    value: Any = None
+                elif request["do"] == "ask":
+                    value = getattr(held, request["method"])(**request["options"])
+                else:
+                    value = _entry(request["entry"])(_job(request["job"]))
+                reply = {"value": value}
+            except BaseException as error:  # noqa: BLE001  (SystemExit of a tool, too, becomes a sentence)
+                traceback.print_exc()
+                reply = {"error": _described(error)}
+            signal.alarm(0)
+            sys.stdout.flush()
+            stream.write(json.dumps(reply).encode() + b"\n")
+            stream.flush()
+    if held is not None:
+        held.close()
+
+
+def _entry(text: str) -> Callable[..., Any]:
+    module, _, name = text.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _job(record: Mapping[str, Any]) -> Job:
+    checkpoints = record.get("checkpoints")
+    return Job(
+        inputs={name: Path(folder) for name, folder in record["inputs"].items()},
+        out=Path(record["out"]),
+        options=record["options"],
+        services=record.get("services", {}),
+        checkpoints=Path(checkpoints) if checkpoints else None,
+    )
+
+
+def _described(error: BaseException) -> dict[str, str]:
+    """An error as it crosses to the parent. What is not ours is `foreign`: the parent adds log and repeat command."""
+    if isinstance(error, TransloadError):
+        kind = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in ERRORS), "StepFailed")
+        return {"kind": kind, "what": error.what, "fix": error.fix}
+    if (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)) or (
+        "No space left on device" in str(error)  # as TensorFlow and protobuf word it
+    ):
+        full = disk_full(Path.cwd().parent)
+        return {"kind": "BadRequest", "what": full.what, "fix": full.fix}
+    if isinstance(error, MemoryError):
+        return {"kind": "foreign", "what": "ran out of memory", "fix": ""}
+    if isinstance(error, SystemExit):
+        return {"kind": "foreign", "what": f"called exit({error.code})", "fix": ""}
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return {
+        "kind": "foreign",
+        "what": f"{type(error).__name__}: {lines[0][:300] if lines else 'no message'}",
+        "fix": "",
+    }
+
+
+def _die_with_parent(lifeline: int) -> None:
+    """End this process and all that it started as soon as the parent's end of the pipe closes, however it died."""
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            os.read(lifeline, 1)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+
+
+def _close_network(*, loopback: bool) -> None:
+    """No packet leaves. Workers that talk to nobody get an empty network namespace where the kernel lets us; all get a
+    guard on Python's sockets, which names the offender in the log."""
+    if not loopback:
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET)  # needs privilege; without it the guard remains
+
+    def guard(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "socket.getaddrinfo":
+            host = arguments[0]
+        elif event in ("socket.connect", "socket.sendto") and isinstance(arguments[1], tuple):
+            host = arguments[1][0]
+        else:
+            return
+        if not (loopback and str(host or "localhost").startswith(_LOOPBACK)):
+            raise PermissionError(
+                f"a worker tried to reach {host} over the network; nothing leaves this machine in a run"
+            )
+
+    sys.addaudithook(guard)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,209 @@
+"""Real processes that really die: whatever a worker does to itself, the caller gets a value or one sentence."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from transload.models.errors import BadRequest, Refused, StepFailed
+from transload.pipeline.isolation import Limits, Spawn, Worker, run_alone
+
+JOBS = '''
+import ctypes, json, os, signal, socket, sys, time
+from collections.abc import Callable
+from pathlib import Path
+from transload.models.errors import Refused
+
+def facts(job): return {"cwd": os.getcwd(), "environ": dict(os.environ), "path": sys.path, "options": dict(job.options)}
+def abort(job): os.abort()
+def segfault(job): ctypes.string_at(0)
+def leave(job): os._exit(3)
+def quit_(job): sys.exit(7)
+def hang(job): time.sleep(600)
+def hog(job):
+    kept = []
+    while True: kept.append(bytearray(16 << 20)); time.sleep(0.01)
+def child_hog(job):
+    import subprocess
+    subprocess.run([sys.executable, "-c", "import time; x = bytearray(900 << 20); time.sleep(60)"])
+def raise_(job): raise ValueError("the first line\\nthe second")
+def refuse(job): raise Refused("node 7 (Foo) has mode=3", fix="use mode=1")
+def full(job): raise OSError(28, "No space left on device")
+def listless(job): return [1, 2]
+def say(job): print("out"); print("err", file=sys.stderr); os.write(1, b"raw\\n"); return {}
+def connect(job):
+    try: socket.create_connection(("192.0.2.1", 80), 1)
+    except PermissionError as error: return {"said": str(error)}
+    return {}
+def look_up(job):
+    try: socket.getaddrinfo("example.com", 80)
+    except PermissionError as error: return {"said": str(error)}
+    return {}
+def raw_network(job):
+    """Without Python's sockets: what C code would do."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.socket(2, 1, 0)
+    address = (2).to_bytes(2, "little") + (80).to_bytes(2, "big") + bytes([192, 0, 2, 1]) + bytes(8)
+    return {"connected": libc.connect(fd, address, 16) == 0, "errno": ctypes.get_errno()}
+
+class Held:
+    def __init__(self, start): self.n = start
+    def add(self, by): self.n += by; return self.n
+    def die(self): os.kill(os.getpid(), signal.SIGKILL)
+    def close(self): Path("closed").touch()
+'''
+
+
+@pytest.fixture
+def spawn(tmp_path: Path) -> Spawn:
+    user = tmp_path / "user"
+    user.mkdir()
+    (user / "jobs.py").write_text(JOBS)
+    (user / "json.py").write_text("raise ImportError('the user has a json.py of their own')")
+    limits = Limits(seconds=60, memory_bytes=600 << 20)
+    return Spawn(tmp_path / "log", tmp_path / "cwd", limits, (str(user),), repeat="repeat-me")
+
+
+def job(tmp_path: Path, **options: object) -> dict[str, object]:
+    return {"inputs": {}, "out": str(tmp_path), "options": options}
+
+
+DEATHS = {
+    "abort": "the worker was killed by SIGABRT",
+    "segfault": "the worker was killed by SIGSEGV",
+    "leave": "the worker ended without an answer (exit status 3)",
+    "quit_": "called exit(7)",
+    "raise_": "ValueError: the first line",
+    "hog": "the worker used more memory than its limit of 0.6 GB",
+    "child_hog": "the worker used more memory than its limit of 0.6 GB",
+    "listless": "jobs:listless returned list instead of facts",
+}
+
+
+@pytest.mark.parametrize("name", DEATHS)
+def test_a_worker_that_dies_becomes_a_sentence_with_log_and_repeat_command(name: str, spawn: Spawn) -> None:
+    with pytest.raises(StepFailed) as caught:
+        run_alone(f"jobs:{name}", job(spawn.cwd), spawn)
+    assert str(caught.value) == f"{DEATHS[name]}\n  fix: read {spawn.log}, or repeat it alone: repeat-me"
+
+
+def test_a_worker_that_hangs_is_ended_at_its_time_limit(spawn: Spawn) -> None:
+    spawn.limits = Limits(seconds=2)
+    with pytest.raises(StepFailed, match="the worker gave no answer in 2 s") as caught, Worker(spawn) as worker:
+        worker.work("jobs:hang", job(spawn.cwd))
+    assert "repeat-me" in str(caught.value)
+    assert not Path(f"/proc/{worker.pid}").exists()
+
+
+def test_our_own_errors_cross_the_border_as_they_are(spawn: Spawn) -> None:
+    with pytest.raises(Refused) as caught:
+        run_alone("jobs:refuse", job(spawn.cwd), spawn)
+    assert str(caught.value) == "node 7 (Foo) has mode=3\n  fix: use mode=1"
+
+
+def test_a_full_disk_is_the_callers_to_mend(spawn: Spawn) -> None:
+    with pytest.raises(BadRequest, match="the disk under .* is full"):
+        run_alone("jobs:full", job(spawn.cwd), spawn)
+
+
+def test_what_a_worker_prints_is_in_the_log_and_not_in_the_reply(spawn: Spawn) -> None:
+    assert run_alone("jobs:say", job(spawn.cwd), spawn) == {}
+    assert sorted(spawn.log.read_text().split()) == ["err", "out", "raw"]
+
+
+def test_a_worker_sees_a_private_folder_and_a_scrubbed_environment(
+    spawn: Spawn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+    seen = run_alone("jobs:facts", job(spawn.cwd, depth=50), spawn)
+    assert seen["cwd"] == str(spawn.cwd)
+    assert "AWS_SECRET_ACCESS_KEY" not in seen["environ"]
+    assert seen["environ"]["HOME"] == seen["environ"]["TMPDIR"] == str(spawn.cwd)
+    assert seen["environ"]["CUDA_VISIBLE_DEVICES"] == ""
+    assert seen["path"][-1] == str(spawn.cwd.parent / "user")  # last: the user's json.py hides nobody's
+    assert seen["options"] == {"depth": 50}
+
+
+@pytest.mark.parametrize(("name", "host"), [("connect", "192.0.2.1"), ("look_up", "example.com")])
+@pytest.mark.parametrize("loopback", [False, True])
+def test_nothing_goes_to_the_network(name: str, host: str, loopback: bool, spawn: Spawn) -> None:
+    spawn.limits = Limits(seconds=30, loopback=loopback)
+    said = run_alone(f"jobs:{name}", job(spawn.cwd), spawn)["said"]
+    assert said == f"a worker tried to reach {host} over the network; nothing leaves this machine in a run"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an empty network namespace needs privilege")
+def test_nothing_goes_to_the_network_from_c_code_either(spawn: Spawn) -> None:
+    seen = run_alone("jobs:raw_network", job(spawn.cwd), spawn)
+    assert not seen["connected"]
+    assert os.strerror(seen["errno"]) == "Network is unreachable"
+
+
+def test_a_held_object_answers_until_it_is_closed(spawn: Spawn) -> None:
+    with Worker(spawn) as worker:
+        worker.open("jobs:Held", {"start": 40})
+        assert worker.ask("add", by=1) == 41
+        assert worker.ask("add", by=1) == 42
+        with pytest.raises(StepFailed, match="AttributeError"):
+            worker.ask("nothing")
+        assert worker.ask("add", by=1) == 43  # an error in one request does not end the worker
+        wait_for(lambda: worker.peak_rss_bytes > 1 << 20)
+    assert (spawn.cwd / "closed").exists()
+
+
+def test_a_held_object_that_dies_becomes_a_sentence(spawn: Spawn) -> None:
+    with Worker(spawn) as worker:
+        worker.open("jobs:Held", {"start": 0})
+        with pytest.raises(StepFailed, match="killed by SIGKILL"):
+            worker.ask("die")
+        with pytest.raises(StepFailed, match="killed by SIGKILL"):
+            worker.ask("add", by=1)
+
+
+def test_workers_end_with_a_parent_that_is_killed(spawn: Spawn, tmp_path: Path) -> None:
+    """kill -9 of the run leaves nothing running, not even what a worker started."""
+    parent = tmp_path / "parent.py"
+    parent.write_text(f"""
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from transload.pipeline.isolation import Limits, Spawn, Worker
+worker = Worker(Spawn(Path({str(spawn.log)!r}), Path({str(spawn.cwd)!r}), Limits(60), {spawn.sys_path!r}))
+print(worker.pid, flush=True)
+worker.work("jobs:child_hog", {{"inputs": {{}}, "out": ".", "options": {{}}}})
+""")
+    with subprocess.Popen([sys.executable, str(parent)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        children = Path(f"/proc/{pid}/task/{pid}/children")
+        wait_for(lambda: bool(children.read_text().split()))
+        grandchild = int(children.read_text().split()[0])
+        process.kill()
+    wait_for(lambda: gone(pid) and gone(grandchild))
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def test_signals_are_named(spawn: Spawn) -> None:
+    with Worker(spawn) as worker:
+        os.kill(worker.pid, signal.SIGTERM)
+        with pytest.raises(StepFailed, match="killed by SIGTERM"):
+            worker.ask("add", by=1)

@@ -1,0 +1,115 @@
+"""A kill at any moment leaves nothing or a whole object; a hit is only what is really there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from transload.models.errors import BadRequest
+from transload.models.store import Store, digest_of, digest_of_json, disk_errors
+
+KEY = digest_of_json({"step": "a"})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def put(store: Store, key: str, text: str) -> str:
+    with store.workspace() as work:
+        made = work / "out"
+        (made / "sub").mkdir(parents=True)
+        (made / "sub" / "file").write_text(text)
+        return store.commit(key, made, {"n": 1}, seconds=2.5).digest
+
+
+def test_what_was_committed_is_found_with_its_facts(store: Store) -> None:
+    assert store.find(KEY) is None
+    digest = put(store, KEY, "x")
+    found = store.find(KEY)
+    assert found is not None
+    assert (found.digest, found.facts, found.seconds, found.cached) == (digest, {"n": 1}, 2.5, True)
+    assert (found.folder / "sub" / "file").read_text() == "x"
+
+
+def test_equal_content_is_one_object(store: Store) -> None:
+    assert put(store, KEY, "x") == put(store, "0" * 64, "x")
+    assert put(store, "1" * 64, "y") != put(store, KEY, "x")
+    assert len(list((store.root / "objects").iterdir())) == 2
+
+
+def test_an_object_that_lost_or_cut_a_file_counts_as_never_made(store: Store) -> None:
+    digest = put(store, KEY, "whole")
+    file = store.root / "objects" / digest / "sub" / "file"
+    file.write_text("who")
+    assert store.find(KEY) is None
+    file.unlink()
+    assert store.find(KEY) is None
+
+
+def test_a_workspace_is_gone_afterwards_even_after_an_error(store: Store) -> None:
+    with pytest.raises(RuntimeError), store.workspace() as work:
+        (work / "half").write_text("x")
+        raise RuntimeError
+    assert not list((store.root / "tmp").iterdir())
+
+
+def test_a_kill_while_writing_leaves_nothing_to_be_found_and_is_swept(tmp_path: Path) -> None:
+    code = f"""
+import os, signal
+from pathlib import Path
+from transload.models import store
+kept = store._sync
+def killed(folder): kept(folder); os.kill(os.getpid(), signal.SIGKILL)
+store._sync = killed  # everything is written, nothing is renamed
+s = store.Store(Path({str(tmp_path)!r}))
+with s.workspace() as work:
+    (work / "out").mkdir(); (work / "out" / "file").write_text("x")
+    s.commit({KEY!r}, work / "out", {{}}, 1.0)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    assert list((tmp_path / "tmp").iterdir())
+    store = Store(tmp_path)
+    assert store.find(KEY) is None
+    assert not list((tmp_path / "tmp").iterdir())
+    assert not list((tmp_path / "objects").iterdir())
+
+
+def test_workspaces_of_the_living_are_not_swept(store: Store) -> None:
+    with store.workspace() as work:
+        Store(store.root)
+        assert work.is_dir()
+
+
+def test_the_digest_of_a_folder_depends_on_names_and_contents(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1")
+    first = digest_of(tmp_path)
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert digest_of(tmp_path) != first
+    (tmp_path / "b").rename(tmp_path / "a")
+    assert digest_of(tmp_path) == first
+    (tmp_path / "a").write_text("2")
+    assert digest_of(tmp_path) != first
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs privilege")
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], check=False)
+    if mounted.returncode:
+        pytest.skip("no right to mount here")
+    try:
+        store = Store(disk)
+        with pytest.raises(BadRequest) as caught, store.workspace() as work, disk_errors(work):
+            (work / "out").mkdir()
+            (work / "out" / "file").write_bytes(bytes(1 << 20))
+        assert str(caught.value).startswith(f"the disk under {store.root}")
+        assert store.find(KEY) is None
+        assert not list((disk / "tmp").iterdir())
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
