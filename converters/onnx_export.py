@@ -1,0 +1,153 @@
+"""PyTorch to ONNX by both of torch's exporters: wrong on different operators, each is the other's fallback."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..models.artifact import Artifact, read_artifact, write_artifact
+from ..models.errors import Refused
+from ..models.formats import PAYLOAD, Format, Target
+from ..models.job import Job
+from ..models.signature import Signature, TensorSpec
+from ..models.sources import read_source
+from .torch_export import example_inputs
+
+if TYPE_CHECKING:
+    import onnx
+
+DYNAMO_OPSET = 20  # Gelu and GridSample as operators of their own, and what onnxruntime and TensorFlow both carry
+TORCHSCRIPT_OPSET = 17
+_TARGET = Target(Format.ONNX)
+
+
+def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
+    """Export a captured program with torch's dynamo exporter."""
+    import torch
+
+    source = read_artifact(job.inputs["source"])
+    program = torch.export.load(source.path)
+    exported = torch.onnx.export(
+        program,
+        dynamo=True,
+        opset_version=DYNAMO_OPSET,
+        input_names=[spec.name for spec in source.signature.inputs],
+        output_names=[_inner(spec) for spec in source.signature.outputs],
+        optimize=True,
+        verbose=False,
+    )
+    if exported is None:
+        raise Refused("torch.onnx.export returned no program", fix="read the log of this step")
+    path = job.out / PAYLOAD[Format.ONNX]
+    exported.save(str(path), include_initializers=True, keep_initializers_as_inputs=False)
+    return _finish(job.out, path, source.signature)
+
+
+def onnx_from_source(job: Job) -> Mapping[str, Any]:
+    """Export the source with torch's older exporter, which traces it."""
+    import torch
+
+    from ..models.zoo.build import build_model
+
+    source = read_source(job.inputs["source"])
+    specs = (*source.signature.inputs, *source.signature.outputs)
+    path = job.out / PAYLOAD[Format.ONNX]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole; it is the fallback on purpose
+        torch.onnx.export(
+            build_model(job.inputs["source"]),
+            example_inputs(source.signature),
+            str(path),
+            dynamo=False,
+            opset_version=TORCHSCRIPT_OPSET,
+            input_names=[spec.name for spec in source.signature.inputs],
+            output_names=[spec.name for spec in source.signature.outputs],
+            dynamic_axes={spec.name: spec.dynamic_axes for spec in specs},
+        )
+    return _finish(job.out, path, source.signature)
+
+
+def _inner(spec: TensorSpec) -> str:
+    """A name that no inner value can have: an output called "embedding" collided with one and gave an invalid model."""
+    return f"transload.output.{spec.name}"
+
+
+def _finish(out: Path, path: Path, signature: Signature) -> Mapping[str, Any]:
+    """Give inputs and outputs the signature's names and axes, check the model, and record it."""
+    import onnx
+
+    model = onnx.load(path)
+    for value, spec in zip(model.graph.input, signature.inputs, strict=True):
+        _check_name(value.name, spec)
+        declare(value, spec)
+    for value, spec in zip(model.graph.output, signature.outputs, strict=True):
+        if value.name == _inner(spec):
+            _rename_output(model.graph, value.name, spec.name)
+        declare(value, spec)
+    save(model, path)
+    onnx.checker.check_model(path)
+    made: Artifact = write_artifact(out, _TARGET, signature)
+    return {"opset": opset_of(model), "operators": len(model.graph.node), "file": made.path.name}
+
+
+def _check_name(got: str, spec: TensorSpec) -> None:
+    if got != spec.name:
+        raise Refused(f"the exporter called the input {spec.name} {got!r}", fix="rename that input of the model")
+
+
+def _rename_output(graph: onnx.GraphProto, old: str, new: str) -> None:
+    """Rename an output; an inner value that has the name already steps aside."""
+    taken = {name for node in graph.node for name in node.output} | {each.name for each in graph.initializer}
+    if new in taken:
+        _rename_value(graph, new, f"{new}.inner")
+    _rename_value(graph, old, new)
+    for value in graph.output:
+        if value.name == old:
+            value.name = new
+
+
+def _rename_value(graph: onnx.GraphProto, old: str, new: str) -> None:
+    """Everywhere in the graph and in the graphs inside its nodes."""
+    for node in graph.node:
+        for names in (node.input, node.output):
+            for at, name in enumerate(names):
+                if name == old:
+                    names[at] = new
+        for attribute in node.attribute:
+            for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+                _rename_value(inner, old, new)
+    for value in (*graph.value_info, *graph.initializer):
+        if value.name == old:
+            value.name = new
+
+
+def declare(value: onnx.ValueInfoProto, spec: TensorSpec) -> None:
+    """Write the spec's axes into a value's type: sizes, and the names of the dynamic ones."""
+    del value.type.tensor_type.shape.dim[:]
+    for axis in spec.shape:
+        dim = value.type.tensor_type.shape.dim.add()
+        if isinstance(axis, str):
+            dim.dim_param = axis
+        else:
+            dim.dim_value = axis
+
+
+def save(model: onnx.ModelProto, path: Path) -> None:
+    """Write a model; above protobuf's 2 GB its weights go into one file beside it."""
+    import onnx
+
+    large = model.ByteSize() > _PROTOBUF_LIMIT_BYTES
+    onnx.save_model(model, path, save_as_external_data=large, location=f"{path.name}.data" if large else None)
+
+
+_PROTOBUF_LIMIT_BYTES = 2_000_000_000
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of the standard operators that the model uses."""
+    return max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=0)
+
+
+__all__ = ["declare", "onnx_from_pt2", "onnx_from_source", "opset_of", "save"]

@@ -1,0 +1,71 @@
+"""PyTorch to an exported program (.pt2): the capture that keeps dynamic axes as constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..models.artifact import write_artifact
+from ..models.errors import Refused
+from ..models.formats import PAYLOAD, Format, Target
+from ..models.job import Job
+from ..models.signature import Signature
+from ..models.sources import read_source
+
+if TYPE_CHECKING:
+    import torch
+
+EXAMPLE_BATCH = 3  # 0 and 1 are specialised by torch.export; 2 can be taken for a constant of the model
+
+
+def pt2_from_source(job: Job) -> Mapping[str, Any]:
+    """Capture the source with torch.export, every named axis dynamic.
+
+    Raises Refused where an axis that the signature calls dynamic cannot be, with torch's own reason.
+    """
+    import torch
+
+    from ..models.zoo.build import build_model
+
+    source = read_source(job.inputs["source"])
+    model = build_model(job.inputs["source"])
+    program = export(model, source.signature)
+    torch.export.save(program, job.out / PAYLOAD[Format.PT2])
+    write_artifact(job.out, Target(Format.PT2), source.signature)
+    return {"nodes": len(program.graph.nodes)}
+
+
+def export(model: torch.nn.Module, signature: Signature) -> torch.export.ExportedProgram:
+    """The exported program of `model` for inputs of this signature."""
+    import torch
+    from torch._dynamo.exc import UserError  # the error that carries torch's reason has no public name
+
+    try:
+        return torch.export.export(
+            model, example_inputs(signature), dynamic_shapes=dynamic_shapes(signature), strict=False
+        )
+    except UserError as error:
+        raise Refused(f"torch.export: {str(error).splitlines()[0]}", fix=_AXES_FIX) from error
+
+
+_AXES_FIX = "give that axis a fixed size in the signature, or change the line of the model that fixes it"
+
+
+def example_inputs(signature: Signature, batch: int = EXAMPLE_BATCH) -> tuple[torch.Tensor, ...]:
+    """One tensor per input, in order; named axes other than the first get sizes of their own."""
+    import torch
+
+    from ..models.zoo.build import sample_inputs
+
+    arrays = sample_inputs(signature, batch, seed=0)
+    return tuple(torch.from_numpy(arrays[spec.name]) for spec in signature.inputs)
+
+
+def dynamic_shapes(signature: Signature) -> tuple[dict[int, Any], ...]:
+    """Per input, position -> torch Dim of each dynamic axis; one name is one Dim.
+
+    Dim.DYNAMIC and not Dim(name): the latter turns a relation between two axes into an error.
+    """
+    from torch.export import Dim
+
+    return tuple(dict.fromkeys(spec.dynamic_axes, Dim.DYNAMIC) for spec in signature.inputs)
