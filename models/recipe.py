@@ -48,6 +48,12 @@ class Training:
     loss: Callable[[Mapping[str, torch.Tensor], torch.Tensor], torch.Tensor]  # (outputs by name, labels) -> scalar
     weight_decay: float = 0.0
     patience: int = 5
+    # (inputs by name, random generator) -> inputs: what training alone does to a batch
+    augment: Callable[[Mapping[str, torch.Tensor], torch.Generator], Mapping[str, torch.Tensor]] | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.epochs, self.batch_size, self.patience) < 1 or self.learning_rate <= 0:
+            raise ValueError(f"epochs, batch_size and patience are 1 or more and learning_rate above 0, got {self}")
 
 
 @dataclass(frozen=True)
@@ -77,4 +83,5 @@ class Recipe:
             "signature": self.signature.to_json(),
             "metric": self.metric.name,
             "allowed_loss": self.allowed_loss,
+            "requires": list(self.requires),
         }

@@ -15,13 +15,15 @@ from .signature import Signature
 
 RECORD = "source.json"
 WEIGHTS = "weights.safetensors"
+DEFAULT_NAME = "RECIPE"
 
 
 @dataclass(frozen=True, slots=True)
 class CodeRef:
-    """Where a Python object lies: `path/to/file.py:NAME`, `package.module:NAME`, or `zoo:digits-cnn`.
+    """Where a Python object lies: `path/to/file.py[:NAME]`, `package.module[:NAME]`, or `zoo:digits-cnn`.
 
-    `root` is the folder that goes last on sys.path in the worker, so that the user's own imports work.
+    `root` is the folder that goes last on sys.path in the worker, so that the user's own imports work,
+    and that a relative path starts at. NAME is RECIPE where it is left out.
     """
 
     text: str
@@ -31,6 +33,28 @@ class CodeRef:
     def recipe(self) -> str | None:
         """The name of a recipe in the zoo, or None."""
         return self.text.removeprefix("zoo:") if self.text.startswith("zoo:") else None
+
+    @property
+    def place(self) -> str:
+        """The file or the module, without the name of the object."""
+        return self._split[0]
+
+    @property
+    def name(self) -> str:
+        """The object in it; RECIPE where none is named."""
+        return self._split[1] or DEFAULT_NAME
+
+    @property
+    def file(self) -> Path | None:
+        """The Python file, absolute, or None where a module is named. A relative path starts at `root`."""
+        return (Path(self.root or "") / self.place).absolute() if self.place.endswith(".py") else None
+
+    @property
+    def _split(self) -> tuple[str, str]:
+        if self.text.endswith(".py"):
+            return self.text, ""
+        place, colon, name = self.text.rpartition(":")
+        return (place, name) if colon else (self.text, "")
 
 
 @dataclass(frozen=True, slots=True)

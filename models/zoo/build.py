@@ -1,0 +1,125 @@
+"""The module of a source, built and loaded. Runs the user's code: worker only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import BadRequest
+from ..recipe import Recipe
+from ..signature import Array, Signature, TensorSpec
+from ..sources import WEIGHTS, CodeRef, read_source
+from .catalogue import load_named
+from .loading import user_code
+from .weights import load_weights, read_weights
+
+if TYPE_CHECKING:
+    import torch
+
+_SEED = 0
+BATCH = "batch"
+
+
+def build_model(folder: Path) -> torch.nn.Module:
+    """The module of the source in `folder`, with its weights, in eval mode, without gradients, on the CPU.
+
+    Without a weights file it is as its code constructs it under a fixed seed.
+
+    Raises BadRequest where the code or the weights do not fit.
+    """
+    source = read_source(folder)
+    model = construct(source.ref)
+    if (folder / WEIGHTS).exists():
+        load_weights(model, read_weights(folder / WEIGHTS))
+    return model
+
+
+def construct(ref: CodeRef, seed: int = _SEED) -> torch.nn.Module:
+    """The module that a recipe, a class, a function or an instance gives, in eval mode, without gradients.
+
+    Raises BadRequest where that is no torch module.
+    """
+    import torch
+
+    found = load_named(ref)
+    with torch.random.fork_rng(devices=[]), user_code(f"making the model {ref.text}", ref):
+        torch.manual_seed(seed)
+        if isinstance(found, Recipe):
+            model = found.net()
+        else:
+            model = found() if callable(found) and not isinstance(found, torch.nn.Module) else found
+    if not isinstance(model, torch.nn.Module):
+        raise BadRequest(
+            f"{ref.text} gives a {type(model).__name__}, not a torch.nn.Module",
+            fix="name a class, a function or an instance that gives a module",
+        )
+    return model.eval().requires_grad_(False)
+
+
+def call_model(model: torch.nn.Module, signature: Signature, inputs: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Outputs by name. `inputs` in the signature's order; the module may return a tensor, a sequence or a mapping.
+
+    Raises BadRequest where it returns other outputs than the signature names.
+    """
+    return name_outputs(model(*inputs), [spec.name for spec in signature.outputs])
+
+
+def name_outputs(given: Any, names: Sequence[str]) -> dict[str, torch.Tensor]:
+    """What a module returned, under the names of its outputs in their order.
+
+    Raises BadRequest where the two do not match.
+    """
+    if isinstance(given, Mapping):
+        found, count = dict(given), len(given)
+        fits = set(found) == set(names)
+    else:
+        values = list(given) if isinstance(given, tuple | list) else [given]
+        fits, count = len(values) == len(names), len(values)
+        found = dict(zip(names, values, strict=False))
+    if not fits:
+        raise BadRequest(
+            f"the model returned {count} outputs where its signature names {', '.join(names)}",
+            fix="name the model's outputs in the signature, in its order",
+        )
+    return {name: found[name] for name in names}
+
+
+def sample_inputs(signature: Signature, batch: int, seed: int = _SEED) -> dict[str, Array]:
+    """Inputs by name to trace or to try a model with: floats normal around 0.3, so that a swapped sign, axis or
+    channel shows; integers 0..3, which every table of embeddings has; the axis "batch" of size `batch`,
+    any other dynamic axis of a size of its own."""
+    rng = np.random.default_rng(seed)
+    sizes: dict[str, int] = {BATCH: batch}
+    return {spec.name: _sample(spec, sizes, rng) for spec in signature.inputs}
+
+
+def _sample(spec: TensorSpec, sizes: dict[str, int], rng: np.random.Generator) -> Array:
+    shape = [axis if isinstance(axis, int) else sizes.setdefault(axis, 5 + 2 * len(sizes)) for axis in spec.shape]
+    kind = np.dtype(spec.dtype).kind
+    if kind == "f":
+        return (rng.standard_normal(shape) + 0.3).astype(spec.dtype)
+    if kind == "b":
+        return rng.random(shape) < 0.6
+    return rng.integers(0, 4, shape).astype(spec.dtype)
+
+
+def check_steady(model: torch.nn.Module, signature: Signature) -> dict[str, torch.Tensor]:
+    """Call the model twice on the same sample; the outputs by name.
+
+    Raises BadRequest where the two differ: eval() has not switched off whatever draws random numbers in it.
+    """
+    import torch
+
+    inputs = [torch.from_numpy(value) for value in sample_inputs(signature, 2).values()]
+    with torch.no_grad():
+        first, second = (call_model(model, signature, inputs) for _ in range(2))
+    for name, value in first.items():
+        if not torch.equal(value.nan_to_num(), second[name].nan_to_num()):
+            raise BadRequest(
+                f"the model is random: its output {name} differs between two calls on one input, in eval mode too",
+                fix="give functional dropout training=self.training, and draw no random numbers in forward",
+            )
+    return first

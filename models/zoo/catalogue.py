@@ -1,0 +1,87 @@
+"""The recipes that ship with transload, and how a user's own is found. Imports no framework itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ..code import code_digest, module_file
+from ..errors import BadRequest
+from ..job import Job
+from ..recipe import Recipe
+from ..sources import CodeRef
+from .loading import load_object
+
+RECIPES: dict[str, str] = {
+    "digits-cnn": "digits_cnn",
+}
+
+
+def list_recipes() -> tuple[Recipe, ...]:
+    """Every recipe of the zoo. None of them imports its framework before a worker calls it."""
+    return tuple(zoo_recipe(name) for name in RECIPES)
+
+
+def zoo_recipe(name: str) -> Recipe:
+    """The recipe of that name.
+
+    Raises BadRequest with the names that are known.
+    """
+    if name not in RECIPES:
+        raise BadRequest(f"the zoo has no recipe {name!r}", fix=f"use one of {', '.join(RECIPES)}")
+    recipe: Recipe = import_module(f"{__package__}.{RECIPES[name]}").RECIPE
+    return recipe
+
+
+def load_recipe(ref: CodeRef) -> Recipe:
+    """The recipe that `ref` names, in the zoo or in a file or module of the user's.
+
+    Raises BadRequest where there is none, or where importing it raises.
+    """
+    found = load_named(ref)
+    if not isinstance(found, Recipe):
+        raise BadRequest(
+            f"{ref.name} of {ref.place} is a {type(found).__name__}, not a Recipe",
+            fix="make it a transload.models.recipe.Recipe; `transload new NAME` writes a file to start from",
+        )
+    return found
+
+
+def load_named(ref: CodeRef) -> Any:
+    """What `ref` names: a Recipe, or whatever else lies in the user's file or module.
+
+    Raises BadRequest.
+    """
+    name = _zoo_name(ref)
+    return zoo_recipe(name) if name is not None else load_object(ref)
+
+
+def _zoo_name(ref: CodeRef) -> str | None:
+    return ref.text if ref.text in RECIPES else ref.recipe
+
+
+def ref_digest(ref: CodeRef) -> str:
+    """The digest of the code behind `ref`: its file and what that imports of ours and of the user's
+    (models/code.py). Imports nothing, so that any process may ask.
+
+    Raises BadRequest where there is no such file, module or recipe.
+    """
+    root = Path(ref.root) if ref.root else None
+    name = _zoo_name(ref)
+    if name is not None and name not in RECIPES:
+        zoo_recipe(name)  # raises
+    if name is not None:
+        return code_digest(Path(__file__).parent / f"{RECIPES[name]}.py")
+    return code_digest(ref.file or module_file(ref.place, root), root)
+
+
+def ref_of(job: Job) -> CodeRef:
+    """The model that a job's options name."""
+    return CodeRef(job.options["ref"], job.options.get("root"))
+
+
+def describe(job: Job) -> Mapping[str, Any]:
+    """The facts of a recipe. Options: ref, root."""
+    return load_recipe(ref_of(job)).describe()

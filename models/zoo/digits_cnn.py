@@ -1,0 +1,69 @@
+"""digits-cnn: a small convolutional net that names a handwritten digit. The default of `transload run`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..recipe import Recipe, Splits, Training
+from ..signature import Signature, TensorSpec
+from .digits import shift_images, split_digits
+from .losses import cross_entropy
+from .metrics import accuracy
+
+if TYPE_CHECKING:
+    import torch
+
+
+def net() -> torch.nn.Module:
+    """Image (batch, 1, 8, 8) in 0..1 -> logits (batch, 10); 150,250 parameters."""
+    from torch import nn
+
+    def block(inputs: int, outputs: int) -> list[nn.Module]:
+        return [nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+
+    return nn.Sequential(
+        *block(1, 32),
+        *block(32, 64),
+        nn.MaxPool2d(2),
+        *block(64, 96),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(96 * 2 * 2, 192),
+        nn.ReLU(),
+        nn.Dropout(0.3),
+        nn.Linear(192, 10),
+    )
+
+
+def data() -> Splits:
+    """The digits as images with one channel."""
+    return split_digits(lambda images: {"image": images[:, None]})
+
+
+def augment(inputs: Mapping[str, torch.Tensor], generator: torch.Generator) -> Mapping[str, torch.Tensor]:
+    """Writers do not centre their digits alike."""
+    return {"image": shift_images(inputs["image"], generator)}
+
+
+RECIPE = Recipe(
+    name="digits-cnn",
+    summary="Handwritten digits, a convolutional net with batch norm",
+    signature=Signature(
+        (TensorSpec("image", "float32", ("batch", 1, 8, 8)),), (TensorSpec("logits", "float32", ("batch", 10)),)
+    ),
+    net=net,
+    data=data,
+    metric=accuracy("logits"),
+    training=Training(
+        epochs=30,
+        batch_size=64,
+        learning_rate=3e-3,
+        loss=cross_entropy("logits"),
+        weight_decay=0.01,
+        patience=8,
+        augment=augment,
+    ),
+    allowed_loss=0.02,
+    requires=("torch", "sklearn"),
+)

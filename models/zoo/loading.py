@@ -1,0 +1,134 @@
+"""Python objects that a user names: found, imported, and their failures told in one sentence. Worker only.
+
+The user's root goes last on sys.path: a file of theirs that is called like one of Python's or of ours hides neither.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import BadRequest, TransloadError
+from ..sources import CodeRef
+
+_PRIVATE = "_transload_user_"  # a user's json.py becomes this module and a suffix, not json
+
+
+def load_object(ref: CodeRef) -> Any:
+    """The object that `ref` names, out of a file or a module of the user's.
+
+    Raises BadRequest where the file, the module or the name is not there, or the import raises.
+    """
+    module = _from_file(ref.file, ref.root) if ref.file else _from_name(ref)
+    found: Any = module
+    for part in ref.name.split("."):
+        if not hasattr(found, part):
+            raise BadRequest(
+                f"{ref.place} holds no {ref.name}", fix=f"name what it holds: {ref.place}:{_example(module)}"
+            )
+        found = getattr(found, part)
+    return found
+
+
+@contextmanager
+def user_code(what: str, ref: CodeRef) -> Iterator[None]:
+    """Turn whatever the user's code raises into one BadRequest that names file and line."""
+    try:
+        yield
+    except TransloadError:
+        raise
+    except (Exception, SystemExit) as error:
+        place = _place(error, _folders(ref.file, ref.root))
+        raise BadRequest(
+            f"{what} raised {type(error).__name__} at {place}: {_first_line(error)}",
+            fix=f"mend {place.rpartition(':')[0]}; the log has the traceback",
+        ) from error
+
+
+def _from_file(file: Path, root: str | None) -> ModuleType:
+    if not file.is_file():
+        raise BadRequest(f"no such file: {file}", fix="check the path; it starts at the folder you run transload in")
+    name, base = _module_name(file)
+    for folder in (base, *_folders(file, root)):
+        _append_path(folder)
+    if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(file):
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise BadRequest(f"{file} is no Python file", fix="name a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickle look a module up by its name
+    try:
+        with user_code(f"importing {file.name}", CodeRef(str(file), root)):
+            spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _from_name(ref: CodeRef) -> ModuleType:
+    for folder in _folders(None, ref.root):
+        _append_path(folder)
+    try:
+        absent = importlib.util.find_spec(ref.place) is None
+    except (ImportError, ValueError):
+        absent = True
+    if absent:
+        raise BadRequest(
+            f"there is no recipe, file or module {ref.text!r}",
+            fix="name zoo:RECIPE (`transload zoo` lists them), FILE.py[:NAME] or package.module[:NAME]",
+        )
+    with user_code(f"importing {ref.place}", ref):
+        return importlib.import_module(ref.place)
+
+
+def _module_name(file: Path) -> tuple[str, Path]:
+    """The name to import a file under, and the folder that the name starts at: a file in a package
+    keeps its dotted name, so that its relative imports work."""
+    base, parts = file.parent, [file.stem]
+    while (base / "__init__.py").is_file():
+        parts.insert(0, base.name)
+        base = base.parent
+    return (".".join(parts) if len(parts) > 1 else _PRIVATE + file.stem), base
+
+
+def _folders(file: Path | None, root: str | None) -> list[Path]:
+    return [*([Path(root).absolute()] if root else []), *([file.parent] if file else [])]
+
+
+def _append_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def _place(error: BaseException, folders: list[Path]) -> str:
+    """file:line of the user's own code where the error came from, else of wherever it came from."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if any(Path(frame.filename).is_relative_to(folder) for folder in folders)]
+    last = (own or frames)[-1]
+    return f"{last.filename}:{last.lineno}"
+
+
+def _first_line(error: BaseException) -> str:
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return (text.strip().splitlines() or ["no message"])[0]
+
+
+def _example(module: ModuleType) -> str:
+    """A name of the module's own that could have been meant."""
+    own = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
+    return own[-1] if own else "NAME"
