@@ -36,9 +36,6 @@ class TransloadError(Exception):
         self.what = what
         self.fix = fix
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuilt, (type(self).__name__, self.what, self.fix))
-
 
 class BadRequest(TransloadError):
     """The request or its input cannot be taken as it is."""
@@ -55,9 +52,16 @@ class Refused(TransloadError):
 
 
 class StepFailed(TransloadError):
-    """A step ended without its result: a tool's own error, a crash, a time-out, a memory limit."""
+    """A step ended without its result: a tool's own error, a crash, a time-out, a memory limit.
+
+    `decided`: the tool itself raised an error, and will again; it did not crash, hang or run out of something.
+    """
 
     exit_code = Exit.TOOLCHAIN
+
+    def __init__(self, what: str, *, fix: str, decided: bool = False) -> None:
+        super().__init__(what, fix=fix)
+        self.decided = decided
 
 
 class SessionLost(TransloadError):
@@ -73,8 +77,3 @@ class SessionTimeout(SessionLost):
 ERRORS: dict[str, type[TransloadError]] = {
     error.__name__: error for error in (BadRequest, ToolMissing, Refused, StepFailed, SessionLost, SessionTimeout)
 }
-
-
-def _rebuilt(name: str, what: str, fix: str) -> TransloadError:
-    """An error that crossed a process border, as what it was; unknown kinds become StepFailed."""
-    return ERRORS.get(name, StepFailed)(what, fix=fix)

@@ -1,7 +1,8 @@
 """The store: whole objects by content, found again by the action that made them.
 
     objects/<digest>/        an immutable folder; its name is the digest of its files
-    actions/<key>.json       what the action <key> made: the object's digest, its facts, its log
+    actions/<key>.json       what the action <key> made: the object's digest and its facts
+    refusals/<key>.json      the sentence with which the action <key> refuses, every time it is asked
     logs/<key>.log           what the action's process printed
     checkpoints/<key>/       what an action that was killed goes on from; gone once it is done
     tmp/<pid>-<random>/      being written; leftovers of dead processes are swept
@@ -48,7 +49,7 @@ class Store:
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
         with disk_errors(self.root):
-            for name in ("objects", "actions", "logs", "checkpoints", "tmp"):
+            for name in ("objects", "actions", "refusals", "logs", "checkpoints", "tmp"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
             ignore = self.root / ".gitignore"  # the store often lies inside somebody's repository
             if not ignore.exists():
@@ -66,6 +67,20 @@ class Store:
         if not whole or not folder.is_dir():
             return None
         return Stored(key, record["digest"], folder, record["facts"], self.log(key), record["seconds"], cached=True)
+
+    def refusal(self, key: str) -> Mapping[str, str] | None:
+        """The error that the action `key` ends in, or None: what a converter refuses once it refuses again."""
+        try:
+            record: Mapping[str, str] = json.loads((self.root / "refusals" / f"{key}.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return record
+
+    def remember_refusal(self, key: str, error: Mapping[str, str]) -> None:
+        """Keep the error that the action `key` ended in. Only for an error that the action itself decided on: a crash,
+        a time-out or a full disk may end another way tomorrow."""
+        with disk_errors(self.root):
+            _write_whole(self.root / "refusals" / f"{key}.json", json.dumps(dict(error)))
 
     def log(self, key: str) -> Path:
         """Where the process of the action `key` prints to."""

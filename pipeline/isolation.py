@@ -108,7 +108,7 @@ class Worker:
             line = self._stream.readline()
             reply = json.loads(line) if line.endswith(b"\n") else None
         except TimeoutError:
-            self._kill(f"gave no answer in {limit_s:g} s")
+            self.kill(f"gave no answer in {limit_s:g} s")
             raise self._failed(self._how_it_ended()) from None
         except (OSError, ValueError):
             reply = None
@@ -125,7 +125,7 @@ class Worker:
                 end.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_GRACE_S)
-        self._kill("was closed")
+        self.kill("was closed")
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1
@@ -135,7 +135,7 @@ class Worker:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if kind is not None:
-            self._kill("was stopped")
+            self.kill("was stopped")
         self.close()
 
     @property
@@ -157,11 +157,11 @@ class Worker:
     def _error(self, record: Mapping[str, str]) -> Exception:
         if record["kind"] in ERRORS:
             return ERRORS[record["kind"]](record["what"], fix=record["fix"])
-        return self._failed(record["what"])
+        return self._failed(record["what"], decided=record["kind"] == "foreign")
 
-    def _failed(self, how: str) -> StepFailed:
+    def _failed(self, how: str, *, decided: bool = False) -> StepFailed:
         again = f", or repeat it alone: {self._spawn.repeat}" if self._spawn.repeat else ""
-        return StepFailed(how, fix=f"read {self._spawn.log}{again}")
+        return StepFailed(how, fix=f"read {self._spawn.log}{again}", decided=decided)
 
     def _how_it_ended(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -170,13 +170,13 @@ class Worker:
         if self._killed:
             return f"the worker {self._killed}"
         if code is None:
-            self._kill("answered with something that is no reply")
+            self.kill("answered with something that is no reply")
             return f"the worker {self._killed}"
         if code < 0:
             return f"the worker was killed by {signal.Signals(-code).name}"
         return f"the worker ended without an answer (exit status {code})"
 
-    def _kill(self, why: str) -> None:
+    def kill(self, why: str) -> None:
         """End the worker and all that it started."""
         if self._process.poll() is None:
             self._killed = self._killed or why
@@ -192,7 +192,7 @@ class Worker:
             used = _resident_bytes(self._process.pid)
             self.peak_rss_bytes = max(self.peak_rss_bytes, used)
             if used > limit:
-                self._kill(f"used more memory than its limit of {limit / 1e9:.1f} GB")
+                self.kill(f"used more memory than its limit of {limit / 1e9:.1f} GB")
                 return
             time.sleep(_POLL_S)
 

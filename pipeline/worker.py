@@ -116,7 +116,7 @@ def _described(error: BaseException) -> dict[str, str]:
         full = disk_full(Path.cwd().parent)
         return {"kind": "BadRequest", "what": full.what, "fix": full.fix}
     if isinstance(error, MemoryError):
-        return {"kind": "foreign", "what": "ran out of memory", "fix": ""}
+        return {"kind": "exhausted", "what": "ran out of memory", "fix": ""}
     if isinstance(error, SystemExit):
         return {"kind": "foreign", "what": f"called exit({error.code})", "fix": ""}
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -1,0 +1,177 @@
+"""Doing an action once: found in the store, or done in a worker and kept."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..models.code import entry_digest
+from ..models.errors import ERRORS, Refused, StepFailed, TransloadError
+from ..models.store import Store, Stored, digest_of_json, disk_errors
+from .isolation import Limits, Spawn, Worker, repeat_command
+from .toolchain import toolchain
+
+Services = Callable[[], AbstractContextManager[Mapping[str, str]]]
+
+
+@dataclass(frozen=True)
+class Action:
+    """A step with everything that its result depends on. Equal actions have equal keys."""
+
+    name: str  # for people and file names: "convert.saved-model.lowering"
+    entry: str
+    inputs: Mapping[str, Stored] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
+    code: str = ""  # the digest of a user's code that the entry will call
+    root: str | None = None  # the user's folder: last on sys.path
+    limits: Limits = field(default_factory=Limits)
+    services: Services = field(default=lambda: nullcontext({}))  # opened only if the action really runs
+    checkpoints: bool = False
+    remembers_refusal: bool = False
+
+    @property
+    def key(self) -> str:
+        """sha256 over the code of the step, its toolchain, options and inputs."""
+        return digest_of_json(
+            {
+                "entry": self.entry,
+                "code": [entry_digest(self.entry), self.code],
+                "toolchain": toolchain(self.requires),
+                "options": self.options,
+                "inputs": {name: each.digest for name, each in self.inputs.items()},
+                "device": self.limits.device,
+            }
+        )
+
+
+class Executor(Protocol):
+    """Where actions are done. Steps talk through the store only, so another machine will do (docs/design/engine.md)."""
+
+    def perform(self, action: Action) -> Stored:
+        """The action's result. Raises TransloadError."""
+        ...
+
+
+class LocalExecutor:
+    """Workers on this machine. Thread-safe; equal actions at the same time are done once."""
+
+    def __init__(self, store: Store, run_folder: Path) -> None:
+        self.store = store
+        self._logs = run_folder / "logs"
+        self._repeat = run_folder / "repeat"
+        self._running: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._workers: set[Worker] = set()
+        self._stopped = False
+        for folder in (self._logs, self._repeat):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def log(self, name: str) -> Path:
+        """The log of the step `name` in the run's folder."""
+        return self._logs / f"{name}.log"
+
+    def perform(self, action: Action) -> Stored:
+        """Find the action's result, or do it.
+
+        Raises the error that it met, also one that it is remembered to meet.
+        """
+        key = action.key
+        with self._lock:
+            lock = self._running.setdefault(key, threading.Lock())
+        with lock:
+            self._write_repeat(action)
+            if found := self.store.find(key):
+                self._show_log(found.log, action.name)
+                return found
+            if action.remembers_refusal and (refusal := self.store.refusal(key)):
+                self._show_log(self.store.log(key), action.name)
+                raise ERRORS[refusal["kind"]](refusal["what"], fix=refusal["fix"])
+            return self._do(key, action)
+
+    def open_worker(self, name: str, limits: Limits, cwd: Path, root: str | None = None) -> Worker:
+        """A worker that will hold something: a session that is timed, a server. The caller closes it."""
+        worker = Worker(Spawn(self.log(name), cwd, limits, (root,) if root else ()))
+        with self._lock:
+            self._workers.add(worker)
+        return worker
+
+    def stop(self) -> None:
+        """End every worker, now."""
+        with self._lock:
+            self._stopped = True
+            workers = list(self._workers)
+        for worker in workers:
+            worker.kill("was stopped")
+
+    def _do(self, key: str, action: Action) -> Stored:
+        log = self.log(action.name)
+        log.unlink(missing_ok=True)
+        started = time.monotonic()
+        with self.store.workspace() as work, action.services() as services:
+            out = work / "out"
+            out.mkdir()
+            job = _job_record(action, out, services)
+            job["checkpoints"] = str(self.store.checkpoints(key)) if action.checkpoints else None
+            try:
+                facts, peak = self._work(action, job, work / "cwd", log)
+            except TransloadError as error:
+                self._show_failure(key, action, error, log)
+                raise
+            facts["peak_rss_bytes"] = peak
+            with disk_errors(self.store.root):
+                shutil.copyfile(log, self.store.log(key))
+            return self.store.commit(key, out, facts, time.monotonic() - started)
+
+    def _work(self, action: Action, job: Mapping[str, Any], cwd: Path, log: Path) -> tuple[dict[str, Any], int]:
+        repeat = f"sh {self._repeat / action.name}.sh"
+        spawn = Spawn(log, cwd, action.limits, (action.root,) if action.root else (), repeat)
+        with Worker(spawn) as worker:
+            with self._lock:
+                if self._stopped:
+                    raise StepFailed("the run was stopped", fix="run the same command again to go on from here")
+                self._workers.add(worker)
+            try:
+                return worker.work(action.entry, job), worker.peak_rss_bytes
+            finally:
+                with self._lock:
+                    self._workers.discard(worker)
+
+    def _show_failure(self, key: str, action: Action, error: TransloadError, log: Path) -> None:
+        decided = isinstance(error, Refused) or (isinstance(error, StepFailed) and error.decided)
+        if action.remembers_refusal and decided:
+            kind = "Refused" if isinstance(error, Refused) else "StepFailed"
+            self.store.remember_refusal(key, {"kind": kind, "what": error.what, "fix": error.fix})
+            shutil.copyfile(log, self.store.log(key))
+
+    def _show_log(self, kept: Path, name: str) -> None:
+        if kept.exists():
+            shutil.copyfile(kept, self.log(name))
+
+    def _write_repeat(self, action: Action) -> None:
+        """A script that does the step alone, in the foreground."""
+        record = {
+            "entry": action.entry,
+            "sys_path": [action.root] if action.root else [],
+            "job": _job_record(action, Path(), {}),
+        }
+        file = (self._repeat / f"{action.name}.json").absolute()
+        file.write_text(json.dumps(record, indent=1))
+        script = f"#!/bin/sh\n# Repeats the step {action.name} alone.\nexec {repeat_command(file)}\n"
+        file.with_suffix(".sh").write_text(script)
+
+
+def _job_record(action: Action, out: Path, services: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "inputs": {name: str(each.folder) for name, each in action.inputs.items()},
+        "out": str(out),
+        "options": dict(action.options),
+        "services": dict(services),
+    }

@@ -1,0 +1,202 @@
+"""What a run is asked to do: the pipeline file (TOML), checked, and the command line on top (docs/pipeline-file.md)."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from ..models.errors import BadRequest
+from ..models.formats import Target, parse_target
+from ..models.sources import CodeRef
+from ..serving.runtimes.table import RUNTIMES
+
+ALL_TARGETS = (
+    "pt2", "torchscript", "onnx", "onnx:int8", "onnx:fp16", "saved-model",
+    "tflite", "tflite:fp16", "tflite:int8-dynamic", "tflite:int8",
+)  # fmt: skip
+
+
+def _target(text: str) -> str:
+    try:
+        return str(parse_target(text))
+    except BadRequest as error:
+        raise ValueError(f"{error.what}; {error.fix}") from error
+
+
+def _runtime(text: str) -> str:
+    if text not in RUNTIMES:
+        raise ValueError(f"unknown runtime {text!r}; use one of {', '.join(RUNTIMES)}")
+    return text
+
+
+def _device(text: str) -> str:
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", text):
+        raise ValueError(f"unknown device {text!r}; use auto, cpu, cuda or cuda:N")
+    return text
+
+
+TargetText = Annotated[str, AfterValidator(_target)]
+RuntimeText = Annotated[str, AfterValidator(_runtime)]
+Batches = Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(min_length=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class ModelSection(_Section):
+    """Which model: a recipe, and the weights it starts from instead of training."""
+
+    recipe: str = "zoo:digits-cnn"
+    weights: str | None = None
+
+
+class TrainSection(_Section):
+    """How it is trained; what a recipe fixes is not repeated here."""
+
+    seed: int = Field(default=0, ge=0)
+    epochs: int | None = Field(default=None, ge=1)  # None: as the recipe has it
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    devices: int = Field(default=1, ge=1)
+
+
+class ConvertSection(_Section):
+    """Which targets, and what a step may use."""
+
+    targets: Annotated[tuple[TargetText, ...], Field(min_length=1)] = ALL_TARGETS
+    cross_check: bool = True  # try the other steps to a target too, and report what they gave
+    step_seconds: float = Field(default=600.0, gt=0)
+    step_memory_gb: float = Field(default=8.0, gt=0)
+
+
+class ValidateSection(_Section):
+    """What a copy is held against."""
+
+    runtimes: tuple[RuntimeText, ...] = tuple(RUNTIMES)
+    batches: Batches = (1, 2, 5)
+    sqnr_db: float = 60.0  # an fp32 copy agrees at least so well
+    allowed_loss: float | None = Field(default=None, ge=0, le=1)  # None: as the recipe has it
+
+
+class BenchSection(_Section):
+    """How latency is measured."""
+
+    enabled: bool = True
+    runtimes: tuple[RuntimeText, ...] = tuple(RUNTIMES)
+    batches: Batches = (1, 8)
+    threads: int = Field(default=1, ge=1)
+    rounds: int = Field(default=30, ge=3)
+    seed: int = Field(default=0, ge=0)
+
+
+class GateSection(_Section):
+    """Release rules, as pipeline/gate.py has them; what is absent is not asked for (docs/gate.md)."""
+
+    require_verified: bool = False
+    sqnr_db: float | None = None
+    metric_loss: float | None = Field(default=None, ge=0, le=1)
+    latency_ratio: float | None = Field(default=None, gt=0)
+    p99_s: float | None = Field(default=None, gt=0)
+    size_bytes: float | None = Field(default=None, gt=0)
+    size_ratio: float | None = Field(default=None, gt=0)
+
+
+class RunRequest(_Section):
+    """Everything that a run is asked."""
+
+    model: ModelSection = ModelSection()
+    train: TrainSection = TrainSection()
+    convert: ConvertSection = ConvertSection()
+    validate_: ValidateSection = Field(default=ValidateSection(), alias="validate")
+    bench: BenchSection = BenchSection()
+    gate: GateSection = GateSection()
+    device: Annotated[str, AfterValidator(_device)] = "auto"
+    tfserving_url: str | None = None
+    root: str | None = Field(default=None, exclude=True)  # the pipeline file's folder: paths in it are relative to it
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The wanted targets, in order, each once."""
+        return tuple(dict.fromkeys(parse_target(text) for text in self.convert.targets))
+
+    @property
+    def ref(self) -> CodeRef:
+        """The recipe's place."""
+        return CodeRef(self.model.recipe, None if self.model.recipe.startswith("zoo:") else self.root)
+
+
+def read_request(path: Path | None, overrides: Mapping[str, Mapping[str, Any] | Any] | None = None) -> RunRequest:
+    """The request in a pipeline file, or the default one. `overrides` are sections of the same form, from the
+    command line; they win.
+
+    Raises BadRequest with the line of the file and the mend.
+    """
+    text = ""
+    if path is not None:
+        try:
+            text = path.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is not text"
+            raise BadRequest(
+                f"{path} cannot be read: {why}", fix="name a pipeline file (docs/pipeline-file.md)"
+            ) from error
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadRequest(f"{path} is not TOML: {error}", fix="mend that line") from error
+    for section, values in (overrides or {}).items():
+        if isinstance(values, Mapping):
+            document.setdefault(section, {}).update(values)
+        else:
+            document[section] = values
+    root = str((path.parent if path else Path()).absolute())
+    try:
+        return RunRequest.model_validate({**document, "root": root})
+    except ValidationError as error:
+        raise _refused(path, text, error) from error
+
+
+def _refused(path: Path | None, text: str, error: ValidationError) -> BadRequest:
+    """The first thing that is wrong with a document, with its line."""
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"] if not isinstance(part, int)]
+    where = ".".join(place)
+    line = _line_of(text, place)
+    file = f"{path or 'the request'}{f', line {line}' if line else ''}"
+    if first["type"] == "extra_forbidden":
+        known = _known_keys(place[:-1])
+        near = get_close_matches(place[-1], known, n=1)
+        fix = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
+        return BadRequest(f"{file}: unknown key {where!r}", fix=fix)
+    message = first["msg"].removeprefix("Value error, ")
+    what, _, fix = message.partition("; ")
+    return BadRequest(
+        f"{file}: {where}: {what}, got {first['input']!r}"[:500], fix=fix or "docs/pipeline-file.md lists what is taken"
+    )
+
+
+def _known_keys(section: list[str]) -> list[str]:
+    fields = {each.alias or name: each for name, each in RunRequest.model_fields.items() if name != "root"}
+    if not section:
+        return list(fields)
+    model = fields[section[0]].annotation
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _line_of(text: str, place: list[str]) -> int | None:
+    """The line where a key stands in its section."""
+    section: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[([\w.\-\s]+)\]", line):
+            section = [part.strip() for part in header[1].split(".")]
+            if section == place:
+                return number
+        elif (key := re.match(r"\s*[\"']?([\w\-]+)[\"']?\s*=", line)) and [*section, key[1]] == place:
+            return number
+    return None

@@ -1,0 +1,34 @@
+"""Which libraries are installed, in which versions. Looks them up; imports none."""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+# Modules whose distribution has another name; the first that is installed counts.
+_DISTRIBUTIONS = {
+    "ai_edge_litert": ("ai-edge-litert",),
+    "grpc": ("grpcio",),
+    "lightning_fabric": ("lightning-fabric",),
+    "onnxruntime": ("onnxruntime-gpu", "onnxruntime"),
+    "sklearn": ("scikit-learn",),
+    "tensorflow_serving": ("tensorflow-serving-api",),
+}
+
+
+@cache
+def version_of(module: str) -> str | None:
+    """The installed version of the distribution that brings a module, or None."""
+    for name in _DISTRIBUTIONS.get(module, (module,)):
+        try:
+            return f"{version(name)}{'+gpu' if name.endswith('-gpu') else ''}"
+        except PackageNotFoundError:
+            continue
+    return None
+
+
+def toolchain(requires: tuple[str, ...]) -> dict[str, str]:
+    """What a step's result depends on beside its inputs: interpreter, processor family, and library versions."""
+    found = {name: version_of(name) or "absent" for name in sorted({*requires, "numpy"})}
+    return {"python": platform.python_version(), "machine": platform.machine(), **found}
