@@ -1,0 +1,62 @@
+"""What the stages of a run share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from .engine import LocalExecutor
+from .isolation import Limits
+from .progress import Progress
+from .request import RunRequest
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class Context:
+    """One run: what was asked, where it works, and who is told."""
+
+    request: RunRequest
+    executor: LocalExecutor
+    folder: Path  # runs/<id>
+    progress: Progress
+    device: str  # resolved: "cpu", "cuda" or "cuda:N"
+    jobs: int  # workers side by side
+
+    def limits(self, *, device: str = "cpu", loopback: bool = False) -> Limits:
+        """What a step of this run may use."""
+        convert = self.request.convert
+        return Limits(
+            seconds=convert.step_seconds,
+            memory_bytes=int(convert.step_memory_gb * 1e9),
+            threads=max(1, cores() // self.jobs),
+            device=device,
+            loopback=loopback,
+        )
+
+    def training_limits(self, *, loopback: bool) -> Limits:
+        """Training takes as long as it takes, and all cores."""
+        return replace(self.limits(device=self.device, loopback=loopback), seconds=7 * 86400.0, threads=cores())
+
+    def side_by_side(self, do: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
+        """`do` for each item, several at a time, results in order. Ctrl-C ends every worker at once."""
+        with ThreadPoolExecutor(self.jobs) as pool:
+            futures = [pool.submit(do, item) for item in items]
+            try:
+                return [future.result() for future in futures]
+            except BaseException:
+                for future in futures:
+                    future.cancel()
+                self.executor.stop()
+                raise
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,38 @@
+"""The conversion stage: every wanted target, several side by side, each by the cheapest route that verifies."""
+
+from __future__ import annotations
+
+from ..models.formats import Target
+from .context import Context
+from .prepare import Prepared, batches
+from .routing import Basis, Made, Router
+
+
+def convert_all(context: Context, prepared: Prepared, start: Target | None = None) -> list[Made]:
+    """What became of each wanted target, in the order asked for."""
+    recipe = prepared.recipe
+    router = Router(
+        context.executor,
+        Basis(
+            source=prepared.source,
+            start=start,
+            data=prepared.data,
+            reference=prepared.reference,
+            verify_options={
+                "device": "cpu",
+                "threads": 1,
+                "batches": batches(context),
+                "tolerance_sqnr_db": context.request.validate_.sqnr_db,
+            },
+            code=recipe.code,
+            root=recipe.ref.root,
+            limits=context.limits(),
+        ),
+    )
+
+    def make(target: Target) -> Made:
+        made = router.make(target, cross_check=context.request.convert.cross_check)
+        context.progress.step(str(target))
+        return made
+
+    return context.side_by_side(make, context.request.targets)

@@ -1,0 +1,79 @@
+"""Servers for the served runtimes: one process per artifact, started when first asked for, ended together."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from ..models.store import Stored
+from .context import Context
+from .isolation import Worker
+
+MODEL = "model"  # the name under which every artifact is served
+ServerKind = Literal["embedded", "binary", "remote"]
+
+
+class Servers:
+    """Keeps one server per artifact and device. Thread-safe. Use it as a context manager."""
+
+    def __init__(self, context: Context) -> None:
+        from ..serving.tfserving import find_tfserving
+
+        self._context = context
+        self.place = find_tfserving(context.request.tfserving_url, dict(os.environ))
+        self.kind: ServerKind = self.place.kind
+        self._running: dict[tuple[str, str], Worker] = {}
+        self._lock = threading.Lock()
+
+    def services(self, artifact: Stored, device: str) -> Callable[[], AbstractContextManager[Mapping[str, str]]]:
+        """Addresses of a server of `artifact`, for an action that may or may not need them."""
+
+        @contextmanager
+        def lease() -> Iterator[Mapping[str, str]]:
+            yield self.addresses(artifact, device)
+
+        return lease
+
+    def addresses(self, artifact: Stored, device: str) -> dict[str, str]:
+        """{"grpc": "127.0.0.1:p", "rest": "127.0.0.1:q"} of the server of `artifact`; starts it if need be."""
+        with self._lock:
+            worker = self._running.get((artifact.digest, device))
+            if worker is None:
+                worker = self._running[artifact.digest, device] = self._start(artifact.folder, device)
+            found: dict[str, str] = worker.ask("addresses")
+            return found
+
+    def _start(self, folder: Path, device: str) -> Worker:
+        context = self._context
+        name = f"server.{folder.name[:8]}"
+        worker = context.executor.open_worker(
+            name, context.limits(device=device, loopback=True), context.folder / "tmp" / name
+        )
+        worker.open(
+            "transload.serving.tfserving:start",
+            {
+                "place": self.place.to_json(),
+                "folder": str(folder),
+                "name": MODEL,
+                "device": device,
+                "threads": context.request.bench.threads,
+            },
+        )
+        return worker
+
+    @property
+    def peak_rss_bytes(self) -> dict[str, int]:
+        """Of each server, by the digest of its artifact."""
+        return {digest: worker.peak_rss_bytes for (digest, _), worker in self._running.items()}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        for worker in self._running.values():
+            worker.close()

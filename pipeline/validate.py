@@ -1,0 +1,141 @@
+"""The validation stage: every artifact in every runtime that takes it, on the whole test set, in a fresh process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..converters.steps import missing
+from ..models.code import entry_digest
+from ..models.errors import TransloadError
+from ..serving.runtimes.table import Runtime, runtimes_for
+from .context import Context
+from .engine import Action
+from .prepare import Prepared, batches
+from .result import DriftRow, MetricRow, Tolerance, Verdict
+from .routing import Made
+from .servers import MODEL, Servers
+
+VALIDATE = "transload.pipeline.drift.validate:validate"
+Pair = tuple[str, str]  # artifact, runtime
+
+
+@dataclass(frozen=True)
+class Validated:
+    """Rows, and the sentence of each pair that did not answer as it was asked to."""
+
+    rows: tuple[DriftRow, ...]
+    failures: Mapping[Pair, str] = field(default_factory=dict)
+
+
+def pairs(made: Sequence[Made], wanted: Sequence[str]) -> list[tuple[Made, Runtime]]:
+    """Every artifact with every wanted runtime that takes it."""
+    return [
+        (each, runtime)
+        for each in made
+        if each.stored
+        for runtime in runtimes_for(each.target.format)
+        if runtime.name in wanted
+    ]
+
+
+def device_for(runtime: Runtime, device: str) -> str:
+    """The run's device where the runtime has it, else the CPU."""
+    return device if device.partition(":")[0] in runtime.devices else "cpu"
+
+
+def validate_all(context: Context, prepared: Prepared, made: Sequence[Made], servers: Servers) -> Validated:
+    """Drift of every pair."""
+
+    def one(pair: tuple[Made, Runtime]) -> tuple[list[DriftRow], str | None]:
+        each, runtime = pair
+        found = _validate(context, prepared, each, runtime, servers)
+        context.progress.step(f"{each.target} in {runtime.name}")
+        return found
+
+    todo = pairs(made, context.request.validate_.runtimes)
+    rows: list[DriftRow] = []
+    failures: dict[Pair, str] = {}
+    for (each, runtime), (found, failure) in zip(todo, context.side_by_side(one, todo), strict=True):
+        rows += found
+        if failure:
+            failures[str(each.target), runtime.name] = failure
+    return Validated(tuple(rows), failures)
+
+
+def _validate(
+    context: Context, prepared: Prepared, made: Made, runtime: Runtime, servers: Servers
+) -> tuple[list[DriftRow], str | None]:
+    target = str(made.target)
+    if lacking := missing(runtime.requires):
+        sentence = f"{runtime.name} {lacking}"
+        return [_no_answer(context, target, runtime.name)], sentence
+    try:
+        facts = context.executor.perform(_action(context, prepared, made, runtime, servers)).facts
+    except TransloadError as error:
+        return [_no_answer(context, target, runtime.name)], f"{error.what}; {error.fix}"
+    return [drift_row(target, row) for row in facts["rows"]], facts["reason"]
+
+
+def _action(context: Context, prepared: Prepared, made: Made, runtime: Runtime, servers: Servers) -> Action:
+    if made.stored is None:
+        raise ValueError(f"{made.target} has no artifact")
+    device = device_for(runtime, context.device)
+    asked = context.request.validate_
+    served = {"server": servers.kind, "model": MODEL} if runtime.served else {}
+    action = Action(
+        name=f"validate.{made.target.slug}.{runtime.name}",
+        entry=VALIDATE,
+        inputs={"artifact": made.stored, "data": prepared.data, "reference": prepared.reference},
+        options={
+            **prepared.recipe.options,
+            **served,
+            "runtime": runtime.name,
+            "device": device,
+            "threads": 1,
+            "batches": batches(context),
+            "precision": str(made.target.precision),
+            "tolerance_sqnr_db": asked.sqnr_db,
+            "allowed_loss": prepared.recipe.allowed_loss,
+        },
+        requires=runtime.requires,
+        code=prepared.recipe.code + entry_digest(runtime.entry),
+        root=prepared.recipe.ref.root,
+        limits=context.limits(device=device, loopback=runtime.served),
+    )
+    if not runtime.served:
+        return action
+    return replace(action, services=servers.services(made.stored, device))
+
+
+def _no_answer(context: Context, artifact: str, runtime: str) -> DriftRow:
+    """The row of a pair that gave no answers at all."""
+    return DriftRow(
+        artifact=artifact,
+        runtime=runtime,
+        batch=max(batches(context)),
+        samples=0,
+        max_abs=None,
+        rms=None,
+        cosine=None,
+        sqnr_db=None,
+        non_finite=None,
+        tolerance=Tolerance(context.request.validate_.sqnr_db, None),
+        verdict=Verdict.FAIL,
+        metric=None,
+    )
+
+
+def drift_row(artifact: str, row: Mapping[str, Any]) -> DriftRow:
+    """A row as it came out of a worker."""
+    metric = row["metric"]
+    return DriftRow(
+        **{
+            **row,
+            "artifact": artifact,
+            "tolerance": Tolerance(**row["tolerance"]),
+            "verdict": Verdict(row["verdict"]),
+            "metric": MetricRow(**{**metric, "ci95": tuple(metric["ci95"])}) if metric else None,
+        }
+    )
