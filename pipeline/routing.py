@@ -14,7 +14,7 @@ from typing import Any
 
 from ..converters.steps import STEPS, Step, missing
 from ..models.errors import TransloadError
-from ..models.formats import Target
+from ..models.formats import Precision, Target
 from ..models.store import Stored
 from .engine import Action, Executor
 from .isolation import Limits
@@ -68,6 +68,7 @@ class Basis:
     data: Stored
     reference: Stored
     verify_options: Mapping[str, Any]
+    sqnr_db: float  # what an fp32 copy must agree to; other precisions have floors of their own (drift/rules.py)
     code: str = ""
     root: str | None = None
     limits: Limits = field(default_factory=Limits)
@@ -93,6 +94,7 @@ class _Outcome:
     reason: str
     stored: Stored | None = None
     batches: tuple[int, ...] = ()
+    inherited: bool = False  # an earlier step of the route ended it
 
 
 class Router:
@@ -150,7 +152,8 @@ class Router:
         if before.steps:
             outcome = self._walk(before)
             if outcome.stored is None:
-                return _Outcome(outcome.status, f"{before.names[-1]}: {outcome.reason}")
+                named = outcome.reason if outcome.inherited else f"{before.names[-1]}: {outcome.reason}"
+                return _Outcome(outcome.status, named, inherited=True)
             source = outcome.stored
         if lacking := missing(step.requires):
             return _Outcome("missing", f"{step.name} {lacking}")
@@ -182,7 +185,11 @@ class Router:
             name=f"verify.{step.target.slug}.{'+'.join(route.names)}",
             entry=VERIFY,
             inputs={"artifact": made, "data": basis.data, "reference": basis.reference},
-            options={**basis.verify_options, "precision": str(step.target.precision)},
+            options={
+                **basis.verify_options,
+                "precision": str(step.target.precision),
+                "tolerance_sqnr_db": basis.sqnr_db if step.target.precision is Precision.FP32 else None,
+            },
             requires=step.requires,
             code=basis.code,
             root=basis.root,

@@ -9,6 +9,7 @@ from typing import Any
 from ..converters.steps import missing
 from ..models.code import entry_digest
 from ..models.errors import TransloadError
+from ..models.formats import Precision
 from ..serving.runtimes.table import Runtime, runtimes_for
 from .context import Context
 from .engine import Action
@@ -96,7 +97,7 @@ def _action(context: Context, prepared: Prepared, made: Made, runtime: Runtime, 
             "threads": 1,
             "batches": batches(context),
             "precision": str(made.target.precision),
-            "tolerance_sqnr_db": asked.sqnr_db,
+            "tolerance_sqnr_db": asked.sqnr_db if made.target.precision is Precision.FP32 else None,
             "allowed_loss": prepared.recipe.allowed_loss,
         },
         requires=runtime.requires,

@@ -1,0 +1,148 @@
+"""Routes are tried cheapest first, believed only when verified, and every one of them is accounted for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from transload.converters.steps import STEPS, Step
+from transload.models.errors import Refused
+from transload.models.formats import Format, Target, parse_target
+from transload.models.store import Stored
+from transload.pipeline.engine import Action
+from transload.pipeline.routing import VERIFY, Basis, Router, routes_to
+
+ONNX, SAVED, LITE = Target(Format.ONNX), Target(Format.SAVED_MODEL), Target(Format.TFLITE)
+
+
+def step(name: str, source: Target | None, target: Target, cost: float, requires: tuple[str, ...] = ()) -> Step:
+    return Step(name, source, target, f"transload.converters.steps:{name}", requires, cost)
+
+
+def stored(text: str, **facts: object) -> Stored:
+    return Stored("k", text, Path(text), facts, Path("log"), 1.0, cached=False)
+
+
+class FakeExecutor:
+    """Steps listed in `refuse` raise; what is listed in `wrong` does not verify."""
+
+    def __init__(self, refuse: tuple[str, ...] = (), wrong: tuple[str, ...] = ()) -> None:
+        self.refuse, self.wrong = refuse, wrong
+        self.done: list[str] = []
+
+    def perform(self, action: Action) -> Stored:
+        name = action.entry.partition(":")[2]
+        if action.entry == VERIFY:
+            made = action.inputs["artifact"].digest
+            bad = made.split(">")[-1] in self.wrong
+            return stored("v", status="wrong" if bad else "verified", reason=f"seen {made}", batches=[1, 2])
+        self.done.append(name)
+        if name in self.refuse:
+            raise Refused(f"{name} will not", fix="another model")
+        return stored(f"{action.inputs['source'].digest}>{name}")
+
+
+def basis(start: Target | None = None) -> Basis:
+    return Basis(stored("src"), start, stored("data"), stored("ref"), {}, 60.0)
+
+
+STEPS_HERE = (
+    step("a", None, ONNX, 1),
+    step("b", None, ONNX, 4),
+    step("own", ONNX, SAVED, 1),
+    step("other", ONNX, SAVED, 5),
+    step("lite", SAVED, LITE, 1),
+)
+
+
+@pytest.fixture(autouse=True)
+def table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transload.pipeline.routing.routes_to", lambda t, s: routes_to(t, s, STEPS_HERE))
+
+
+def test_routes_come_cheapest_first() -> None:
+    assert [route.names for route in routes_to(SAVED, None, STEPS_HERE)] == [
+        ("a", "own"),
+        ("b", "own"),
+        ("a", "other"),
+        ("b", "other"),
+    ]
+    assert [route.names for route in routes_to(SAVED, ONNX, STEPS_HERE)] == [("own",), ("other",)]
+
+
+def test_a_cycle_of_steps_is_not_walked() -> None:
+    back = (*STEPS_HERE, step("back", SAVED, ONNX, 1))
+    assert all(len(set(route.names)) == len(route.names) for route in routes_to(LITE, None, back))
+    assert len(routes_to(LITE, None, back)) == 4
+
+
+def test_every_default_target_has_a_route_from_pytorch() -> None:
+    for target in {step.target for step in STEPS}:
+        assert routes_to(target, None), target
+
+
+def test_the_cheapest_route_that_verifies_wins_and_the_rest_are_not_tried() -> None:
+    executor = FakeExecutor()
+    made = Router(executor, basis()).make(SAVED)
+    assert made.route is not None
+    assert made.route.names == ("a", "own")
+    assert made.stored == stored("src>a>own")
+    assert executor.done == ["a", "own"]
+    assert [(row.route, row.status) for row in made.tried] == [
+        (("a", "own"), "verified"),
+        (("b", "own"), "not tried"),
+        (("a", "other"), "not tried"),
+        (("b", "other"), "not tried"),
+    ]
+    assert made.tried[1].reason == "a > own is cheaper and verified"
+
+
+def test_a_route_that_converts_and_disagrees_is_reported_and_the_next_is_tried() -> None:
+    executor = FakeExecutor(wrong=("own",))
+    made = Router(executor, basis()).make(SAVED)
+    assert made.route is not None
+    assert made.route.names == ("a", "other")
+    assert [row.status for row in made.tried] == ["wrong", "wrong", "verified", "not tried"]
+    assert made.tried[0].reason == "seen src>a>own"
+
+
+def test_nothing_is_built_on_a_wrong_artifact() -> None:
+    executor = FakeExecutor(wrong=("a",), refuse=("b",))
+    made = Router(executor, basis()).make(LITE)
+    assert made.stored is None
+    assert made.route is None
+    assert executor.done == ["a", "b"]
+    assert made.tried[0].status == "wrong"
+    assert made.tried[0].reason == "a: seen src>a"
+    assert made.tried[-1].reason == "b: b will not; another model"
+
+
+def test_a_shared_prefix_is_walked_once() -> None:
+    executor = FakeExecutor(wrong=("own",))
+    router = Router(executor, basis())
+    router.make(SAVED)
+    router.make(LITE)
+    assert executor.done == ["a", "own", "b", "own", "other", "lite"]
+
+
+def test_the_cross_check_tries_every_other_last_step_once_and_keeps_the_winner() -> None:
+    executor = FakeExecutor()
+    made = Router(executor, basis()).make(SAVED, cross_check=True)
+    assert made.route is not None
+    assert made.route.names == ("a", "own")
+    assert executor.done == ["a", "own", "other"]
+    assert [row.status for row in made.tried] == ["verified", "not tried", "verified", "not tried"]
+
+
+def test_a_step_whose_library_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking = (step("x", None, ONNX, 1, ("no_such_module",)),)
+    monkeypatch.setattr("transload.pipeline.routing.routes_to", lambda t, s: routes_to(t, s, lacking))
+    made = Router(FakeExecutor(), basis()).make(ONNX)
+    assert (made.tried[0].status, made.tried[0].reason) == ("missing", "x needs no_such_module")
+
+
+def test_a_target_that_was_given_needs_no_route() -> None:
+    made = Router(FakeExecutor(), basis(start=ONNX)).make(parse_target("onnx"))
+    assert made.stored == stored("src")
+    assert made.tried == ()
