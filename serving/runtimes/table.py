@@ -1,7 +1,8 @@
 """The table of runtimes, as data: what executes which format where. Imports no framework.
 
-An entry is called in a worker as `entry(artifact, device, threads) -> Session` for the runtimes in process, and
-as `entry(address, model, signature) -> Session` for the served ones (serving/clients/).
+An entry is called in a worker as `entry(folder, device, threads) -> Session` for the runtimes in process, where
+`folder` is an artifact's (torch takes a source's, too), and as `entry(address, model, signature, timeout_s) -> Session`
+for the served ones (serving/clients/).
 """
 
 from __future__ import annotations

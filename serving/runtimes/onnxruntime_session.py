@@ -1,0 +1,111 @@
+"""ONNX Runtime: an `onnx` artifact on the CPU, or on CUDA through IO binding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...models.artifact import read_artifact
+from ...models.signature import Array, Signature
+from ..device import number, placed, whole
+from ..session import Session
+from .base import InProcessSession, check_names, opening
+
+NAME = "onnxruntime"
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+
+
+def open_session(folder: Path, device: str, threads: int) -> Session:
+    """A session over the ONNX artifact in `folder`. Where CUDA was asked for and did not come, `device` says so.
+
+    Raises BadRequest where it cannot be opened, ToolMissing where ONNX Runtime is not there.
+    """
+    artifact = read_artifact(folder)
+    with opening(NAME, artifact.path):
+        import onnxruntime
+        from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+
+        inner = onnxruntime.InferenceSession(
+            str(artifact.path), _options(onnxruntime, threads), providers=_providers(onnxruntime, device)
+        )
+        inner.disable_fallback()  # else a provider that fails in a run is replaced without a word
+        check_names(artifact.path, "inputs", [node.name for node in inner.get_inputs()], artifact.signature.inputs)
+        check_names(artifact.path, "outputs", [node.name for node in inner.get_outputs()], artifact.signature.outputs)
+        runs_on = device_of(inner, device)
+    kind = OnnxCudaSession if runs_on.startswith("cuda") else OnnxCpuSession
+    return kind(artifact.signature, inner, runs_on, InvalidArgument)
+
+
+def _options(onnxruntime: Any, threads: int) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    return options
+
+
+def _providers(onnxruntime: Any, device: str) -> list[Any]:
+    """CUDA first where it was asked for and is built in; naming one that is not only earns a warning."""
+    if device == "cpu" or _CUDA not in onnxruntime.get_available_providers():
+        return [_CPU]
+    onnxruntime.preload_dlls()  # CUDA and cuDNN out of their wheels, where no system has them
+    return [(_CUDA, {"device_id": number(device)}), _CPU]
+
+
+def device_of(inner: Any, asked: str) -> str:
+    """Where a loaded session runs: by the providers that it really got, and by where each node was put.
+
+    Never by `get_available_providers`: that is what was compiled in (measured: CUDA listed, CPU used, one log line).
+    """
+    if asked == "cpu" or inner.get_providers()[0] != _CUDA:
+        return "cpu"
+    names = {_CUDA: whole(asked), _CPU: "cpu"}
+    nodes = (
+        (node.op_type, names.get(part.ep_name, part.ep_name))
+        for part in inner.get_provider_graph_assignment_info()
+        for node in part.get_nodes()
+    )
+    return placed(nodes, whole(asked))
+
+
+class OnnxCpuSession(InProcessSession):
+    """InferenceSession.run. It reads a contiguous feed where it lies, and every answer is in memory of its own."""
+
+    def __init__(self, signature: Signature, inner: Any, device: str, refused: type[Exception]) -> None:
+        super().__init__(NAME, signature, (refused,))
+        self._inner = inner
+        self._device = device
+        self._inputs = tuple(spec.name for spec in signature.inputs)
+
+    @property
+    def device(self) -> str:
+        """As `device_of` read it back when the session was opened."""
+        return self._device
+
+    def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
+        answers: Sequence[Array] = self._inner.run(self._outputs, dict(zip(self._inputs, values, strict=True)))
+        return answers
+
+    def _release(self) -> None:
+        self._inner = None
+
+
+class OnnxCudaSession(OnnxCpuSession):
+    """IO binding: inputs are put on the device, and outputs stay there until the run is done."""
+
+    def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
+        from onnxruntime import OrtValue
+
+        index = number(self._device)
+        binding = self._inner.io_binding()
+        for name, value in zip(self._inputs, values, strict=True):
+            on_device = OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value), "cuda", index)
+            binding.bind_ortvalue_input(name, on_device)
+        for name in self._outputs:
+            binding.bind_output(name, "cuda", index)
+        self._inner.run_with_iobinding(binding)  # waits for the device
+        answers: Sequence[Array] = binding.copy_outputs_to_cpu()
+        return answers

@@ -1,0 +1,86 @@
+"""What PyTorch's two runtimes share: a callable that takes and gives tensors, behind the session protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...models.errors import ToolMissing
+from ...models.signature import Array, Signature
+from ..device import whole
+from .base import InProcessSession
+
+if TYPE_CHECKING:
+    import torch
+
+
+def torch_device(device: str, threads: int) -> torch.device:
+    """The device by its name, and this process set to `threads` threads within an operator and one between them.
+
+    Raises ToolMissing where there is no such device.
+    """
+    import torch
+
+    torch.set_num_threads(threads)
+    if torch.get_num_interop_threads() != 1:
+        torch.set_num_interop_threads(1)
+    found = torch.device(whole(device))
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise ToolMissing(
+            f"PyTorch finds {torch.cuda.device_count()} CUDA devices here, and {device} was asked for",
+            fix="use --device cpu, or see transload doctor",
+        )
+    return found
+
+
+class TorchSession(InProcessSession):
+    """A module in inference mode. Answers are on the host, and done, when run() returns: `.cpu()` waits for them."""
+
+    def __init__(self, runtime: str, signature: Signature, module: Callable[..., Any], device: torch.device) -> None:
+        import torch
+
+        from ...models.zoo.build import name_outputs
+
+        super().__init__(runtime, signature, (IndexError,))
+        self._module = module
+        self._at = device
+        self._torch = torch
+        self._named = name_outputs
+        parameters: Callable[[], Iterable[torch.Tensor]] = getattr(module, "parameters", tuple)
+        self._seen = _device_of(parameters()) or str(device)
+
+    @property
+    def device(self) -> str:
+        """Of the last answers, before they came to the host; before the first run, of the weights."""
+        return self._seen
+
+    def _answer(self, values: Sequence[Array]) -> list[Array]:
+        torch = self._torch
+        # A copy, always: a module may write into its input, and PyTorch takes neither read-only nor reversed arrays.
+        # Made outside of inference mode, so that an answer which is a view of an input can be told (_owned).
+        tensors = [torch.from_numpy(np.array(value, order="C")).to(self._at) for value in values]
+        with torch.inference_mode():
+            given = self._module(*tensors)
+        answers = self._named(given, self._outputs).values()
+        self._seen = _device_of(answers) or self._seen
+        return [_owned(answer) for answer in answers]
+
+    def _release(self) -> None:
+        del self._module
+        if self._at.type == "cuda":
+            self._torch.cuda.empty_cache()
+
+
+def _owned(answer: torch.Tensor) -> Array:
+    """The tensor's values in memory of the caller's own. A tensor made in inference mode is nobody else's; a view of
+    an input, of a weight or of a buffer was not made in it, and is copied."""
+    on_host = answer.detach().cpu().numpy()
+    return on_host if answer.is_inference() or answer.is_cuda else on_host.copy()
+
+
+def _device_of(tensors: Iterable[torch.Tensor]) -> str | None:
+    """Where the tensors lie: "cpu" as soon as one lies there, None if there are none."""
+    found = {str(tensor.device) for tensor in tensors}
+    return "cpu" if "cpu" in found else min(found, default=None)

@@ -1,0 +1,145 @@
+"""Make the contract's model in one framework's formats: `python artifact_maker.py torch|onnx|tensorflow OUT`.
+
+    inputs   values float32[batch,2,3], ids int64[batch,4], keep bool[batch]
+    outputs  zeta = keep ? values * scale : -values;  alpha = ids * 2 + 1;  count = sum of values, a scalar a sample;
+             same = values as they came;  scale = the weights as they are
+
+Neither inputs nor outputs are in the order of the alphabet. Each framework in a process of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from transload.models.artifact import write_artifact
+from transload.models.formats import PAYLOAD, Format, Target
+from transload.models.signature import Signature, TensorSpec
+
+SIGNATURE = Signature(
+    (
+        TensorSpec("values", "float32", ("batch", 2, 3)),
+        TensorSpec("ids", "int64", ("batch", 4)),
+        TensorSpec("keep", "bool", ("batch",)),
+    ),
+    (
+        TensorSpec("zeta", "float32", ("batch", 2, 3)),
+        TensorSpec("alpha", "int64", ("batch", 4)),
+        TensorSpec("count", "float32", ("batch",)),
+        TensorSpec("same", "float32", ("batch", 2, 3)),
+        TensorSpec("scale", "float32", (3,)),
+    ),
+)
+SCALE = (0.5, -3.0, 7.0)
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor([0.5, -3.0, 7.0]))
+
+    def forward(self, values, ids, keep):
+        zeta = torch.where(keep[:, None, None], values * self.scale, -values)
+        return zeta, ids * 2 + 1, values.sum((1, 2)), values, self.scale
+"""
+
+
+def made(root: Path, form: Format) -> Path:
+    folder = root / form
+    folder.mkdir(parents=True)
+    return folder
+
+
+def record(folder: Path, form: Format) -> None:
+    write_artifact(folder, Target(form), SIGNATURE)
+
+
+def make_torch(root: Path) -> None:
+    import torch
+    from transload.models.sources import CodeRef, Source, write_source
+
+    source = root / "source"
+    source.mkdir(parents=True)
+    (source / "net.py").write_text(NET)
+    write_source(source, Source(CodeRef(f"{source / 'net.py'}:Net"), SIGNATURE, "0" * 64))
+    space: dict[str, type] = {}
+    exec(compile(NET, "net.py", "exec"), space)  # noqa: S102  (the text above)
+    net = space["Net"]().eval().requires_grad_(False)
+    example = (torch.ones(3, 2, 3), torch.ones(3, 4, dtype=torch.int64), torch.ones(3, dtype=torch.bool))
+    folder = made(root, Format.TORCHSCRIPT)
+    torch.jit.save(torch.jit.freeze(torch.jit.trace(net, example)), folder / PAYLOAD[Format.TORCHSCRIPT])
+    record(folder, Format.TORCHSCRIPT)
+    folder = made(root, Format.PT2)
+    dynamic = tuple({0: torch.export.Dim.DYNAMIC} for _ in example)
+    torch.export.save(torch.export.export(net, example, dynamic_shapes=dynamic), folder / PAYLOAD[Format.PT2])
+    record(folder, Format.PT2)
+
+
+def make_onnx(root: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper
+
+    kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
+    node = helper.make_node
+    nodes = [
+        node("Mul", ["values", "w"], ["scaled"]),
+        node("Neg", ["values"], ["negative"]),
+        node("Unsqueeze", ["keep", "axes"], ["mask"]),
+        node("Where", ["mask", "scaled", "negative"], ["zeta"]),
+        node("Mul", ["ids", "two"], ["twice"]),
+        node("Add", ["twice", "one"], ["alpha"]),
+        node("ReduceSum", ["values", "axes"], ["count"], keepdims=0),
+        node("Identity", ["values"], ["same"]),
+        node("Identity", ["w"], ["scale"]),
+    ]
+    weights = {"w": np.float32(SCALE), "axes": np.int64([1, 2]), "two": np.int64(2), "one": np.int64(1)}
+    graph = helper.make_graph(
+        nodes,
+        "contract",
+        [helper.make_tensor_value_info(spec.name, kinds[spec.dtype], spec.shape) for spec in SIGNATURE.inputs],
+        [helper.make_tensor_value_info(spec.name, kinds[spec.dtype], spec.shape) for spec in SIGNATURE.outputs],
+        [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()],
+    )
+    folder = made(root, Format.ONNX)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    onnx.save(model, folder / PAYLOAD[Format.ONNX])
+    record(folder, Format.ONNX)
+
+
+def make_tensorflow(root: Path) -> None:
+    import tensorflow as tf
+
+    class Net(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = tf.Variable(np.float32(SCALE))
+
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None if isinstance(a, str) else a for a in s.shape], s.dtype, s.name)
+                for s in SIGNATURE.inputs
+            ]
+        )
+        def serve(self, values: tf.Tensor, ids: tf.Tensor, keep: tf.Tensor) -> dict[str, tf.Tensor]:
+            return {
+                "zeta": tf.where(keep[:, None, None], values * self.scale, -values),
+                "alpha": ids * 2 + 1,
+                "count": tf.reduce_sum(values, [1, 2]),
+                "same": tf.identity(values),
+                "scale": tf.identity(self.scale),
+            }
+
+    net = Net()
+    folder = made(root, Format.SAVED_MODEL)
+    path = folder / PAYLOAD[Format.SAVED_MODEL]
+    tf.saved_model.save(net, str(path), signatures={"serving_default": net.serve})
+    record(folder, Format.SAVED_MODEL)
+    folder = made(root, Format.TFLITE)
+    (folder / PAYLOAD[Format.TFLITE]).write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(path)).convert())
+    record(folder, Format.TFLITE)
+
+
+if __name__ == "__main__":
+    {"torch": make_torch, "onnx": make_onnx, "tensorflow": make_tensorflow}[sys.argv[1]](Path(sys.argv[2]))

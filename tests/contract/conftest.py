@@ -1,0 +1,92 @@
+"""Artifacts of the contract's model in every format, and processes that hold a session over one."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+MAKER = {"source": "torch", "pt2": "torch", "torchscript": "torch", "onnx": "onnx"}
+
+
+class Raised(Exception):
+    """What an act in the other process raised: type and text."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"{kind}: {text}")
+        self.kind, self.text = kind, text
+
+
+class Host:
+    """The test's end of session_host.py."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            argv = [sys.executable, str(HERE / "session_host.py"), str(theirs.fileno())]
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        self._link = ours
+        self._stream = ours.makefile("rwb")
+
+    def __getattr__(self, act: str) -> Callable[..., Any]:
+        return partial(self._ask, act)
+
+    def _ask(self, act: str, *args: Any) -> Any:
+        pickle.dump((act, args), self._stream)
+        self._stream.flush()
+        reply = pickle.load(self._stream)  # noqa: S301  (from the process that we started)
+        if reply[0] == "error":
+            raise Raised(*reply[1:])
+        return reply[1]
+
+    def end(self) -> None:
+        self._stream.close()
+        self._link.close()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+
+@contextmanager
+def hosting() -> Iterator[Host]:
+    host = Host()
+    try:
+        yield host
+    finally:
+        host.end()
+
+
+@pytest.fixture(scope="session")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of the contract's model in a format (or "source"); each framework makes its own, once, when asked."""
+    root = tmp_path_factory.mktemp("artifacts")
+    done: set[str] = set()
+
+    def find(form: str) -> Path:
+        maker = MAKER.get(form, "tensorflow")
+        if maker not in done:
+            argv = [sys.executable, str(HERE / "artifact_maker.py"), maker, str(root)]
+            made = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=300)
+            assert made.returncode == 0, made.stderr
+            done.add(maker)
+        return root / form
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def host() -> Callable[[], Any]:
+    """`with host() as process:`, a process that holds what a test asks it to."""
+    return hosting

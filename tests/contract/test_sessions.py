@@ -1,0 +1,49 @@
+"""One contract, every runtime of the table."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transload.serving.runtimes.table import RUNTIMES
+
+_spec = importlib.util.spec_from_file_location("contract", Path(__file__).with_name("contract.py"))
+assert _spec is not None
+assert _spec.loader is not None
+contract = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(contract)
+
+CASES = [(name, str(form)) for name, runtime in RUNTIMES.items() for form in runtime.takes] + [("torch", "source")]
+
+
+@pytest.fixture(scope="module", params=CASES, ids="-".join)
+def held(request: pytest.FixtureRequest, artifact: Callable[[str], Path], host: Callable[[], Any]) -> Iterator[Any]:
+    """A process that holds a session of one runtime over the contract's model."""
+    name, form = request.param
+    runtime, folder = RUNTIMES[name], artifact(form)
+    with host() as process:
+        if not runtime.served:
+            process.hold(runtime.entry, (folder, "cpu", 1))
+            yield process
+            return
+        signature = contract.signature_of(folder)
+        with host() as server:
+            server.hold("transload.serving.server.embedded:open_server", (str(folder), "contract", "cpu", 1))
+            address = server.call("addresses", ())[name.rpartition("-")[2]]
+            process.hold(runtime.entry, (address, "contract", signature))
+            yield process
+
+
+@pytest.mark.parametrize("promise", contract.PROMISES)
+def test_every_session_keeps(held: Any, promise: str) -> None:
+    held.keep(promise)
+
+
+def test_a_session_can_be_closed_twice_and_then_answers_no_more(held: Any) -> None:
+    held.call("close", ())
+    held.call("close", ())
+    with pytest.raises(Exception, match=r"SessionLost: the .* session is closed"):
+        held.call("run", (contract.feeds_of(1),))
