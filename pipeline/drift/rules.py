@@ -1,0 +1,124 @@
+"""From numbers to a verdict: the default rules, and what they make of an artifact. No pydantic: workers judge too.
+
+docs/design/drift.md gives the reasons for each number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ...models.formats import Precision
+from .numeric import Drift
+
+if TYPE_CHECKING:
+    from ..result import DriftRow, Status
+
+PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"  # the values of result.Verdict
+
+# Signal to noise that a precision must reach where it is judged by numbers alone. An fp32 copy differs by rounding,
+# 100 to 150 dB; what stays below 60 dB has another meaning. The others are floors that only something broken falls
+# through: fp16 keeps 11 bits (about 65 dB a rounding), int8 with calibrated scales 20 to 45 dB on the zoo's recipes.
+LEAST_SQNR_DB: Mapping[Precision, float] = {
+    Precision.FP32: 60.0,
+    Precision.FP16: 40.0,
+    Precision.INT8_DYNAMIC: 10.0,
+    Precision.INT8: 10.0,
+}
+MOST_MISMATCHES = 0.1  # share of an integer output that a reduced precision may change where no metric judges it
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a comparison is held against."""
+
+    precision: Precision
+    sqnr_db: float  # at least, where numbers judge
+    allowed_loss: float | None = None  # of the metric, absolute; None: no metric judges
+
+    @staticmethod
+    def of(precision: str, sqnr_db: float | None = None, allowed_loss: float | None = None) -> Rule:
+        """The default rule of a precision, with what is given put in its place."""
+        kind = Precision(precision)
+        return Rule(kind, LEAST_SQNR_DB[kind] if sqnr_db is None else sqnr_db, allowed_loss)
+
+    @property
+    def by_metric(self) -> bool:
+        """Whether the task's metric judges, and not the numbers: an fp32 copy is always held to its numbers."""
+        return self.precision is not Precision.FP32 and self.allowed_loss is not None
+
+    @property
+    def tolerance(self) -> Mapping[str, float | None]:
+        """result.Tolerance: null where it does not apply."""
+        if self.by_metric:
+            return {"sqnr_db": None, "metric_loss": self.allowed_loss}
+        return {"sqnr_db": self.sqnr_db, "metric_loss": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict, its sentence (None for a plain pass), and the tolerance that was applied."""
+
+    verdict: str
+    reason: str | None
+    tolerance: Mapping[str, float | None]  # result.Tolerance
+
+
+def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> Judgement:
+    """Hold one comparison against its rule.
+
+    fp32: signal to noise at least `sqnr_db`, integers equal. A reduced precision with a metric: the 95 % interval of
+    the difference lies above -allowed_loss (pass), below it (fail), or spans it (inconclusive). Without a metric:
+    a floor of signal to noise. Always: the same elements are finite; and a reference that does not vary is no evidence.
+    """
+    rule = rule if metric is not None else replace(rule, allowed_loss=None)
+    tolerance = rule.tolerance
+    if drift.non_finite:
+        reason = f"{drift.non_finite} of {drift.elements} elements are NaN or infinite on one side only"
+        return Judgement(FAIL, reason, tolerance)
+    verdict, why = _by_metric(rule, metric) if rule.by_metric and metric is not None else _by_numbers(drift, rule)
+    if verdict == PASS and not drift.varies:
+        return Judgement(INCONCLUSIVE, "the reference's outputs do not vary over the samples: no evidence", tolerance)
+    return Judgement(verdict, why, tolerance)
+
+
+def _by_numbers(drift: Drift, rule: Rule) -> tuple[str, str | None]:
+    share = drift.mismatches / drift.exact_elements if drift.exact_elements else 0.0
+    if share > (0.0 if rule.precision is Precision.FP32 else MOST_MISMATCHES):
+        return FAIL, f"{drift.mismatches} of {drift.exact_elements} integers differ"
+    only_exact = drift.exact_elements == drift.elements
+    if drift.sqnr_db is not None and drift.sqnr_db < rule.sqnr_db and not only_exact:
+        return FAIL, f"output {drift.worst} agrees to {drift.sqnr_db:.1f} dB, below {rule.sqnr_db:g} dB"
+    return PASS, None
+
+
+def _by_metric(rule: Rule, metric: Mapping[str, Any]) -> tuple[str, str | None]:
+    low, high = metric["ci95"]
+    limit = -(rule.allowed_loss or 0.0)
+    changed = f"{metric['name']} changed by {metric['delta']:+.4f} [{low:+.4f}, {high:+.4f}]"
+    if low >= limit:
+        return PASS, None
+    if high < limit:
+        return FAIL, f"{changed}, beyond the allowed loss of {-limit:g}"
+    return (
+        INCONCLUSIVE,
+        f"{changed}, which spans the allowed loss of {-limit:g}: more samples decide it",
+    )
+
+
+def status_of(rows: Sequence[DriftRow]) -> Status:
+    """What all comparisons of one artifact make of it; rows of every runtime and batch together.
+
+    Failed: any failed. Unverified: none was made, or any was inconclusive. Degraded: all passed, and in one the
+    metric's interval lies wholly below 0. Verified: the rest.
+    """
+    from ..result import Status
+
+    verdicts = {str(row.verdict) for row in rows}
+    if FAIL in verdicts:
+        return Status.FAILED
+    if not rows or INCONCLUSIVE in verdicts:
+        return Status.UNVERIFIED
+    worse = any(row.metric is not None and row.metric.ci95[1] < 0 for row in rows)
+    return Status.DEGRADED if worse else Status.VERIFIED

@@ -1,0 +1,73 @@
+"""A session of any runtime, opened in a worker by its row in the table, and whether it runs where it was asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+
+from ...models.artifact import read_artifact
+from ...models.errors import BadRequest
+from ...models.formats import Format
+from ...serving.runtimes.table import RUNTIMES
+from ...serving.session import Session
+
+# What an artifact is checked in where nobody says otherwise.
+DEFAULT_RUNTIME: Mapping[Format, str] = {
+    Format.PT2: "torch",
+    Format.TORCHSCRIPT: "torchscript",
+    Format.ONNX: "onnxruntime",
+    Format.SAVED_MODEL: "tensorflow",
+    Format.TFLITE: "tflite",
+}
+ANSWER_S = 60.0  # how long a server may take for one call
+
+
+def default_runtime(folder: Path) -> str:
+    """The runtime that the artifact in `folder` is checked in.
+
+    Raises BadRequest where no runtime takes its format.
+    """
+    form = read_artifact(folder).target.format
+    if form not in DEFAULT_RUNTIME:
+        raise BadRequest(f"no runtime takes {form}", fix=f"convert it to one of {', '.join(DEFAULT_RUNTIME)}")
+    return DEFAULT_RUNTIME[form]
+
+
+def open_session(
+    runtime: str,
+    folder: Path,
+    *,
+    device: str = "cpu",
+    threads: int = 1,
+    services: Mapping[str, str] | None = None,
+    model: str | None = None,
+) -> Session:
+    """A session of `runtime` over what lies in `folder`. A served runtime talks to the address in `services` that its
+    name ends in ("tfserving-grpc" to "grpc") and asks for `model` there.
+
+    Raises BadRequest where there is no such runtime or address, and what the runtime itself raises.
+    """
+    if runtime not in RUNTIMES:
+        raise BadRequest(f"no runtime is called {runtime!r}", fix=f"use one of {', '.join(RUNTIMES)}")
+    row = RUNTIMES[runtime]
+    module, _, name = row.entry.partition(":")
+    entry: Callable[..., Session] = getattr(import_module(module), name)
+    if not row.served:
+        return entry(folder, device, threads)
+    service = runtime.rpartition("-")[2]
+    if service not in (services or {}) or not model:
+        raise BadRequest(
+            f"{runtime} needs the address of a {service} server and the name of a model on it",
+            fix="start one with `transload serve`, or name a running one with --tfserving-url",
+        )
+    return entry((services or {})[service], model, read_artifact(folder).signature, ANSWER_S)
+
+
+def misplaced(session: Session, device: str) -> str | None:
+    """One sentence where the arithmetic runs elsewhere than on `device`; None where it is right. "cuda" is any of
+    its devices, "cuda:0" that one, "auto" anything."""
+    ran = session.device
+    if device in ("auto", ran) or ran.partition(":")[0] == device:
+        return None
+    return f"it was asked to run on {device} and ran on {ran}"
