@@ -93,7 +93,8 @@ class LocalExecutor:
                 return found
             if action.remembers_refusal and (refusal := self.store.refusal(key)):
                 self._show_log(self.store.log(key), action.name)
-                raise ERRORS[refusal["kind"]](refusal["what"], fix=refusal["fix"])
+                fix = refusal["fix"] or f"read {self.log(action.name)}, or repeat it alone: {self._repeat_call(action)}"
+                raise ERRORS[refusal["kind"]](refusal["what"], fix=fix)
             return self._do(key, action)
 
     def open_worker(self, name: str, limits: Limits, cwd: Path, root: str | None = None) -> Worker:
@@ -131,8 +132,7 @@ class LocalExecutor:
             return self.store.commit(key, out, facts, time.monotonic() - started)
 
     def _work(self, action: Action, job: Mapping[str, Any], cwd: Path, log: Path) -> tuple[dict[str, Any], int]:
-        repeat = f"sh {self._repeat / action.name}.sh"
-        spawn = Spawn(log, cwd, action.limits, (action.root,) if action.root else (), repeat)
+        spawn = Spawn(log, cwd, action.limits, (action.root,) if action.root else (), self._repeat_call(action))
         with Worker(spawn) as worker:
             with self._lock:
                 if self._stopped:
@@ -144,11 +144,14 @@ class LocalExecutor:
                 with self._lock:
                     self._workers.discard(worker)
 
+    def _repeat_call(self, action: Action) -> str:
+        return f"sh {self._repeat / action.name}.sh"
+
     def _show_failure(self, key: str, action: Action, error: TransloadError, log: Path) -> None:
         decided = isinstance(error, Refused) or (isinstance(error, StepFailed) and error.decided)
         if action.remembers_refusal and decided:
-            kind = "Refused" if isinstance(error, Refused) else "StepFailed"
-            self.store.remember_refusal(key, {"kind": kind, "what": error.what, "fix": error.fix})
+            kind, fix = ("Refused", error.fix) if isinstance(error, Refused) else ("StepFailed", "")
+            self.store.remember_refusal(key, {"kind": kind, "what": error.what, "fix": fix})
             shutil.copyfile(log, self.store.log(key))
 
     def _show_log(self, kept: Path, name: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..converters.steps import STEPS, Step, missing
-from ..models.errors import TransloadError
+from ..models.errors import StepFailed, TransloadError
 from ..models.formats import Precision, Target
 from ..models.store import Stored
 from .engine import Action, Executor
@@ -157,9 +157,13 @@ class Router:
             source = outcome.stored
         if lacking := missing(step.requires):
             return _Outcome("missing", f"{step.name} {lacking}")
+        action = self._convert(step, route, source)
         try:
-            made = self._executor.perform(self._convert(step, route, source))
-            checked = self._executor.perform(self._verify(step, route, made))
+            made = self._executor.perform(action)
+            action = self._verify(step, route, made)
+            checked = self._executor.perform(action)
+        except StepFailed as error:  # its own mend is to read the log
+            return _Outcome("failed", f"{error.what} (logs/{action.name}.log)")
         except TransloadError as error:
             return _Outcome("failed", f"{error.what}; {error.fix}")
         facts = checked.facts
