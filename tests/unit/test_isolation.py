@@ -108,7 +108,7 @@ def test_our_own_errors_cross_the_border_as_they_are(spawn: Spawn) -> None:
 
 
 def test_a_full_disk_is_the_callers_to_mend(spawn: Spawn) -> None:
-    with pytest.raises(BadRequest, match="the disk under .* is full"):
+    with pytest.raises(BadRequest, match=r"the disk under .* is full"):
         run_alone("jobs:full", job(spawn.cwd), spawn)
 
 
