@@ -4,21 +4,31 @@ Schema history.  1: first version.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
+NaN and infinity are no JSON: they become null where null is allowed, and are refused elsewhere (docs/run-json.md).
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from ..models.errors import BadRequest
 
-SCHEMA = 1
+SCHEMA: Final = 1
+
+Name: TypeAlias = Annotated[str, Field(min_length=1)]
+Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Instant: TypeAlias = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)$")]
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+Batch: TypeAlias = Annotated[int, Field(ge=1)]
+NotNegative: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Interval: TypeAlias = tuple[FiniteFloat, FiniteFloat]  # low, high
 
 
 class Verdict(StrEnum):
@@ -43,9 +53,9 @@ class Status(StrEnum):
 class TensorRow:
     """An input or output; a string in `shape` names a dynamic axis."""
 
-    name: str
-    dtype: str
-    shape: tuple[int | str, ...]
+    name: Name
+    dtype: Name
+    shape: tuple[Count | Name, ...]
 
 
 @dataclass(frozen=True)
@@ -69,52 +79,52 @@ class TriedRow:
 class ArtifactRow:
     """A wanted target. `path` is relative to the run's folder, and null where no route led to it."""
 
-    name: str  # the target, as in "tflite:int8"
+    name: Name  # the target, as in "tflite:int8"
     format: str
     precision: str
     path: str | None
-    sha256: str | None  # of the payload: of the file, or of the sorted list of a folder's files
-    bytes: int | None
+    sha256: Sha256 | None  # of the payload: of the file, or of the sorted list of a folder's files
+    bytes: Count | None
     status: Status
     route: tuple[str, ...]
     tried: tuple[TriedRow, ...]
-    seconds: float
+    seconds: NotNegative
     signature: SignatureRow | None
-    batches_verified: tuple[int, ...]
+    batches_verified: tuple[Batch, ...]
 
 
 @dataclass(frozen=True)
 class Tolerance:
     """The rule that a drift row was held against; null where it does not apply."""
 
-    sqnr_db: float | None  # at least
-    metric_loss: float | None  # at most, absolute
+    sqnr_db: FiniteFloat | None  # at least
+    metric_loss: NotNegative | None  # at most, absolute
 
 
 @dataclass(frozen=True)
 class MetricRow:
     """The task's own metric on the same samples, and the paired difference candidate - reference."""
 
-    name: str
-    reference: float
-    candidate: float
-    delta: float
-    ci95: tuple[float, float]
+    name: Name
+    reference: FiniteFloat
+    candidate: FiniteFloat
+    delta: FiniteFloat
+    ci95: Interval
 
 
 @dataclass(frozen=True)
 class DriftRow:
     """One artifact in one runtime at one batch size, all outputs together, the worst output counting."""
 
-    artifact: str
-    runtime: str
-    batch: int
-    samples: int
-    max_abs: float | None
-    rms: float | None
-    cosine: float | None
-    sqnr_db: float | None  # null: no noise at all, or no answer
-    non_finite: int | None  # elements that are NaN or infinite on one side only, or differ in kind or sign
+    artifact: Name
+    runtime: Name
+    batch: Batch
+    samples: Count
+    max_abs: NotNegative | None
+    rms: NotNegative | None
+    cosine: FiniteFloat | None
+    sqnr_db: FiniteFloat | None  # null: no noise at all, or no answer
+    non_finite: Count | None  # elements that are NaN or infinite on one side only, or differ in kind or sign
     tolerance: Tolerance
     verdict: Verdict
     metric: MetricRow | None
@@ -124,21 +134,21 @@ class DriftRow:
 class LatencyRow:
     """One artifact in one runtime at one batch size. Raw samples lie in the run's latency.npz."""
 
-    artifact: str
-    runtime: str
+    artifact: Name
+    runtime: Name
     server: Literal["embedded", "binary", "remote"] | None
-    device: str  # where it really ran
-    threads: int
-    batch: int
-    rounds: int
-    samples: int
-    p50_s: float | None
-    p90_s: float | None
-    p99_s: float | None
-    throughput_per_s: float | None  # samples of the task, not calls: batch / mean seconds of a call
-    ratio_to_reference: float | None  # seconds per call over the reference's; below 1 is faster
-    ratio_ci95: tuple[float, float] | None
-    peak_rss_bytes: int | None
+    device: Name  # where it really ran
+    threads: Count
+    batch: Batch
+    rounds: Count
+    samples: Count
+    p50_s: NotNegative | None
+    p90_s: NotNegative | None
+    p99_s: NotNegative | None
+    throughput_per_s: NotNegative | None  # samples of the task, not calls: batch / mean seconds of a call
+    ratio_to_reference: NotNegative | None  # seconds per call over the reference's; below 1 is faster
+    ratio_ci95: Interval | None
+    peak_rss_bytes: Count | None
     doubts: tuple[str, ...]
 
 
@@ -146,11 +156,11 @@ class LatencyRow:
 class GateRow:
     """One release rule on one artifact, or on one artifact in one runtime."""
 
-    rule: str
-    limit: float | str
-    got: float | str | None
+    rule: Name
+    limit: FiniteFloat | str
+    got: FiniteFloat | str | None
     verdict: Verdict
-    artifact: str
+    artifact: Name
     runtime: str | None
 
 
@@ -161,8 +171,8 @@ class Environment:
     python: str
     platform: str
     cpu: str
-    cores: int
-    memory_bytes: int
+    cores: Count
+    memory_bytes: Count
     gpus: tuple[str, ...] = ()
     packages: dict[str, str] = field(default_factory=dict)
 
@@ -171,13 +181,16 @@ class Environment:
 class RunResult:
     """All that a run found out. What `--json` prints, and what every report is made from."""
 
-    schema: int
-    id: str
+    # Holds for every record below too: a key that is not known, or a number in quotes, is refused.
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+    schema: Literal[1]
+    id: Name
     transload_version: str
     verdict: Verdict
-    exit_code: int
-    started_at: str  # ISO 8601, UTC
-    seconds: float
+    exit_code: Annotated[int, Field(ge=0, le=4)]  # models.errors.Exit
+    started_at: Instant  # ISO 8601, UTC
+    seconds: NotNegative
     environment: Environment
     artifacts: tuple[ArtifactRow, ...]
     drift: tuple[DriftRow, ...]
@@ -195,9 +208,29 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_adapter().json_schema()}
 
 
+def schema_text() -> str:
+    """What docs/run.schema.json holds: `python -m transload.pipeline.result > docs/run.schema.json`."""
+    return json.dumps(json_schema(), indent=1) + "\n"
+
+
 def to_json(result: RunResult) -> bytes:
-    """The result as UTF-8 JSON, one indented document."""
-    return _adapter().dump_json(result, indent=1) + b"\n"
+    """The result as UTF-8 JSON, one indented document, read back before it is handed out.
+
+    Raises ValueError where a number that must be there is none (NaN, infinity), or a field holds what it may not:
+    a bug of whoever made the result, and never a file that no reader takes.
+    """
+    text = _adapter().dump_json(result, indent=1)
+    try:
+        _adapter().validate_json(text)
+    except ValidationError as error:
+        raise ValueError(f"the result does not fit run.json: {_first(error)}") from error
+    return text + b"\n"
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"])) or "the document"
+    return f"{where}: {first['msg']}"
 
 
 def read_result(path: Path) -> RunResult:
@@ -210,9 +243,11 @@ def read_result(path: Path) -> RunResult:
     except OSError as error:
         raise BadRequest(f"{path} cannot be read: {error.strerror}", fix="name a folder under runs/") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the document"
         raise BadRequest(
-            f"{path} is no run.json of schema {SCHEMA}: {where}: {first['msg']}",
+            f"{path} is no run.json of schema {SCHEMA}: {_first(error)}",
             fix="update transload, or run again",
         ) from error
+
+
+if __name__ == "__main__":
+    print(schema_text(), end="")

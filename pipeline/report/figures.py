@@ -1,0 +1,370 @@
+"""The plots of report.html, as plotly figures in plain dicts. The raw samples come in, a few hundred points go out.
+
+A trace says in `meta.format` whose colour it has; the page gives the colour, so that one format looks the same
+everywhere, in the light and in the dark. Needs no plotly.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...models.signature import Array
+from ..gate import answered
+from ..result import DriftRow, LatencyRow, RunResult, Verdict
+from . import format as units
+from . import view
+
+Samples: TypeAlias = Mapping[tuple[str, str, int], Array]  # (artifact, runtime, batch) -> seconds, one-dimensional
+Trace: TypeAlias = dict[str, Any]
+
+_ROW_PX = 34
+_BINS = 60
+_HALF = 0.42  # a row's half height, where rows are 1 apart
+SYMBOLS = ("circle", "square", "diamond", "cross", "triangle-up", "x", "triangle-down", "hexagon", "pentagon", "star")
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One plot with its words. `note` says how to read it."""
+
+    key: str  # the id of its element; "size" is as wide as the page
+    title: str
+    note: str
+    data: tuple[Trace, ...]
+    layout: dict[str, Any]
+
+
+def plots(result: RunResult, samples: Samples) -> tuple[Plot, ...]:
+    """Every plot that there is something to show in, in reading order."""
+    formats = {line.name: line.format for line in view.lines(result)}
+    found = [*_latency_plots(result, samples, formats), _drift_plot(result, formats), _metric_plot(result, formats)]
+    found.append(_size_plot(result, formats))
+    return tuple(plot for plot in found if plot is not None)
+
+
+def _latency_plots(result: RunResult, samples: Samples, formats: Mapping[str, str]) -> list[Plot]:
+    """One plot for each condition and batch size: only rows that may be compared share an axis."""
+    groups: dict[tuple[str, int, int], list[LatencyRow]] = {}
+    for row in result.latency:
+        if answered(row):
+            groups.setdefault((row.device, row.threads, row.batch), []).append(row)
+    found = []
+    for number, (key, rows) in enumerate(groups.items()):
+        plot = _latency_plot(f"latency-{number}", key[2], rows, samples, formats)
+        if plot:
+            found.append(plot)
+    return found
+
+
+def _latency_plot(
+    key: str, batch: int, rows: Sequence[LatencyRow], samples: Samples, formats: Mapping[str, str]
+) -> Plot | None:
+    kept = [(row, _clean(samples.get((row.artifact, row.runtime, row.batch)))) for row in rows]
+    timed = [(row, taken) for row, taken in kept if taken.size]
+    if not timed:
+        return None
+    timed.sort(key=lambda one: -float(np.median(one[1])))  # the fastest on top
+    traces: list[Trace] = []
+    for at, (row, taken) in enumerate(timed):
+        traces.extend(_violin(at, row, taken * 1e3, formats.get(row.artifact, "")))
+    labels = [_label(row) for row, _ in timed]
+    layout = _layout(len(timed), labels, "milliseconds per call, logarithmic", log=True)
+    low = min(float(np.quantile(taken, 0.002)) for _, taken in timed) * 1e3
+    high = max(float(np.quantile(taken, 0.998)) for _, taken in timed) * 1e3
+    layout["xaxis"] |= {"range": [float(np.log10(low)) - 0.05, float(np.log10(high)) + 0.05], **_ticks(low, high)}
+    first = timed[0][0]
+    return Plot(
+        key,
+        f"Latency at batch {batch}: {view.condition(first)}",
+        "Each shape is the distribution of all samples; dot: p50, thick line: middle half, bars: p90 and p99.",
+        tuple(traces),
+        layout,
+    )
+
+
+def _clean(taken: Array | None) -> Array:
+    if taken is None:
+        return np.empty(0)
+    flat = np.asarray(taken, dtype=np.float64).ravel()
+    return flat[np.isfinite(flat) & (flat > 0)]
+
+
+def _violin(at: int, row: LatencyRow, taken_ms: Array, form: str) -> list[Trace]:
+    """The shape of a distribution on a logarithmic axis, and its quantiles."""
+    quartiles = np.quantile(taken_ms, [0.25, 0.5, 0.75, 0.9, 0.99])
+    low, p50, high, p90, p99 = (float(value) for value in quartiles)
+    x, y = _outline(taken_ms)
+    hover = "<br>".join(
+        (
+            f"<b>{_label(row)}</b>",
+            f"p50 {p50:.4g} ms, p90 {p90:.4g} ms, p99 {p99:.4g} ms",
+            f"{taken_ms.size} samples in {row.rounds} rounds",
+            f"ratio {units.ratio(row.ratio_to_reference)} {units.ratio_interval(row)}",
+        )
+    )
+    plain: Trace = {"hoverinfo": "skip", "showlegend": False, "meta": {"format": form}}
+    shape = {
+        **plain, "type": "scatter", "mode": "lines", "fill": "toself", "line": {"width": 1},
+        "x": [*x, *x[::-1]], "y": [*(at + y), *(at - y[::-1])],
+    }  # fmt: skip
+    middle = {**plain, "type": "scatter", "mode": "lines", "x": [low, high], "y": [at, at], "line": {"width": 5}}
+    marks = {
+        "type": "scatter", "mode": "markers", "x": [p50, p90, p99], "y": [at] * 3, "showlegend": False,
+        "meta": {"format": form}, "hovertemplate": f"{hover}<extra></extra>",
+        "marker": {"symbol": ["circle", "line-ns", "line-ns"], "size": [10, 12, 18], "line": {"width": [1.5, 2, 2]}},
+    }  # fmt: skip
+    traces: list[Trace] = [shape, middle, marks]
+    return [{**trace, "x": _rounded(trace["x"]), "y": _rounded(trace["y"])} for trace in traces]
+
+
+def _outline(taken: Array) -> tuple[Array, Array]:
+    """Positions, and half heights up to _HALF: a smoothed histogram of the logarithms, without the outer 0.2 %."""
+    logs = np.log10(taken)
+    low, high = np.quantile(logs, [0.002, 0.998])
+    pad = max((high - low) * 0.08, 0.002)
+    counts, edges = np.histogram(logs, bins=_BINS, range=(low - pad, high + pad))
+    kernel = np.exp(-0.5 * (np.arange(-4, 5) / 1.5) ** 2)
+    smooth = np.convolve(counts, kernel / kernel.sum(), mode="same")
+    return 10 ** ((edges[:-1] + edges[1:]) / 2), smooth / max(float(smooth.max()), 1e-12) * _HALF
+
+
+def _drift_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
+    """SQNR of every drift row, with the limit that it was held against."""
+    rows = [row for row in result.drift if answered(row) and (row.sqnr_db is not None or row.max_abs == 0)]
+    if not rows:
+        return None
+    names = list(dict.fromkeys(row.artifact for row in result.drift if row in rows))[::-1]
+    loudest = max((row.sqnr_db for row in rows if row.sqnr_db is not None), default=100.0)
+    right_edge = max(loudest * 1.06, 100.0)
+    traces = [
+        _markers(
+            (row.sqnr_db if row.sqnr_db is not None else right_edge for row in found),
+            (names.index(row.artifact) for row in found),
+            [_drift_hover(row) for row in found],
+            formats.get(found[0].artifact, ""),
+            [_runtime_symbol(row.runtime, result) for row in found],
+        )
+        for found in _by_artifact(rows)
+    ]
+    limits = {(row.artifact, row.tolerance.sqnr_db) for row in rows if row.tolerance.sqnr_db is not None}
+    layout = _layout(len(names), [_safe(name) for name in names], "SQNR in dB, more is better")
+    layout["shapes"] = [_limit_line(limit, names.index(name)) for name, limit in sorted(limits)]
+    layout["xaxis"]["rangemode"] = "tozero"
+    note = (
+        f"One mark for each batch size; the upright line is the limit. {_symbol_key(result, (r.runtime for r in rows))}"
+    )
+    if any(row.sqnr_db is None for row in rows):
+        note += " Marks at the right edge: identical to the last bit."
+    return Plot("drift", "Drift: how loud the difference to the reference is", note, tuple(traces), layout)
+
+
+def _metric_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
+    """The paired difference of the task's metric with its interval, and how much may be lost."""
+    rows = [row for row in result.drift if row.metric is not None]
+    if not rows:
+        return None
+    share = all(row.metric is not None and units.is_share(row.metric) for row in rows)
+    scale = 100.0 if share else 1.0
+    rows = rows[::-1]
+    traces = [_metric_mark(at, row, scale, formats.get(row.artifact, "")) for at, row in enumerate(rows)]
+    name = rows[0].metric.name if rows[0].metric else "metric"
+    title = f"{name}, candidate \u2212 reference" + (", percentage points" if share else "")
+    layout = _layout(len(rows), [_safe(f"{row.artifact} \u00b7 {row.runtime}") for row in rows], title)
+    layout["shapes"] = [
+        _limit_line(-row.tolerance.metric_loss * scale, at)
+        for at, row in enumerate(rows)
+        if row.tolerance.metric_loss is not None
+    ]
+    layout["xaxis"]["zeroline"] = True
+    note = "Difference with its 95 % interval; the upright line is the most that may be lost."
+    return Plot("metric", f"What it costs the task: {name}", note, tuple(traces), layout)
+
+
+def _metric_mark(at: int, row: DriftRow, scale: float, form: str) -> Trace:
+    metric = row.metric
+    assert metric is not None  # noqa: S101  (the caller has looked)
+    low, high = metric.ci95
+    hover = f"<b>{_safe(units.where(row))}</b><br>{units.score(metric)}, {units.change(metric)}"
+    trace = _markers([metric.delta * scale], [at], [f"{hover} {units.change_interval(metric)}"], form, ["circle"])
+    trace["error_x"] = {
+        "type": "data",
+        "symmetric": False,
+        "array": [(high - metric.delta) * scale],
+        "arrayminus": [(metric.delta - low) * scale],
+        "thickness": 2,
+        "width": 5,
+    }
+    return trace
+
+
+def _size_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
+    """Bytes against p50 at the smallest batch size, under the main condition."""
+    batch = next(iter(view.batches(result)), 0)
+    points = [
+        (line, speed, speed.by_batch[batch])
+        for line in view.lines(result)
+        for speed in line.speeds
+        if line.row and line.row.bytes and batch in speed.by_batch and answered(speed.by_batch[batch])
+    ]
+    if not points:
+        return None
+    traces = []
+    for line, speed, row in points:
+        size = (line.row.bytes or 0) if line.row else 0
+        hover = f"<b>{_label(row)}</b><br>{units.size(size)}, p50 {units.duration(row.p50_s)}"
+        symbol = _runtime_symbol(speed.runtime, result)
+        trace = _markers([(row.p50_s or 0) * 1e3], [size / 1e3], [hover], formats[line.name], [symbol])
+        trace["marker"]["size"] = 14
+        traces.append(trace)
+    layout = _layout(11, None, f"p50 in milliseconds at batch {batch}, logarithmic", log=True)
+    sizes = [(line.row.bytes if line.row else 0) or 1 for line, _, _ in points]
+    speeds = [(row.p50_s or 1e-9) * 1e3 for _, _, row in points]
+    layout["xaxis"] |= _ticks(min(speeds), max(speeds))
+    layout["yaxis"] |= {"type": "log", "title": {"text": "size in KB, logarithmic", "font": {"size": 12}}}
+    layout["yaxis"] |= _ticks(min(sizes) / 1e3, max(sizes) / 1e3)
+    layout["annotations"] = _names_beside(points)
+    note = f"Lower left is small and fast. {_symbol_key(result, (speed.runtime for _, speed, _ in points))}"
+    return Plot("size", "Size against speed", note, tuple(traces), layout)
+
+
+# Where a name may stand beside its mark: anchors, and the shift in pixels from the mark to the name's middle line.
+_PLACES = (
+    ("right", -12, 0),
+    ("left", 12, 0),
+    ("center", 0, 18),
+    ("center", 0, -18),
+    ("left", 12, 16),
+    ("left", 12, -16),
+)
+_PLOT_PX = (1000.0, 340.0)  # about what a laptop shows
+_LETTER_PX, _LINE_PX = 7.5, 15.0
+_Box: TypeAlias = tuple[float, float, float, float]  # left, right, bottom, top in pixels
+
+
+def _names_beside(points: Sequence[tuple[view.Line, view.Speed, LatencyRow]]) -> list[dict[str, Any]]:
+    """Each artifact's name once, beside its fastest mark, where it covers no other name or mark."""
+    at = {
+        (line.name, speed.runtime): (math.log10((row.p50_s or 1e-9) * 1e3), math.log10((line.row.bytes or 1) / 1e3))
+        for line, speed, row in points
+        if line.row
+    }
+    fastest: dict[str, tuple[float, float]] = {}
+    for (name, _), spot in sorted(at.items(), key=lambda one: one[1]):
+        fastest.setdefault(name, spot)
+    x_px, y_px = (_scale([spot[axis] for spot in at.values()], _PLOT_PX[axis]) for axis in (0, 1))
+    taken: list[_Box] = [(x * x_px - 7, x * x_px + 7, y * y_px - 7, y * y_px + 7) for x, y in at.values()]
+    found = []
+    for name, (x, y) in fastest.items():
+        boxes = [(place, _box(x * x_px, y * y_px, len(name), place)) for place in _PLACES]
+        place, box = next((one for one in boxes if not any(_overlap(one[1], other) for other in taken)), boxes[0])
+        taken.append(box)
+        found.append(_name_at(name, x, y, place))
+    return found
+
+
+def _name_at(name: str, x: float, y: float, place: tuple[str, int, int]) -> dict[str, Any]:
+    anchor, x_shift, y_shift = place
+    side = {"x": x, "y": y, "xanchor": anchor, "yanchor": "middle", "xshift": x_shift, "yshift": y_shift}
+    return {**side, "text": _safe(name), "showarrow": False}
+
+
+def _scale(values: Sequence[float], pixels: float) -> float:
+    return pixels / max(max(values) - min(values), 0.1)
+
+
+def _box(x: float, y: float, letters: int, place: tuple[str, int, int]) -> _Box:
+    anchor, x_shift, y_shift = place
+    width = letters * _LETTER_PX
+    left = x + x_shift - {"right": width, "left": 0.0, "center": width / 2}[anchor]
+    return left, left + width, y + y_shift - _LINE_PX / 2, y + y_shift + _LINE_PX / 2
+
+
+def _overlap(one: _Box, other: _Box) -> bool:
+    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+
+
+def _symbol_key(result: RunResult, runtimes: Iterable[str]) -> str:
+    used = dict.fromkeys(runtimes)
+    words = (f"{name} {_runtime_symbol(name, result).replace('-', ' ')}" for name in used)
+    return f"Marks: {', '.join(words)}."
+
+
+def _runtime_symbol(runtime: str, result: RunResult) -> str:
+    """One symbol for each runtime, the same in every plot of a run."""
+    names = dict.fromkeys([row.runtime for row in result.latency] + [row.runtime for row in result.drift])
+    return SYMBOLS[list(names).index(runtime) % len(SYMBOLS)]
+
+
+def _markers(x: Iterable[float], y: Iterable[float], hover: list[str], form: str, symbols: list[str]) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": _rounded(x),
+        "y": _rounded(y),
+        "text": hover,
+        "hovertemplate": "%{text}<extra></extra>",
+        "showlegend": False,
+        "meta": {"format": form},
+        "marker": {"symbol": symbols, "size": 12, "line": {"width": 1.5}},
+    }
+
+
+def _drift_hover(row: DriftRow) -> str:
+    verdict = "" if row.verdict is Verdict.PASS else f", {row.verdict}"
+    loud = f"{units.sqnr(row)}, max difference {row.max_abs:.3g}{verdict}"
+    return f"<b>{_safe(units.where(row))}</b>, batch {row.batch}<br>{loud}"
+
+
+def _by_artifact(rows: Sequence[DriftRow]) -> list[list[DriftRow]]:
+    found: dict[str, list[DriftRow]] = {}
+    for row in rows:
+        found.setdefault(row.artifact, []).append(row)
+    return list(found.values())
+
+
+def _limit_line(x: float, at: int) -> dict[str, Any]:
+    return {"type": "line", "x0": x, "x1": x, "y0": at - 0.4, "y1": at + 0.4, "line": {"width": 2}}
+
+
+def _layout(rows: int, labels: list[str] | None, x_title: str, *, log: bool = False) -> dict[str, Any]:
+    """Rows one above the other, 1 apart; the page adds the colours."""
+    x: dict[str, Any] = {"title": {"text": x_title, "font": {"size": 12}}, "zeroline": False, "automargin": True}
+    y: dict[str, Any] = {"zeroline": False, "automargin": True}
+    if log:
+        x |= {"type": "log"}
+    if labels is not None:
+        y |= {"tickvals": list(range(rows)), "ticktext": labels, "range": [-0.7, rows - 0.3], "showgrid": False}
+    return {
+        "height": 90 + _ROW_PX * rows,
+        "margin": {"l": 10, "r": 20, "t": 10, "b": 50},
+        "xaxis": x,
+        "yaxis": y,
+        "hovermode": "closest",
+    }
+
+
+def _ticks(low: float, high: float) -> dict[str, Any]:
+    """1, 2 and 5 of each decade from below `low` to above `high`: plotly's own leave out the decade."""
+    decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
+    values = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
+    return {"tickvals": values, "ticktext": [f"{value:.6g}" for value in values]}
+
+
+def _rounded(values: Iterable[float]) -> list[float]:
+    """Six digits are more than a screen shows."""
+    return [float(f"{float(value):.6g}") for value in values]
+
+
+def _label(row: LatencyRow) -> str:
+    return _safe(f"{row.artifact} \u00b7 {row.runtime}")
+
+
+def _safe(text: str) -> str:
+    """Plotly takes labels as a little HTML: what a model is called must stay text."""
+    return html.escape(units.plain(text))

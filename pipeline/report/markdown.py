@@ -1,0 +1,119 @@
+"""report.md, for a pull request: the verdict, a short table, what stands in the way; the rest folded away."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..gate import answered, is_reference
+from ..result import DriftRow, LatencyRow, RunResult
+from . import format as units
+from . import view
+
+
+def write_markdown(result: RunResult, path: Path, *, logs: view.Links | None = None) -> None:
+    """Write report.md at `path`, whole or not at all. `logs` as for report.html."""
+    half = path.with_name(f".{path.name}.half")
+    half.write_text(render_markdown(result, logs=logs), encoding="utf-8")
+    half.replace(path)
+
+
+def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str:
+    """The report in GitHub's Markdown. Names and sentences cannot break out of their cell."""
+    parts = [
+        f"## transload: {result.verdict}",
+        f"{escaped(view.headline(result))}.",
+        _table(result),
+        _note(result),
+        _findings(result, logs or {}),
+        _doubts(result),
+        f"<sub>run {escaped(result.id)}, {units.instant(result.started_at)}, {units.stretch(result.seconds)}, "
+        f"transload {escaped(result.transload_version)}</sub>",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown, a table cell and HTML leave as it is; it mentions nobody and links nowhere."""
+    flat = units.plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_{}\[\]#|~])", r"\\\1", flat).replace("@", "&#64;").replace("://", "&#58;//")
+
+
+def _table(result: RunResult) -> str:
+    if not result.artifacts:
+        return ""
+    batches = view.batches(result)
+    heads = ["artifact", "gate", "status", "size", "worst SQNR", escaped(view.metric_name(result)), "runtime"]
+    heads += [f"p50, batch {batch}" for batch in batches]
+    sides = ["---"] * 3 + ["--:"] * 3 + ["---"] + ["--:"] * len(batches)
+    rows = [heads, sides, *(row for line in view.lines(result) for row in _rows(line, batches))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _rows(line: view.Line, batches: tuple[int, ...]) -> list[list[str]]:
+    """One row for each runtime; the artifact's own facts in the first."""
+    facts = [
+        f"**{escaped(line.name)}**",
+        str(line.verdict or ""),
+        line.status,
+        units.size(line.row.bytes if line.row else None),
+        units.sqnr(line.worst),
+        _task(line.metric),
+    ]
+    if not line.speeds:
+        return [[*facts, units.NONE, *([units.NONE] * len(batches))]]
+    return [
+        [*(facts if at == 0 else [""] * len(facts)), escaped(speed.runtime)]
+        + [_speed(speed.by_batch.get(batch)) for batch in batches]
+        for at, speed in enumerate(line.speeds)
+    ]
+
+
+def _task(row: DriftRow | None) -> str:
+    if row is None or row.metric is None:
+        return units.NONE
+    interval = f" {units.change_interval(row.metric)}" if any(row.metric.ci95) else ""
+    return f"{units.score(row.metric)} ({units.change(row.metric)}{interval})"
+
+
+def _speed(row: LatencyRow | None) -> str:
+    if row is None:
+        return units.NONE
+    if not answered(row):
+        return "no answer"
+    ratio = "reference" if is_reference(row) else units.ratio(row.ratio_to_reference)
+    return f"{units.duration(row.p50_s)} ({ratio})"
+
+
+def _note(result: RunResult) -> str:
+    main = view.main_condition(result)
+    if main is None:
+        return ""
+    note = f"<sub>p50 of a call on {escaped(str(main))}, and its ratio to the reference (below 1 is faster)."
+    left = len(view.elsewhere(result))
+    apart = f" {left} latencies under other conditions are not comparable and stand in report.html." if left else ""
+    return f"{note} {escaped(view.servers(result))}".rstrip() + f"{apart}</sub>"
+
+
+def _findings(result: RunResult, logs: view.Links) -> str:
+    found = view.findings(result, logs)
+    if not found:
+        return ""
+    rows = [
+        f"- **{one.verdict}**, {escaped(one.what)}: {escaped(one.sentence)}"
+        + (f" (log: {escaped(one.log)})" if one.log else "")
+        for one in found
+    ]
+    return "### What stands in the way\n\n" + "\n".join(rows)
+
+
+def _doubts(result: RunResult) -> str:
+    found = view.doubts(result)
+    if not found:
+        return ""
+    rows = []
+    for doubt in found:
+        named = escaped(", ".join(f"{units.where(row)} at batch {row.batch}" for row in doubt.rows))
+        rows.append(f"- {escaped(doubt.text)}: {named}")
+    count = sum(len(doubt.rows) for doubt in found)
+    return f"<details><summary>{count} doubts about latencies</summary>\n\n" + "\n".join(rows) + "\n\n</details>"

@@ -1,0 +1,157 @@
+"""The result on a terminal: one table to decide from, what stands in the way, the verdict last.
+
+Narrow terminals get the same facts in fewer columns with more lines. Colour only says again what a word says.
+"""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ..gate import answered, is_reference
+from ..result import DriftRow, LatencyRow, RunResult
+from . import format as units
+from . import view
+
+WIDE = 116  # columns from which each fact has a column of its own
+_STYLES = {
+    "pass": "green", "verified": "green", "fail": "red", "failed": "red",
+    "inconclusive": "yellow", "unverified": "yellow", "degraded": "yellow", "reference": "dim",
+}  # fmt: skip
+_MOST_DOUBTS = 3
+
+
+def print_result(
+    result: RunResult, console: Console, *, logs: view.Links | None = None, report: str | None = None
+) -> None:
+    """Print the result. `logs` names the log of "ARTIFACT in RUNTIME" or of "ARTIFACT"; `report` is where
+    report.html lies."""
+    console.print()
+    console.print(_table(result, console.width) if result.artifacts else Text("nothing was made"))
+    for note in _notes(result):
+        console.print(Text(note, style="dim"))
+    for one in view.findings(result, logs or {}):
+        _print_finding(one, console)
+    _print_doubts(result, console)
+    if report:
+        console.print(Text(f"\nreport: {report}"), soft_wrap=True)
+    console.print()
+    console.print(_verdict(result), soft_wrap=True)
+
+
+def render(result: RunResult, width: int, *, logs: view.Links | None = None, report: str | None = None) -> str:
+    """What `print_result` prints on a plain terminal of this width: no colour, no escape codes."""
+    out = io.StringIO()
+    print_result(result, Console(file=out, width=width, force_terminal=False), logs=logs, report=report)
+    return out.getvalue()
+
+
+def _verdict(result: RunResult) -> Text:
+    word = Text(f"{result.verdict}".upper(), style=f"bold {_STYLES[result.verdict]}")
+    return word.append(f"  {view.headline(result)}", style="not bold default")
+
+
+def _table(result: RunResult, width: int) -> Table:
+    wide = width >= WIDE
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", expand=False)
+    for name, right in _columns(result, wide=wide):
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for at, line in enumerate(view.lines(result)):
+        if at and not wide:
+            table.add_row()
+        _add_line(table, line, result, wide=wide)
+    return table
+
+
+def _columns(result: RunResult, *, wide: bool) -> list[tuple[str, bool]]:
+    """Headings, and whether the column is set to the right."""
+    metric = view.metric_name(result)
+    speeds = [("runtime", False), *((f"p50, batch {batch}", True) for batch in view.batches(result))]
+    if not wide:
+        return [("artifact", False), ("agreement", True), *speeds]
+    facts = [("artifact", False), ("size", True), ("gate", False), ("status", False), ("min SQNR", True)]
+    return [*facts, (units.plain(metric), True), *speeds]
+
+
+def _add_line(table: Table, line: view.Line, result: RunResult, *, wide: bool) -> None:
+    verdict = Text(str(line.verdict or ""), style=_STYLES.get(str(line.verdict), ""))
+    status = Text(line.status, style=_STYLES.get(line.status, ""))
+    name = Text(units.plain(line.name), style="bold")
+    size = Text(units.size(line.row.bytes if line.row else None))
+    noise, task = Text(units.sqnr(line.worst)), _task(line.metric)
+    speeds = _speeds(line, result)
+    if wide:
+        table.add_row(name, size, verdict, status, noise, task, *speeds)
+        return
+    made = Text(", ").join([size, status]) if line.row else status
+    judged = [Text("gate ").append_text(verdict)] if line.verdict else []
+    identity = Text("\n").join([name, made, *judged])
+    table.add_row(identity, Text("\n").join([noise, task]), *speeds)
+
+
+def _task(row: DriftRow | None) -> Text:
+    """The metric, and below it the difference with its interval where there is a difference."""
+    if row is None or row.metric is None:
+        return Text(units.NONE)
+    text = Text(f"{units.score(row.metric)} {units.change(row.metric)}")
+    return text.append(f"\n{units.change_interval(row.metric)}", style="dim") if any(row.metric.ci95) else text
+
+
+def _speeds(line: view.Line, result: RunResult) -> list[Text]:
+    """One line for each runtime: its name, then p50 and ratio at each batch size."""
+    runtimes = Text("\n").join([Text(units.plain(speed.runtime)) for speed in line.speeds])
+    cells = [
+        Text("\n").join([_speed(speed.by_batch.get(batch)) for speed in line.speeds]) for batch in view.batches(result)
+    ]
+    return [runtimes, *cells]
+
+
+def _speed(row: LatencyRow | None) -> Text:
+    if row is None:
+        return Text(units.NONE)
+    if not answered(row):
+        return Text("no answer", style="red")
+    ratio = "  ref" if is_reference(row) else units.ratio(row.ratio_to_reference)
+    return Text(units.duration(row.p50_s)).append(f" {ratio:>5}", style="dim")
+
+
+def _notes(result: RunResult) -> list[str]:
+    """What the latencies of the table have in common, and what is not in it."""
+    main = view.main_condition(result)
+    if main is None:
+        return ["no latency was measured"]
+    common = f"p50 of a call on {main}, and its ratio to the reference (below 1 is faster)."
+    notes = [" ".join(part for part in (common, view.servers(result)) if part)]
+    notes += [
+        f"not comparable: {units.where(row)} at batch {row.batch} on {view.condition(row)}: {units.duration(row.p50_s)}"
+        for row in view.elsewhere(result)
+    ]
+    return notes
+
+
+def _print_finding(one: view.Finding, console: Console) -> None:
+    word = Text(f"\n{one.verdict}", style=_STYLES[one.verdict])
+    console.print(word.append(f"  {one.what}", style="bold default"))
+    console.print(Padding(Text(one.sentence), (0, 0, 0, 2), expand=False))
+    if one.log:
+        console.print(Padding(Text(f"log: {one.log}", style="dim"), (0, 0, 0, 2), expand=False), soft_wrap=True)
+
+
+def _print_doubts(result: RunResult, console: Console) -> None:
+    found = view.doubts(result)
+    if not found:
+        return
+    rows = {id(row) for doubt in found for row in doubt.rows}
+    timed = sum(answered(row) for row in result.latency)
+    console.print(Text(f"\ndoubts on {len(rows)} of {timed} latencies", style="yellow"))
+    for doubt in found[:_MOST_DOUBTS]:
+        more = f" (and {len(doubt.rows) - 1} like it)" if len(doubt.rows) > 1 else ""
+        console.print(Padding(Text(f"{units.where(doubt.rows[0])}: {doubt.text}{more}"), (0, 0, 0, 2), expand=False))
+    if len(found) > _MOST_DOUBTS:
+        console.print(
+            Padding(Text(f"{len(found) - _MOST_DOUBTS} more kinds in the report"), (0, 0, 0, 2), expand=False)
+        )

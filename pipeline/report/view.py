@@ -1,0 +1,226 @@
+"""What every report shows, worked out once: which rows lie beside each other, what failed, what is in doubt.
+
+Latencies lie beside each other only where they were measured on one device with one number of threads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ...models.formats import Format
+from ..gate import answered, is_reference, no_route_left, worst_verdict
+from ..result import ArtifactRow, DriftRow, GateRow, LatencyRow, RunResult, Status, Verdict
+from . import format as units
+
+Links: TypeAlias = Mapping[str, str]  # a name, and the path that belongs to it, relative to the run's folder
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One artifact in one runtime, under the run's main condition."""
+
+    runtime: str
+    server: str | None
+    by_batch: Mapping[int, LatencyRow]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One artifact, as it stands in the decision table."""
+
+    name: str
+    format: str
+    row: ArtifactRow | None  # None: the reference, which is no artifact of this run
+    verdict: Verdict | None  # of all gate rows on it
+    worst: DriftRow | None  # the least SQNR, over runtimes and batches
+    metric: DriftRow | None  # the one that loses most of the metric
+    speeds: tuple[Speed, ...]
+
+    @property
+    def status(self) -> str:
+        """The artifact's status, or "reference"."""
+        return str(self.row.status) if self.row else "reference"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What latencies must have in common before they may be compared."""
+
+    device: str
+    threads: int
+
+    def __str__(self) -> str:
+        return f"{self.device}, {self.threads} thread{'' if self.threads == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that kept the run from passing, or an artifact from being made."""
+
+    what: str  # "onnx in onnxruntime"
+    verdict: Verdict
+    sentence: str
+    log: str | None
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One kind of doubt, with the rows that have it."""
+
+    text: str  # as the first of them says it
+    rows: tuple[LatencyRow, ...]
+
+
+def condition(row: LatencyRow) -> Condition:
+    """What this row was measured under."""
+    return Condition(row.device, row.threads)
+
+
+def main_condition(result: RunResult) -> Condition | None:
+    """The reference's condition; where no reference was timed, the one of most rows."""
+    timed = [row for row in result.latency if answered(row)]
+    for row in timed:
+        if is_reference(row):
+            return condition(row)
+    counted = Counter(condition(row) for row in timed).most_common(1)
+    return counted[0][0] if counted else None
+
+
+def elsewhere(result: RunResult) -> tuple[LatencyRow, ...]:
+    """The timed rows that may not lie beside the others."""
+    main = main_condition(result)
+    return tuple(row for row in result.latency if answered(row) and condition(row) != main)
+
+
+def batches(result: RunResult) -> tuple[int, ...]:
+    """The batch sizes that the decision table shows: the smallest and the largest that were timed."""
+    sizes = sorted({row.batch for row in result.latency if answered(row)})
+    return tuple(sizes if len(sizes) <= 2 else (sizes[0], sizes[-1]))
+
+
+def lines(result: RunResult) -> tuple[Line, ...]:
+    """The reference first, then the artifacts in the run's order."""
+    known = {row.name: row for row in result.artifacts}
+    spoken_of = [row.artifact for row in result.latency] + [row.artifact for row in result.drift]
+    extra = [name for name in dict.fromkeys(spoken_of) if name not in known]
+    return tuple(_line(result, name, known.get(name)) for name in (*extra, *known))
+
+
+def _line(result: RunResult, name: str, row: ArtifactRow | None) -> Line:
+    judged = [one.verdict for one in result.gate if one.artifact == name]
+    drift = [one for one in result.drift if one.artifact == name and answered(one)]
+    noisy = [one for one in drift if one.non_finite] or [one for one in drift if one.sqnr_db is not None]
+    worst = min(noisy, key=lambda one: -1e9 if one.sqnr_db is None else one.sqnr_db) if noisy else None
+    measured = [(one.metric.delta, at) for at, one in enumerate(drift) if one.metric is not None]
+    return Line(
+        name=name,
+        format=row.format if row else str(Format.PT2),
+        row=row,
+        verdict=worst_verdict(judged) if judged else None,
+        worst=worst or (drift[0] if drift else None),
+        metric=drift[min(measured)[1]] if measured else None,
+        speeds=_speeds(result, name),
+    )
+
+
+def _speeds(result: RunResult, name: str) -> tuple[Speed, ...]:
+    main = main_condition(result)
+    rows = [row for row in result.latency if row.artifact == name and (condition(row) == main or not answered(row))]
+    found: dict[str, dict[int, LatencyRow]] = {}
+    for row in rows:
+        found.setdefault(row.runtime, {})[row.batch] = row
+    servers = {row.runtime: row.server for row in rows}
+    return tuple(Speed(runtime, servers[runtime], by_batch) for runtime, by_batch in found.items())
+
+
+def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
+    """What failed, then what is open; each artifact and runtime with all its sentences in one."""
+    told: dict[tuple[str, str | None, Verdict], list[str]] = {}
+    for row in result.gate:
+        if row.verdict is not Verdict.PASS and not _said_better(row, result):
+            told.setdefault((row.artifact, row.runtime, row.verdict), []).append(units.sentence(row))
+    for artifact in result.artifacts:
+        if artifact.status in (Status.FAILED, Status.UNVERIFIED) and not any(key[0] == artifact.name for key in told):
+            verdict = Verdict.FAIL if artifact.status is Status.FAILED else Verdict.INCONCLUSIVE
+            told[(artifact.name, None, verdict)] = [f"it is {artifact.status}"]
+    found = [
+        Finding(
+            units.plain(f"{name} in {runtime}" if runtime else name),
+            verdict,
+            "; ".join(sentences),
+            logs.get(f"{name} in {runtime}") or logs.get(name),
+        )
+        for (name, runtime, verdict), sentences in told.items()
+    ]
+    return tuple(sorted(found, key=lambda one: one.verdict is not Verdict.FAIL))
+
+
+def _said_better(row: GateRow, result: RunResult) -> bool:
+    """Whether this is the drift rule speaking of nothing but the metric, and the metric's own rule says the same."""
+    same = (row.artifact, row.runtime, row.verdict)
+    return (
+        row.rule == "drift"
+        and str(row.limit).startswith("metric loss")
+        and any(one.rule == "metric_loss" and (one.artifact, one.runtime, one.verdict) == same for one in result.gate)
+    )
+
+
+def doubts(result: RunResult) -> tuple[Doubt, ...]:
+    """The doubts of all timed rows, those that differ only in their numbers as one, the most frequent first.
+
+    The doubts of a row that was not timed are the reason why, and stand among the findings.
+    """
+    kinds: dict[str, list[tuple[str, LatencyRow]]] = {}
+    for row in result.latency:
+        for text in row.doubts if answered(row) else ():
+            kinds.setdefault(re.sub(r"\d[\d.,]*", "#", text), []).append((units.plain(text), row))
+    found = [Doubt(told[0][0], tuple(row for _, row in told)) for told in kinds.values()]
+    return tuple(sorted(found, key=lambda one: -len(one.rows)))
+
+
+def metric_name(result: RunResult) -> str:
+    """What the task's metric is called; "task metric" where none was measured."""
+    return next((units.plain(row.metric.name) for row in result.drift if row.metric), "task metric")
+
+
+def servers(result: RunResult) -> str:
+    """Who answered the served runtimes, as a sentence; empty where nothing was served."""
+    kinds = sorted({row.server for row in result.latency if row.server})
+    who = {
+        "embedded": "transload's own TF Serving front, on loopback",
+        "binary": "tensorflow_model_server, on loopback",
+        "remote": "a server that this run did not start",
+    }
+    return f"Served by {'; '.join(who[kind] for kind in kinds)}." if kinds else ""
+
+
+def headline(result: RunResult) -> str:
+    """The verdict's reason in one line, without the verdict's word."""
+    good = sum(row.status in (Status.VERIFIED, Status.DEGRADED) for row in result.artifacts)
+    counted = f"{good} of {len(result.artifacts)} artifacts keep their tolerance"
+    if not result.artifacts:
+        return "nothing was made, so nothing was judged"
+    gone = [row.name for row in result.artifacts if no_route_left(row)]
+    if gone:
+        return units.plain(f"no route left to {_listed(gone)}; {counted}")
+    bad = [row for row in result.gate if row.verdict is result.verdict and row.verdict is not Verdict.PASS]
+    if bad:
+        word = "failed" if result.verdict is Verdict.FAIL else "undecided"
+        names = _listed(list(dict.fromkeys(row.artifact for row in bad)))
+        rules = _listed(list(dict.fromkeys(units.rule_words(row.rule).partition(" at ")[0] for row in bad)))
+        return units.plain(f"{rules} {word} for {names}; {counted}")
+    return f"{counted}; {_rules_kept(result)}"
+
+
+def _rules_kept(result: RunResult) -> str:
+    kept = sum(row.verdict is Verdict.PASS for row in result.gate)
+    return f"{kept} of {len(result.gate)} checks passed"
+
+
+def _listed(names: list[str], most: int = 3) -> str:
+    shown = names[:most] + ([f"{len(names) - most} more"] if len(names) > most else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

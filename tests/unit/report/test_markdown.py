@@ -1,0 +1,76 @@
+"""report.md: short, whole, and nothing in it breaks out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from transload.pipeline.report.markdown import escaped, render_markdown, write_markdown
+
+from . import samples
+
+
+def test_it_opens_with_the_verdict() -> None:
+    lines = render_markdown(samples.result()).splitlines()
+    assert lines[0] == "## transload: fail"
+    assert lines[2].startswith("answering, drift and metric loss failed for saved-model and tflite:int8; ")
+
+
+def test_the_table_has_a_row_for_each_runtime_and_equal_cells() -> None:
+    rows = [line for line in render_markdown(samples.result()).splitlines() if line.startswith("| ")]
+    assert len(rows) == 2 + 11
+    assert {line.count(" | ") for line in rows} == {8}
+
+
+def test_failures_carry_sentence_and_log() -> None:
+    text = render_markdown(samples.result(), logs=samples.LOGS)
+    assert f"- **fail**, saved-model in tfserving-rest: {samples.SENTENCE} (log: logs/bench-rest.log)" in text
+
+
+def test_doubts_are_folded_away() -> None:
+    text = render_markdown(samples.result())
+    folded = text[text.index("<details>") : text.index("</details>")]
+    assert "2 doubts about latencies" in folded
+    assert "a p99 from 200 samples is a guess" in folded
+
+
+def test_a_good_run_has_nothing_in_the_way() -> None:
+    assert "What stands in the way" not in render_markdown(samples.passing())
+
+
+def test_an_empty_run_is_still_a_report() -> None:
+    text = render_markdown(samples.empty())
+    assert text.startswith("## transload: inconclusive\n\nnothing was made, so nothing was judged.\n")
+    assert "| " not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("a|b", r"a\|b"),
+        ("<script>", "&lt;script&gt;"),
+        ("*_`#", r"\*\_\`\#"),
+        ("[x](https://evil.example)", r"\[x\](https&#58;//evil.example)"),
+        ("@team", "&#64;team"),
+        ("two\nlines", "two lines"),
+        ("![x](y)", r"!\[x\](y)"),
+    ],
+)
+def test_names_stay_text(text: str, safe: str) -> None:
+    assert escaped(text) == safe
+
+
+def test_a_hostile_name_breaks_no_row() -> None:
+    text = render_markdown(samples.renamed(samples.result(), "onnx", "x |\n| <img src=x> @all"))
+    assert "<img" not in text
+    assert "@all" not in text
+    rows = [line.replace("\\|", "") for line in text.splitlines() if line.startswith("| ")]
+    assert {line.count(" | ") for line in rows} == {8}
+
+
+def test_it_is_written_whole(tmp_path: Path) -> None:
+    path = tmp_path / "report.md"
+    write_markdown(replace(samples.result(), latency=()), path)
+    assert path.read_text(encoding="utf-8") == render_markdown(replace(samples.result(), latency=()))
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,98 @@
+"""What is printed, at 80 and at 120 columns."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from transload.pipeline.report.terminal import print_result, render
+
+from . import samples
+
+WIDTHS = pytest.mark.parametrize("width", [80, 120])
+
+
+@WIDTHS
+def test_the_table_fits_the_terminal(width: int) -> None:
+    text = render(samples.result(), width, logs=samples.LOGS)
+    table = text[: text.index("p50 of a call on")]
+    assert max(cell_len(line) for line in table.splitlines()) <= width
+
+
+@WIDTHS
+def test_every_fact_that_decides_is_there(width: int) -> None:
+    text = " ".join(render(samples.result(), width, logs=samples.LOGS, report="runs/1/report.html").split())
+    for fact in (
+        "tflite:int8-dynamic", "45.6 KB", "11.9 dB", "94.44 % \u22123.89 pp", "[\u22126.11, \u22121.94]",
+        "742 µs 3.47\u00d7", "1.08 ms 2.99\u00d7", "no answer", "214 µs ref", "identical", "degraded", "unverified",
+        "runs/1/report.html", "log: logs/bench-rest.log", samples.SENTENCE,
+        "doubts on 2 of 20 latencies", "(and 1 like it)",
+    ):  # fmt: skip
+        assert fact in text, fact
+
+
+@WIDTHS
+def test_no_word_of_the_table_is_broken(width: int) -> None:
+    text = render(samples.result(), width)
+    for row in samples.result().artifacts:
+        assert any(line.split(" ")[0] == row.name for line in text.splitlines()), row.name
+
+
+@WIDTHS
+@pytest.mark.parametrize(
+    ("run", "line"),
+    [
+        (samples.passing(), "PASS  7 of 7 artifacts keep their tolerance; 39 of 39 checks passed"),
+        (samples.empty(), "INCONCLUSIVE  nothing was made, so nothing was judged"),
+        (
+            samples.result(),
+            "FAIL  answering, drift and metric loss failed for saved-model and tflite:int8; "
+            "7 of 9 artifacts keep their tolerance",
+        ),
+    ],
+    ids=["pass", "empty", "fail"],
+)
+def test_the_verdict_is_the_last_line(width: int, run: samples.RunResult, line: str) -> None:
+    assert render(run, width).splitlines()[-1] == line
+
+
+def test_what_is_no_terminal_gets_no_colour() -> None:
+    assert "\x1b" not in render(samples.result(), 120)
+
+
+def test_a_terminal_gets_colour() -> None:
+    out = io.StringIO()
+    print_result(samples.result(), Console(file=out, width=120, force_terminal=True, color_system="standard"))
+    assert "\x1b[1;31mFAIL" in out.getvalue()
+
+
+def test_a_name_can_neither_steer_the_terminal_nor_style_it() -> None:
+    text = render(samples.renamed(samples.result(), "onnx", "[red]x\x1b[2J"), 120)
+    assert "\x1b" not in text
+    assert "[red]x" in text
+
+
+def test_an_artifact_that_was_not_made_keeps_its_line() -> None:
+    run = samples.passing()
+    gone = samples.artifact("keras", None)
+    text = render(samples.judged(replace(run, artifacts=(*run.artifacts, gone))), 80)
+    assert "keras" in text
+    assert "killed by SIGABRT" in text
+    assert text.splitlines()[-1] == "FAIL  no route left to keras; 7 of 8 artifacts keep their tolerance"
+
+
+def test_latencies_that_may_not_be_compared_stand_outside_the_table() -> None:
+    run = samples.result()
+    other = samples.latency("onnx", "gpu-runtime", 1e-5, device="cuda:0")
+    text = render(replace(run, latency=(*run.latency, other)), 120)
+    assert "not comparable: onnx in gpu-runtime at batch 1 on cuda:0, 1 thread: 10 µs" in text
+    assert text.count("gpu-runtime") == 1
+
+
+def test_a_run_without_latency_says_so() -> None:
+    text = render(replace(samples.passing(), latency=()), 80)
+    assert "no latency was measured" in text
+    assert "batch 1" not in text

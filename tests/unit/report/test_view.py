@@ -1,0 +1,122 @@
+"""What lies beside each other, what failed, what is in doubt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from transload.pipeline.report import view
+from transload.pipeline.result import Status, Verdict
+
+from . import samples
+
+
+def test_every_artifact_has_a_line_in_the_runs_order() -> None:
+    run = samples.result()
+    assert [line.name for line in view.lines(run)] == [row.name for row in run.artifacts]
+
+
+def test_a_reference_that_is_no_artifact_has_the_first_line() -> None:
+    run = samples.result()
+    timed = (samples.latency("source", "torch", 1e-3, ci95=(1.0, 1.0)), *run.latency)
+    first = view.lines(replace(run, latency=timed))[0]
+    assert (first.name, first.status, first.verdict, first.row) == ("source", "reference", None, None)
+
+
+def test_a_line_shows_the_worst_of_its_drift() -> None:
+    line = next(one for one in view.lines(samples.result()) if one.name == "onnx")
+    assert line.worst is not None
+    assert line.worst.sqnr_db == 128.4
+
+
+def test_a_line_shows_non_finite_before_any_sqnr() -> None:
+    run = samples.result()
+    spoilt = replace(samples.drift("onnx", "onnxruntime", 300.0), non_finite=1)
+    line = next(one for one in view.lines(replace(run, drift=(*run.drift, spoilt))) if one.name == "onnx")
+    assert line.worst is spoilt
+
+
+def test_latencies_of_another_device_or_thread_count_never_lie_in_the_table() -> None:
+    run = samples.result()
+    other = samples.latency("onnx", "onnxruntime-elsewhere", 1e-5, device="cuda:0")
+    threads = replace(samples.latency("onnx", "onnxruntime-many", 1e-5), threads=8)
+    mixed = replace(run, latency=(*run.latency, other, threads))
+    shown = {speed.runtime for line in view.lines(mixed) for speed in line.speeds}
+    assert not shown & {"onnxruntime-elsewhere", "onnxruntime-many"}
+    assert view.elsewhere(mixed) == (other, threads)
+
+
+def test_the_reference_sets_the_condition_even_where_it_is_outnumbered() -> None:
+    run = samples.result()
+    timed = tuple(row if row.artifact == "pt2" else replace(row, device="cuda:0") for row in run.latency)
+    assert view.main_condition(replace(run, latency=timed)) == view.Condition("cpu", 1)
+    assert str(view.Condition("cuda:0", 4)) == "cuda:0, 4 threads"
+
+
+def test_the_table_shows_the_smallest_and_the_largest_batch() -> None:
+    run = samples.result()
+    timed = (*run.latency, samples.latency("pt2", "torch", 1e-3, batch=4))
+    assert view.batches(replace(run, latency=timed)) == (1, 8)
+    assert view.batches(samples.empty()) == ()
+
+
+def test_findings_tell_failures_first_each_once_with_its_log() -> None:
+    found = view.findings(samples.result(), samples.LOGS)
+    assert [(one.what, one.verdict, one.log) for one in found] == [
+        ("saved-model in tfserving-rest", Verdict.FAIL, "logs/bench-rest.log"),
+        ("tflite:int8 in tflite", Verdict.FAIL, "logs/validate-tflite-int8.log"),
+        ("tflite:int8-dynamic in tflite", Verdict.INCONCLUSIVE, None),
+    ]
+    assert found[0].sentence == samples.SENTENCE
+    assert found[1].sentence == "metric loss: 3.89 pp, limit 1.00 pp"
+
+
+def test_an_unverified_artifact_is_a_finding_without_any_gate_row() -> None:
+    run = samples.result()
+    row = samples.artifact("keras", status=Status.UNVERIFIED)
+    found = view.findings(replace(run, artifacts=(row,), gate=()), {})
+    assert [(one.what, one.verdict, one.sentence) for one in found] == [
+        ("keras", Verdict.INCONCLUSIVE, "it is unverified")
+    ]
+
+
+def test_doubts_that_differ_only_in_numbers_are_told_once() -> None:
+    run = samples.result()
+    noisy = [
+        samples.latency(
+            "onnx", "onnxruntime", 1e-3, batch=batch, doubts=(f"a p99 from {batch} samples is a guess", "hot")
+        )
+        for batch in (1, 2, 3)
+    ]
+    found = view.doubts(replace(run, latency=(*noisy, samples.latency("x", "y", None, doubts=("died",)))))
+    assert [(doubt.text, len(doubt.rows)) for doubt in found] == [("a p99 from 1 samples is a guess", 3), ("hot", 3)]
+
+
+def test_the_headline_names_what_failed() -> None:
+    assert view.headline(samples.result()) == (
+        "answering, drift and metric loss failed for saved-model and tflite:int8; 7 of 9 artifacts keep their tolerance"
+    )
+
+
+def test_the_headline_of_a_good_run_counts_the_checks() -> None:
+    run = samples.passing()
+    assert run.verdict is Verdict.PASS
+    assert (
+        view.headline(run) == f"7 of 7 artifacts keep their tolerance; {len(run.gate)} of {len(run.gate)} checks passed"
+    )
+
+
+def test_the_headline_names_what_is_undecided() -> None:
+    run = samples.without(samples.result(), "tflite:int8", runtime="tfserving-rest")
+    assert view.headline(run).startswith("drift and metric loss undecided for tflite:int8-dynamic; 7 of 8")
+
+
+def test_the_headline_names_targets_with_no_route_left() -> None:
+    run = samples.judged(replace(samples.passing(), artifacts=(samples.artifact("keras", None),)))
+    assert view.headline(run) == "no route left to keras; 0 of 1 artifacts keep their tolerance"
+    assert run.exit_code == 4
+
+
+def test_who_served_is_told() -> None:
+    run = samples.result()
+    assert view.servers(run) == "Served by transload's own TF Serving front, on loopback."
+    assert view.servers(samples.empty()) == ""
