@@ -1,0 +1,37 @@
+# make setup   .venv with the tested set of libraries         make demo   the digits run, from training to verdict
+# make test    the quick suite                                make lint   ruff and mypy
+# make gpu-check on a machine with a GPU                      make docs-check   docs and code say the same
+#
+# PYTHON=/path/to/python3.12 picks the interpreter, EXTRAS=gpu,dev the extras (docs/install.md).
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+EXTRAS ?= cpu,dev
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+.PHONY: help setup demo test lint gpu-check docs-check
+
+help:
+	@sed -n '1,5s/^# \{0,1\}//p' Makefile
+
+setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
+	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
+
+demo: setup
+	$(RUN) -m transload run
+
+test: setup
+	$(RUN) -m pytest -m "not slow" $(PYTEST)
+
+lint: setup
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+gpu-check:
+	$(if $(wildcard $(RUN)),$(RUN),python3) benchmarks/gpu_check.py
+
+docs-check: setup
+	$(RUN) -m pytest tests/cli/test_docs.py tests/cli/test_reference.py

@@ -1,0 +1,126 @@
+"""The root of the command line: the table of commands, and the way from a word to its module.
+
+To add a command: a row in COMMANDS, and a module beside this one with a function `command` whose parameters are
+typer's (options.py has the common ones). Its docstring opens with the row's sentence; `make docs-check` says so if
+it does not, and `python -m transload.pipeline.cli.reference` writes docs/reference-cli.md anew. Only the module of
+the command that was asked for is imported, and it may import no framework.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ...models.errors import BadRequest, Exit
+
+if TYPE_CHECKING:
+    import typer
+
+PROGRAM = "transload"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command, as data: what `transload --help` shows needs no more."""
+
+    name: str
+    summary: str  # one sentence
+    group: str
+
+    def load(self) -> Any:
+        """The command as typer has it. Imports its module, and typer."""
+        import typer
+
+        module = import_module(f"{__package__}.{self.name}")
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        app.command(self.name, context_settings=CONTEXT)(module.command)
+        return typer.main.get_command(app)
+
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+WORK, LOOK = "Work", "Look"
+
+COMMANDS: tuple[Command, ...] = (
+    Command("new", "Write a recipe of your own to start from.", WORK),
+    Command("zoo", "List the recipes that ship with transload.", LOOK),
+    Command("formats", "Show the formats, the steps between them and the runtimes.", LOOK),
+    Command("doctor", "Say what works on this machine, and what closes the rest.", LOOK),
+)
+
+
+def dispatch(argv: Sequence[str] | None = None) -> int:
+    """Run the command that `argv` names, and return its exit status.
+
+    Raises TransloadError, or typer's own errors: errors.py turns them into sentences.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help", "help"):
+        return _help(words[1:])
+    if words[0] in ("-V", "--version"):
+        from ... import __version__
+
+        print(f"{PROGRAM} {__version__}")
+        return Exit.PASS
+    return _run(find_command(words[0]), words[1:])
+
+
+def find_command(name: str) -> Command:
+    """The command of that name.
+
+    Raises BadRequest with the nearest one.
+    """
+    for command in COMMANDS:
+        if command.name == name:
+            return command
+    known = ["--help", "--version"] if name.startswith("-") else [command.name for command in COMMANDS]
+    near = get_close_matches(name, known, n=1)
+    kind = "option" if name.startswith("-") else "command"
+    raise BadRequest(
+        f"unknown {kind} {name!r}",
+        fix=f"did you mean {PROGRAM} {near[0]}?" if near else f"use one of {', '.join(known)}",
+    )
+
+
+def root_help() -> str:
+    """What `transload --help` prints."""
+    lines = [
+        f"Usage: {PROGRAM} COMMAND [OPTIONS]",
+        "",
+        "  Carry a trained PyTorch model into its serving formats, prove that the copies agree, measure them, decide.",
+    ]
+    width = max(len(command.name) for command in COMMANDS) + 2
+    for group in dict.fromkeys(command.group for command in COMMANDS):
+        rows = [f"  {each.name:<{width}}{each.summary}" for each in COMMANDS if each.group == group]
+        lines += ["", f"{group}:", *rows]
+    lines += [
+        "",
+        "Options:",
+        f"  {'-h, --help':<15}Show this, or the help of a command.",
+        f"  {'-V, --version':<15}Show the version.",
+    ]
+    return "\n".join(lines)
+
+
+def _help(words: Sequence[str]) -> int:
+    if words:
+        return _run(find_command(words[0]), ["--help"])
+    print(root_help())
+    return Exit.PASS
+
+
+def _run(command: Command, words: list[str]) -> int:
+    """Parse and call. Not typer's own `main`: it would print errors in its way, and swallow Ctrl-C."""
+    import typer
+
+    loaded = command.load()
+    try:
+        context: typer.Context = loaded.make_context(f"{PROGRAM} {command.name}", words)
+        with context:
+            loaded.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    return Exit.PASS

@@ -1,0 +1,108 @@
+"""The one place where an exception becomes what a person reads, and an exit status (docs/exit-codes.md)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ...models.errors import Exit, TransloadError
+
+INTERRUPTED = 130  # as a shell has it: 128 + SIGINT
+READER_GONE = 141  # 128 + SIGPIPE: `transload zoo | head -1`
+BUG = 70  # EX_SOFTWARE of sysexits.h: not a verdict, and nothing that the caller did
+
+
+def guarded(do: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None) -> int:
+    """`do(argv)`, and its exit status; what it raises is told on stderr."""
+    try:
+        status = int(do(argv))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _told("stopped; run the same command again to go on from here", INTERRUPTED)
+    except BrokenPipeError:
+        return _reader_gone()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else Exit.USAGE
+    except TransloadError as error:
+        return _told(f"error: {error}", error.exit_code)
+    except Exception as error:  # noqa: BLE001  (the outermost border: what is not ours to explain becomes a report)
+        return _explained(error)
+    return status
+
+
+def _explained(error: Exception) -> int:
+    if sentence := usage_sentence(error) or disk_sentence(error):
+        return _told(sentence, Exit.USAGE)
+    return _told(_bug_sentence(error), BUG)
+
+
+def usage_sentence(error: Exception) -> str | None:
+    """Two lines for an error of typer's parser, or None where it is something else.
+
+    Known by what it offers and not by its class: typer keeps those classes in a private module.
+    """
+    told = getattr(error, "format_message", None)
+    if told is None:
+        return None
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "transload"
+    option = getattr(error, "option_name", None)
+    if type(error).__name__ == "NoSuchOption" and option:
+        near = get_close_matches(option, _options_of(context), n=1)
+        mend = f"did you mean {near[0]}? " if near else ""
+        return f"error: {command} has no option {option}\n  fix: {mend}'{command} --help' lists them"
+    words = " ".join(str(told()).split()).rstrip(".")
+    return f"error: {command}: {words[:1].lower()}{words[1:]}\n  fix: '{command} --help' says what it takes"
+
+
+def disk_sentence(error: Exception) -> str | None:
+    """Two lines for a disk that is full or closed to us, wherever it showed, or None where it is something else."""
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f" under {error.filename}" if error.filename else ""
+        return f"error: the disk{where} is full\n  fix: free some space, or name a folder elsewhere"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename:
+        why = os.strerror(error.errno).lower()
+        return f"error: {error.filename} cannot be used: {why}\n  fix: mend its permissions, or name another place"
+    return None
+
+
+def _bug_sentence(error: Exception) -> str:
+    import tempfile
+    import traceback
+
+    text = "".join(traceback.format_exception(error))
+    first = (str(error).splitlines() or [""])[0][:200]
+    what = f"error: a bug in transload: {type(error).__name__}: {first}"
+    try:
+        handle, name = tempfile.mkstemp(prefix="transload-bug-", suffix=".txt")
+        with os.fdopen(handle, "w") as file:
+            file.write(f"{sys.argv}\n{text}")
+    except OSError:  # no place to write to: then here
+        return f"{text}\n{what}\n  fix: report it with the lines above"
+    return f"{what}\n  fix: report it with {Path(name)}, which holds the traceback"
+
+
+def _options_of(context: Any) -> list[str]:
+    params = context.command.get_params(context) if context else []
+    return [name for param in params for name in param.opts if name.startswith("-")]
+
+
+def _told(text: str, status: int) -> int:
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:  # nobody reads stderr: the status has to say it
+        return status
+    return status
+
+
+def _reader_gone() -> int:
+    """Whoever read our output has closed it. Python would complain once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_GONE

@@ -1,0 +1,83 @@
+"""The options that several commands share, each in one word, one spelling, one help text.
+
+A command takes them as `def command(batch: Batch = None, json: Json = False)`. Lists are written with commas, or with
+the option several times; `split` and the parsers below turn them into what the library takes, and refuse with a mend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...models.errors import BadRequest
+from ...models.formats import Target, parse_target
+from ...models.signature import TensorSpec, parse_input
+from ...serving.runtimes.table import RUNTIMES
+
+Texts = list[str] | None
+
+To = Annotated[
+    Texts, typer.Option("--to", metavar="TARGETS", help="Targets, FORMAT[:PRECISION], as in onnx,tflite:int8.")
+]
+Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to put what is made.")]
+Input = Annotated[
+    Texts,
+    typer.Option(
+        "--input",
+        metavar="SPEC",
+        help="An input, NAME=DTYPE[dims], as in image=float32[batch,3,224,224]; once for each.",
+    ),
+]
+Data = Annotated[Path | None, typer.Option("--data", metavar="FILE.npz", help="Inputs by name, and labels.")]
+Batch = Annotated[Texts, typer.Option("--batch", metavar="SIZES", help="Batch sizes, as in 1,8.")]
+RuntimeNames = Annotated[
+    Texts, typer.Option("--runtime", metavar="NAMES", help="Runtimes, as in onnxruntime,tflite ('transload formats').")
+]
+Device = Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:N.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of a runtime.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, metavar="N", help="Steps side by side.")]
+Store = Annotated[Path | None, typer.Option("--store", metavar="DIR", help="Where finished steps are kept.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, alone, on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the result and errors only.")]
+
+
+def split(values: Sequence[str] | None) -> tuple[str, ...]:
+    """The words of an option that takes a list: `--to a,b --to c` is a, b, c."""
+    return tuple(word for value in values or () for part in value.split(",") if (word := part.strip()))
+
+
+def parse_targets(values: Sequence[str] | None) -> tuple[Target, ...]:
+    """`--to`, each target once, in order. Raises BadRequest."""
+    return tuple(dict.fromkeys(parse_target(word) for word in split(values)))
+
+
+def parse_runtimes(values: Sequence[str] | None) -> tuple[str, ...]:
+    """`--runtime`, each once, in order.
+
+    Raises BadRequest with the names that are known.
+    """
+    for word in split(values):
+        if word not in RUNTIMES:
+            raise BadRequest(f"unknown runtime {word!r}", fix=f"use one of {', '.join(RUNTIMES)}")
+    return tuple(dict.fromkeys(split(values)))
+
+
+def parse_batches(values: Sequence[str] | None) -> tuple[int, ...]:
+    """`--batch`, each size once, in order. Raises BadRequest."""
+    for word in split(values):
+        if not word.isdecimal() or int(word) < 1:
+            raise BadRequest(f"{word!r} is no batch size", fix="use whole numbers from 1, as in --batch 1,8")
+    return tuple(dict.fromkeys(int(word) for word in split(values)))
+
+
+def parse_inputs(values: Sequence[str] | None) -> tuple[TensorSpec, ...]:
+    """`--input`, in order: the model's own. Commas belong to the dims here. Raises BadRequest."""
+    specs = tuple(parse_input(value) for value in values or ())
+    names = [spec.name for spec in specs]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadRequest(f"--input names {name!r} twice", fix="give every input once")
+    return specs

@@ -1,0 +1,29 @@
+"""What commands print: `--json` alone on stdout, plain tables for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on stdout, and nothing beside it."""
+    print(json.dumps(document, indent=1, ensure_ascii=False))
+
+
+def table(rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
+    """Lines with the columns under each other, two blanks between. The last column is as long as it is."""
+    if not rows:
+        return []
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]) - 1)]
+    lines = []
+    for row in rows:
+        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)]
+        lines.append(f"{indent}{'  '.join([*cells, row[-1]])}".rstrip())
+    return lines
+
+
+def print_lines(lines: Sequence[str]) -> None:
+    """Lines on stdout."""
+    print("\n".join(lines))
