@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..models.formats import PAYLOAD
+from ..models.formats import PAYLOAD, parse_target
 from ..models.store import Stored, disk_errors
+from .result import RunResult
 from .routing import Made
 
 
@@ -42,6 +43,20 @@ def link_artifacts(folder: Path, source: Stored, made: Sequence[Made]) -> None:
 def artifact_path(each: Made) -> str:
     """The payload of a made target, relative to the run's folder."""
     return f"artifacts/{each.target.slug}/{PAYLOAD[each.target.format]}"
+
+
+def links(folder: Path, result: RunResult) -> tuple[dict[str, str], dict[str, str]]:
+    """What belongs to what in a run's folder, as paths relative to it: the log of "ARTIFACT" and of "ARTIFACT in
+    RUNTIME", and the repeat script of each step by its name."""
+    logs: dict[str, str] = {}
+    for artifact in result.artifacts:
+        slug = parse_target(artifact.name).slug
+        for log in sorted((folder / "logs").glob(f"*.{slug}.*.log")):
+            stage, _, step = log.stem.partition(f".{slug}.")
+            name = artifact.name if stage == "convert" else f"{artifact.name} in {step}"
+            logs.setdefault(name, f"logs/{log.name}")
+    repeat = {file.stem: f"repeat/{file.name}" for file in sorted((folder / "repeat").glob("*.sh"))}
+    return logs, repeat
 
 
 def _link(link: Path, to: Path) -> None:

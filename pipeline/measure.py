@@ -1,0 +1,175 @@
+"""The bench stage: each artifact in each runtime in a worker of its own, all of them measured in the same rounds."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, TypeAlias
+
+from ..converters.steps import missing
+from ..models.errors import ToolMissing, TransloadError
+from ..models.signature import Array
+from ..models.store import Stored
+from ..serving.runtimes.table import RUNTIMES, Runtime
+from .bench.rounds import Pair, Plan, Series, run_rounds
+from .bench.rows import About, failed_row, latency_rows
+from .bench.statistics import Load
+from .context import Context, cores
+from .isolation import Worker
+from .prepare import Prepared
+from .result import LatencyRow
+from .routing import Made
+from .servers import MODEL, Servers
+from .validate import device_for, pairs
+
+_Wanted: TypeAlias = tuple[Pair, Stored, Runtime]
+
+REFERENCE: Pair = ("source", "torch")
+SUBJECT = "transload.pipeline.bench.subject:open_subject"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rows, and the series that they were made from."""
+
+    rows: tuple[LatencyRow, ...] = ()
+    series: tuple[Series, ...] = ()
+
+    @property
+    def samples(self) -> dict[tuple[str, str, int], Array]:
+        """Seconds of every call by (artifact, runtime, batch)."""
+        return {(*one.pair, one.batch): one.samples_s for one in self.series if one.rounds}
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """A worker that holds an opened subject, as run_rounds sees it."""
+
+    worker: Worker
+
+    def prepare(self, batch: int) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.worker.ask("prepare", batch=batch)
+        return found
+
+    def chunk(self, batch: int, calls: int) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.worker.ask("chunk", batch=batch, calls=calls)
+        return found
+
+    def device(self) -> str:
+        return str(self.worker.ask("device"))
+
+
+@dataclass
+class _Opened:
+    """The subjects that are there, and the sentence of each that could not be opened."""
+
+    subjects: dict[Pair, _Subject] = field(default_factory=dict)
+    lost: dict[Pair, str] = field(default_factory=dict)
+
+    @contextmanager
+    def loses(self, pair: Pair) -> Iterator[None]:
+        """What goes wrong with one subject is its own row's sentence."""
+        try:
+            yield
+        except TransloadError as error:
+            self.lost[pair] = error.what
+
+
+def measure_all(context: Context, prepared: Prepared, made: Sequence[Made], servers: Servers) -> Measured:
+    """Latency of the reference and of every pair."""
+    return _Bench(context, prepared, servers).measure(
+        [
+            (REFERENCE, prepared.source, RUNTIMES["torch"]),
+            *(
+                ((str(each.target), runtime.name), each.stored, runtime)
+                for each, runtime in pairs(made, context.request.bench.runtimes)
+                if each.stored
+            ),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class _Bench:
+    context: Context
+    prepared: Prepared
+    servers: Servers
+
+    def measure(self, wanted: Sequence[_Wanted]) -> Measured:
+        """Open everything, then let it take turns."""
+        asked = self.context.request.bench
+        plan = Plan(batches=asked.batches, rounds=asked.rounds)
+        rng = Random(asked.seed)  # noqa: S311  (an order, not a secret)
+        with self._open_all(wanted) as opened:
+            series = run_rounds(opened.subjects, plan, rng=rng, clock=time.monotonic, progress=self._shown)
+            load = Load(os.getloadavg()[0], cores())
+            about = {each[0]: self._about(each, opened) for each in wanted}
+        rows = latency_rows(series, REFERENCE, about, load=load)
+        rows += [
+            failed_row(pair, batch, why, about[pair]) for pair, why in opened.lost.items() for batch in asked.batches
+        ]
+        order = {pair: at for at, (pair, _, _) in enumerate(wanted)}
+        rows.sort(key=lambda row: (order[row.artifact, row.runtime], row.batch))
+        return Measured(tuple(rows), tuple(series))
+
+    @contextmanager
+    def _open_all(self, wanted: Sequence[_Wanted]) -> Iterator[_Opened]:
+        """Every subject in its worker. As many load side by side as there are jobs; closed at the end of the block."""
+        opened = _Opened()
+        with ExitStack() as stack:
+            for start in range(0, len(wanted), self.context.jobs):
+                loading: list[tuple[Pair, Worker]] = []
+                for each in wanted[start : start + self.context.jobs]:
+                    with opened.loses(each[0]):
+                        worker = self._begin(*each)
+                        stack.callback(worker.close)
+                        loading.append((each[0], worker))
+                for pair, worker in loading:
+                    with opened.loses(pair):
+                        worker.receive()
+                        opened.subjects[pair] = _Subject(worker)
+                    self.context.progress.step(f"{pair[0]} in {pair[1]} is loaded")
+            yield opened
+
+    def _begin(self, pair: Pair, stored: Stored, runtime: Runtime) -> Worker:
+        """A worker that has begun to load its subject."""
+        context = self.context
+        device = device_for(runtime, context.device)
+        if lacking := missing(runtime.requires):
+            raise ToolMissing(f"{runtime.name} {lacking}", fix="install it (transload doctor)")
+        threads = context.request.bench.threads
+        name = f"bench.{pair[0].replace(':', '-')}.{pair[1]}"
+        limits = replace(context.limits(device=device, loopback=runtime.served), threads=threads, spin=True)
+        services = self.servers.addresses(stored, device) if runtime.served else {}
+        root = self.prepared.recipe.ref.root
+        worker = context.executor.open_worker(name, limits, context.folder / "tmp" / name, root)
+        options = {
+            "runtime": runtime.name,
+            "folder": str(stored.folder),
+            "device": device,
+            "threads": threads,
+            "services": services,
+            "feeds": str(self.prepared.data.folder),
+            "model": MODEL if runtime.served else None,
+        }
+        worker.send_open(SUBJECT, options)
+        return worker
+
+    def _about(self, each: _Wanted, opened: _Opened) -> About:
+        pair, stored, runtime = each
+        peak = opened.subjects[pair].worker.peak_rss_bytes if pair in opened.subjects else None
+        if runtime.served:  # what serves the model is what takes the memory
+            peak = self.servers.peak_rss_bytes.get(stored.digest, peak)
+        return About(
+            device=device_for(runtime, self.context.device),
+            threads=self.context.request.bench.threads,
+            server=self.servers.kind if runtime.served else None,
+            peak_rss_bytes=peak,
+        )
+
+    def _shown(self, batch: int, done: int) -> None:
+        self.context.progress.step(f"batch {batch}, round {done}")
