@@ -1,0 +1,104 @@
+"""The measured side: what is timed, and what is not."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from transload.models.dataset import Dataset
+from transload.models.errors import BadRequest
+from transload.models.signature import Array, Signature, TensorSpec
+from transload.pipeline.bench.subject import Subject
+
+SIGNATURE = Signature((TensorSpec("x", "float32", ("batch", 2)),), (TensorSpec("y", "float32", ("batch", 2)),))
+DATA = Dataset({"x": np.arange(20, dtype=np.float32).reshape(10, 2), "unused": np.zeros(10)}, np.zeros(10))
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.ns = 0
+
+    def __call__(self) -> int:
+        self.ns += 10  # reading it takes 10 ns
+        return self.ns
+
+
+class Session:
+    """Takes 1 ms a call, 100 ms the first one."""
+
+    signature = SIGNATURE
+    device = "cpu"
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.fed, self.collected, self.closed = clock, [], [], False
+
+    def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        self.clock.ns += 1_000_000 if self.fed else 100_000_000
+        self.fed.append(feeds["x"])
+        self.collected.append(gc.isenabled())
+        assert list(feeds) == ["x"]
+        return {"y": feeds["x"]}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def made() -> tuple[Subject, Session]:
+    clock = Clock()
+    session = Session(clock)
+    return Subject(session, DATA, clock), session
+
+
+def test_prepare_tells_the_first_call_from_the_others() -> None:
+    subject, session = made()
+    facts = subject.prepare(2)
+    assert facts["first_call_s"] == pytest.approx(0.1, rel=1e-6)
+    assert facts["call_s"] == pytest.approx(0.001, rel=1e-4)
+    assert facts["timer_s"] == pytest.approx(1e-8)
+    assert facts["calls"] == len(session.fed) == 50
+
+
+def test_a_chunk_times_each_call_and_nothing_else_with_the_collector_off() -> None:
+    subject, session = made()
+    subject.prepare(2)
+    del session.collected[:]
+    assert gc.isenabled()
+    samples = subject.chunk(2, 7)["samples_s"]
+    assert samples == pytest.approx([0.00100001] * 7)
+    assert session.collected == [False] * 7
+    assert gc.isenabled()
+
+
+def test_feeds_are_real_samples_in_turn_each_of_the_batch() -> None:
+    subject, session = made()
+    subject.prepare(4)
+    assert {feed.shape for feed in session.fed} == {(4, 2)}
+    assert len({feed.tobytes() for feed in session.fed}) == 2  # ten samples hold two batches of four
+    assert session.fed[0].tolist() == DATA.inputs["x"][:4].tolist()
+
+
+def test_a_batch_beyond_the_test_set_begins_again() -> None:
+    subject, session = made()
+    subject.prepare(25)
+    assert session.fed[0].shape == (25, 2)
+    assert session.fed[0][10].tolist() == session.fed[0][0].tolist()
+
+
+def test_what_cannot_be_fed_is_refused_in_a_sentence() -> None:
+    subject, _ = made()
+    with pytest.raises(BadRequest, match="a batch holds 1 sample or more, got 0"):
+        subject.prepare(0)
+    with pytest.raises(BadRequest, match="no samples to measure with"):
+        Subject(Session(Clock()), Dataset({"x": np.zeros((0, 2), np.float32)}))
+    other = Subject(Session(Clock()), Dataset({"z": np.zeros((3, 2), np.float32)}))
+    with pytest.raises(BadRequest, match="the model takes the inputs x, and the data has z"):
+        other.prepare(1)
+
+
+def test_device_and_close_are_the_sessions() -> None:
+    subject, session = made()
+    assert subject.device() == "cpu"
+    subject.close()
+    assert session.closed
