@@ -46,14 +46,17 @@ def module_file(name: str, root: Path | None = None) -> Path:
     spec = PathFinder.find_spec(first, [*sys.path, str(root.absolute())] if root else None) or _known(first)
     if spec and rest:
         bases = [Path(folder) for folder in spec.submodule_search_locations or ()]
-        wanted = [base.joinpath(*rest) for base in bases]
-        files = [file for base in wanted for file in (base.with_suffix(".py"), base / "__init__.py")]
+        files = [file for base in bases for file in _candidates(base.joinpath(*rest))]
     else:
         files = [Path(spec.origin)] if spec and spec.origin else []
     for file in files:
         if file.is_file():
             return file
     raise BadRequest(f"there is no module {name!r}", fix="check its name, and the folder you run transload in")
+
+
+def _candidates(module: Path) -> tuple[Path, Path]:
+    return module.with_name(f"{module.name}.py"), module / "__init__.py"
 
 
 def _known(name: str) -> ModuleSpec | None:
@@ -72,9 +75,11 @@ def entry_digest(entry: str) -> str:
 
     Raises BadRequest where there is no such module.
     """
-    found = _resolve(tuple(entry.partition(":")[0].split(".")), ())
-    if not found:
-        raise BadRequest(f"no module of transload is called {entry.partition(':')[0]}", fix="name MODULE:FUNCTION")
+    name = entry.partition(":")[0]
+    parts = tuple(name.split("."))
+    found = _resolve(parts, ())
+    if parts[0] != _PACKAGE or not found or found[-1] not in _candidates(_OURS.joinpath(*parts[1:])):
+        raise BadRequest(f"no module of transload is called {name}", fix="name MODULE:FUNCTION")
     return _digest(_closure(found, (), whole=True), ())
 
 

@@ -44,8 +44,9 @@ def construct(ref: CodeRef, seed: int = _SEED) -> torch.nn.Module:
     """
     import torch
 
-    found = load_named(ref)
     with torch.random.fork_rng(devices=[]), user_code(f"making the model {ref.text}", ref):
+        torch.manual_seed(seed)
+        found = load_named(ref)  # an instance is made while its file is imported
         torch.manual_seed(seed)
         if isinstance(found, Recipe):
             model = found.net()
@@ -88,22 +89,30 @@ def name_outputs(given: Any, names: Sequence[str]) -> dict[str, torch.Tensor]:
 
 
 def sample_inputs(signature: Signature, batch: int, seed: int = _SEED) -> dict[str, Array]:
-    """Inputs by name to trace or to try a model with: floats normal around 0.3, so that a swapped sign, axis or
-    channel shows; integers 0..3, which every table of embeddings has; the axis "batch" of size `batch`,
-    any other dynamic axis of a size of its own."""
+    """Inputs by name to trace or to try a model with; the axis "batch" is of size `batch`, any other dynamic axis of
+    a size of its own (see sample_tensors)."""
+    sizes = {BATCH: batch}
+    for spec in signature.inputs:
+        for axis in spec.dynamic_axes.values():
+            sizes.setdefault(axis, 5 + 2 * len(sizes))
+    return sample_tensors(signature.inputs, sizes, seed)
+
+
+def sample_tensors(specs: Sequence[TensorSpec], sizes: Mapping[str, int], seed: int = _SEED) -> dict[str, Array]:
+    """Arrays by name: floats normal around 0.3, so that a swapped sign, axis or channel shows; integers 0..3, which
+    every table of embeddings has; dynamic axes of the sizes given."""
     rng = np.random.default_rng(seed)
-    sizes: dict[str, int] = {BATCH: batch}
-    return {spec.name: _sample(spec, sizes, rng) for spec in signature.inputs}
+    return {spec.name: _sample(spec, sizes, rng) for spec in specs}
 
 
-def _sample(spec: TensorSpec, sizes: dict[str, int], rng: np.random.Generator) -> Array:
-    shape = [axis if isinstance(axis, int) else sizes.setdefault(axis, 5 + 2 * len(sizes)) for axis in spec.shape]
+def _sample(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -> Array:
+    shape = [axis if isinstance(axis, int) else sizes[axis] for axis in spec.shape]
     kind = np.dtype(spec.dtype).kind
     if kind == "f":
-        return (rng.standard_normal(shape) + 0.3).astype(spec.dtype)
+        return np.asarray(rng.standard_normal(shape) + 0.3, dtype=spec.dtype)
     if kind == "b":
-        return rng.random(shape) < 0.6
-    return rng.integers(0, 4, shape).astype(spec.dtype)
+        return np.asarray(rng.random(shape) < 0.6)
+    return np.asarray(rng.integers(0, 4, shape), dtype=spec.dtype)
 
 
 def check_steady(model: torch.nn.Module, signature: Signature) -> dict[str, torch.Tensor]:

@@ -16,6 +16,10 @@ from .loading import load_object
 
 RECIPES: dict[str, str] = {
     "digits-cnn": "digits_cnn",
+    "digits-vit": "digits_vit",
+    "digits-gru": "digits_gru",
+    "digits-pair": "digits_pair",
+    "breast-cancer-mlp": "breast_cancer_mlp",
 }
 
 

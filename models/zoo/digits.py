@@ -36,6 +36,16 @@ def split_digits(inputs: Callable[[Array], Mapping[str, Array]]) -> Splits:
     return Splits(*made)
 
 
+def as_images() -> Splits:
+    """The digits in the input `image`, float32 (samples, 1, 8, 8)."""
+    return split_digits(lambda images: {"image": images[:, None]})
+
+
+def augment_images(inputs: Mapping[str, torch.Tensor], generator: torch.Generator) -> Mapping[str, torch.Tensor]:
+    """Writers do not centre their digits alike."""
+    return {"image": shift_images(inputs["image"], generator)}
+
+
 def shift_images(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Each image (batch, 1, 8, 8) moved by -1, 0 or 1 pixel along both axes; what comes in is black."""
     import torch

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..recipe import Recipe, Splits, Training
+from ..recipe import Recipe, Training
 from ..signature import Signature, TensorSpec
-from .digits import shift_images, split_digits
+from .digits import as_images, augment_images
 from .losses import cross_entropy
 from .metrics import accuracy
 
@@ -36,16 +35,6 @@ def net() -> torch.nn.Module:
     )
 
 
-def data() -> Splits:
-    """The digits as images with one channel."""
-    return split_digits(lambda images: {"image": images[:, None]})
-
-
-def augment(inputs: Mapping[str, torch.Tensor], generator: torch.Generator) -> Mapping[str, torch.Tensor]:
-    """Writers do not centre their digits alike."""
-    return {"image": shift_images(inputs["image"], generator)}
-
-
 RECIPE = Recipe(
     name="digits-cnn",
     summary="Handwritten digits, a convolutional net with batch norm",
@@ -53,7 +42,7 @@ RECIPE = Recipe(
         (TensorSpec("image", "float32", ("batch", 1, 8, 8)),), (TensorSpec("logits", "float32", ("batch", 10)),)
     ),
     net=net,
-    data=data,
+    data=as_images,
     metric=accuracy("logits"),
     training=Training(
         epochs=30,
@@ -62,7 +51,7 @@ RECIPE = Recipe(
         loss=cross_entropy("logits"),
         weight_decay=0.01,
         patience=8,
-        augment=augment,
+        augment=augment_images,
     ),
     allowed_loss=0.02,
     requires=("torch", "sklearn"),

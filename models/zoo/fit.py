@@ -57,11 +57,10 @@ class Plan:
         for word, allowed in ((self.precision, PRECISIONS), (self.accelerator, ACCELERATORS)):
             if word not in allowed:
                 raise BadRequest(f"cannot train with {word!r}", fix=f"use one of {', '.join(allowed)}")
-        if self.devices < 1 or (self.epochs is not None and self.epochs < 1):
-            raise BadRequest(
-                f"cannot train on {self.devices} devices for {self.epochs} epochs",
-                fix="devices and epochs are 1 or more",
-            )
+        if self.devices < 1:
+            raise BadRequest(f"cannot train on {self.devices} devices", fix="devices is 1 or more")
+        if self.epochs is not None and self.epochs < 1:
+            raise BadRequest(f"cannot train for {self.epochs} epochs", fix="epochs is 1 or more")
         if self.precision == "16-mixed" and self.accelerator == "cpu":
             raise BadRequest("16-mixed needs a GPU: the CPU does not train in float16", fix="use bf16-mixed or 32-true")
 

@@ -13,9 +13,18 @@ if TYPE_CHECKING:
 
 
 def write_weights(path: Path, state: Mapping[str, torch.Tensor]) -> None:
-    """Write a state dict. Tensors that share memory are written one by one, so that each key reads back alone."""
+    """Write a state dict. Tensors that share memory are written one by one, so that each key reads back alone.
+
+    Raises BadRequest where it holds something else than tensors.
+    """
+    import torch
     from safetensors.torch import save_file
 
+    for name, value in state.items():
+        if not isinstance(value, torch.Tensor):
+            raise BadRequest(
+                f"the state {name} is a {type(value).__name__}, not a tensor", fix="keep it out of get_extra_state()"
+            )
     save_file({name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}, path)
 
 

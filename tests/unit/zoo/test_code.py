@@ -1,0 +1,103 @@
+"""Digests of code change with the code that runs, and with nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from transload.models import code
+from transload.models.code import code_digest, entry_digest, module_file
+from transload.models.errors import BadRequest
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """net.py -> helper.py and pkg.deep (inside a function); other.py stands alone."""
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "net.py").write_text("import os\nimport helper\ndef f():\n    from pkg import deep\n")
+    (tmp_path / "helper.py").write_text("A = 1\n")
+    (tmp_path / "other.py").write_text("B = 1\n")
+    (tmp_path / "pkg" / "__init__.py").write_text("")
+    (tmp_path / "pkg" / "deep.py").write_text("from .deeper import C\n")
+    (tmp_path / "pkg" / "deeper.py").write_text("import net  # a circle\nC = 1\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("file", ["net.py", "helper.py", "pkg/__init__.py", "pkg/deep.py", "pkg/deeper.py"])
+def test_a_change_in_anything_imported_changes_the_digest(project: Path, file: str) -> None:
+    before = code_digest(project / "net.py", project)
+    (project / file).write_text((project / file).read_text() + "# changed\n")
+    assert code_digest(project / "net.py", project) != before
+
+
+def test_a_change_elsewhere_or_of_the_place_does_not(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    before = code_digest(project / "net.py", project)
+    (project / "other.py").write_text("B = 2\n")
+    moved = tmp_path_factory.mktemp("elsewhere") / "p"
+    shutil.copytree(project, moved)
+    assert code_digest(project / "net.py", project) == before
+    assert code_digest(moved / "net.py", moved) == before
+
+
+def test_a_new_file_that_shadows_nothing_yet_counts_once_it_is_imported(project: Path) -> None:
+    (project / "net.py").write_text("import later\n")
+    before = code_digest(project / "net.py", project)
+    (project / "later.py").write_text("")
+    assert code_digest(project / "net.py", project) != before
+
+
+def test_a_files_own_folder_counts_where_the_root_is_another(project: Path) -> None:
+    before = code_digest(project / "net.py", project / "pkg")
+    (project / "helper.py").write_text("A = 2\n")
+    assert code_digest(project / "net.py", project / "pkg") != before
+
+
+def test_a_missing_file_is_refused_and_one_that_does_not_parse_is_not(project: Path) -> None:
+    with pytest.raises(BadRequest, match="no such file"):
+        code_digest(project / "none.py")
+    (project / "helper.py").write_text("def (")
+    code_digest(project / "net.py", project)
+
+
+def reached(entry: str) -> set[str]:
+    found = code._resolve(tuple(entry.split(".")), ())
+    return {code._label(path, ()) for path in code._closure(found, (), whole=True)}
+
+
+def test_an_entry_counts_what_it_imports_of_ours_and_no_other_room() -> None:
+    files = reached("transload.models.artifact")
+    assert {"transload/__init__.py", "transload/models/artifact.py", "transload/models/errors.py"} <= files
+    assert not any(name.startswith(("transload/pipeline", "transload/serving")) for name in files)
+
+
+def test_entering_a_sub_package_counts_all_of_it() -> None:
+    assert "transload/models/zoo/digits_vit.py" in reached("transload.models.zoo.fit")  # imported by name at run time
+
+
+def test_the_digest_of_an_entry_does_not_name_its_function() -> None:
+    first = entry_digest("transload.models.artifact:read_artifact")
+    assert first == entry_digest("transload.models.artifact:write_artifact")
+    assert first != entry_digest("transload.models.dataset:read_dataset")
+    with pytest.raises(BadRequest, match=r"no module of transload is called transload\.models\.nothing"):
+        entry_digest("transload.models.nothing:x")
+
+
+def test_a_module_is_found_without_being_imported(project: Path) -> None:
+    (project / "pkg" / "__init__.py").write_text("raise SystemExit\n")
+    assert module_file("pkg.deep", project) == project / "pkg" / "deep.py"
+    assert module_file("pkg", project) == project / "pkg" / "__init__.py"
+    assert module_file("transload.models.code").samefile(code.__file__)
+    for name in ("pkg.none", "none", "..", ""):
+        with pytest.raises(BadRequest, match="there is no module"):
+            module_file(name, project)
+
+
+def test_an_installed_package_is_not_read_as_if_it_were_the_users(tmp_path: Path) -> None:
+    site = tmp_path / "site-packages"
+    site.mkdir()
+    (site / "lib.py").write_text("import heavy\n")
+    (site / "heavy.py").write_text("")
+    before = code_digest(site / "lib.py")
+    (site / "heavy.py").write_text("changed = 1\n")
+    assert code_digest(site / "lib.py") == before
