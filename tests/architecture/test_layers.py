@@ -1,0 +1,125 @@
+"""The house: layers point one way, frameworks stay in their rooms and inside functions."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAY_IMPORT = {
+    "models": set(),
+    "converters": {"models"},
+    "serving": {"models"},
+    "pipeline": {"models", "converters", "serving"},
+}
+FRAMEWORKS = {
+    "torch", "torchvision", "timm", "lightning_fabric", "tensorflow", "tensorflow_serving", "tf_keras", "keras", "onnx",
+    "onnxscript", "onnxruntime", "onnx2tf", "onnx_graphsurgeon", "sng4onnx", "onnxsim", "ai_edge_litert", "sklearn", "grpc",
+    "uvicorn", "starlette", "uvloop", "httptools",
+}  # fmt: skip
+FOR_PEOPLE = {"pydantic", "typer", "rich", "plotly", "jinja2"}  # a GPU machine runs the other layers without them
+
+
+def modules(layer: str, root: Path = ROOT) -> list[Path]:
+    return sorted((root / layer).rglob("*.py"))
+
+
+def layers_reached(source: str, depth: int) -> set[str]:
+    """The top-level folders that a module `depth` folders below the root reaches by relative imports."""
+    reached = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.level > depth:
+            reached |= {node.module.split(".")[0]} if node.module else {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("transload"):
+            reached.add("an absolute import of transload")
+        elif isinstance(node, ast.Import):
+            reached |= {"an absolute import of transload" for each in node.names if each.name.startswith("transload")}
+    return reached - {"__version__"}
+
+
+def imported(tree: ast.AST, *, top_only: bool = False) -> Iterator[str]:
+    """Top-level names of the modules that are imported; `top_only`: when the module itself is."""
+    for node in _at_import(tree) if top_only else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield (node.module or "").split(".")[0]
+
+
+def _at_import(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node that runs when the module is imported: not in functions, and not for type checkers only."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from _at_import(node)
+
+
+@pytest.mark.parametrize("layer", MAY_IMPORT)
+def test_layers_point_one_way(layer: str) -> None:
+    wrong = {}
+    for file in modules(layer):
+        depth = len(file.relative_to(ROOT).parts) - 1
+        if found := layers_reached(file.read_text(), depth) - MAY_IMPORT[layer]:
+            wrong[str(file.relative_to(ROOT))] = found
+    assert not wrong
+
+
+def test_the_layer_check_sees_every_way_to_reach_another_layer() -> None:
+    assert layers_reached("from ..serving.session import Session", 1) == {"serving"}
+    assert layers_reached("def f():\n from ...serving import session", 2) == {"serving"}
+    assert layers_reached("from .. import pipeline", 1) == {"pipeline"}
+    assert layers_reached("from .. import formats", 2) == set()
+    assert layers_reached("import transload.pipeline", 1) == {"an absolute import of transload"}
+    assert layers_reached("from transload.pipeline import run", 1) == {"an absolute import of transload"}
+
+
+@pytest.mark.parametrize("layer", MAY_IMPORT)
+def test_frameworks_are_imported_inside_functions_only(layer: str) -> None:
+    wrong = {}
+    for file in modules(layer):
+        if found := FRAMEWORKS & set(imported(ast.parse(file.read_text()), top_only=True)):
+            wrong[str(file.relative_to(ROOT))] = found
+    assert not wrong
+
+
+def test_the_pipeline_touches_no_framework_at_all() -> None:
+    wrong = {}
+    for file in modules("pipeline"):
+        if found := FRAMEWORKS & set(imported(ast.parse(file.read_text()))):
+            wrong[str(file.relative_to(ROOT))] = found
+    assert not wrong
+
+
+@pytest.mark.parametrize("layer", ["models", "converters", "serving"])
+def test_what_a_worker_runs_needs_no_library_that_is_for_people(layer: str) -> None:
+    wrong = {}
+    for file in modules(layer):
+        if found := FOR_PEOPLE & set(imported(ast.parse(file.read_text()))):
+            wrong[str(file.relative_to(ROOT))] = found
+    assert not wrong
+
+
+def test_the_framework_check_sees_classes_and_branches_and_spares_functions() -> None:
+    tops = "import torch.nn\nclass A:\n  import onnx\nif x:\n  from sklearn import svm\ntry:\n  import keras\nexcept E: pass"
+    assert set(imported(ast.parse(tops), top_only=True)) == {"torch", "onnx", "sklearn", "keras"}
+    inside = "def f():\n  import torch\nif TYPE_CHECKING:\n  import onnx\nclass A:\n  def g(self):\n    import keras"
+    assert set(imported(ast.parse(inside), top_only=True)) == set()
+    assert set(imported(ast.parse(inside))) == {"torch", "onnx", "keras"}
+
+
+@pytest.mark.parametrize("layer", MAY_IMPORT)
+def test_a_bare_import_of_a_layer_fails_loudly(layer: str) -> None:
+    """From the root, `import models` would find ours and make a second copy of every class in it."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {layer}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"ImportError: this folder is transload.{layer}: import it by that name"
