@@ -59,6 +59,7 @@ class Worker:
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
         self._killed: str | None = None
+        self._closed = False
         self.peak_rss_bytes = 0
         ours, theirs = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
@@ -127,6 +128,7 @@ class Worker:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_GRACE_S)
         self.kill("was closed")
+        self._closed = True
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1
@@ -179,6 +181,8 @@ class Worker:
 
     def kill(self, why: str) -> None:
         """End the worker and all that it started."""
+        if self._closed:
+            return  # its number may be another process's by now
         if self._process.poll() is None:
             self._killed = self._killed or why
         with contextlib.suppress(ProcessLookupError, PermissionError):

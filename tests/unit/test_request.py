@@ -1,0 +1,77 @@
+"""A pipeline file that is wrong is refused with its line and the mend; the words are tested whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from transload.models.errors import BadRequest
+from transload.models.formats import Format, Precision, Target
+from transload.pipeline.request import ALL_TARGETS, read_request
+
+FORMATS = "pt2, torchscript, onnx, saved-model, tflite, keras"
+RUNTIMES = "torch, torchscript, onnxruntime, tensorflow, tflite, tfserving-grpc, tfserving-rest"
+LISTED = "docs/pipeline-file.md lists what is taken"
+
+WRONG = {
+    "[bench]\nroundz = 3\n": "line 2: unknown key 'bench.roundz'\n  fix: did you mean 'rounds'?",
+    "\n\n[tarin]\nseed = 1\n": "line 3: unknown key 'tarin'\n  fix: did you mean 'train'?",
+    "[gate]\nxyz = 1\n": "line 2: unknown key 'gate.xyz'\n  fix: use one of require_verified, sqnr_db, metric_loss, "
+    "latency_ratio, p99_s, size_bytes, size_ratio",
+    "[convert]\ntargets = ['onx']\n": "line 2: convert.targets: unknown target 'onx': no format is called 'onx', got 'onx'"
+    f"\n  fix: use one of {FORMATS}, with a precision behind a colon if need be",
+    "[validate]\nruntimes = ['ort']\n": "line 2: validate.runtimes: unknown runtime 'ort', got 'ort'"
+    f"\n  fix: use one of {RUNTIMES}",
+    "device = 'gpu'\n": "line 1: device: unknown device 'gpu', got 'gpu'\n  fix: use auto, cpu, cuda or cuda:N",
+    "[bench]\nbatches = [0]\n": "line 2: bench.batches: Input should be greater than or equal to 1, got 0"
+    f"\n  fix: {LISTED}",
+    "[train]\nprecision = 'half'\n": "line 2: train.precision: Input should be '32-true', 'bf16-mixed' or '16-mixed', "
+    f"got 'half'\n  fix: {LISTED}",
+    "[model]\nrecipe = 3\n": f"line 2: model.recipe: Input should be a valid string, got 3\n  fix: {LISTED}",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_pipeline_file_names_line_and_mend(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text(text)
+    with pytest.raises(BadRequest) as caught:
+        read_request(file)
+    assert str(caught.value) == f"{file}, {WRONG[text]}"
+
+
+def test_a_file_that_is_no_toml_says_where(tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text("[bench\n")
+    with pytest.raises(BadRequest, match=r"is not TOML: .*line 1"):
+        read_request(file)
+
+
+def test_a_missing_file_and_a_binary_one_are_sentences(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="cannot be read: No such file or directory"):
+        read_request(tmp_path / "none.toml")
+    file = tmp_path / "p.toml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadRequest, match="cannot be read: it is not text"):
+        read_request(file)
+
+
+def test_without_a_file_it_is_the_digits_recipe_and_every_target() -> None:
+    request = read_request(None)
+    assert request.model.recipe == "zoo:digits-cnn"
+    assert tuple(map(str, request.targets)) == ALL_TARGETS
+
+
+def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text("[convert]\ntargets = ['onnx']\n[bench]\nrounds = 7\nbatches = [4]\n")
+    request = read_request(file, {"convert": {"targets": ("tflite:int8",)}, "bench": {"batches": (1,)}})
+    assert request.targets == (Target(Format.TFLITE, Precision.INT8),)
+    assert (request.bench.rounds, request.bench.batches) == (7, (1,))
+
+
+def test_a_recipe_file_is_found_beside_the_pipeline_file(tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text("[model]\nrecipe = 'mine.py'\n")
+    assert read_request(file).ref.root == str(tmp_path)
