@@ -6,11 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from ..models.store import Stored
+from ..serving.tfserving import Place, find_tfserving
 from .context import Context
 from .isolation import Worker
 
@@ -22,13 +24,19 @@ class Servers:
     """Keeps one server per artifact and device. Thread-safe. Use it as a context manager."""
 
     def __init__(self, context: Context) -> None:
-        from ..serving.tfserving import find_tfserving
-
         self._context = context
-        self.place = find_tfserving(context.request.tfserving_url, dict(os.environ))
-        self.kind: ServerKind = self.place.kind
         self._running: dict[tuple[str, str], Worker] = {}
         self._lock = threading.Lock()
+
+    @cached_property
+    def place(self) -> Place:
+        """Where TF Serving comes from: looked for once, and only if something is served."""
+        return find_tfserving(self._context.request.tfserving_url, dict(os.environ))
+
+    @property
+    def kind(self) -> ServerKind:
+        """What the results say of it."""
+        return self.place.kind
 
     def services(self, artifact: Stored, device: str) -> Callable[[], AbstractContextManager[Mapping[str, str]]]:
         """Addresses of a server of `artifact`, for an action that may or may not need them."""

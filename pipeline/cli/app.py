@@ -45,6 +45,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 WORK, LOOK = "Work", "Look"
 
 COMMANDS: tuple[Command, ...] = (
+    Command("run", "Train, convert, validate, measure, and say what may be released.", WORK),
     Command("new", "Write a recipe of your own to start from.", WORK),
     Command("zoo", "List the recipes that ship with transload.", LOOK),
     Command("formats", "Show the formats, the steps between them and the runtimes.", LOOK),
