@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...models.signature import Array
+from ...serving.runtimes.table import RUNTIMES
 from ..gate import answered
 from ..result import DriftRow, LatencyRow, RunResult, Verdict
 from . import format as units
@@ -296,8 +297,9 @@ def _symbol_key(result: RunResult, runtimes: Iterable[str]) -> str:
 
 
 def _runtime_symbol(runtime: str, result: RunResult) -> str:
-    """One symbol for each runtime, the same in every plot of a run."""
-    names = dict.fromkeys([row.runtime for row in result.latency] + [row.runtime for row in result.drift])
+    """One symbol for each runtime, the same in every plot of every run."""
+    others = [row.runtime for row in result.latency] + [row.runtime for row in result.drift]
+    names = dict.fromkeys([*RUNTIMES, *others])
     return SYMBOLS[list(names).index(runtime) % len(SYMBOLS)]
 
 

@@ -168,7 +168,7 @@ _WORDS = {
 def rule_words(rule: str) -> str:
     """A rule's name as words: "latency_ratio batch=8" as "latency ratio at batch 8"."""
     name, _, batch = rule.partition(" batch=")
-    return f"{_WORDS.get(name, name)}{f' at batch {batch}' if batch else ''}"
+    return plain(f"{_WORDS.get(name, name)}{f' at batch {batch}' if batch else ''}")
 
 
 def plain(text: str) -> str:

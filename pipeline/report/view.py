@@ -54,7 +54,7 @@ class Condition:
     threads: int
 
     def __str__(self) -> str:
-        return f"{self.device}, {self.threads} thread{'' if self.threads == 1 else 's'}"
+        return f"{units.plain(self.device)}, {self.threads} thread{'' if self.threads == 1 else 's'}"
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 from transload.models.signature import Array
 from transload.pipeline.gate import GateRules, gate, verdict_of
 from transload.pipeline.result import (
@@ -20,6 +23,7 @@ from transload.pipeline.result import (
     Tolerance,
     TriedRow,
     Verdict,
+    to_json,
 )
 
 RULES = GateRules(latency_ratio=6.0, size_bytes=1_000_000)
@@ -233,6 +237,22 @@ def renamed(run: RunResult, old: str, new: str) -> RunResult:
         latency=tuple(replace(row, artifact=other(row.artifact)) for row in run.latency),
         gate=tuple(replace(row, artifact=other(row.artifact)) for row in run.gate),
     )
+
+
+_CLOSED = {"status", "verdict", "server", "sha256", "started_at"}  # what the schema does not leave free
+
+
+def hostile(run: RunResult, bad: str) -> RunResult:
+    """`run` with `bad` added to every text that it holds."""
+
+    def spoilt(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {(f"{name}{bad}" if key == "packages" else name): spoilt(one, name) for name, one in value.items()}
+        if isinstance(value, list):
+            return [spoilt(one, key) for one in value]
+        return f"{value}{bad}" if isinstance(value, str) and key not in _CLOSED else value
+
+    return TypeAdapter(RunResult).validate_json(json.dumps(spoilt(json.loads(to_json(run)))))
 
 
 def empty() -> RunResult:

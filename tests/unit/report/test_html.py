@@ -115,12 +115,17 @@ def test_a_hostile_name_stays_text(name: str, page: Page) -> None:
     assert "<img" not in json.dumps(data)
 
 
-def test_a_hostile_sentence_stays_text() -> None:
-    run = samples.result()
-    bad = "<script>alert(1)</script>"
-    timed = tuple(replace(row, doubts=(bad,)) for row in run.latency)
-    found = parsed(rendered(samples.judged(replace(run, latency=timed))))
-    assert len([tag for tag, _ in found.tags if tag == "script"]) == 3
+def test_hostile_text_in_every_field_stays_text(page: Page) -> None:
+    bad = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+    found = parsed(rendered(samples.hostile(samples.result(), bad)))
+    kinds = [tag for tag, _ in found.tags]
+    assert set(kinds) == {tag for tag, _ in page.tags}
+    assert kinds.count("script") == 3
+    assert not [attrs for _, attrs in found.tags if any(key.startswith("on") for key in attrs)]
+
+
+def test_the_data_of_the_plots_cannot_end_their_element(page: Page) -> None:
+    assert not set("<>&") & set(page.texts["script"][0])
 
 
 def test_the_verdict_is_on_top(text: str) -> None:

@@ -69,6 +69,12 @@ def test_a_hostile_name_breaks_no_row() -> None:
     assert {line.count(" | ") for line in rows} == {8}
 
 
+def test_hostile_text_in_every_field_stays_text() -> None:
+    text = render_markdown(samples.hostile(samples.result(), "<img src=x>|@all"), logs=samples.LOGS)
+    assert "<img" not in text
+    assert "@all" not in text
+
+
 def test_it_is_written_whole(tmp_path: Path) -> None:
     path = tmp_path / "report.md"
     write_markdown(replace(samples.result(), latency=()), path)

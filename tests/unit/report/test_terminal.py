@@ -75,6 +75,13 @@ def test_a_name_can_neither_steer_the_terminal_nor_style_it() -> None:
     assert "[red]x" in text
 
 
+@WIDTHS
+def test_no_text_of_a_run_reaches_the_terminal_as_a_control(width: int) -> None:
+    text = render(samples.hostile(samples.result(), "\x1b[2J\x07[bold]"), width, logs=samples.LOGS)
+    assert "\x1b" not in text
+    assert "\x07" not in text
+
+
 def test_an_artifact_that_was_not_made_keeps_its_line() -> None:
     run = samples.passing()
     gone = samples.artifact("keras", None)
