@@ -1,26 +1,14 @@
-"""What every session in process does alike: it refuses what does not fit before the runtime sees it, names its
-answers in the record's order, and lets no foreign error through."""
+"""How a runtime in process opens a payload: whatever is wrong with it becomes one sentence that names the file."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ...models.errors import BadRequest, SessionLost, ToolMissing, TransloadError
-from ...models.signature import Array, Signature, TensorSpec, check_feeds
-
-_WORDS = 240  # characters of a foreign message that a sentence can carry; the whole of it is in the log, as the cause
-# What TensorFlow puts before the line that says what is wrong.
-_EMPTY = ("Graph execution error", "Detected at node", "<stack traces unavailable>")
-
-
-def first_words(error: BaseException) -> str:
-    """The first line of a foreign error that says anything, cut to a length that a sentence can carry."""
-    lines = (line.strip() for line in str(error).splitlines())
-    text = next((line for line in lines if line and not line.startswith(_EMPTY)), type(error).__name__)
-    return text if len(text) <= _WORDS else f"{text[:_WORDS]}..."
+from ...models.errors import BadRequest, ToolMissing, TransloadError
+from ...models.signature import TensorSpec
+from ..checked import first_words
 
 
 @contextmanager
@@ -39,26 +27,6 @@ def opening(runtime: str, path: Path) -> Iterator[None]:
         raise BadRequest(f"{runtime} cannot open {path}: {first_words(error)}", fix=fix) from error
 
 
-@contextmanager
-def answering(runtime: str, argument_errors: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
-    """Callers of a session catch our errors, never a runtime's own.
-
-    `argument_errors` are those by which the runtime says that a value is at fault, such as an index out of range:
-    nothing is lost by them. Any other means that feeds which fit the signature got no answer.
-    """
-    try:
-        yield
-    except TransloadError:
-        raise
-    except argument_errors as error:
-        raise BadRequest(f"{runtime} refuses these values: {first_words(error)}", fix="send other values") from error
-    except Exception as error:
-        raise SessionLost(
-            f"{runtime} gave no answer to inputs that fit the signature: {first_words(error)}",
-            fix="open the session again, or try another runtime",
-        ) from error
-
-
 def check_names(path: Path, side: str, found: Collection[str], specs: Sequence[TensorSpec]) -> None:
     """Hold the names in a payload against the record's.
 
@@ -70,48 +38,3 @@ def check_names(path: Path, side: str, found: Collection[str], specs: Sequence[T
             f"{path} has the {side} {', '.join(found)}, and its record names {', '.join(wanted)}",
             fix="make the artifact again: payload and record are not of one model",
         )
-
-
-class InProcessSession(ABC):
-    """The part of a Session that does not depend on the runtime. One caller at a time."""
-
-    def __init__(self, runtime: str, signature: Signature, argument_errors: tuple[type[BaseException], ...]) -> None:
-        self._runtime = runtime
-        self._signature = signature
-        self._argument_errors = argument_errors
-        self._outputs = tuple(spec.name for spec in signature.outputs)
-        self._closed = False
-
-    @property
-    def signature(self) -> Signature:
-        """Names, dtypes and shapes as the artifact's record has them."""
-        return self._signature
-
-    @property
-    @abstractmethod
-    def device(self) -> str:
-        """Where the arithmetic really runs."""
-
-    def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
-        """See serving.session.Session.run."""
-        if self._closed:
-            raise SessionLost(f"the {self._runtime} session is closed", fix="open it again")
-        check_feeds(self._signature.inputs, feeds)
-        with answering(self._runtime, self._argument_errors):
-            answers = self._answer([feeds[spec.name] for spec in self._signature.inputs])
-        return dict(zip(self._outputs, answers, strict=True))
-
-    def close(self) -> None:
-        """See serving.session.Session.close."""
-        if not self._closed:
-            self._closed = True
-            self._release()
-
-    @abstractmethod
-    def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
-        """The outputs in the record's order, in memory that is nobody else's; `values` are in the record's order,
-        fit it, and are not written to."""
-
-    @abstractmethod
-    def _release(self) -> None:
-        """Let go of the runtime's own objects. Called once."""

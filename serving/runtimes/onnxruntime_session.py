@@ -10,9 +10,10 @@ import numpy as np
 
 from ...models.artifact import read_artifact
 from ...models.signature import Array, Signature
+from ..checked import CheckedSession
 from ..device import number, placed, whole
 from ..session import Session
-from .base import InProcessSession, check_names, opening
+from .base import check_names, opening
 
 NAME = "onnxruntime"
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
@@ -71,7 +72,7 @@ def device_of(inner: Any, asked: str) -> str:
     return placed(nodes, whole(asked))
 
 
-class OnnxCpuSession(InProcessSession):
+class OnnxCpuSession(CheckedSession):
     """InferenceSession.run. It reads a contiguous feed where it lies, and every answer is in memory of its own."""
 
     def __init__(self, signature: Signature, inner: Any, device: str, refused: type[Exception]) -> None:

@@ -16,9 +16,10 @@ import numpy as np
 from ...models.artifact import Artifact, read_artifact
 from ...models.errors import BadRequest
 from ...models.signature import Array, Signature
+from ..checked import CheckedSession
 from ..device import number, placed, whole
 from ..session import Session
-from .base import InProcessSession, check_names, opening
+from .base import check_names, opening
 
 NAME = "tensorflow"
 _SIGNATURE = "serving_default"
@@ -96,7 +97,7 @@ def placement(tf: Any, inner: Any, options: Any, values: Sequence[Array]) -> lis
     return [(node.op, node.device) for graph in metadata.partition_graphs for node in graph.node]
 
 
-class TensorFlowSession(InProcessSession):
+class TensorFlowSession(CheckedSession):
     """A v1 session and the callable that was prepared in it."""
 
     def __init__(

@@ -11,8 +11,9 @@ import numpy as np
 from ...models.artifact import Artifact, read_artifact
 from ...models.errors import BadRequest
 from ...models.signature import Array, Signature
+from ..checked import CheckedSession
 from ..session import Session
-from .base import InProcessSession, check_names, opening
+from .base import check_names, opening
 
 NAME = "tflite"
 _ROOT = 8  # a FlatBuffer file: 4 bytes offset of the root, then the identifier
@@ -73,7 +74,7 @@ def _indices(details: Mapping[str, Any]) -> dict[str, int]:
     return {name: int(detail["index"]) for name, detail in details.items()}
 
 
-class TfliteSession(InProcessSession):
+class TfliteSession(CheckedSession):
     """An interpreter. Its memory is planned for one set of shapes, and planned anew when they change."""
 
     def __init__(

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...models.errors import ToolMissing
 from ...models.signature import Array, Signature
+from ..checked import CheckedSession
 from ..device import whole
-from .base import InProcessSession
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +35,7 @@ def torch_device(device: str, threads: int) -> torch.device:
     return found
 
 
-class TorchSession(InProcessSession):
+class TorchSession(CheckedSession):
     """A module in inference mode. Answers are on the host, and done, when run() returns: `.cpu()` waits for them."""
 
     def __init__(self, runtime: str, signature: Signature, module: Callable[..., Any], device: torch.device) -> None:

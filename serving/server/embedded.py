@@ -1,0 +1,90 @@
+"""The embedded server: one artifact behind TF Serving's gRPC and REST. It runs in a worker process of its own, because
+a runtime may abort; the caller sees to that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...models.artifact import read_artifact
+from ...models.errors import ToolMissing
+from .served import ServedModel
+
+if TYPE_CHECKING:
+    from .tfserving_rest import RestServer
+
+_GRACE_S = 5.0
+
+
+class EmbeddedServer:
+    """A served model and its two listeners."""
+
+    def __init__(self, model: ServedModel, grpc_server: Any, rest: RestServer, host: str, grpc_port: int) -> None:
+        self._model = model
+        self._grpc = grpc_server
+        self._rest = rest
+        self._addresses = {"grpc": f"{host}:{grpc_port}", "rest": f"{host}:{rest.port}"}
+        self._closed = False
+
+    def addresses(self) -> dict[str, str]:
+        """`host:port` by protocol, "grpc" and "rest"."""
+        return dict(self._addresses)
+
+    @property
+    def device(self) -> str:
+        """Where the model runs, as its runtime read it back."""
+        return self._model.device
+
+    def close(self) -> None:
+        """Take no more requests, answer those that are under way, let go of the model. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        stopped = self._grpc.stop(_GRACE_S)
+        self._rest.close()
+        stopped.wait()
+        self._model.close()
+
+
+def open_server(  # noqa: PLR0917  (a worker calls it with a list of JSON values)
+    folder: str,
+    name: str,
+    device: str,
+    threads: int,
+    grpc_port: int = 0,
+    rest_port: int = 0,
+    host: str = "127.0.0.1",
+) -> EmbeddedServer:
+    """Serve the SavedModel artifact in `folder` as `name`. Port 0 takes a free one; it answers when this returns.
+
+    Raises BadRequest where the artifact cannot be opened or a port is taken, ToolMissing where a library is not there.
+    """
+    session = _open(Path(folder), device, threads)
+    model = ServedModel(name, session)
+    try:
+        from . import tfserving_grpc, tfserving_rest
+
+        rest = tfserving_rest.RestServer(model, host, rest_port)
+        try:
+            grpc_server, bound = tfserving_grpc.start(model, host, grpc_port)
+        except BaseException:
+            rest.close()
+            raise
+    except BaseException as error:
+        model.close()
+        if isinstance(error, ModuleNotFoundError):
+            raise ToolMissing(f"the server needs {error.name}", fix="transload doctor") from error
+        raise
+    return EmbeddedServer(model, grpc_server, rest, host, bound)
+
+
+def _open(folder: Path, device: str, threads: int) -> Any:
+    """A session over the artifact, in the runtime that its format has behind a server."""
+    from importlib import import_module
+
+    from ..runtimes.table import RUNTIMES
+
+    form = read_artifact(folder).target.format
+    runtime = next(found for found in RUNTIMES.values() if form in found.takes and not found.served)
+    module, _, entry = runtime.entry.partition(":")
+    return getattr(import_module(module), entry)(folder, device, threads)

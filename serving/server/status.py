@@ -1,0 +1,53 @@
+"""What a server answers when it does not answer: a code that both protocols know, and a sentence."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ...models.errors import BadRequest, SessionTimeout, TransloadError
+
+
+class Code(IntEnum):
+    """gRPC's status codes, as far as the server uses them (https://grpc.io/docs/guides/status-codes/)."""
+
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    FAILED_PRECONDITION = 9
+    INTERNAL = 13
+
+
+# As TF Serving maps them: ToHTTPStatusCode in tensorflow_serving/model_servers/http_server.cc.
+HTTP = {
+    Code.INVALID_ARGUMENT: 400,
+    Code.DEADLINE_EXCEEDED: 504,
+    Code.NOT_FOUND: 404,
+    Code.FAILED_PRECONDITION: 400,
+    Code.INTERNAL: 500,
+}
+
+
+class ServingError(Exception):
+    """A request that gets a status and not an answer. The server goes on."""
+
+    def __init__(self, code: Code, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+    def __str__(self) -> str:
+        """As TensorFlow prints a status."""
+        return f"{self.code.name}: {self.text}"
+
+
+def invalid(text: str) -> ServingError:
+    """The request's own fault."""
+    return ServingError(Code.INVALID_ARGUMENT, text)
+
+
+def from_session(error: TransloadError) -> ServingError:
+    """What a session raised, for the wire: the sentence, without our advice to the operator."""
+    if isinstance(error, BadRequest):
+        return ServingError(Code.INVALID_ARGUMENT, error.what)
+    timeout = isinstance(error, SessionTimeout)
+    return ServingError(Code.DEADLINE_EXCEEDED if timeout else Code.INTERNAL, error.what)

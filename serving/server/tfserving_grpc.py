@@ -1,0 +1,179 @@
+"""TF Serving's gRPC API over one served model: PredictionService/Predict and GetModelMetadata,
+ModelService/GetModelStatus, in the official messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ...models.errors import BadRequest
+from ...models.signature import TensorSpec
+from ..tfserving_codec import BY_DTYPE, decode_all, encode, parse
+from ..tfserving_messages import Message, stock
+from .served import SIGNATURE, VERSION, ServedModel, feed_name
+from .status import Code, ServingError, from_session, invalid
+
+DEVICE_KEY = "x-transload-device"
+_AVAILABLE = 30  # ModelVersionStatus.AVAILABLE
+_WORKERS = 8  # one at a time predicts; the others parse, encode, and say how the model is
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.so_reuseport", 0),  # else a second server on the port starts, and takes half of the requests
+)
+_FIELD = "signature_def"
+
+
+def start(model: ServedModel, host: str, port: int) -> tuple[Any, int]:
+    """A running grpc.Server and its port; 0 takes a free one.
+
+    Raises BadRequest where the port is taken.
+    """
+    import grpc
+
+    server = grpc.server(ThreadPoolExecutor(_WORKERS, thread_name_prefix="grpc"), options=_OPTIONS)
+    for service, methods in _methods(model).items():
+        handlers = {name: _handler(grpc, act, reads) for name, (act, reads) in methods.items()}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+    try:
+        bound = server.add_insecure_port(f"{host}:{port}")
+    except RuntimeError as error:
+        raise BadRequest(f"nothing can listen on {host}:{port}", fix="name another port, or 0") from error
+    server.start()
+    return server, bound
+
+
+_Act = Callable[[Any, Any], Message]
+
+
+def _methods(model: ServedModel) -> dict[str, dict[str, tuple[_Act, Callable[[bytes], Any]]]]:
+    messages = stock()
+    return {
+        "tensorflow.serving.PredictionService": {
+            "Predict": (lambda data, _: predict(model, data), bytes),
+            "GetModelMetadata": (lambda asked, _: metadata(model, asked), messages.GetModelMetadataRequest.FromString),
+        },
+        "tensorflow.serving.ModelService": {
+            "GetModelStatus": (
+                lambda asked, context: _status_and_device(model, asked, context),
+                messages.GetModelStatusRequest.FromString,
+            ),
+        },
+    }
+
+
+def _handler(grpc: Any, act: _Act, reads: Callable[[bytes], Any]) -> Any:
+    codes = {code: getattr(grpc.StatusCode, code.name) for code in Code}
+
+    def handle(request: Any, context: Any) -> Message:
+        try:
+            return act(request, context)
+        except ServingError as error:
+            context.abort(codes[error.code], error.text)
+
+    return grpc.unary_unary_rpc_method_handler(
+        handle, request_deserializer=reads, response_serializer=lambda reply: reply.SerializeToString()
+    )
+
+
+def _version(spec: Message) -> int | None:
+    """The version that a ModelSpec asks for, None for the latest.
+
+    Raises ServingError INVALID_ARGUMENT: labels are given to versions in a configuration file, and there is none.
+    """
+    if spec.version_label:
+        raise invalid(f"Unrecognized servable version label: {spec.version_label}")
+    return int(spec.version.value) if spec.HasField("version") else None
+
+
+def predict(model: ServedModel, data: bytes) -> Message:
+    """The PredictResponse to the bytes of a PredictRequest.
+
+    Raises ServingError.
+    """
+    request = _parsed(data)
+    if not request.HasField("model_spec"):
+        raise invalid("Missing ModelSpec")
+    spec = request.model_spec
+    model.check_servable(spec.name, _version(spec))
+    if spec.signature_name not in ("", SIGNATURE):
+        raise ServingError(Code.FAILED_PRECONDITION, f'Serving signature key "{spec.signature_name}" not found.')
+    model.check_inputs(request.inputs)
+    names = model.outputs(list(request.output_filter))
+    try:
+        feeds = decode_all(request.inputs)
+    except BadRequest as error:
+        raise from_session(error) from error
+    answers = model.predict(feeds)
+    reply = stock().PredictResponse()
+    reply.model_spec.name, reply.model_spec.signature_name = model.name, SIGNATURE
+    reply.model_spec.version.value = VERSION
+    for name in names:
+        encode(answers[name], reply.outputs[name])
+    return reply
+
+
+def _parsed(data: bytes) -> Message:
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # no stubs are installed
+
+    try:
+        return parse(data, "PredictRequest")
+    except DecodeError as error:
+        raise invalid(f"the request is no PredictRequest: {error}") from error
+
+
+def metadata(model: ServedModel, request: Message) -> Message:
+    """The signature, packed into an Any as TF Serving does.
+
+    Raises ServingError.
+    """
+    if not request.HasField("model_spec"):
+        raise invalid("Missing ModelSpec")
+    if not request.metadata_field:
+        raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
+    for field in request.metadata_field:
+        if field != _FIELD:
+            raise invalid(f"Metadata field {field} is not supported")
+    model.check_servable(request.model_spec.name, _version(request.model_spec))
+    reply = stock().GetModelMetadataResponse()
+    reply.model_spec.name, reply.model_spec.version.value = model.name, VERSION
+    reply.metadata[_FIELD].Pack(signature_map(model))
+    return reply
+
+
+def signature_map(model: ServedModel) -> Message:
+    """The model's signature as a SignatureDefMap."""
+    found = stock().SignatureDefMap()
+    made = found.signature_def[SIGNATURE]
+    made.method_name = "tensorflow/serving/predict"
+    for spec in model.signature.inputs:
+        _describe(made.inputs[spec.name], spec, feed_name(spec.name))
+    for at, spec in enumerate(model.signature.outputs):
+        _describe(made.outputs[spec.name], spec, f"StatefulPartitionedCall:{at}")
+    return found
+
+
+def _describe(info: Message, spec: TensorSpec, tensor: str) -> None:
+    info.name, info.dtype = tensor, BY_DTYPE[spec.dtype].number
+    for axis in spec.shape:
+        info.tensor_shape.dim.add(size=-1 if isinstance(axis, str) else axis)
+
+
+def status(model: ServedModel, request: Message) -> Message:
+    """AVAILABLE: a model that could not be opened has no server.
+
+    Raises ServingError.
+    """
+    if not request.HasField("model_spec"):
+        raise invalid("Missing ModelSpec")
+    spec = request.model_spec
+    model.check_status_of(spec.name, _version(spec))
+    reply = stock().GetModelStatusResponse()
+    reply.model_version_status.add(version=VERSION, state=_AVAILABLE).status.error_code = 0
+    return reply
+
+
+def _status_and_device(model: ServedModel, request: Message, context: Any) -> Message:
+    context.set_trailing_metadata(((DEVICE_KEY, model.device),))
+    return status(model, request)

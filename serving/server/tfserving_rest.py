@@ -1,0 +1,235 @@
+"""TF Serving's REST API over one served model, and /healthz. An ASGI application on uvicorn, in a thread of its own."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...models.errors import BadRequest
+from ...models.signature import Array
+from ..tfserving_json import dumps, loads, to_array
+from .served import SIGNATURE, VERSION, ServedModel
+from .status import HTTP, ServingError, from_session, invalid
+from .tfserving_grpc import DEVICE_KEY, signature_map
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_PREDICT = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d+))?:predict", re.IGNORECASE)
+_STATUS = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d+))?", re.IGNORECASE)
+_METADATA = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d+))?/metadata", re.IGNORECASE)
+_INLINE_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
+_KEEP_ALIVE_S = 600
+_START_S = 20
+
+
+class RestServer:
+    """A uvicorn server that is answering when it is made.
+
+    Raises BadRequest where the port is taken.
+    """
+
+    def __init__(self, model: ServedModel, host: str, port: int) -> None:
+        import uvicorn
+
+        try:
+            self._socket = socket.create_server((host, port))
+        except OSError as error:
+            raise BadRequest(f"nothing can listen on {host}:{port}", fix="name another port, or 0") from error
+        self.port: int = self._socket.getsockname()[1]
+        config = uvicorn.Config(
+            application(model),
+            loop="uvloop",
+            http="httptools",
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            timeout_keep_alive=_KEEP_ALIVE_S,  # a caller that measures may pause between its rounds
+            timeout_graceful_shutdown=5,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="rest", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer what has been asked, then stop. Safe to call twice."""
+        self._server.should_exit = True
+        self._thread.join(_START_S)
+        self._socket.close()
+
+
+def application(model: ServedModel) -> Starlette:
+    """The ASGI application."""
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    def reply(body: bytes, code: int = 200) -> Response:
+        return Response(body, code, {DEVICE_KEY: model.device}, "application/json")
+
+    async def handle(request: Request) -> Response:
+        body = await request.body()
+        try:
+            if request.method == "POST" and model.last_s > _INLINE_S:
+                return reply(await run_in_threadpool(answer, model, request.method, request.url.path, body))
+            return reply(answer(model, request.method, request.url.path, body))
+        except ServingError as error:
+            return reply(dumps({"error": error.text}, ()), HTTP[error.code])
+
+    methods = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
+    return Starlette(routes=[Route("/{path:path}", handle, methods=methods)])
+
+
+def answer(model: ServedModel, method: str, path: str, body: bytes) -> bytes:
+    """The JSON document that answers a request.
+
+    Raises ServingError.
+    """
+    if method in ("GET", "HEAD"):
+        if path == "/healthz":
+            return b'{"status":"ok"}'
+        if found := _STATUS.fullmatch(path):
+            return _status(model, found[1], _number(found[2]))
+        if found := _METADATA.fullmatch(path):
+            return _metadata(model, found[1], _number(found[2]))
+    elif method == "POST" and (found := _PREDICT.fullmatch(path)):
+        return _predict(model, found[1], _number(found[2]), body)
+    raise invalid(f"Malformed request: {method} {path}")
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
+def _status(model: ServedModel, name: str, version: int | None) -> bytes:
+    model.check_status_of(name, version)
+    row = {"version": str(VERSION), "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+    return dumps({"model_version_status": [row]}, ())
+
+
+def _metadata(model: ServedModel, name: str, version: int | None) -> bytes:
+    from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # no stubs are installed
+
+    model.check_servable(name, version)
+    found = MessageToDict(
+        signature_map(model), preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    spec = {"name": name, "signature_name": "", "version": str(VERSION)}
+    return dumps({"model_spec": spec, "metadata": {"signature_def": found}}, ())
+
+
+def _predict(model: ServedModel, name: str, version: int | None, body: bytes) -> bytes:
+    model.check_servable(name, version)
+    try:
+        document = loads(body)
+        in_rows, feeds = _feeds(model, document)
+    except BadRequest as error:
+        raise from_session(error) from error
+    answers = model.predict(feeds)
+    return _rows(answers) if in_rows else _columns(answers)
+
+
+def _feeds(model: ServedModel, document: Any) -> tuple[bool, dict[str, Array]]:
+    """Whether the request came in rows, and its inputs.
+
+    Raises ServingError, BadRequest.
+    """
+    if not isinstance(document, dict):
+        raise invalid("JSON Value: the document Is not object")
+    wanted = document.get("signature_name", "")
+    if not isinstance(wanted, str):
+        raise invalid("JSON Value: the document not formatted correctly. 'signature_name' key must be a string value.")
+    if wanted not in ("", SIGNATURE):
+        raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
+    if "instances" in document and "inputs" in document:
+        raise invalid(
+            "JSON Value: the document Not formatted correctly expecting only one of 'inputs' or 'instances' keys "
+            "to exist "
+        )
+    if "instances" in document:
+        return True, _from_rows(model, document["instances"])
+    if "inputs" in document:
+        return False, _from_columns(model, document["inputs"])
+    raise invalid("Missing 'inputs' or 'instances' key")
+
+
+def _from_rows(model: ServedModel, rows: Any) -> dict[str, Array]:
+    specs = model.signature.inputs
+    if not isinstance(rows, list):
+        raise invalid("JSON Value: the document Excepting 'instances' to be an list/array")
+    if not rows:
+        raise invalid("JSON Value: the document No values in 'instances' array")
+    if not isinstance(rows[0], dict):
+        if len(specs) > 1:
+            raise invalid(
+                "instances is a plain list, but expecting list of objects as multiple input tensors required as per "
+                "tensorinfo_map"
+            )
+        for at, row in enumerate(rows):
+            if isinstance(row, dict):
+                raise invalid(f"Expecting value/list but got object at item {at} of input list")
+        return {specs[0].name: to_array(rows, specs[0], len(rows))}
+    names = {spec.name for spec in specs}
+    for at, row in enumerate(rows):
+        _check_row(at, row, names)
+    return {spec.name: to_array([row[spec.name] for row in rows], spec, len(rows)) for spec in specs}
+
+
+def _check_row(at: int, row: Any, names: set[str]) -> None:
+    if not isinstance(row, dict):
+        raise invalid(f"Expecting object but got list at item {at} of input list")
+    for name in row:
+        if name not in names:
+            raise invalid(
+                f"Failed to process element: {at} key: {name} of 'instances' list. Error: INVALID_ARGUMENT: "
+                f"JSON object: does not have named input: {name}"
+            )
+    if set(row) != names:
+        raise invalid(
+            f"Failed to process element: {at} of 'instances' list. JSON object: keys must be equal to: "
+            f"{','.join(sorted(names))}"
+        )
+
+
+def _from_columns(model: ServedModel, columns: Any) -> dict[str, Array]:
+    specs = model.signature.inputs
+    if not isinstance(columns, dict):
+        if len(specs) > 1:
+            raise invalid(
+                "inputs is a plain value/list, but expecting an object as multiple input tensors required as per "
+                "tensorinfo_map"
+            )
+        return {specs[0].name: to_array(columns, specs[0])}
+    for spec in specs:
+        if spec.name not in columns:
+            raise invalid(f"Missing named input: {spec.name} in 'inputs' object.")
+    return {spec.name: to_array(columns[spec.name], spec) for spec in specs}
+
+
+def _rows(answers: Mapping[str, Array]) -> bytes:
+    batch: int | None = None
+    for name, value in answers.items():
+        if not value.ndim:
+            raise invalid(f"Tensor name: {name} has no shape information ")
+        if batch not in (None, len(value)):
+            raise invalid(f"Tensor name: {name} has inconsistent batch size: {len(value)} expecting: {batch}")
+        batch = len(value)
+    arrays = list(answers.values())
+    if len(arrays) == 1:
+        return dumps({"predictions": arrays[0]}, arrays)
+    return dumps({"predictions": [_row(answers, at) for at in range(batch or 0)]}, arrays)
+
+
+def _row(answers: Mapping[str, Array], at: int) -> dict[str, Any]:
+    return {name: value[at] for name, value in answers.items()}
+
+
+def _columns(answers: Mapping[str, Array]) -> bytes:
+    arrays: Sequence[Array] = list(answers.values())
+    return dumps({"outputs": arrays[0] if len(arrays) == 1 else dict(answers)}, arrays)
