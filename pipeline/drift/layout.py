@@ -3,7 +3,7 @@ excuses anything."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import permutations
 
 import numpy as np
@@ -56,6 +56,16 @@ def explain(candidate: Answers, reference: Answers) -> str | None:
     return None
 
 
+def join(calls: Sequence[Answers]) -> Answers:
+    """Answers of several calls as of one, where the outputs have samples along axis 0; else of the first call."""
+    joined = {}
+    for name, first in calls[0].items():
+        parts = [call[name] for call in calls]
+        fits = first.ndim > 0 and len({part.shape[1:] for part in parts}) == 1
+        joined[name] = np.concatenate(parts) if fits else first
+    return joined
+
+
 def _explain_output(got: Array, want: Array) -> str | None:
     if got.shape == want.shape and not _apart(got, want):
         return None
@@ -78,7 +88,8 @@ def _swapped(candidate: Answers, reference: Answers) -> str | None:
     if not moved or (len(moved) == 1 and next(iter(moved)) in reference):
         return None  # one output that repeats another is no exchange
     pairs = [f"{name} holds the reference's {twin}" for name, twin in moved.items()]
-    return f"the outputs are exchanged: {', '.join(pairs)}"
+    what = "the outputs are exchanged" if all(name in reference for name in moved) else "the outputs go by other names"
+    return f"{what}: {', '.join(pairs)}"
 
 
 def _permuted(got: Array, want: Array) -> str | None:

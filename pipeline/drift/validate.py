@@ -25,10 +25,10 @@ from ...models.recipe import Metric
 from ...models.signature import Array
 from ...models.sources import CodeRef
 from ...serving.session import Session
-from .layout import explain, structure
+from .layout import explain, join, structure
 from .metric import metric_row
 from .numeric import Drift, OutputDrift, combine, compare
-from .recorded import ANSWERS, PROBES, Answers, Series, feeds_of, probe, read_calls, whole, write_calls
+from .recorded import ANSWERS, PROBE_SAMPLES, PROBES, Answers, Series, feeds_of, probe, read_calls, whole, write_calls
 from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import default_runtime, misplaced, open_session
 
@@ -63,9 +63,9 @@ def validate(job: Job) -> Mapping[str, Any]:
     """Hold an artifact against the reference on the whole test set, and at each probe batch size.
 
     Options: runtime, device, threads, batches, precision, tolerance_sqnr_db, allowed_loss, ref, root, model. `rows`
-    are result.DriftRow without `artifact`, the whole test set first. `reason` is the first sentence of a row that is
-    no pass, or None; `note` says what a pass does not tell, or is None. Raises what the runtime raises where the
-    artifact cannot be opened.
+    are result.DriftRow without `artifact`, the whole test set first. `reason` is the first sentence of a row that
+    failed, or None; `note` says what is still open, or what a pass does not tell, or is None. Raises what the runtime
+    raises where the artifact cannot be opened.
     """
     options = job.options
     check = _Check(job, options.get("runtime") or default_runtime(job.inputs["artifact"]))
@@ -76,9 +76,12 @@ def validate(job: Job) -> Mapping[str, Any]:
             for part in (check.whole_set(), *check.probes())
         ]
         device = session.device
-    worst = [one.judgement.reason for verdict in (FAIL, INCONCLUSIVE) for one in found if one.verdict == verdict]
-    rows = [one.row for one in found]
-    return {"rows": rows, "device": device, "reason": next(iter(worst), None), "note": check.note}
+    return {
+        "rows": [one.row for one in found],
+        "device": device,
+        "reason": _first_reason(found, FAIL),
+        "note": _first_reason(found, INCONCLUSIVE) or check.note,
+    }
 
 
 def verify(job: Job) -> Mapping[str, Any]:
@@ -141,12 +144,21 @@ class _Tally:
     drifts: dict[str, OutputDrift] = field(default_factory=dict)
     scores: list[Array] = field(default_factory=list)
     reference_scores: list[Array] = field(default_factory=list)
-    first: tuple[Answers, Answers] | None = None  # candidate and reference, for the sentence
+    calls: list[tuple[Answers, Answers]] = field(default_factory=list)  # candidate and reference: some of the first
 
-    def add(self, got: Answers, want: Answers) -> None:
-        self.first = self.first or (got, want)
+    kept: int = 0  # samples in `calls`
+
+    def add(self, got: Answers, want: Answers, samples: int) -> None:
+        if self.kept < PROBE_SAMPLES:
+            self.calls.append((got, want))
+            self.kept += samples
         for name, array in want.items():
             self.drifts[name] = self.drifts.get(name, OutputDrift()).merge(compare(got[name], array))
+
+    def looks(self) -> str | None:
+        """What the wrong answers look like: of one call, else of several (one sample alone tells little)."""
+        got, want = zip(*self.calls, strict=True)
+        return explain(got[0], want[0]) or explain(join(got), join(want))
 
 
 class _Check:
@@ -197,7 +209,7 @@ class _Check:
                 differs = structure(got, want)
                 if differs:
                     return self.refused(part, _sentence(differs, explain(got, want)))
-                tally.add(got, want)
+                tally.add(got, want, len(rows))
                 self._score(tally, part, rows, got, want)
         except TransloadError as error:
             return self.refused(part, error.what)
@@ -213,9 +225,8 @@ class _Check:
         drift = combine(tally.drifts)
         metric, complaint = _metric_facts(part.metric, tally)
         judgement = judge(drift, self._rule(part), metric)
-        if judgement.verdict == FAIL and tally.first is not None:
-            looks = explain(*tally.first)
-            judgement = Judgement(FAIL, _sentence(judgement.reason or "", looks), judgement.tolerance)
+        if judgement.verdict == FAIL:
+            judgement = Judgement(FAIL, _sentence(judgement.reason or "", tally.looks()), judgement.tolerance)
         elif complaint and judgement.verdict == PASS and self._rule(part).by_metric:
             judgement = Judgement(INCONCLUSIVE, complaint, judgement.tolerance)
         return self._found(part, drift, judgement, metric)
@@ -255,6 +266,10 @@ def _metric_facts(metric: Metric | None, tally: _Tally) -> tuple[dict[str, Any] 
         return metric_row(metric.name, want, got), None
     except BadRequest as error:
         return None, error.what
+
+
+def _first_reason(found: Sequence[_Found], verdict: str) -> str | None:
+    return next((one.judgement.reason for one in found if one.verdict == verdict), None)
 
 
 def _agreement(found: Sequence[_Found], sqnr_db: float | None) -> str:

@@ -67,7 +67,7 @@ def test_exchanged_outputs_are_named_whether_or_not_the_names_are_kept() -> None
     kept = explain({"a": b, "b": a}, {"a": a, "b": b})
     assert kept == "the outputs are exchanged: a holds the reference's b, b holds the reference's a"
     renamed = explain({"x": a, "y": b}, {"a": a, "b": b})
-    assert renamed == "the outputs are exchanged: x holds the reference's a, y holds the reference's b"
+    assert renamed == "the outputs go by other names: x holds the reference's a, y holds the reference's b"
 
 
 STRUCTURES = [

@@ -1,0 +1,347 @@
+"""The work units of drift over runtimes that are made up, each wrong in a way of its own; and one that is real."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from transload.models.artifact import write_artifact
+from transload.models.dataset import Dataset, write_dataset
+from transload.models.errors import BadRequest, SessionLost, ToolMissing
+from transload.models.formats import Format, Precision, Target
+from transload.models.job import Job
+from transload.models.signature import Array, Signature, TensorSpec, check_feeds
+from transload.pipeline.drift import sessions, validate
+from transload.pipeline.drift.recorded import read_calls, write_calls
+from transload.pipeline.result import DriftRow, MetricRow, Tolerance, Verdict
+from transload.serving.runtimes.table import RUNTIMES, Runtime
+
+SAMPLES = 50
+WEIGHTS = np.random.default_rng(3).normal(size=(4, 4)).astype(np.float32)
+SIGNATURE = Signature((TensorSpec("x", "float32", ("batch", 4)),), (TensorSpec("y", "float32", ("batch", 4)),))
+Model = Callable[[Array], Mapping[str, Array]]
+
+
+def right(x: Array) -> Mapping[str, Array]:
+    return {"y": x @ WEIGHTS}
+
+
+class FakeSession:
+    """A model that is a function."""
+
+    signature = SIGNATURE
+
+    def __init__(self, model: Model, device: str = "cpu") -> None:
+        self.model, self.device, self.closed = model, device, False
+
+    def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        check_feeds(SIGNATURE.inputs, feeds)
+        return self.model(feeds["x"])
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(SAMPLES, 4)).astype(np.float32)
+    (tmp_path / "data").mkdir()
+    write_dataset(tmp_path / "data" / "test.npz", Dataset({"x": x}, (x @ WEIGHTS).argmax(1)))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def runtimes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Makes the runtime "onnxruntime" a function, or something that raises."""
+    module = ModuleType("made_up_runtime")
+    monkeypatch.setitem(sys.modules, "made_up_runtime", module)
+    fake = Runtime("onnxruntime", (Format.ONNX,), "made_up_runtime:open_session", ())
+    monkeypatch.setattr(sessions, "RUNTIMES", {**RUNTIMES, "onnxruntime": fake})
+
+    def install(model: Model | Exception, device: str = "cpu") -> None:
+        def open_session(folder: Path, asked: str, threads: int) -> FakeSession:
+            if isinstance(model, Exception):
+                raise model
+            return FakeSession(model, device)
+
+        module.open_session = open_session  # type: ignore[attr-defined]
+
+    return install  # type: ignore[return-value]
+
+
+def artifact(tmp_path: Path, precision: str = "fp32") -> Path:
+    folder = tmp_path / f"artifact-{precision}"
+    folder.mkdir(exist_ok=True)
+    (folder / "model.onnx").write_bytes(b"")
+    write_artifact(folder, Target(Format.ONNX, Precision(precision)), SIGNATURE)
+    return folder
+
+
+@pytest.fixture
+def reference(tmp_path: Path, data: Path, runtimes: Callable[..., None]) -> Path:
+    runtimes(right)
+    out = tmp_path / "reference"
+    out.mkdir()
+    job = Job({"model": artifact(tmp_path), "data": data}, out, {"runtime": "onnxruntime", "chunk": 16})
+    assert validate.answer(job) == {"device": "cpu", "samples": SAMPLES}
+    return out
+
+
+@pytest.fixture
+def job(tmp_path: Path, data: Path, reference: Path) -> Callable[..., Job]:
+    def make(precision: str = "fp32", **options: Any) -> Job:
+        inputs = {"artifact": artifact(tmp_path, precision), "data": data, "reference": reference}
+        return Job(inputs, tmp_path, {"runtime": "onnxruntime", **options})
+
+    return make
+
+
+def test_the_reference_is_recorded_call_by_call(reference: Path, data: Path) -> None:
+    (chunk, calls), *more = read_calls(reference / "answers.npz").items()
+    assert (chunk, len(calls), more) == (16, 4, [])
+    assert [len(call["y"]) for call in calls] == [16, 16, 16, 2]
+    probes = read_calls(reference / "probes.npz")
+    assert {batch: (len(calls), len(calls[0]["y"])) for batch, calls in probes.items()} == {
+        1: (20, 1),
+        2: (10, 2),
+        5: (4, 5),
+    }
+
+
+def test_a_right_copy_passes_everywhere(job: Callable[..., Job]) -> None:
+    facts = validate.validate(job())
+    assert [(row["batch"], row["samples"], row["verdict"]) for row in facts["rows"]] == [
+        (16, 50, "pass"),
+        (1, 20, "pass"),
+        (2, 20, "pass"),
+        (5, 20, "pass"),
+    ]
+    assert (facts["device"], facts["reason"], facts["note"]) == ("cpu", None, None)
+    assert validate.verify(job()) == {
+        "status": "verified",
+        "reason": "agrees to the last bit at batches 1, 2, 5",
+        "sqnr_db": None,
+        "batches": [1, 2, 5],
+    }
+
+
+def test_rows_are_rows_of_the_result(job: Callable[..., Job]) -> None:
+    for row in validate.validate(job())["rows"]:
+        tolerance, verdict = Tolerance(**row.pop("tolerance")), Verdict(row.pop("verdict"))
+        made = DriftRow(artifact="onnx", tolerance=tolerance, verdict=verdict, **row)
+        assert made.tolerance == Tolerance(60.0, None)
+
+
+WRONG: list[tuple[Model, str]] = [
+    (lambda x: {"y": (x + np.float32(0.01)) @ WEIGHTS}, r"at batch 1: output y agrees to [\d.]+ dB, below 60 dB"),
+    (lambda x: {"y": -(x @ WEIGHTS)},
+     r"at batch 1: output y agrees to -6.0 dB, below 60 dB; output y is the reference with the opposite sign"),
+    (lambda x: {"z": x @ WEIGHTS}, "at batch 1: the outputs are called z, the reference's y; "
+     "the outputs go by other names: z holds the reference's y"),
+    (lambda x: {"y": (x @ WEIGHTS).astype(np.float64)}, "at batch 1: output y is float64, the reference's float32"),
+    (lambda x: {"y": (x @ WEIGHTS)[:, :3]},
+     r"at batch 1: output y has the shape \[1, 3\], the reference's \[1, 4\]"),
+    (lambda x: {"y": np.repeat((x @ WEIGHTS)[:1], len(x), 0)},
+     r"at batch 2: output y agrees to [-\d.]+ dB, below 60 dB; "
+     "output y gives every sample the answer to sample 0: the batch was lost"),
+    (lambda x: {"y": np.where(x > 1.2, np.nan, x @ WEIGHTS).astype(np.float32)},
+     r"at batch 1: \d+ of 80 elements are NaN or infinite on one side only"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "words"), WRONG)
+def test_a_wrong_copy_is_wrong_with_a_sentence(
+    job: Callable[..., Job], runtimes: Callable[..., None], model: Model, words: str
+) -> None:
+    asked = job()
+    runtimes(model)
+    found = validate.verify(asked)
+    assert found["status"] == "wrong"
+    assert found["reason"] is not None
+    assert re.fullmatch(words, found["reason"]), found["reason"]
+    facts = validate.validate(asked)
+    assert facts["rows"][0]["verdict"] == "fail"
+    assert facts["reason"].startswith("at batch 16: ")
+
+
+def test_what_breaks_at_one_batch_only_is_found_there(job: Callable[..., Job], runtimes: Callable[..., None]) -> None:
+    def dies_at_5(x: Array) -> Mapping[str, Array]:
+        if len(x) == 5:
+            raise SessionLost("onnxruntime gave no answer", fix="open it again")
+        return right(x)
+
+    asked = job()
+    runtimes(dies_at_5)
+    found = validate.verify(asked)
+    assert found["reason"] == "at batch 5: onnxruntime gave no answer"
+    assert (found["status"], found["batches"]) == ("wrong", [1, 2])
+    rows = validate.validate(asked)["rows"]
+    assert [row["verdict"] for row in rows] == ["pass", "pass", "pass", "fail"]
+    assert rows[3]["max_abs"] is None
+    assert rows[3]["tolerance"] == {"sqnr_db": 60.0, "metric_loss": None}
+
+
+def test_running_elsewhere_fails_every_row(job: Callable[..., Job], runtimes: Callable[..., None]) -> None:
+    asked = job(device="cuda")
+    facts = validate.validate(asked)
+    assert {row["verdict"] for row in facts["rows"]} == {"fail"}
+    assert facts["reason"] == "at batch 16: it was asked to run on cuda and ran on cpu"
+    assert facts["device"] == "cpu"
+    assert validate.verify(asked)["status"] == "wrong"
+    runtimes(right, "cuda:0")
+    assert validate.validate(asked)["reason"] is None
+
+
+def noisy(scale: float) -> Model:
+    def model(x: Array) -> Mapping[str, Array]:
+        y = x @ WEIGHTS
+        return {"y": (y + scale * np.sin(1000 * y)).astype(np.float32)}
+
+    return model
+
+
+def test_a_reduced_precision_is_judged_by_the_metric_on_the_whole_set_and_by_a_floor_at_probes(
+    job: Callable[..., Job], runtimes: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transload.models.zoo.metrics import accuracy
+
+    monkeypatch.setattr(validate, "_metric_of", lambda options: accuracy("y"))
+    asked = job("int8", allowed_loss=0.2)
+    runtimes(noisy(0.05))
+    facts = validate.validate(asked)
+    assert facts["reason"] is facts["note"] is None
+    whole, *probes = facts["rows"]
+    assert whole["tolerance"] == {"sqnr_db": None, "metric_loss": 0.2}
+    metric = MetricRow(**whole["metric"])
+    assert (metric.name, metric.reference) == ("accuracy", 1.0)
+    assert metric.ci95[0] <= metric.delta <= metric.ci95[1]
+    assert all(row["tolerance"] == {"sqnr_db": 10.0, "metric_loss": None} for row in probes)
+    assert all(row["metric"] is None for row in probes)
+    tight = validate.validate(job("int8", allowed_loss=0.001))
+    assert tight["rows"][0]["verdict"] == "inconclusive"
+    assert tight["reason"] is None  # nothing failed; what is open is a note
+    assert "which spans the allowed loss of 0.001" in tight["note"]
+    runtimes(noisy(5.0))
+    assert validate.validate(asked)["rows"][0]["verdict"] == "fail"
+
+
+def test_a_metric_that_gives_no_number_decides_nothing(
+    job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transload.models.recipe import Metric
+
+    bad = Metric("odd", lambda outputs, labels: np.full(len(labels), np.nan))
+    monkeypatch.setattr(validate, "_metric_of", lambda options: bad)
+    facts = validate.validate(job("int8", allowed_loss=0.1))
+    assert facts["rows"][0]["verdict"] == "inconclusive"
+    assert facts["note"] == "at batch 16: the metric odd gave no finite score for 50 of 50 samples"
+    assert validate.validate(job("fp32", allowed_loss=0.1))["rows"][0]["verdict"] == "pass"
+
+
+def test_without_a_metric_a_pass_says_what_it_rests_on(job: Callable[..., Job], runtimes: Callable[..., None]) -> None:
+    asked = job("int8", allowed_loss=0.01)
+    runtimes(noisy(0.05))
+    facts = validate.validate(asked)
+    assert {row["verdict"] for row in facts["rows"]} == {"pass"}
+    assert facts["note"] == "no metric judges int8: 10 dB is a floor that only something broken misses"
+
+
+def test_a_constant_reference_proves_nothing(
+    tmp_path: Path, data: Path, job: Callable[..., Job], runtimes: Callable[..., None], reference: Path
+) -> None:
+    runtimes(lambda x: {"y": np.ones((len(x), 4), np.float32)})
+    validate.answer(Job({"model": artifact(tmp_path), "data": data}, reference, {"runtime": "onnxruntime"}))
+    facts = validate.validate(job())
+    assert {row["verdict"] for row in facts["rows"]} == {"inconclusive"}
+    assert facts["note"].endswith("the reference's outputs do not vary over the samples: no evidence")
+    assert validate.verify(job())["reason"].endswith("no evidence")
+
+
+def test_a_reference_that_does_not_repeat_itself_is_refused(
+    tmp_path: Path, data: Path, runtimes: Callable[..., None]
+) -> None:
+    rng = np.random.default_rng(1)
+    runtimes(lambda x: {"y": (x @ WEIGHTS) * rng.integers(0, 2, size=(len(x), 4)).astype(np.float32)})
+    with pytest.raises(BadRequest, match="two answers to the same inputs"):
+        validate.answer(Job({"model": artifact(tmp_path), "data": data}, tmp_path, {"runtime": "onnxruntime"}))
+
+
+def test_a_payload_that_no_runtime_opens_is_wrong_and_a_missing_runtime_is_not(
+    job: Callable[..., Job], runtimes: Callable[..., None]
+) -> None:
+    asked = job()
+    runtimes(BadRequest("onnxruntime cannot open model.onnx", fix="make it again"))
+    assert validate.verify(asked) == {
+        "status": "wrong",
+        "reason": "onnxruntime cannot open model.onnx",
+        "sqnr_db": None,
+        "batches": [],
+    }
+    runtimes(ToolMissing("onnxruntime is not there", fix="install it"))
+    with pytest.raises(ToolMissing):
+        validate.verify(asked)
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"runtime": "abacus"}, "no runtime is called 'abacus'"),
+    ({"batches": [1, 3]}, "the reference was not recorded at batch 3"),
+    ({"batches": [0]}, r"probe batches are 1 or more, got \[0\]"),
+    ({"runtime": "tfserving-grpc"}, "tfserving-grpc needs the address of a grpc server"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), REFUSED)
+def test_wrong_requests_are_refused(job: Callable[..., Job], options: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadRequest, match=words):
+        validate.validate(job(**options))
+
+
+def test_a_reference_of_other_data_is_refused(job: Callable[..., Job], reference: Path, data: Path) -> None:
+    asked = job()
+    write_dataset(data / "test.npz", Dataset({"x": np.zeros((20, 4), np.float32)}))
+    with pytest.raises(BadRequest, match="recorded on other data"):
+        validate.validate(asked)
+
+
+def test_data_that_lacks_an_input_fails_with_both_sides_named(job: Callable[..., Job], data: Path) -> None:
+    asked = job()
+    write_dataset(data / "test.npz", Dataset({"image": np.zeros((SAMPLES, 4), np.float32)}))
+    found = validate.verify(asked)
+    assert found["reason"] == "at batch 1: the model takes the inputs x, and the data has image"
+
+
+def test_recorded_answers_come_back_whatever_the_outputs_are_called(tmp_path: Path) -> None:
+    calls = [{"file": np.arange(3), "a/b": np.array(2.5), "allow_pickle": np.zeros((0, 2))} for _ in range(11)]
+    write_calls(tmp_path / "x.npz", {3: calls, 1: calls[:1]})
+    back = read_calls(tmp_path / "x.npz")
+    assert {batch: len(found) for batch, found in back.items()} == {3: 11, 1: 1}
+    assert list(back[3][10]) == ["file", "a/b", "allow_pickle"]
+    np.testing.assert_array_equal(back[3][10]["a/b"], 2.5)
+
+
+def test_a_real_runtime_end_to_end(tmp_path: Path, data: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="the onnx package makes the model")
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])],
+        [numpy_helper.from_array(WEIGHTS, "w")],
+    )
+    folder = artifact(tmp_path)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    onnx.save(model, folder / "model.onnx")
+    out = tmp_path / "out"
+    out.mkdir()
+    validate.answer(Job({"model": folder, "data": data}, out, {"runtime": "onnxruntime"}))
+    facts = validate.verify(Job({"artifact": folder, "data": data, "reference": out}, tmp_path, {}))
+    assert facts["status"] == "verified"
