@@ -56,7 +56,7 @@ COMMANDS: tuple[Command, ...] = (
 def dispatch(argv: Sequence[str] | None = None) -> int:
     """Run the command that `argv` names, and return its exit status.
 
-    Raises TransloadError, or typer's own errors: errors.py turns them into sentences.
+    Raises TransloadError; errors.py turns it into the sentence that a person reads.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
@@ -117,11 +117,16 @@ def _run(command: Command, words: list[str]) -> int:
     """Parse and call. Not typer's own `main`: it would print errors in its way, and swallow Ctrl-C."""
     import typer
 
-    loaded = command.load()
+    loaded, name = command.load(), f"{PROGRAM} {command.name}"
     try:
-        context: typer.Context = loaded.make_context(f"{PROGRAM} {command.name}", words)
+        context: typer.Context = loaded.make_context(name, words)
         with context:
             loaded.invoke(context)
     except typer.Exit as end:
         return end.exit_code
+    except typer.TyperException as error:
+        from .errors import usage_error
+
+        options = [option for param in loaded.params for option in param.opts]
+        raise usage_error(error, name, options) from error
     return Exit.PASS

@@ -8,9 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
-from ...models.errors import Exit, TransloadError
+from ...models.errors import BadRequest, Exit, TransloadError
 
 INTERRUPTED = 130  # as a shell has it: 128 + SIGINT
 READER_GONE = 141  # 128 + SIGPIPE: `transload zoo | head -1`
@@ -25,7 +24,8 @@ def guarded(do: Callable[[Sequence[str] | None], int], argv: Sequence[str] | Non
     except KeyboardInterrupt:
         return _told("stopped; run the same command again to go on from here", INTERRUPTED)
     except BrokenPipeError:
-        return _reader_gone()
+        _drop_stdout()
+        return READER_GONE
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else Exit.USAGE
     except TransloadError as error:
@@ -36,28 +36,23 @@ def guarded(do: Callable[[Sequence[str] | None], int], argv: Sequence[str] | Non
 
 
 def _explained(error: Exception) -> int:
-    if sentence := usage_sentence(error) or disk_sentence(error):
+    if isinstance(error, OSError):
+        _drop_stdout()
+    if sentence := disk_sentence(error):
         return _told(sentence, Exit.USAGE)
     return _told(_bug_sentence(error), BUG)
 
 
-def usage_sentence(error: Exception) -> str | None:
-    """Two lines for an error of typer's parser, or None where it is something else.
-
-    Known by what it offers and not by its class: typer keeps those classes in a private module.
-    """
-    told = getattr(error, "format_message", None)
-    if told is None:
-        return None
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else "transload"
-    option = getattr(error, "option_name", None)
+def usage_error(error: Exception, command: str, options: Sequence[str]) -> BadRequest:
+    """An error of typer's parser in our form. `options` are those that the command has."""
+    option = getattr(error, "option_name", None)  # typer keeps the classes of its errors in a private module
     if type(error).__name__ == "NoSuchOption" and option:
-        near = get_close_matches(option, _options_of(context), n=1)
+        near = get_close_matches(option, options, n=1)
         mend = f"did you mean {near[0]}? " if near else ""
-        return f"error: {command} has no option {option}\n  fix: {mend}'{command} --help' lists them"
+        return BadRequest(f"{command} has no option {option}", fix=f"{mend}'{command} --help' lists them")
+    told = getattr(error, "format_message", error.__str__)
     words = " ".join(str(told()).split()).rstrip(".")
-    return f"error: {command}: {words[:1].lower()}{words[1:]}\n  fix: '{command} --help' says what it takes"
+    return BadRequest(f"{command}: {words[:1].lower()}{words[1:]}", fix=f"'{command} --help' says what it takes")
 
 
 def disk_sentence(error: Exception) -> str | None:
@@ -89,11 +84,6 @@ def _bug_sentence(error: Exception) -> str:
     return f"{what}\n  fix: report it with {Path(name)}, which holds the traceback"
 
 
-def _options_of(context: Any) -> list[str]:
-    params = context.command.get_params(context) if context else []
-    return [name for param in params for name in param.opts if name.startswith("-")]
-
-
 def _told(text: str, status: int) -> int:
     try:
         print(text, file=sys.stderr, flush=True)
@@ -102,7 +92,9 @@ def _told(text: str, status: int) -> int:
     return status
 
 
-def _reader_gone() -> int:
-    """Whoever read our output has closed it. Python would complain once more when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return READER_GONE
+def _drop_stdout() -> None:
+    """Stop writing to stdout where that has failed: Python would complain once more when it flushes at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

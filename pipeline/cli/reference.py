@@ -1,0 +1,35 @@
+"""docs/reference-cli.md, made from the commands themselves.
+
+python -m transload.pipeline.cli.reference > docs/reference-cli.md
+"""
+
+from __future__ import annotations
+
+from .app import COMMANDS, PROGRAM, Command, root_help
+
+HEAD = """# Reference of the command line
+
+Made by `python -m transload.pipeline.cli.reference`; a test compares it with the program. What a command's exit
+status means stands in [exit-codes.md](exit-codes.md).
+"""
+WIDTH = 100  # columns; a terminal's own width must not decide what a file says
+
+
+def reference() -> str:
+    """The page as text."""
+    parts = [HEAD, _block(PROGRAM, root_help()), *(_block(f"{PROGRAM} {each.name}", _help(each)) for each in COMMANDS)]
+    return "\n".join(parts)
+
+
+def _block(title: str, text: str) -> str:
+    return f"## {title}\n\n```text\n{text.rstrip()}\n```\n"
+
+
+def _help(command: Command) -> str:
+    loaded = command.load()
+    context = loaded.make_context(f"{PROGRAM} {command.name}", [], resilient_parsing=True, terminal_width=WIDTH)
+    return str(loaded.get_help(context))
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

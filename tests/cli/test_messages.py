@@ -1,0 +1,96 @@
+"""What a person reads when a command was used wrongly: whole, with the exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from transload.models.errors import BadRequest
+from transload.pipeline.cli import main, options
+
+WRONG_USE = [
+    (["dcotor"], "error: unknown command 'dcotor'\n  fix: did you mean transload doctor?\n"),
+    (["--hepl"], "error: unknown option '--hepl'\n  fix: did you mean transload --help?\n"),
+    (["--to", "onnx"], "error: unknown option '--to'\n  fix: use one of --help, --version\n"),
+    (
+        ["zoo", "--jsno"],
+        "error: transload zoo has no option --jsno\n  fix: did you mean --json? 'transload zoo --help' lists them\n",
+    ),
+    (["zoo", "--colour"], "error: transload zoo has no option --colour\n  fix: 'transload zoo --help' lists them\n"),
+    (
+        ["zoo", "digits"],
+        "error: transload zoo: got unexpected extra argument(s) (digits)\n"
+        "  fix: 'transload zoo --help' says what it takes\n",
+    ),
+    (["new"], "error: transload new: missing argument 'NAME'\n  fix: 'transload new --help' says what it takes\n"),
+    (
+        ["doctor", "--store"],
+        "error: transload doctor: option '--store' requires an argument\n"
+        "  fix: 'transload doctor --help' says what it takes\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"), WRONG_USE, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+)
+def test_wrong_use_is_two_lines_and_status_2(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(words)
+    assert (status, *capsys.readouterr()) == (2, "", text)
+
+
+def test_an_unknown_command_without_a_near_one_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["xyzzy"]) == 2
+    what, fix = capsys.readouterr().err.splitlines()
+    assert what == "error: unknown command 'xyzzy'"
+    assert fix.startswith("  fix: use one of ")
+    assert "doctor" in fix
+
+
+NO_BATCH = "is no batch size\n  fix: use whole numbers from 1, as in --batch 1,8"
+BAD_VALUES: list[tuple[Callable[[], object], str]] = [
+    (
+        lambda: options.parse_targets(["onnx,onxn"]),
+        "unknown target 'onxn': no format is called 'onxn'\n"
+        "  fix: use one of pt2, torchscript, onnx, saved-model, tflite, keras, "
+        "with a precision behind a colon if need be",
+    ),
+    (
+        lambda: options.parse_targets(["tflite:int4"]),
+        "unknown target 'tflite:int4': no precision is called 'int4'\n"
+        "  fix: use one of fp32, fp16, int8-dynamic, int8, as in tflite:int8",
+    ),
+    (
+        lambda: options.parse_runtimes(["onnxruntim"]),
+        "unknown runtime 'onnxruntim'\n"
+        "  fix: use one of torch, torchscript, onnxruntime, tensorflow, tflite, tfserving-grpc, tfserving-rest",
+    ),
+    (lambda: options.parse_batches(["1,0"]), f"'0' {NO_BATCH}"),
+    (lambda: options.parse_batches(["eight"]), f"'eight' {NO_BATCH}"),
+    (
+        lambda: options.parse_inputs(["x:float32[1]"]),
+        "--input 'x:float32[1]' is not of the form NAME=DTYPE[dims]\n"
+        "  fix: write it as in --input image=float32[batch,3,224,224]",
+    ),
+    (
+        lambda: options.parse_inputs(["x=float32[1]", "x=int64[2]"]),
+        "--input names 'x' twice\n  fix: give every input once",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("act", "text"), BAD_VALUES, ids=lambda value: value[:30] if isinstance(value, str) else "")
+def test_a_bad_value_is_refused_with_the_mend(act: Callable[[], object], text: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        act()
+    assert str(caught.value) == text
+
+
+def test_lists_take_commas_and_repeats_and_keep_their_order() -> None:
+    assert options.split(["a, b", "c,,", "a"]) == ("a", "b", "c", "a")
+    assert options.split(None) == ()
+    assert [str(target) for target in options.parse_targets(["tflite:int8,onnx", "onnx"])] == ["tflite:int8", "onnx"]
+    assert options.parse_batches(["8,1", "8"]) == (8, 1)
+    assert options.parse_runtimes(["tflite", "torch,tflite"]) == ("tflite", "torch")
+    inputs = ["b=int64[]", "a=float32[n,3]"]
+    assert [str(spec) for spec in options.parse_inputs(inputs)] == inputs
