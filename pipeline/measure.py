@@ -23,7 +23,7 @@ from .isolation import Worker
 from .prepare import Prepared
 from .result import LatencyRow
 from .routing import Made
-from .servers import MODEL, Servers
+from .servers import Servers
 from .validate import device_for, pairs
 
 _Wanted: TypeAlias = tuple[Pair, Stored, Runtime]
@@ -154,7 +154,7 @@ class _Bench:
             "threads": threads,
             "services": services,
             "feeds": str(self.prepared.data.folder),
-            "model": MODEL if runtime.served else None,
+            "model": self.servers.model if runtime.served else None,
         }
         worker.send_open(SUBJECT, options)
         return worker

@@ -117,7 +117,8 @@ class RunRequest(_Section):
     bench: BenchSection = BenchSection()
     gate: GateSection = GateSection()
     device: Annotated[str, AfterValidator(_device)] = "auto"
-    tfserving_url: str | None = None
+    tfserving_url: str | None = None  # a running TF Serving, HOST:GRPC_PORT[,REST_PORT]
+    tfserving_model: str = "model"  # the name that the model has, or gets, on the server
     root: str | None = Field(default=None, exclude=True)  # the pipeline file's folder: paths in it are relative to it
 
     @property

@@ -9,14 +9,13 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from ..models.store import Stored
-from ..serving.tfserving import Place, find_tfserving
+from ..serving.tfserving import Binary, Embedded, Remote, find_tfserving
 from .context import Context
 from .isolation import Worker
 
-MODEL = "model"  # the name under which every artifact is served
 ServerKind = Literal["embedded", "binary", "remote"]
 
 
@@ -29,14 +28,19 @@ class Servers:
         self._lock = threading.Lock()
 
     @cached_property
-    def place(self) -> Place:
+    def place(self) -> Remote | Binary | Embedded:
         """Where TF Serving comes from: looked for once, and only if something is served."""
         return find_tfserving(self._context.request.tfserving_url, dict(os.environ))
 
     @property
     def kind(self) -> ServerKind:
         """What the results say of it."""
-        return self.place.kind
+        return self.place.server
+
+    @property
+    def model(self) -> str:
+        """The name under which every artifact is served."""
+        return self._context.request.tfserving_model
 
     def services(self, artifact: Stored, device: str) -> Callable[[], AbstractContextManager[Mapping[str, str]]]:
         """Addresses of a server of `artifact`, for an action that may or may not need them."""
@@ -49,6 +53,9 @@ class Servers:
 
     def addresses(self, artifact: Stored, device: str) -> dict[str, str]:
         """{"grpc": "127.0.0.1:p", "rest": "127.0.0.1:q"} of the server of `artifact`; starts it if need be."""
+        if isinstance(self.place, Remote):
+            rest = {} if self.place.rest is None else {"rest": self.place.rest}
+            return {"grpc": self.place.grpc, **rest}
         with self._lock:
             worker = self._running.get((artifact.digest, device))
             if worker is None:
@@ -59,19 +66,22 @@ class Servers:
     def _start(self, folder: Path, device: str) -> Worker:
         context = self._context
         name = f"server.{folder.name[:8]}"
-        worker = context.executor.open_worker(
-            name, context.limits(device=device, loopback=True), context.folder / "tmp" / name
-        )
-        worker.open(
-            "transload.serving.tfserving:start",
-            {
-                "place": self.place.to_json(),
-                "folder": str(folder),
-                "name": MODEL,
-                "device": device,
-                "threads": context.request.bench.threads,
-            },
-        )
+        limits = context.limits(device=device, loopback=True)
+        worker = context.executor.open_worker(name, limits, context.folder / "tmp" / name)
+        options: dict[str, Any] = {
+            "folder": str(folder), "name": self.model, "threads": context.request.bench.threads,
+        }  # fmt: skip
+        if isinstance(self.place, Binary):
+            entry = "transload.serving.tfserving:open_binary"
+            options |= {"program": self.place.program, "container": self.place.container}
+        else:
+            entry = "transload.serving.server.embedded:open_server"
+            options |= {"device": device}
+        try:
+            worker.open(entry, options)
+        except BaseException:
+            worker.close()
+            raise
         return worker
 
     @property

@@ -16,7 +16,7 @@ from .engine import Action
 from .prepare import Prepared, batches
 from .result import DriftRow, MetricRow, Tolerance, Verdict
 from .routing import Made
-from .servers import MODEL, Servers
+from .servers import Servers
 
 VALIDATE = "transload.pipeline.drift.validate:validate"
 Pair = tuple[str, str]  # artifact, runtime
@@ -84,7 +84,7 @@ def _action(context: Context, prepared: Prepared, made: Made, runtime: Runtime, 
         raise ValueError(f"{made.target} has no artifact")
     device = device_for(runtime, context.device)
     asked = context.request.validate_
-    served = {"server": servers.kind, "model": MODEL} if runtime.served else {}
+    served = {"server": servers.kind, "model": servers.model} if runtime.served else {}
     action = Action(
         name=f"validate.{made.target.slug}.{runtime.name}",
         entry=VALIDATE,
