@@ -231,7 +231,16 @@ def _drift_got(row: DriftRow) -> str:
     if row.tolerance.metric_loss is not None and row.metric is not None:
         low, high = row.metric.ci95
         parts.append(f"metric changed by {row.metric.delta:+.4g} [{low:+.4g}, {high:+.4g}]")
-    return f"{', '.join(parts)} at batch {row.batch}"
+    return f"{', '.join([*parts, *_unexplained(row)])} at batch {row.batch}"
+
+
+def _unexplained(row: DriftRow) -> list[str]:
+    """What is left to say where the SQNR alone would have passed: integers that differ, outputs that do not vary."""
+    least = row.tolerance.sqnr_db
+    by_numbers = least is not None and (row.sqnr_db is None or row.sqnr_db >= least) and not row.non_finite
+    if by_numbers and row.verdict is Verdict.FAIL:
+        return [f"answers differ by up to {row.max_abs:.3g}"]
+    return ["too little evidence"] if by_numbers and row.verdict is Verdict.INCONCLUSIVE else []
 
 
 def _sqnr_text(row: DriftRow) -> str:

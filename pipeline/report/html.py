@@ -60,6 +60,7 @@ def render_html(
         condition=view.main_condition(result),
         elsewhere=view.elsewhere(result),
         metric_name=view.metric_name(result),
+        reference_score=view.reference_score(result),
         headline=view.headline(result),
         servers=view.servers(result),
         findings=view.findings(result, logs or {}),

@@ -46,19 +46,20 @@ def _table(result: RunResult) -> str:
     heads = ["artifact", "gate", "status", "size", "worst SQNR", escaped(view.metric_name(result)), "runtime"]
     heads += [f"p50, batch {batch}" for batch in batches]
     sides = ["---"] * 3 + ["--:"] * 3 + ["---"] + ["--:"] * len(batches)
-    rows = [heads, sides, *(row for line in view.lines(result) for row in _rows(line, batches))]
+    rows = [heads, sides, *(row for line in view.lines(result) for row in _rows(line, result))]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _rows(line: view.Line, batches: tuple[int, ...]) -> list[list[str]]:
+def _rows(line: view.Line, result: RunResult) -> list[list[str]]:
     """One row for each runtime; the artifact's own facts in the first."""
+    batches = view.batches(result)
     facts = [
         f"**{escaped(line.name)}**",
         str(line.verdict or ""),
         line.status,
         units.size(line.row.bytes if line.row else None),
         units.sqnr(line.worst),
-        _task(line.metric),
+        _task(line.metric) if line.row else view.reference_score(result),
     ]
     if not line.speeds:
         return [[*facts, units.NONE, *([units.NONE] * len(batches))]]

@@ -82,7 +82,8 @@ def _add_line(table: Table, line: view.Line, result: RunResult, *, wide: bool) -
     status = Text(line.status, style=_STYLES.get(line.status, ""))
     name = Text(units.plain(line.name), style="bold")
     size = Text(units.size(line.row.bytes if line.row else None))
-    noise, task = Text(units.sqnr(line.worst)), _task(line.metric)
+    noise = Text(units.sqnr(line.worst))
+    task = _task(line.metric) if line.row else Text(view.reference_score(result))
     speeds = _speeds(line, result)
     if wide:
         table.add_row(name, size, verdict, status, noise, task, *speeds)

@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ...models.formats import Format
 from ..gate import answered, is_reference, no_route_left, worst_verdict
 from ..result import ArtifactRow, DriftRow, GateRow, LatencyRow, RunResult, Status, Verdict
 from . import format as units
@@ -118,7 +117,7 @@ def _line(result: RunResult, name: str, row: ArtifactRow | None) -> Line:
     measured = [(one.metric.delta, at) for at, one in enumerate(drift) if one.metric is not None]
     return Line(
         name=name,
-        format=row.format if row else str(Format.PT2),
+        format=row.format if row else "other",
         row=row,
         verdict=worst_verdict(judged) if judged else None,
         worst=worst or (drift[0] if drift else None),
@@ -185,6 +184,12 @@ def doubts(result: RunResult) -> tuple[Doubt, ...]:
 def metric_name(result: RunResult) -> str:
     """What the task's metric is called; "task metric" where none was measured."""
     return next((units.plain(row.metric.name) for row in result.drift if row.metric), "task metric")
+
+
+def reference_score(result: RunResult) -> str:
+    """The reference's own metric, as every candidate was held against it; a dash where none was measured."""
+    found = next((row.metric for row in result.drift if row.metric), None)
+    return units.NONE if found is None else units.score(replace(found, candidate=found.reference))
 
 
 def servers(result: RunResult) -> str:

@@ -165,6 +165,19 @@ def test_drift_takes_over_the_worst_verdict_of_an_artifact_in_a_runtime(verdict:
     assert row.got == "SQNR 40 dB at batch 1"
 
 
+@pytest.mark.parametrize(
+    ("verdict", "got"),
+    [
+        (FAIL, "SQNR 90 dB, answers differ by up to 0.000126 at batch 360"),
+        (OPEN, "SQNR 90 dB, too little evidence at batch 360"),
+        (PASS, "SQNR 90 dB at batch 360"),
+    ],
+)
+def test_drift_does_not_leave_a_good_sqnr_alone_beside_a_bad_verdict(verdict: Verdict, got: str) -> None:
+    compared = [drift("onnx", "onnxruntime", 90.0, verdict=verdict)]
+    assert only(rows_of("drift", GateRules(), compared=compared)).got == got
+
+
 def test_drift_says_what_the_metric_did_where_that_is_what_counts() -> None:
     compared = [
         drift("onnx", "onnxruntime", 20.0, tolerance=REDUCED, batch=1),

@@ -93,7 +93,7 @@ def test_no_number_in_a_plot_is_nan() -> None:
 def test_a_format_has_one_colour_key_in_every_plot() -> None:
     for plot in drawn(samples.result()).values():
         for trace in plot.data:
-            assert trace["meta"]["format"] in {"pt2", "torchscript", "onnx", "saved-model", "tflite"}
+            assert trace["meta"]["format"] in {"pt2", "torchscript", "onnx", "saved-model", "tflite", "other"}
     by_name = formats_by_name(drawn(samples.result())["latency-0"])
     assert {form for text, form in by_name.items() if "tflite:int8" in text} == {"tflite"}
 

@@ -19,7 +19,7 @@ def test_it_opens_with_the_verdict() -> None:
 
 def test_the_table_has_a_row_for_each_runtime_and_equal_cells() -> None:
     rows = [line for line in render_markdown(samples.result()).splitlines() if line.startswith("| ")]
-    assert len(rows) == 2 + 11
+    assert len(rows) == 2 + 12
     assert {line.count(" | ") for line in rows} == {8}
 
 

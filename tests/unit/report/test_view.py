@@ -10,16 +10,16 @@ from transload.pipeline.result import Status, Verdict
 from . import samples
 
 
-def test_every_artifact_has_a_line_in_the_runs_order() -> None:
+def test_the_reference_has_the_first_line_and_every_artifact_its_own() -> None:
     run = samples.result()
-    assert [line.name for line in view.lines(run)] == [row.name for row in run.artifacts]
+    first, *others = view.lines(run)
+    assert (first.name, first.format, first.status, first.verdict) == ("source", "other", "reference", None)
+    assert [line.name for line in others] == [row.name for row in run.artifacts]
 
 
-def test_a_reference_that_is_no_artifact_has_the_first_line() -> None:
-    run = samples.result()
-    timed = (samples.latency("source", "torch", 1e-3, ci95=(1.0, 1.0)), *run.latency)
-    first = view.lines(replace(run, latency=timed))[0]
-    assert (first.name, first.status, first.verdict, first.row) == ("source", "reference", None, None)
+def test_the_reference_shows_its_own_metric() -> None:
+    assert view.reference_score(samples.result()) == "98.33 %"
+    assert view.reference_score(samples.empty()) == "\u2013"
 
 
 def test_a_line_shows_the_worst_of_its_drift() -> None:
@@ -47,7 +47,7 @@ def test_latencies_of_another_device_or_thread_count_never_lie_in_the_table() ->
 
 def test_the_reference_sets_the_condition_even_where_it_is_outnumbered() -> None:
     run = samples.result()
-    timed = tuple(row if row.artifact == "pt2" else replace(row, device="cuda:0") for row in run.latency)
+    timed = tuple(row if row.artifact == "source" else replace(row, device="cuda:0") for row in run.latency)
     assert view.main_condition(replace(run, latency=timed)) == view.Condition("cpu", 1)
     assert str(view.Condition("cuda:0", 4)) == "cuda:0, 4 threads"
 
