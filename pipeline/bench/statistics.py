@@ -173,7 +173,7 @@ def _of_interval(interval: tuple[float, float] | None) -> Iterator[str]:
 def _of_load(load: Load | None, threads: int) -> Iterator[str]:
     if load is not None and load.average - threads > 0.25 * load.cores:
         others = load.average - threads
-        yield f"other programs kept {others:.1f} of {load.cores} cores busy: measure on a quiet machine"
+        yield f"other programs wanted {others:.1f} of {load.cores} cores: measure on a quiet machine"
 
 
 def _ms(seconds: float) -> str:

@@ -158,7 +158,7 @@ DOUBTS: list[tuple[Series, dict[str, object], str]] = [
     (
         series(CALM),
         {"load": Load(2.6, 4), "threads": 1},
-        "other programs kept 1.6 of 4 cores busy: measure on a quiet machine",
+        "other programs wanted 1.6 of 4 cores: measure on a quiet machine",
     ),
 ]
 
