@@ -46,6 +46,7 @@ WORK, LOOK = "Work", "Look"
 
 COMMANDS: tuple[Command, ...] = (
     Command("run", "Train, convert, validate, measure, and say what may be released.", WORK),
+    Command("report", "Write the report of a finished run again.", WORK),
     Command("new", "Write a recipe of your own to start from.", WORK),
     Command("zoo", "List the recipes that ship with transload.", LOOK),
     Command("formats", "Show the formats, the steps between them and the runtimes.", LOOK),

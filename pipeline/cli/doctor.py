@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from ...models.errors import Exit
 from ..doctor import Finding, State, examine, exit_code
-from .options import Json
+from ..places import Places
+from .options import Json, Store
 from .render import print_json, print_lines, table
 
 MARKS = {State.OK: "ok", State.NOTE: "--", State.WARN: "!!", State.FAIL: "NO"}
-STORE = Path(".transload")
 
 
 def command(
-    store: Annotated[Path, typer.Option("--store", metavar="DIR", help="The store to look at.")] = STORE,
+    store: Store = None,
     json: Json = False,
 ) -> None:
     """Say what works on this machine, and what closes the rest.
 
     Ends with 0 where 'transload run' can work, with 2 where something that it needs is missing.
     """
-    findings = examine(store)
+    findings = examine(Places.given(store).store)
     status = exit_code(findings)
     if json:
         print_json({"exit_code": int(status), "findings": [asdict(each) for each in findings]})
