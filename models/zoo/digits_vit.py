@@ -24,7 +24,7 @@ def net() -> torch.nn.Module:
     class ViT(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.patches = nn.Conv2d(1, WIDTH, PATCH, stride=PATCH)
+            self.patches = nn.Conv2d(1, WIDTH, 2 * PATCH, stride=PATCH, padding=PATCH // 2)
             self.class_token = nn.Parameter(torch.zeros(1, 1, WIDTH))
             self.positions = nn.Parameter(torch.randn(1, TOKENS + 1, WIDTH) * 0.02)
             self.layers = nn.Sequential(*(_encoder_layer() for _ in range(LAYERS)))

@@ -57,6 +57,8 @@ class Plan:
         for word, allowed in ((self.precision, PRECISIONS), (self.accelerator, ACCELERATORS)):
             if word not in allowed:
                 raise BadRequest(f"cannot train with {word!r}", fix=f"use one of {', '.join(allowed)}")
+        if self.seed < 0:
+            raise BadRequest(f"cannot train with the seed {self.seed}", fix="seed is 0 or more")
         if self.devices < 1:
             raise BadRequest(f"cannot train on {self.devices} devices", fix="devices is 1 or more")
         if self.epochs is not None and self.epochs < 1:
@@ -177,7 +179,7 @@ class _Fitting:
         """The net as the seed makes it, or as the checkpoint left it."""
         import torch
 
-        fabric.seed_everything(plan.seed, verbose=False)
+        fabric.seed_everything(_seed(plan.seed), verbose=False)
         with user_code(f"making the net of {recipe.name}", plan.ref):
             net = recipe.net()
         training = recipe.training

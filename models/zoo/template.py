@@ -13,7 +13,7 @@ TEXT = '''"""{name}: three growers of wine, told apart by 13 measurements. Chang
 
 Try it, and run it through everything:
 
-    transload run {file}
+    transload run --recipe {file}
 """
 
 import numpy as np

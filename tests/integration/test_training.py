@@ -17,9 +17,10 @@ from safetensors.torch import load_file
 from transload.models.errors import BadRequest, StepFailed, ToolMissing
 from transload.models.job import Job
 from transload.models.sources import WEIGHTS, CodeRef, read_source
+from transload.models.zoo import fit
 from transload.models.zoo.build import build_model
 from transload.models.zoo.catalogue import load_recipe
-from transload.models.zoo.checkpoints import FILE
+from transload.models.zoo.checkpoints import FILE, save_checkpoint
 from transload.models.zoo.fit import rate, score, train
 from transload.models.zoo.template import write_recipe
 
@@ -72,7 +73,7 @@ def test_the_template_trains_as_it_is_and_leaves_a_source(tmp_path: Path, capfd:
 
 
 def test_one_seed_gives_one_set_of_weights_and_another_seed_another(wine: Path, tmp_path: Path) -> None:
-    for name, seed in (("a", 5), ("b", 5), ("c", 6)):
+    for name, seed in (("a", 5), ("b", 5), ("c", 2**63 + 5)):
         train(job(wine, tmp_path / name, seed=seed, epochs=3))
     assert digest_of(tmp_path / "a") == digest_of(tmp_path / "b")
     assert digest_of(tmp_path / "a") != digest_of(tmp_path / "c")
@@ -126,6 +127,31 @@ def test_a_killed_training_goes_on_and_ends_in_the_same_weights(precision: str, 
     assert digest_of(tmp_path / "out") == digest_of(tmp_path / "whole")
     facts = json.loads(said[-1])
     assert {**facts, "train_seconds": 0} == {**json.loads(unbroken[-1]), "train_seconds": 0}
+
+
+def test_wherever_it_is_cut_the_best_weights_and_the_patience_are_kept(
+    wine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = wine.read_text().replace("learning_rate=5e-3", "learning_rate=1.0").replace("patience=10", "patience=2")
+    wine.write_text(text)
+    whole = train(job(wine, tmp_path / "whole"))
+    assert whole["stopped"] == "early"
+    for epochs in range(1, whole["epochs"]):
+        saves = iter(range(1, 100))
+
+        def save_and_stop(*args: Any, at: int = epochs, count: Any = saves) -> None:
+            save_checkpoint(*args)
+            if next(count) == at:
+                raise KeyboardInterrupt
+
+        folder = tmp_path / str(epochs)
+        monkeypatch.setattr(fit, "save_checkpoint", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(job(wine, tmp_path / f"cut{epochs}", folder))
+        monkeypatch.setattr(fit, "save_checkpoint", save_checkpoint)
+        facts = train(job(wine, tmp_path / f"out{epochs}", folder))
+        assert {**facts, "train_seconds": 0} == {**whole, "train_seconds": 0}
+        assert digest_of(tmp_path / f"out{epochs}") == digest_of(tmp_path / "whole")
 
 
 def test_a_finished_training_is_not_trained_again(
@@ -221,6 +247,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[BadRequest], str]] = {
         BadRequest,
         "cannot train on 0 devices\n  fix: devices is 1 or more",
     ),
+    "a seed below zero": ({"seed": -1}, BadRequest, "cannot train with the seed -1\n  fix: seed is 0 or more"),
     "no epochs": ({"epochs": 0}, BadRequest, "cannot train for 0 epochs\n  fix: epochs is 1 or more"),
     "cuda where there is none": (
         {"accelerator": "cuda"},
