@@ -60,6 +60,7 @@ class _Evidence:
     drift: Sequence[DriftRow]
     latency: Sequence[LatencyRow]
     failures: Mapping[Pair, str] = field(default_factory=dict)
+    reasons: Mapping[Pair, str] = field(default_factory=dict)
 
 
 def gate(
@@ -67,15 +68,18 @@ def gate(
     artifacts: Sequence[ArtifactRow],
     drift: Sequence[DriftRow],
     latency: Sequence[LatencyRow],
+    *,
     failures: Mapping[Pair, str] | None = None,
+    reasons: Mapping[Pair, str] | None = None,
 ) -> tuple[GateRow, ...]:
     """Every rule on everything that it speaks of, in the order of `artifacts`, then of RULES.
 
     `failures` holds the sentence of each (artifact, runtime) that did not answer, for the runtimes that only drift
-    asked; a latency row carries its own in `doubts`. Rows of drift or latency whose artifact is not in `artifacts`
+    asked; a latency row carries its own in `doubts`. `reasons` holds the sentence of each pair that answered and did
+    not pass: what the wrong answers look like. Rows of drift or latency whose artifact is not in `artifacts`
     are the reference's, and are not judged.
     """
-    seen = _Evidence(rules, artifacts, drift, latency, failures or {})
+    seen = _Evidence(rules, artifacts, drift, latency, failures or {}, reasons or {})
     order = {row.name: at for at, row in enumerate(artifacts)}
     rows = [row for rule in RULES for row in rule(seen) if row.artifact in order]
     return tuple(sorted(rows, key=lambda row: order[row.artifact]))
@@ -190,7 +194,8 @@ def _drift(seen: _Evidence) -> Iterator[GateRow]:
             continue
         worst = worst_verdict(row.verdict for row in judged)
         row = min((row for row in judged if row.verdict is worst), key=_telling)
-        yield GateRow("drift", _tolerance(row), _drift_got(row), worst, artifact, runtime)
+        told = None if worst is Verdict.PASS else seen.reasons.get((artifact, runtime))
+        yield GateRow("drift", _tolerance(row), told or _drift_got(row), worst, artifact, runtime)
     if seen.rules.require_verified:
         yield from _verified(seen)
 

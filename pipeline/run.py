@@ -115,7 +115,14 @@ def _result(
     started: float,
 ) -> RunResult:
     artifacts = tuple(artifact_row(each, validated.rows) for each in made)
-    rows = gate(_rules(context.request.gate, context), artifacts, validated.rows, measured.rows, validated.failures)
+    rows = gate(
+        _rules(context.request.gate, context),
+        artifacts,
+        validated.rows,
+        measured.rows,
+        failures=validated.failures,
+        reasons=validated.reasons,
+    )
     verdict, status = verdict_of(rows, artifacts)
     return RunResult(
         schema=SCHEMA,

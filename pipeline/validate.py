@@ -13,6 +13,7 @@ from ..models.formats import Precision
 from ..serving.runtimes.table import Runtime, runtimes_for
 from .context import Context
 from .engine import Action
+from .gate import answered
 from .prepare import Prepared, batches
 from .result import DriftRow, MetricRow, Tolerance, Verdict
 from .routing import Made
@@ -24,10 +25,11 @@ Pair = tuple[str, str]  # artifact, runtime
 
 @dataclass(frozen=True)
 class Validated:
-    """Rows, and the sentence of each pair that did not answer as it was asked to."""
+    """Rows; the sentence of each pair that gave no answer, and of each that answered and did not pass."""
 
     rows: tuple[DriftRow, ...]
     failures: Mapping[Pair, str] = field(default_factory=dict)
+    reasons: Mapping[Pair, str] = field(default_factory=dict)
 
 
 def pairs(made: Sequence[Made], wanted: Sequence[str]) -> list[tuple[Made, Runtime]]:
@@ -58,11 +60,13 @@ def validate_all(context: Context, prepared: Prepared, made: Sequence[Made], ser
     todo = pairs(made, context.request.validate_.runtimes)
     rows: list[DriftRow] = []
     failures: dict[Pair, str] = {}
-    for (each, runtime), (found, failure) in zip(todo, context.side_by_side(one, todo), strict=True):
+    reasons: dict[Pair, str] = {}
+    for (each, runtime), (found, sentence) in zip(todo, context.side_by_side(one, todo), strict=True):
         rows += found
-        if failure:
-            failures[str(each.target), runtime.name] = failure
-    return Validated(tuple(rows), failures)
+        if sentence:
+            told = reasons if all(answered(row) for row in found) else failures
+            told[str(each.target), runtime.name] = sentence
+    return Validated(tuple(rows), failures, reasons)
 
 
 def _validate(
@@ -75,7 +79,7 @@ def _validate(
     try:
         facts = context.executor.perform(_action(context, prepared, made, runtime, servers)).facts
     except TransloadError as error:
-        return [_no_answer(context, target, runtime.name)], f"{error.what}; {error.fix}"
+        return [_no_answer(context, target, runtime.name)], error.what
     return [drift_row(target, row) for row in facts["rows"]], facts["reason"]
 
 

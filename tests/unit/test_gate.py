@@ -213,14 +213,14 @@ def test_a_runtime_that_could_not_be_timed_carries_its_sentence() -> None:
 
 def test_a_runtime_that_did_not_answer_the_comparison_carries_the_sentence_given() -> None:
     compared = [silent(AGREES[0])]
-    found = gate(GateRules(), ONNX, compared, (), {("onnx", "onnxruntime"): "no result in 60 s"})
+    found = gate(GateRules(), ONNX, compared, (), failures={("onnx", "onnxruntime"): "no result in 60 s"})
     assert [(row.rule, row.got, row.verdict) for row in found] == [("answers", "no result in 60 s", FAIL)]
     without_words = only(gate(GateRules(), ONNX, compared, ()))
     assert without_words.got == "it gave no answer at batch 360"
 
 
 def test_a_runtime_that_failed_before_any_row_is_reported_all_the_same() -> None:
-    found = gate(GateRules(), ONNX, (), (), {("onnx", "onnxruntime"): "needs onnxruntime"})
+    found = gate(GateRules(), ONNX, (), (), failures={("onnx", "onnxruntime"): "needs onnxruntime"})
     assert [(row.got, row.verdict) for row in found] == [("needs onnxruntime", FAIL)]
 
 
@@ -375,3 +375,11 @@ def test_impossible_limits_are_refused(bad: dict[str, float]) -> None:
 def test_a_tolerance_that_asks_for_nothing_says_so() -> None:
     compared = [drift("onnx", "onnxruntime", 90.0, tolerance=Tolerance(None, None))]
     assert only(rows_of("drift", GateRules(), compared=compared)).limit == "none"
+
+
+def test_a_drift_that_fails_tells_what_the_wrong_answers_look_like() -> None:
+    said = {("onnx", "onnxruntime"): "equals the reference after swapping axes 1 and 2"}
+    compared = (drift("onnx", "onnxruntime", 3.0, verdict=Verdict.FAIL),)
+    rows = gate(GateRules(), ONNX, compared, (), reasons=said)
+    assert [row.got for row in rows if row.rule == "drift"] == ["equals the reference after swapping axes 1 and 2"]
+    assert [row.verdict for row in rows if row.rule == "answers"] == [Verdict.PASS]  # it answered, wrongly

@@ -1,0 +1,274 @@
+"""What a GPU makes of the recipes: right answers, provider truth, and latency, in every runtime that is installed here.
+
+    python benchmarks/gpu_check.py [--device cuda] [--out FILE.json] [--rounds 30] [--batch 1,64]
+
+Works from a checkout, installed or not, with whatever is there beside torch: what is missing is listed, not hidden.
+The nets are the recipes' own with seeded random weights, so that no data set is needed. Writes JSON with the machine
+in it. Exit status: 0 all that ran on the GPU agrees with the CPU, 1 something does not, 2 there is no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+os.environ["PYTHONPATH"] = str(ROOT / "typings")  # workers find this checkout; typings/transload is the root
+sys.path.insert(0, str(ROOT / "typings"))
+
+from transload.converters.steps import STEPS, missing  # noqa: E402
+from transload.models.dataset import Dataset, write_dataset  # noqa: E402
+from transload.models.errors import ToolMissing, TransloadError  # noqa: E402
+from transload.models.formats import parse_target  # noqa: E402
+from transload.models.recipe import Recipe  # noqa: E402
+from transload.models.sources import CodeRef, Source, write_source  # noqa: E402
+from transload.models.store import Store, Stored, digest_of_json  # noqa: E402
+from transload.models.zoo.build import sample_inputs  # noqa: E402
+from transload.models.zoo.catalogue import ref_digest, zoo_recipe  # noqa: E402
+from transload.pipeline.bench.rounds import Plan, Series, run_rounds  # noqa: E402
+from transload.pipeline.bench.statistics import Load, doubts, ratio, summary  # noqa: E402
+from transload.pipeline.devices import list_gpus, resolve_device  # noqa: E402
+from transload.pipeline.engine import Action, LocalExecutor  # noqa: E402
+from transload.pipeline.isolation import Limits, Worker  # noqa: E402
+from transload.pipeline.toolchain import version_of  # noqa: E402
+from transload.serving.runtimes.table import RUNTIMES  # noqa: E402
+
+RECIPES = ("digits-cnn", "digits-vit", "digits-gru")
+ROUTES = {  # artifact -> the steps that make it, and the runtime that is checked
+    "pt2": (("torch.export",), "torch"),
+    "torchscript": (("torch.jit",), "torchscript"),
+    "onnx": (("torch.export", "torch.onnx-dynamo"), "onnxruntime"),
+    "saved-model": (("torch.export", "torch.onnx-dynamo", "lowering"), "tensorflow"),
+}
+SAMPLES = 256
+VALIDATE = "transload.pipeline.drift.validate"
+SUBJECT = "transload.pipeline.bench.subject:open_subject"
+
+
+def main() -> int:
+    """Check every recipe, print lines, write the JSON."""
+    asked = _arguments()
+    try:
+        device = resolve_device(asked.device)
+    except ToolMissing as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    document: dict[str, Any] = {"machine": machine(), "device": device, "threads": 1, "drift": [], "latency": []}
+    with tempfile.TemporaryDirectory() as folder:
+        check = Check(LocalExecutor(Store(Path(folder) / "store"), Path(folder) / "run"), device, Path(folder))
+        for name in asked.recipes.split(","):
+            check.recipe(zoo_recipe(name), document, Plan(batches=asked.batches, rounds=asked.rounds))
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
+    asked.out.write_text(json.dumps(document, indent=1) + "\n")
+    failed = [row for row in document["drift"] if row["status"] == "wrong"]
+    print(f"{len(document['drift'])} checks, {len(failed)} wrong; written to {asked.out}")
+    return 1 if failed else 0
+
+
+class Check:
+    """Actions in workers, one recipe after the other."""
+
+    def __init__(self, executor: LocalExecutor, device: str, folder: Path) -> None:
+        self.executor, self.device, self.folder = executor, device, folder
+        self.limits = Limits(seconds=300, threads=max(1, (os.cpu_count() or 2) // 2))
+        self.on_device = Limits(seconds=300, threads=1, device=device)
+
+    def recipe(self, recipe: Recipe, document: dict[str, Any], plan: Plan) -> None:
+        """Reference on the CPU, then each artifact on the device: answers, then latency."""
+        source, data = self._source(recipe), self._data(recipe)
+        reference = self._perform(
+            f"{recipe.name}.reference",
+            f"{VALIDATE}:answer",
+            {"model": source, "data": data},
+            {"runtime": "torch", "device": "cpu", "threads": 1, "batches": [1, 2, 5]},
+            self.limits,
+        )
+        subjects: dict[tuple[str, str], tuple[Stored, str]] = {("source", "torch"): (source, self.device)}
+        for artifact, (steps, runtime) in ROUTES.items():
+            row: dict[str, Any] = {"recipe": recipe.name, "artifact": artifact, "runtime": runtime}
+            try:
+                made = self._make(recipe.name, steps, source, RUNTIMES[runtime].requires)
+                row |= self._verify(
+                    recipe.name, artifact, runtime, {"artifact": made, "data": data, "reference": reference}
+                )
+                subjects[artifact, runtime] = (made, self.device)
+            except TransloadError as error:
+                row |= {"status": "not run", "reason": error.what}
+            document["drift"].append(row)
+            print(f"{recipe.name:<12} {artifact:<12} {runtime:<12} {row['status']:<9} {row['reason']}", flush=True)
+        self._measure(recipe, subjects, data, plan, document)
+
+    def _source(self, recipe: Recipe) -> Stored:
+        ref = CodeRef(f"zoo:{recipe.name}")
+        with self.executor.store.workspace() as work:
+            (work / "out").mkdir()
+            write_source(work / "out", Source(ref, recipe.signature, ref_digest(ref)))
+            return self.executor.store.commit(digest_of_json(["source", recipe.name]), work / "out", {}, 0.0)
+
+    def _data(self, recipe: Recipe) -> Stored:
+        inputs = sample_inputs(recipe.signature, SAMPLES, 0)
+        with self.executor.store.workspace() as work:
+            (work / "out").mkdir()
+            write_dataset(work / "out" / "test.npz", Dataset(inputs))
+            return self.executor.store.commit(digest_of_json(["data", recipe.name]), work / "out", {}, 0.0)
+
+    def _make(self, recipe: str, names: tuple[str, ...], source: Stored, runtime_needs: tuple[str, ...]) -> Stored:
+        """Walk the steps, on the CPU."""
+        made = source
+        for name in names:
+            step = next(one for one in STEPS if one.name == name)
+            if lacking := missing((*step.requires, *runtime_needs)):
+                raise ToolMissing(f"{name} {lacking}", fix="install it")
+            made = self._perform(f"{recipe}.{name}", step.entry, {"source": made}, {}, self.limits)
+        return made
+
+    def _verify(self, recipe: str, artifact: str, runtime: str, inputs: Mapping[str, Stored]) -> dict[str, Any]:
+        """On the device: a runtime that ran elsewhere is wrong, whatever it answered."""
+        options = {
+            "runtime": runtime,
+            "device": self.device,
+            "threads": 1,
+            "batches": [1, 2, 5],
+            "precision": str(parse_target(artifact).precision),
+        }
+        return dict(
+            self._perform(f"{recipe}.verify.{artifact}", f"{VALIDATE}:verify", inputs, options, self.on_device).facts
+        )
+
+    def _perform(
+        self, name: str, entry: str, inputs: Mapping[str, Stored], options: Mapping[str, Any], limits: Limits
+    ) -> Stored:
+        return self.executor.perform(Action(name, entry, inputs, options, ("torch",), limits=limits))
+
+    def _measure(
+        self,
+        recipe: Recipe,
+        subjects: Mapping[tuple[str, str], tuple[Stored, str]],
+        data: Stored,
+        plan: Plan,
+        document: dict[str, Any],
+    ) -> None:
+        """All subjects of a recipe in the same rounds; ratios to eager torch on the same device."""
+        with opened(self, subjects, data) as workers:
+            series = run_rounds(workers, plan, rng=Random(0), clock=time.monotonic)  # noqa: S311  (an order)
+        load = Load(os.getloadavg()[0], os.cpu_count() or 1)
+        held = {one.batch: one for one in series if one.pair == ("source", "torch")}
+        for one in series:
+            row = latency(recipe.name, one, held[one.batch], load)
+            document["latency"].append(row)
+            if one.rounds:
+                where = f"{recipe.name:<12} {one.pair[0]:<12} {one.pair[1]:<12} batch {one.batch:<4}"
+                print(f"{where} p50 {row['p50_s'] * 1e6:9.1f} us  x{row['ratio']:.2f} on {one.device}", flush=True)
+
+
+def latency(recipe: str, series: Series, reference: Series, load: Load) -> dict[str, Any]:
+    """A row as JSON values; null where there is no number."""
+    row: dict[str, Any] = {
+        "recipe": recipe,
+        "artifact": series.pair[0],
+        "runtime": series.pair[1],
+        "batch": series.batch,
+        "device": series.device,
+        "rounds": len(series.rounds),
+        "samples": len(series.samples_s),
+        "lost": series.lost,
+    }
+    if not series.rounds:
+        return row
+    numbers, found = summary(series.samples_s, series.batch), ratio(series, reference)
+    interval = found[1] if found else None
+    return row | {
+        "p50_s": numbers.p50_s,
+        "p90_s": numbers.p90_s,
+        "p99_s": numbers.p99_s,
+        "throughput_per_s": numbers.throughput_per_s,
+        "ratio": found[0] if found else None,
+        "ratio_ci95": interval,
+        "doubts": list(doubts(series, interval, load=load, threads=1)),
+    }
+
+
+class HeldSubject:
+    """A worker that holds an opened subject, as run_rounds sees it."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+
+    def prepare(self, batch: int) -> Any:
+        """Warm up."""
+        return self.worker.ask("prepare", batch=batch)
+
+    def chunk(self, batch: int, calls: int) -> Any:
+        """Seconds of each call."""
+        return self.worker.ask("chunk", batch=batch, calls=calls)
+
+    def device(self) -> str:
+        """Where it runs."""
+        return str(self.worker.ask("device"))
+
+
+@contextmanager
+def opened(
+    check: Check, subjects: Mapping[tuple[str, str], tuple[Stored, str]], data: Stored
+) -> Iterator[dict[tuple[str, str], HeldSubject]]:
+    """A worker per subject; those that cannot be opened are left out."""
+    workers: dict[tuple[str, str], HeldSubject] = {}
+    try:
+        for pair, (stored, device) in subjects.items():
+            limits = Limits(seconds=300, threads=1, device=device, spin=True)
+            worker = check.executor.open_worker(
+                f"bench.{'.'.join(pair)}", limits, check.folder / "bench" / ".".join(pair)
+            )
+            try:
+                options = {
+                    "runtime": pair[1],
+                    "folder": str(stored.folder),
+                    "device": device,
+                    "feeds": str(data.folder),
+                }
+                worker.open(SUBJECT, options)
+            except TransloadError as error:
+                print(f"{pair[0]} in {pair[1]} cannot be opened: {error.what}", flush=True)
+                worker.close()
+            else:
+                workers[pair] = HeldSubject(worker)
+        yield workers
+    finally:
+        for held in workers.values():
+            held.worker.close()
+
+
+def machine() -> dict[str, Any]:
+    """What was measured on."""
+    packages = ("torch", "onnxruntime", "tensorflow", "onnx", "numpy")
+    return {
+        "gpus": list(list_gpus()),
+        "cpu_cores": os.cpu_count(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "packages": {name: version_of(name) for name in packages},
+    }
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--device", default="cuda", help="cuda or cuda:N; cpu tries the script itself")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "gpu_check.json")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--recipes", default=",".join(RECIPES))
+    parser.add_argument("--batch", dest="batches", default=(1, 64), type=lambda text: tuple(map(int, text.split(","))))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
