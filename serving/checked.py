@@ -15,8 +15,8 @@ _WORDS = 240  # characters of a foreign message that a sentence can carry; the w
 _EMPTY = ("Graph execution error", "Detected at node", "<stack traces unavailable>")
 
 
-def first_words(error: BaseException) -> str:
-    """The first line of a foreign error that says anything, cut to a length that a sentence can carry."""
+def first_words(error: object) -> str:
+    """The first line of a foreign error, or of its text, that says anything; cut to what a sentence can carry."""
     lines = (line.strip() for line in str(error).splitlines())
     text = next((line for line in lines if line and not line.startswith(_EMPTY)), type(error).__name__)
     return text if len(text) <= _WORDS else f"{text[:_WORDS]}..."

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...models.errors import BadRequest, SessionLost, SessionTimeout
 from ...models.signature import Array, Signature
-from ..checked import CheckedSession
+from ..checked import CheckedSession, first_words
 from ..device import UNKNOWN
 from ..session import Session
 from ..tfserving_codec import decode, encode, parse
@@ -66,7 +66,7 @@ def rpc_errors(grpc: Any, address: str, timeout_s: float) -> Iterator[None]:
     try:
         yield
     except grpc.RpcError as error:
-        code, text = error.code().name, str(error.details())
+        code, text = error.code().name, first_words(error.details())
         if code in _REQUEST_S_FAULT:
             raise BadRequest(f"{address} refuses the request: {text}", fix="check model, names and shapes") from error
         if code == "DEADLINE_EXCEEDED":

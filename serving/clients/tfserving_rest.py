@@ -11,7 +11,7 @@ import orjson
 
 from ...models.errors import BadRequest, SessionLost, SessionTimeout
 from ...models.signature import Array, Signature
-from ..checked import CheckedSession
+from ..checked import CheckedSession, first_words
 from ..device import UNKNOWN
 from ..session import Session
 from ..tfserving_json import dumps, loads, to_array
@@ -96,8 +96,8 @@ def _said(data: bytes) -> str:
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError:
-        return data[:200].decode(errors="replace")
-    return str(found.get("error", found)) if isinstance(found, dict) else str(found)
+        return first_words(data.decode(errors="replace"))
+    return first_words(found.get("error", found) if isinstance(found, dict) else found)
 
 
 @contextmanager
@@ -110,8 +110,7 @@ def http_errors(address: str, timeout_s: float) -> Iterator[None]:
             f"{address} gave no answer within {timeout_s:g} s", fix="read the server's log, or allow more time"
         ) from error
     except (OSError, http.client.HTTPException) as error:
-        what = str(error) or type(error).__name__
-        raise SessionLost(f"{address} gives no answer: {what}", fix="read the server's log") from error
+        raise SessionLost(f"{address} gives no answer: {first_words(error)}", fix="read the server's log") from error
 
 
 class RestSession(CheckedSession):

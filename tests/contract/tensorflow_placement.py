@@ -1,0 +1,25 @@
+"""Print where TensorFlow puts each operator of an artifact: `python tensorflow_placement.py FOLDER`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from transload.models.artifact import read_artifact
+from transload.serving.runtimes import tensorflow_session
+
+
+def main(folder: Path) -> None:
+    artifact = read_artifact(folder)
+    inner = tf.compat.v1.Session(graph=tf.Graph(), config=tensorflow_session._config(tf, "cpu", 1))
+    with inner.graph.as_default():
+        options = tensorflow_session._callable_options(tf, inner, artifact)
+    zeros = [np.zeros([2 if isinstance(a, str) else a for a in s.shape], s.dtype) for s in artifact.signature.inputs]
+    print(json.dumps(tensorflow_session.placement(tf, inner, options, zeros)))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,113 @@
+"""A model without a framework, and a server over it on loopback."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from transload.models.signature import Array, Signature, TensorSpec
+from transload.serving.checked import CheckedSession
+from transload.serving.server import tfserving_grpc
+from transload.serving.server.embedded import EmbeddedServer
+from transload.serving.server.served import ServedModel
+from transload.serving.server.tfserving_rest import RestServer
+
+TWO = Signature(
+    (TensorSpec("b", "float32", ("batch", 2)), TensorSpec("a", "int64", ("batch",))),
+    (TensorSpec("sum", "float32", ("batch", 2)), TensorSpec("kept", "int64", ("batch",))),
+)
+ONE = Signature((TensorSpec("x", "float32", ("batch", 2)),), (TensorSpec("y", "float32", ("batch", 2)),))
+
+
+class NumpySession(CheckedSession):
+    """sum = b + a, kept = a; or y = 2 x. Counts who is in it, and does what a test asks."""
+
+    def __init__(self, signature: Signature) -> None:
+        super().__init__("numpy", signature, (IndexError,))
+        self.inside = self.most_inside = self.runs = 0
+        self.act: Callable[[], None] = lambda: None
+        self.released = False
+
+    @property
+    def device(self) -> str:
+        return "cuda:3"
+
+    def _answer(self, values: Sequence[Array]) -> list[Array]:
+        self.runs += 1
+        self.inside += 1
+        self.most_inside = max(self.most_inside, self.inside)
+        try:
+            self.act()
+            if len(values) == 1:
+                return [values[0] * np.float32(2)]
+            return [values[0] + values[1][:, None].astype(np.float32), values[1].copy()]
+        finally:
+            self.inside -= 1
+
+    def _release(self) -> None:
+        self.released = True
+
+
+@dataclass
+class Served:
+    session: NumpySession
+    server: EmbeddedServer
+    addresses: dict[str, str] = field(default_factory=dict)
+
+
+def serve(signature: Signature) -> Served:
+    session = NumpySession(signature)
+    model = ServedModel("m", session)
+    rest = RestServer(model, "127.0.0.1", 0)
+    grpc_server, port = tfserving_grpc.start(model, "127.0.0.1", 0)
+    server = EmbeddedServer(model, grpc_server, rest, "127.0.0.1", port)
+    return Served(session, server, server.addresses())
+
+
+@pytest.fixture
+def two() -> Iterator[Served]:
+    """Two inputs, two outputs."""
+    served = serve(TWO)
+    yield served
+    served.server.close()
+
+
+@pytest.fixture
+def one() -> Iterator[Served]:
+    """One input, one output."""
+    served = serve(ONE)
+    yield served
+    served.server.close()
+
+
+@pytest.fixture
+def in_thread() -> Iterator[Callable[[Callable[[], Any]], threading.Thread]]:
+    """Run something beside the test; it is waited for."""
+    started: list[threading.Thread] = []
+
+    def run(act: Callable[[], Any]) -> threading.Thread:
+        thread = threading.Thread(target=act)
+        thread.start()
+        started.append(thread)
+        return thread
+
+    yield run
+    for thread in started:
+        thread.join(10)
+
+
+def wait_for(what: Callable[[], object], seconds: float = 5) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def until() -> Callable[..., None]:
+    return wait_for

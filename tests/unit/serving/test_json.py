@@ -1,0 +1,111 @@
+"""TF Serving's JSON: what is read, what is refused in which words, and numbers that are not finite."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from transload.models.errors import BadRequest
+from transload.models.signature import DTYPES, Array, TensorSpec
+from transload.serving.tfserving_json import dumps, loads, to_array
+
+
+def spec(dtype: str, rank: int = 1) -> TensorSpec:
+    return TensorSpec("x", dtype, ("batch", *range(2, 1 + rank)))
+
+
+@given(
+    st.sampled_from(DTYPES).flatmap(
+        lambda dtype: arrays(np.dtype(dtype), array_shapes(min_dims=0, max_dims=3, min_side=1, max_side=4))
+    )
+)
+def test_an_array_comes_back_as_it_went(array: Array) -> None:
+    back = to_array(loads(dumps({"x": array}, [array]))["x"], spec(array.dtype.name))
+    assert (back.dtype, back.shape) == (array.dtype, array.shape)
+    np.testing.assert_array_equal(back, array)
+
+
+def test_numbers_that_are_not_finite_are_written_and_read_as_tf_serving_does() -> None:
+    array = np.float32([np.nan, np.inf, -np.inf, 0.5])
+    assert dumps({"x": array}, [array]) == b'{"x":[NaN,Infinity,-Infinity,0.5]}'
+    assert repr(loads(b'{"x": [NaN, Inf, -Inf, Infinity, -Infinity], "Inf": "Inf"}')) == (
+        "{'x': [nan, inf, -inf, inf, -inf], 'Inf': 'Inf'}"
+    )
+
+
+REFUSED: list[tuple[Any, str, str]] = [
+    ([1.0, "a"], "float32", 'JSON Value: "a" Type: String is not of expected type: float'),
+    ([1.5], "int32", "JSON Value: 1.5 Type: Number is not of expected type: int32"),
+    ([1.0], "int64", "JSON Value: 1.0 Type: Number is not of expected type: int64"),
+    ([True, 1], "bool", "JSON Value: 1 Type: Number is not of expected type: bool"),
+    ([True], "float32", "JSON Value: true Type: True is not of expected type: float"),
+    ([None], "float32", "JSON Value: null Type: Null is not of expected type: float"),
+    ([300], "uint8", "JSON Value: 300 Type: Number is not of expected type: uint8"),
+    ([-1], "uint64", "JSON Value: -1 Type: Number is not of expected type: uint64"),
+    ([{"b64": "aaaa"}], "float32", 'JSON Value: {"b64": "aaaa"} Type: Object is not of expected type: float'),
+    ([1 << 24], "float32", "Cannot convert JSON value: 16777216 to float without loss of precision."),
+    ([1e39], "float32", "Cannot convert JSON value: 1e+39 to float without loss of precision."),
+    ([[1], [2, 3]], "int32", "Encountered list at unexpected size: 2 at level: 1 expected size: 1"),
+    ([[1], 2], "int32", "JSON Value: 2 found at incorrect level: 2 in the JSON DOM. Expected at level: 2"),
+    ([1, [2]], "int32", "Encountered list at unexpected level: 1 expected < 1"),
+]
+
+
+@pytest.mark.parametrize(("value", "dtype", "words"), REFUSED)
+def test_what_is_no_tensor_is_refused_in_tf_servings_words(value: Any, dtype: str, words: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        to_array(value, spec(dtype))
+    assert caught.value.what == words
+
+
+ROWS: list[tuple[Any, str]] = [
+    ([[1], [2, 3]], "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: "
+     "Expecting tensor size: 1 but got: 2"),
+    ([[[1, 2]], [[1], [2]]], "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: "
+     "Expecting shape [1,2] but got: [2,1]"),
+    ([1, "a"], "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: "
+     'JSON Value: "a" Type: String is not of expected type: int32'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "words"), ROWS)
+def test_rows_that_differ_are_refused_with_the_row(rows: Any, words: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        to_array(rows, spec("int32"), len(rows))
+    assert caught.value.what == words
+
+
+def test_an_empty_list_has_the_inner_sizes_of_the_signature() -> None:
+    assert to_array([], TensorSpec("x", "float32", ("batch", 2, 3))).shape == (0, 2, 3)
+    assert to_array([], TensorSpec("x", "float32", ("batch", "time"))).shape == (0,)  # the session refuses it
+
+
+MALFORMED = [
+    (b"", "JSON Parse error: The document is empty"),
+    (b"{", "JSON Parse error: "),
+    (b'{"instances": [1,]}', "JSON Parse error: "),
+    (b"\xff", "JSON Parse error: "),
+    (b"[" * 100_000, "JSON Parse error: "),
+]
+
+
+@pytest.mark.parametrize(("body", "words"), MALFORMED, ids=range(len(MALFORMED)))
+def test_what_is_no_json_is_refused(body: bytes, words: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        loads(body)
+    assert caught.value.what.startswith(words)
+
+
+@given(
+    st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=12),
+    st.sampled_from(DTYPES),
+)
+def test_any_value_is_an_array_of_that_dtype_or_refused(value: Any, dtype: str) -> None:
+    with contextlib.suppress(BadRequest):
+        assert to_array(json.loads(json.dumps(value)), spec(dtype)).dtype.name == dtype
