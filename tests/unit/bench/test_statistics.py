@@ -99,6 +99,7 @@ def test_only_common_rounds_are_paired() -> None:
     y.rounds[0] = np.array([100.0, 100.0])
     del x.rounds[0]
     assert ratio(x, y) == (2.0, (2.0, 2.0))
+    assert ratio(y, x) == (0.5, (0.5, 0.5))
     assert ratio(series(np.ones((0, 1))), y) is None
     assert ratio(series(np.full((4, 2), 2.0)), series(np.ones((4, 2)))) == (2.0, None)
 
@@ -178,6 +179,12 @@ def test_one_heap_is_not_called_two(kind: str) -> None:
         "lognormal": np.exp(rng.normal(0, 0.5, 3000)),
     }[kind]
     assert not [doubt for doubt in doubts(series(samples.reshape(30, 100))) if "heaps" in doubt]
+
+
+def test_rounds_that_jump_about_have_no_trend() -> None:
+    jumps = np.array([1.0, 1.4, 1.1, 1.3, 1.0, 1.4, 1.2, 1.3])  # rises by more than 5 %, and could by chance
+    found = doubts(series(jumps[:, None] * np.full((8, 100), 1e-3)))
+    assert not [doubt for doubt in found if "drift" in doubt]
 
 
 def test_nothing_measured_is_doubted_elsewhere() -> None:

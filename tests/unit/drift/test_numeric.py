@@ -39,6 +39,7 @@ def test_any_split_of_the_data_gives_one_answer(x: Array, y: Array, cuts: list[i
 def test_integers_merge_to_the_last_bit(x: Array, y: Array, cuts: list[int]) -> None:
     parts, whole = in_parts(x, y, cuts), compare(x, y)
     assert (parts.mismatches, parts.max_abs, parts.varies) == (whole.mismatches, whole.max_abs, whole.varies)
+    assert parts.exact
     assert whole.mismatches == int((x != y).sum())
     assert whole.max_abs == max(abs(int(a) - int(b)) for a, b in zip(x.flat, y.flat, strict=True)) * 1.0
 
@@ -160,6 +161,7 @@ def test_the_worst_output_counts() -> None:
     good, bad = np.array([[1.0], [2.0]]), np.array([[1.0], [3.0]])
     drift = combine({"a": compare(good, good), "b": compare(bad, good), "c": compare(good[:1] * 0, good[:1] * 0)})
     assert drift.worst == "b"
+    assert drift.cosine == pytest.approx(7 / math.sqrt(5 * 10))
     assert drift.max_abs == 1.0
     assert drift.sqnr_db == pytest.approx(10 * math.log10(5))
     assert drift.varies

@@ -18,7 +18,7 @@ from transload.models.formats import Format, Precision, Target
 from transload.models.job import Job
 from transload.models.signature import Array, Signature, TensorSpec, check_feeds
 from transload.pipeline.drift import sessions, validate
-from transload.pipeline.drift.recorded import read_calls, write_calls
+from transload.pipeline.drift.recorded import probe, read_calls, whole, write_calls
 from transload.pipeline.result import DriftRow, MetricRow, Tolerance, Verdict
 from transload.serving.runtimes.table import RUNTIMES, Runtime
 
@@ -186,6 +186,25 @@ def test_what_breaks_at_one_batch_only_is_found_there(job: Callable[..., Job], r
     assert [row["verdict"] for row in rows] == ["pass", "pass", "pass", "fail"]
     assert rows[3]["max_abs"] is None
     assert rows[3]["tolerance"] == {"sqnr_db": 60.0, "metric_loss": None}
+
+
+def test_a_probe_that_died_names_the_tolerance_of_probes(
+    job: Callable[..., Job], runtimes: Callable[..., None]
+) -> None:
+    def dies_at_5(x: Array) -> Mapping[str, Array]:
+        if len(x) == 5:
+            raise SessionLost("it died", fix="open it again")
+        return right(x)
+
+    asked = job("int8", allowed_loss=0.1)
+    runtimes(dies_at_5)
+    assert validate.validate(asked)["rows"][3]["tolerance"] == {"sqnr_db": 10.0, "metric_loss": None}
+
+
+def test_a_probe_larger_than_the_test_set_begins_again() -> None:
+    assert [rows.tolist() for rows in probe(3, 5)] == [[0, 1, 2, 0, 1]]
+    assert [rows.tolist() for rows in probe(5, 2)] == [[0, 1], [2, 3]]
+    assert [rows.tolist() for rows in whole(5, 2)] == [[0, 1], [2, 3], [4]]
 
 
 def test_running_elsewhere_fails_every_row(job: Callable[..., Job], runtimes: Callable[..., None]) -> None:
