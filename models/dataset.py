@@ -62,9 +62,11 @@ def read_dataset(path: Path) -> Dataset:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays by name, as they are."""
-    with path.open("wb") as file:  # a file object: numpy would append .npz to a name
-        np.savez(file, **dict(arrays))  # type: ignore[arg-type]  # the stub takes **kwds for allow_pickle
+    """Write arrays by name, as numpy.savez does; which cannot take an array that is called "file"."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
 
 
 def read_arrays(path: Path) -> dict[str, Array]:

@@ -80,7 +80,7 @@ def _validate(
         facts = context.executor.perform(_action(context, prepared, made, runtime, servers)).facts
     except TransloadError as error:
         return [_no_answer(context, target, runtime.name)], error.what
-    return [drift_row(target, row) for row in facts["rows"]], facts["reason"]
+    return [drift_row(target, row) for row in facts["rows"]], facts["reason"] or facts["note"]
 
 
 def _action(context: Context, prepared: Prepared, made: Made, runtime: Runtime, servers: Servers) -> Action:
@@ -94,7 +94,7 @@ def _action(context: Context, prepared: Prepared, made: Made, runtime: Runtime, 
         entry=VALIDATE,
         inputs={"artifact": made.stored, "data": prepared.data, "reference": prepared.reference},
         options={
-            **prepared.recipe.options,
+            **prepared.model.options,
             **served,
             "runtime": runtime.name,
             "device": device,
@@ -102,11 +102,11 @@ def _action(context: Context, prepared: Prepared, made: Made, runtime: Runtime, 
             "batches": batches(context),
             "precision": str(made.target.precision),
             "tolerance_sqnr_db": asked.sqnr_db if made.target.precision is Precision.FP32 else None,
-            "allowed_loss": prepared.recipe.allowed_loss,
+            "allowed_loss": prepared.model.allowed_loss,
         },
         requires=runtime.requires,
-        code=prepared.recipe.code + entry_digest(runtime.entry),
-        root=prepared.recipe.ref.root,
+        code=prepared.model.code + entry_digest(runtime.entry),
+        root=prepared.model.root,
         limits=context.limits(device=device, loopback=runtime.served),
     )
     if not runtime.served:
