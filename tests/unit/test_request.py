@@ -8,7 +8,7 @@ import pytest
 
 from transload.models.errors import BadRequest
 from transload.models.formats import Format, Precision, Target
-from transload.pipeline.request import ALL_TARGETS, read_request
+from transload.pipeline.request import ALL_TARGETS, RunRequest, read_request
 
 FORMATS = "pt2, torchscript, onnx, saved-model, tflite, keras"
 RUNTIMES = "torch, torchscript, onnxruntime, tensorflow, tflite, tfserving-grpc, tfserving-rest"
@@ -75,3 +75,17 @@ def test_a_recipe_file_is_found_beside_the_pipeline_file(tmp_path: Path) -> None
     file = tmp_path / "p.toml"
     file.write_text("[model]\nrecipe = 'mine.py'\n")
     assert read_request(file).ref.root == str(tmp_path)
+
+
+def test_the_documented_file_is_taken_and_names_every_key() -> None:
+    import tomllib
+
+    page = (Path(__file__).parents[2] / "docs" / "pipeline-file.md").read_text()
+    document = tomllib.loads(page.partition("```toml\n")[2].partition("```")[0])
+    request = RunRequest.model_validate(document)
+    told = {name: set(value) if isinstance(value, dict) else None for name, value in document.items()}
+    for name, field in RunRequest.model_fields.items():
+        section = getattr(request, name)
+        if name != "root":
+            keys = set(type(section).model_fields) if hasattr(section, "model_fields") else None
+            assert told[field.alias or name] == keys

@@ -1,0 +1,236 @@
+"""The main job, for real: one command from training to verdict, once for all tests of this module."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from transload.models.artifact import read_artifact
+from transload.pipeline.request import ALL_TARGETS
+
+TRANSLOAD = (sys.executable, "-m", "transload")
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "run.schema.json").read_text())
+PIPELINE = "[bench]\nrounds = 5\n"  # the default run, with fewer rounds
+RUNTIMES = {
+    "pt2": {"torch"},
+    "torchscript": {"torchscript"},
+    "onnx": {"onnxruntime"},
+    "saved-model": {"tensorflow", "tfserving-grpc", "tfserving-rest"},
+    "tflite": {"tflite"},
+}
+# A net of its own for the whole run: whatever tries to leave finds no route, and the kernel counts it.
+OFFLINE = """
+import ctypes, fcntl, socket, struct, subprocess, sys
+if ctypes.CDLL(None).unshare(0x40000000): sys.exit(77)
+with socket.socket() as s: fcntl.ioctl(s, 0x8914, struct.pack("16sh", b"lo", 0x49))  # SIOCSIFFLAGS: up
+code = subprocess.run(sys.argv[1:]).returncode
+names, values = [line.split() for line in open("/proc/net/snmp") if line.startswith("Ip:")]
+print("no routes:", dict(zip(names, values))["OutNoRoutes"], file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that ended."""
+
+    cwd: Path
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def folder(self) -> Path:
+        return sorted((self.cwd / "runs").iterdir())[-1]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads((self.folder / "run.json").read_text())
+        return document
+
+
+def run(cwd: Path, *words: str, prefix: Sequence[str] = ()) -> Finished:
+    (cwd / "p.toml").write_text(PIPELINE)
+    done = subprocess.run(
+        [*prefix, *TRANSLOAD, "run", "p.toml", *words], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    return Finished(cwd, done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """The digits recipe to every target in every runtime, without a network."""
+    cwd = tmp_path_factory.mktemp("whole")
+    offline = (sys.executable, "-c", OFFLINE)
+    done = run(cwd, prefix=offline)
+    return done if done.code != 77 else run(cwd)
+
+
+def test_the_default_run_passes(whole: Finished) -> None:
+    assert whole.code == 0, whole.stderr + whole.stdout
+    assert whole.document["verdict"] == "pass"
+    assert whole.stdout.rstrip().splitlines()[-1].startswith("PASS")
+
+
+def test_the_result_is_of_the_published_schema(whole: Finished) -> None:
+    jsonschema.validate(whole.document, SCHEMA)
+
+
+def test_every_target_is_verified_at_every_batch(whole: Finished) -> None:
+    rows = {row["name"]: row for row in whole.document["artifacts"]}
+    assert tuple(rows) == ALL_TARGETS
+    for name, row in rows.items():
+        assert row["status"] in ("verified", "degraded"), name
+        assert row["batches_verified"] == [1, 2, 5], name
+        assert row["signature"]["inputs"] == [{"name": "image", "dtype": "float32", "shape": ["batch", 1, 8, 8]}]
+        assert row["signature"]["outputs"] == [{"name": "logits", "dtype": "float32", "shape": ["batch", 10]}]
+
+
+def test_every_artifact_is_judged_and_timed_in_every_runtime_that_takes_it(whole: Finished) -> None:
+    for name in ALL_TARGETS:
+        expected = RUNTIMES[name.partition(":")[0]]
+        drift = [row for row in whole.document["drift"] if row["artifact"] == name]
+        latency = [row for row in whole.document["latency"] if row["artifact"] == name]
+        assert {row["runtime"] for row in drift} == {row["runtime"] for row in latency} == expected
+        assert {row["batch"] for row in latency} == {1, 8}
+        assert all(row["p50_s"] > 0 and row["ratio_ci95"] for row in latency)
+        assert all(row["metric"] for row in drift if row["samples"] == 540)
+
+
+def test_an_fp32_copy_agrees_to_60_db_and_a_reduced_one_is_judged_by_the_task(whole: Finished) -> None:
+    for row in whole.document["drift"]:
+        assert row["non_finite"] == 0
+        if ":" not in row["artifact"]:
+            assert row["sqnr_db"] is None or row["sqnr_db"] >= 60
+        elif row["metric"]:
+            assert row["tolerance"] == {"sqnr_db": None, "metric_loss": 0.02}
+            assert row["metric"]["ci95"][0] >= -0.02
+
+
+def test_the_report_says_what_became_of_the_other_route(whole: Finished) -> None:
+    saved = next(row for row in whole.document["artifacts"] if row["name"] == "saved-model")
+    assert saved["route"] == ["torch.export", "torch.onnx-dynamo", "lowering"]
+    other = next(row for row in saved["tried"] if row["route"][-1] == "onnx2tf" and row["route"][0] == "torch.export")
+    assert other["status"] in ("verified", "wrong", "failed")
+    assert "onnx2tf" in (whole.folder / "report.html").read_text()
+
+
+def test_the_artifacts_are_linked_ready_to_deploy(whole: Finished) -> None:
+    for row in whole.document["artifacts"]:
+        payload = whole.folder / row["path"]
+        assert payload.exists()
+        assert str(read_artifact(payload.parent).target) == row["name"]
+
+
+def test_every_step_leaves_a_log_and_a_script_that_repeats_it(whole: Finished) -> None:
+    script = whole.folder / "repeat" / "convert.tflite.torch.export+torch.onnx-dynamo+lowering+tflite.sh"
+    assert (whole.folder / "logs" / f"{script.stem}.log").is_file()
+    subprocess.run(["sh", str(script)], check=True, capture_output=True)
+    assert (script.with_suffix("") / "out" / "model.tflite").stat().st_size > 100_000
+
+
+def test_nothing_goes_to_the_network(whole: Finished) -> None:
+    if "no routes:" not in whole.stderr:
+        pytest.skip("an empty network namespace needs privilege")
+    assert "no routes: 0" in whole.stderr
+    for log in (whole.folder / "logs").glob("*.log"):
+        assert "over the network" not in log.read_text(errors="replace"), log
+
+
+def test_no_process_takes_2_gb(whole: Finished) -> None:
+    peaks = [row["peak_rss_bytes"] for row in whole.document["latency"]]
+    actions = [json.loads(file.read_text()) for file in (whole.cwd / ".transload" / "actions").glob("*.json")]
+    peaks += [action["facts"]["peak_rss_bytes"] for action in actions]
+    assert 0 < max(peaks) < 2e9
+
+
+def test_a_second_run_does_nothing_again(whole: Finished) -> None:
+    before = {file.name: file.stat().st_mtime_ns for file in (whole.cwd / ".transload" / "actions").iterdir()}
+    again = run(whole.cwd, "--no-bench", "--json")
+    after = {file.name: file.stat().st_mtime_ns for file in (whole.cwd / ".transload" / "actions").iterdir()}
+    assert again.code == 0, again.stderr
+    assert before == after
+    document = json.loads(again.stdout)  # --json is alone on stdout
+    assert [row["sha256"] for row in document["artifacts"]] == [row["sha256"] for row in whole.document["artifacts"]]
+    assert document["drift"] == whole.document["drift"]
+    assert not (again.folder / "tmp").exists()
+
+
+def test_a_kill_at_any_stage_loses_nothing_that_was_finished(whole: Finished, tmp_path: Path) -> None:
+    """kill -9 of the run in each stage in turn, then a run to the end."""
+    actions = tmp_path / ".transload" / "actions"
+    kept: set[str] = set()
+    for stage in ("train", "reference", "convert.onnx", "verify.saved-model", "validate"):
+        (tmp_path / "p.toml").write_text(PIPELINE)
+        words = [*TRANSLOAD, "run", "p.toml", "--to", "onnx,saved-model", "--no-bench"]
+        log = tmp_path / f"{stage}.txt"
+        with log.open("w") as out, subprocess.Popen(words, cwd=tmp_path, stdout=out, stderr=out) as process:
+            runs = tmp_path / "runs"
+            seen = wait_for(
+                lambda: any(runs.glob(f"*/logs/{stage}*.log")) or process.poll() is not None  # noqa: B023
+            )
+            assert seen
+            process.send_signal(signal.SIGKILL)
+        found = {file.name for file in actions.glob("*.json")}
+        assert kept <= found  # nothing that was finished is lost
+        kept = found
+        for folder in runs.iterdir():
+            (folder / "logs").rename(folder / "logs-before")  # so that the next stage's log is a new one
+    done = run(tmp_path, "--to", "onnx,saved-model", "--no-bench")
+    assert done.code == 0, done.stderr + done.stdout
+    assert kept <= {file.name for file in actions.glob("*.json")}
+    assert not list((tmp_path / ".transload" / "tmp").iterdir())
+    assert "found" in done.stderr  # the training of a former run
+
+
+def test_a_worker_that_is_killed_costs_its_route_and_no_more(whole: Finished, tmp_path: Path) -> None:
+    """SIGKILL to the worker that exports: the next route leads to the target, and the report says so."""
+    (tmp_path / "p.toml").write_text(PIPELINE)
+    words = [*TRANSLOAD, "run", "p.toml", "--to", "onnx", "--no-bench", "--store", str(whole.cwd / ".transload2")]
+    subprocess.run(["cp", "-r", str(whole.cwd / ".transload"), str(whole.cwd / ".transload2")], check=True)
+    actions = whole.cwd / ".transload2" / "actions"
+    for file in actions.iterdir():  # training and data are kept, what was captured is made again
+        if "nodes" in json.loads(file.read_text())["facts"]:
+            file.unlink()
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        worker = wait_for(lambda: worker_of(process.pid, "convert.onnx") or worker_of(process.pid, "convert.pt2"))
+        os.kill(worker, signal.SIGKILL)
+        stdout, stderr = process.communicate()
+    assert process.returncode == 0, stderr + stdout
+    tried = Finished(tmp_path, 0, stdout, stderr).document["artifacts"][0]["tried"]
+    assert [row["status"] for row in tried] == ["failed", "verified"]
+    assert "the worker was killed by SIGKILL" in tried[0]["reason"]
+    assert re.search(r"logs/convert\.\S+\.log", tried[0]["reason"])
+
+
+def worker_of(parent: int, log: str) -> int:
+    """The process that `parent` started and whose stderr is the log of that name; 0 if there is none."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                ours = f"\nPPid:\t{parent}\n" in (folder / "status").read_text()
+                if ours and log in (folder / "fd" / "2").readlink().name:
+                    return int(folder.name)
+            except OSError:
+                continue
+    return 0
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+    return found
