@@ -13,6 +13,8 @@ from ...models.formats import Format
 
 _RUNTIMES = "transload.serving.runtimes"
 _CLIENTS = "transload.serving.clients"
+# The embedded server speaks both protocols, whichever of them is measured.
+_SERVER = ("grpc", "uvicorn", "uvloop", "httptools", "starlette", "orjson", "tensorflow_serving", "tensorflow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ RUNTIMES: dict[str, Runtime] = {
             "tfserving-grpc",
             (Format.SAVED_MODEL,),
             f"{_CLIENTS}.tfserving_grpc:open_session",
-            ("grpc", "tensorflow_serving", "tensorflow"),
+            _SERVER,
             ("cpu", "cuda"),
             served=True,
         ),
@@ -61,7 +63,7 @@ RUNTIMES: dict[str, Runtime] = {
             "tfserving-rest",
             (Format.SAVED_MODEL,),
             f"{_CLIENTS}.tfserving_rest:open_session",
-            ("uvicorn", "starlette", "tensorflow"),
+            _SERVER,
             ("cpu", "cuda"),
             served=True,
         ),

@@ -13,7 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...models.errors import TransloadError
-from ...models.signature import Array, Signature, check_feeds
+from ...models.signature import Array, Signature
+from ..checked import FeedCheck
 from .status import Code, ServingError, from_session, invalid
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class ServedModel:
         self.device = session.device
         self.last_s = 0.0  # what the last run took, with the wait for the lock: REST decides by it where to run
         self._session = session
+        self._check = FeedCheck(self.signature.inputs)
         self._lock = threading.Lock()
         self._inputs = [spec.name for spec in self.signature.inputs]
         self._outputs = [spec.name for spec in self.signature.outputs]
@@ -103,7 +105,7 @@ class ServedModel:
         """
         start = time.perf_counter()
         try:
-            check_feeds(self.signature.inputs, feeds)
+            self._check(feeds)
             with self._lock:
                 return self._session.run(feeds)
         except TransloadError as error:

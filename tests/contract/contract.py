@@ -155,6 +155,19 @@ def what_does_not_fit_is_refused_in_the_same_words_and_nothing_is_lost(session: 
         same(session.run(feeds_of(2)), answers_to(feeds_of(2)))
 
 
+def bytes_in_another_order_are_refused(session: Session) -> None:
+    session.run(feeds_of(1))
+    try:
+        session.run({**feeds_of(1), "values": feeds_of(1)["values"].astype(">f4")})
+    except BadRequest as error:
+        assert str(error) == (  # noqa: PT017  (runs outside of pytest)
+            "input values=float32[batch,2,3] has its bytes in another order than this machine\n"
+            "  fix: send values.astype('float32')"
+        )
+    else:
+        raise AssertionError("not refused")
+
+
 def it_says_where_it_runs(session: Session) -> None:
     assert session.device == "cpu"
 
@@ -172,6 +185,7 @@ PROMISES: dict[str, Callable[[Session], None]] = {
         values_that_are_not_finite_come_through,
         an_empty_batch_is_answered_empty_or_refused_in_one_sentence,
         what_does_not_fit_is_refused_in_the_same_words_and_nothing_is_lost,
+        bytes_in_another_order_are_refused,
         it_says_where_it_runs,
     )
 }

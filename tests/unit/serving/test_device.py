@@ -66,6 +66,7 @@ CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
         ([CPU], [("Conv", CPU)], "cuda", "cpu"),
         ([CPU, CUDA], [("Conv", CPU)], "cuda", "cpu"),
         ([CPU], [("Conv", CPU)], "cpu", "cpu"),
+        ([CPU], [], "cuda", "cpu"),
     ],
 )
 def test_onnx_runtime_is_believed_by_what_it_got_and_not_by_what_it_was_asked(

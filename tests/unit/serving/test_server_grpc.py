@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -259,8 +260,6 @@ def test_other_metadata_is_refused(client: Client, fields: list[str], words: str
 
 
 def test_one_request_at_a_time_is_in_the_session(two: Any, client: Client, in_thread: Any, until: Any) -> None:
-    import threading
-
     go = threading.Event()
     two.session.act = lambda: go.wait(5)
     replies: list[Any] = []
@@ -275,11 +274,23 @@ def test_one_request_at_a_time_is_in_the_session(two: Any, client: Client, in_th
     assert (two.session.runs, two.session.most_inside) == (3, 1)
 
 
+def test_what_does_not_fit_is_refused_while_another_request_is_in_the_model(
+    two: Any, client: Client, in_thread: Any, until: Any
+) -> None:
+    go = threading.Event()
+    two.session.act = lambda: go.wait(5)
+    in_thread(lambda: client.predict(request()))
+    until(lambda: two.session.inside == 1)
+    with pytest.raises(grpc.RpcError) as caught:
+        client.predict(request(b=np.zeros((2, 2))))
+    assert caught.value.details() == "input b=float32[batch,2] got float64[2,2]"
+    assert two.session.inside == 1
+    go.set()
+
+
 def test_closing_answers_what_is_under_way_and_lets_go_of_the_session(
     two: Any, client: Client, in_thread: Any, until: Any
 ) -> None:
-    import threading
-
     go = threading.Event()
     two.session.act = lambda: go.wait(5)
     replies: list[Any] = []
