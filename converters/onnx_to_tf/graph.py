@@ -1,0 +1,240 @@
+"""An ONNX file as a small typed graph: what the lowering reads, and nothing of protobuf beyond it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...models.errors import BadRequest, Refused
+from ...models.signature import Array, TensorSpec
+
+if TYPE_CHECKING:
+    import onnx
+
+STANDARD = ("", "ai.onnx")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a node comes from, as the exporter wrote it: the path in the module tree, and file and line."""
+
+    module: str = ""
+    source: str = ""
+
+    def __str__(self) -> str:
+        return ", ".join(part for part in (self.module and f"module {self.module}", self.source) if part)
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One operator call. An empty name in `inputs` or `outputs` is an optional one that is not there."""
+
+    op_type: str
+    domain: str  # "" is ai.onnx
+    version: int  # the opset version in which this wording of the operator appeared
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, onnx.AttributeProto]
+    origin: Origin
+    opsets: Mapping[str, int]  # the versions that the model imports, by domain
+
+    @property
+    def opset(self) -> int:
+        """The version of the node's own domain."""
+        return self.opsets.get(self.domain, 1)
+
+    def __str__(self) -> str:
+        where = f" ({self.origin})" if str(self.origin) else ""
+        kind = f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+        return f"{kind} node {self.name or self.outputs[0]!r}{where}"
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Nodes in an order in which each finds its inputs made; inputs and outputs in the model's own order."""
+
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Array]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What an ONNX file holds."""
+
+    graph: Graph
+    inputs: tuple[TensorSpec, ...]
+    opset: int  # the version of the standard operators
+
+
+def read_model(path: Path) -> Model:
+    """The model in an ONNX file. Weights kept outside are read from the
+    file's own folder only; functions that the model defines are expanded.
+
+    Raises BadRequest where the file is no ONNX model, Refused where it uses something that no lowering knows.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except (OSError, DecodeError) as error:
+        raise BadRequest(f"{path} is not an ONNX model: {error}", fix="export it anew; it may be cut short") from error
+    if not model.graph.output:
+        raise BadRequest(f"{path} is not an ONNX model: it has no outputs", fix="export it anew; it may be cut short")
+    constants = {each.name: _array(each, path.parent) for each in model.graph.initializer}
+    if model.functions:
+        model = _expanded(model)
+    opsets = {each.domain if each.domain not in STANDARD else "": each.version for each in model.opset_import}
+    graph = _graph(model.graph, opsets, constants)
+    declared = {each.name: each for each in model.graph.input}
+    return Model(graph, tuple(_spec(declared[name]) for name in graph.inputs), opsets.get("", 0))
+
+
+def _expanded(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Without the functions that the model itself defines; its weights stay behind."""
+    import onnx.inliner
+
+    del model.graph.initializer[:]
+    return onnx.inliner.inline_local_functions(model)
+
+
+def inner_graph(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> Graph:
+    """A graph that lies inside a node."""
+    constants = {each.name: tensor_array(each) for each in graph.initializer}
+    return _graph(graph, opsets, constants)
+
+
+def _graph(graph: onnx.GraphProto, opsets: Mapping[str, int], constants: Mapping[str, Array]) -> Graph:
+    outputs = tuple(each.name for each in graph.output)
+    nodes = _needed([_node(each, opsets) for each in graph.node], outputs)
+    arguments = tuple(each.name for each in graph.input if each.name not in constants)
+    return Graph(nodes, constants, arguments, outputs)
+
+
+def _needed(nodes: list[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
+    """The nodes that an output depends on: what nobody reads need not be convertible."""
+    wanted, kept = set(outputs), []
+    for node in reversed(nodes):
+        if wanted.intersection(node.outputs):
+            kept.append(node)
+            wanted.update(node.inputs)
+            wanted.update(name for attribute in node.attributes.values() for name in _outer_names(attribute))
+    return tuple(reversed(kept))
+
+
+def _outer_names(attribute: onnx.AttributeProto) -> Iterator[str]:
+    """Every name that the graphs in an attribute read, their own ones included."""
+    for graph in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+        yield from (each.name for each in graph.output)
+        for node in graph.node:
+            yield from node.input
+            for inner in node.attribute:
+                yield from _outer_names(inner)
+
+
+def _node(node: onnx.NodeProto, opsets: Mapping[str, int]) -> Node:
+    domain = "" if node.domain in STANDARD else node.domain
+    return Node(
+        op_type=node.op_type,
+        domain=domain,
+        version=_version(node.op_type, domain, opsets.get(domain, 1)),
+        name=node.name,
+        inputs=tuple(node.input),
+        outputs=tuple(node.output),
+        attributes={each.name: each for each in node.attribute},
+        origin=_origin(node),
+        opsets=opsets,
+    )
+
+
+def _version(op_type: str, domain: str, opset: int) -> int:
+    import onnx.defs
+
+    try:
+        return onnx.defs.get_schema(op_type, opset, domain).since_version
+    except onnx.defs.SchemaError:  # an operator that onnx itself does not define, as those of com.microsoft
+        return opset
+
+
+def _origin(node: onnx.NodeProto) -> Origin:
+    """The dynamo exporter writes both into the metadata; the older one only makes the node's name of the path."""
+    kept = {each.key: each.value for each in node.metadata_props}
+    frames = re.findall(r'File "([^"]+)", line (\d+)', kept.get("pkg.torch.onnx.stack_trace", ""))
+    module = _last_scope(kept.get("pkg.torch.onnx.name_scopes", ""))
+    if not kept and "/" in node.name:
+        module = ".".join(node.name.strip("/").split("/")[:-1])
+    return Origin(module, f"{Path(frames[-1][0]).name}:{frames[-1][1]}" if frames else "")
+
+
+def _last_scope(text: str) -> str:
+    """The innermost module of `['', 'layers.0', 'layers.0.norm', 'layer_norm']`; the last entry is the call itself."""
+    try:
+        scopes = ast.literal_eval(text) if text else []
+    except (ValueError, SyntaxError):
+        return ""
+    return str(scopes[-2]) if isinstance(scopes, list) and len(scopes) > 1 else ""
+
+
+def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+    """An input's declaration. An axis without a size or a name is named after the input."""
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    kind = value.type.tensor_type
+    if not value.type.HasField("tensor_type") or not kind.HasField("shape"):
+        raise Refused(
+            f"the input {value.name} is no tensor of a known rank", fix="declare its type and its axes when exporting"
+        )
+    axes = [
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{value.name}.{at}"
+        for at, dim in enumerate(kind.shape.dim)
+    ]
+    try:
+        return TensorSpec(value.name, tensor_dtype_to_np_dtype(kind.elem_type).name, tuple(axes))
+    except (ValueError, KeyError) as error:
+        raise Refused(f"the input {value.name}: {error}", fix="give the model inputs of a numeric dtype") from error
+
+
+def tensor_array(tensor: onnx.TensorProto) -> Array:
+    """A tensor that an attribute holds."""
+    from onnx import numpy_helper
+
+    return numpy_helper.to_array(tensor)
+
+
+def _array(tensor: onnx.TensorProto, folder: Path) -> Array:
+    """An initializer; one that is kept outside is read from `folder`, by onnx's own check of the location."""
+    import onnx.checker
+    from onnx import external_data_helper, numpy_helper
+
+    if not external_data_helper.uses_external_data(tensor):
+        return numpy_helper.to_array(tensor)
+    try:
+        external_data_helper.load_external_data_for_tensor(tensor, str(folder))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise BadRequest(
+            f"the weights of {tensor.name} cannot be read: {error}", fix="keep the weights file beside the model"
+        ) from error
+    array: Array = numpy_helper.to_array(tensor)
+    tensor.ClearField("raw_data")  # a large model's weights would lie here twice
+    return array
+
+
+def attribute_value(attribute: onnx.AttributeProto) -> Any:
+    """A number, a str, a list of either, a TensorProto or a GraphProto."""
+    from onnx.helper import get_attribute_value
+
+    value = get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode()
+    return [each.decode() if isinstance(each, bytes) else each for each in value] if _listed(value) else value
+
+
+def _listed(value: object) -> bool:
+    return not hasattr(value, "SerializeToString") and not isinstance(value, str) and hasattr(value, "__len__")

@@ -1,0 +1,17 @@
+"""TensorFlow, imported when it is first used: a table of operators can be read without it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+class _Lazy:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_module(self._name), attribute)
+
+
+tf: Any = _Lazy("tensorflow")

@@ -1,0 +1,1 @@
+"""One function for each ONNX operator, grouped by family. Registered by the decorator `lowers`."""

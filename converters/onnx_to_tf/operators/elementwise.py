@@ -1,0 +1,219 @@
+"""Arithmetic, element by element. On the sizes of a shape it is done on each size by itself, so that shapes stay known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ..lazy import tf
+from ..reader import Op
+from ..registry import ANY, FLOATS, INTEGERS, NUMBERS, SIGNED, lowers
+from ..values import Size, TfTensor, Value, broadcast, mapped
+
+Function = Callable[[TfTensor], TfTensor]
+
+_UNARY: dict[str, tuple[frozenset[str], Function]] = {
+    "Acos": (FLOATS, lambda t: tf.acos(t)),
+    "Acosh": (FLOATS, lambda t: tf.acosh(t)),
+    "Asin": (FLOATS, lambda t: tf.asin(t)),
+    "Asinh": (FLOATS, lambda t: tf.asinh(t)),
+    "Atan": (FLOATS, lambda t: tf.atan(t)),
+    "Atanh": (FLOATS, lambda t: tf.atanh(t)),
+    "Ceil": (FLOATS, lambda t: tf.math.ceil(t)),
+    "Cos": (FLOATS, lambda t: tf.cos(t)),
+    "Cosh": (FLOATS, lambda t: tf.cosh(t)),
+    "Erf": (FLOATS, lambda t: tf.math.erf(t)),
+    "Exp": (FLOATS, lambda t: tf.exp(t)),
+    "Floor": (FLOATS, lambda t: tf.floor(t)),
+    "Log": (FLOATS, lambda t: tf.math.log(t)),
+    "Neg": (FLOATS | SIGNED, lambda t: tf.negative(t)),
+    "Reciprocal": (FLOATS, lambda t: tf.math.reciprocal(t)),
+    "Round": (FLOATS, lambda t: tf.round(t)),  # halves to even, as ONNX has it
+    "Sign": (FLOATS | SIGNED, lambda t: tf.sign(t)),
+    "Sin": (FLOATS, lambda t: tf.sin(t)),
+    "Sinh": (FLOATS, lambda t: tf.sinh(t)),
+    "Sqrt": (FLOATS, lambda t: tf.sqrt(t)),
+    "Tan": (FLOATS, lambda t: tf.tan(t)),
+}
+
+
+def _unary(name: str, dtypes: frozenset[str], function: Function) -> None:
+    @lowers(name, since=6, T=dtypes)
+    def lowering(op: Op) -> Value:
+        return mapped(op.value(0), function)
+
+
+for _name, (_dtypes, _function) in _UNARY.items():
+    _unary(_name, _dtypes, _function)
+
+
+@lowers("Abs", since=6, T=NUMBERS)
+def absolute(op: Op) -> Value:
+    """|x|"""
+    return mapped(op.value(0), lambda t: tf.abs(t), non_negative=True)
+
+
+def _truncated(a: Size, b: Size) -> Size:
+    """The quotient of integers, cut towards zero."""
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return tf.truncatediv(a, b)
+
+
+def arithmetic(op: Op, on_sizes: Callable[[Size, Size], Size], function: Callable[..., TfTensor]) -> Value:
+    """A binary operator: on sizes one by one where one side is a vector of partly known sizes."""
+    left, right = op.value(0), op.value(1)
+    if left.parts is not None or right.parts is not None:
+        a, b = left.size_parts(), right.size_parts()
+        if a is not None and b is not None and (len(a) == len(b) or 1 in (len(a), len(b))):
+            count = max(len(a), len(b))
+            pairs = zip(a * (count // len(a)), b * (count // len(b)), strict=True)
+            return op.sized([on_sizes(*pair) for pair in pairs], scalar=left.rank + right.rank == 0, dtype=left.dtype)
+    return broadcast(function, left, right)
+
+
+@lowers("Add", since=7, T=NUMBERS)
+def add(op: Op) -> Value:
+    """a + b"""
+    return arithmetic(op, lambda a, b: a + b, lambda a, b: tf.add(a, b))
+
+
+@lowers("Sub", since=7, T=NUMBERS)
+def sub(op: Op) -> Value:
+    """a - b"""
+    return arithmetic(op, lambda a, b: a - b, lambda a, b: tf.subtract(a, b))
+
+
+@lowers("Mul", since=7, T=NUMBERS)
+def mul(op: Op) -> Value:
+    """a * b"""
+    return arithmetic(op, lambda a, b: a * b, lambda a, b: tf.multiply(a, b))
+
+
+@lowers("Div", since=7, T=NUMBERS)
+def div(op: Op) -> Value:
+    """a / b; of integers cut towards zero."""
+    if op.value(0).dtype in INTEGERS:
+        return arithmetic(op, _truncated, lambda a, b: tf.truncatediv(a, b))
+    return broadcast(lambda a, b: tf.divide(a, b), op.value(0), op.value(1))
+
+
+@lowers("Mod", since=10, T=NUMBERS)
+def mod(op: Op) -> Value:
+    """The remainder: with the divisor's sign, or with fmod=1 the dividend's."""
+    fmod = op.flag("fmod")
+    if op.value(0).dtype in FLOATS and not fmod:
+        op.refuse("fmod=0 is defined for integers only", fix="export the model with fmod=1")
+    function = tf.truncatemod if fmod else tf.math.floormod
+    return broadcast(lambda a, b: function(a, b), op.value(0), op.value(1))
+
+
+@lowers("Pow", since=7, T=FLOATS | {"int32", "int64"}, T1=NUMBERS)
+def power(op: Op) -> Value:
+    """a ** b, in the dtype of a."""
+    base, exponent = op.value(0), op.value(1)
+    if exponent.array is not None and exponent.array.size == 1 and exponent.array.item() == 2 and exponent.rank == 0:
+        return mapped(base, lambda t: tf.square(t), non_negative=True)
+    if base.dtype in INTEGERS and exponent.dtype in FLOATS:
+        return broadcast(lambda a, b: tf.cast(tf.pow(tf.cast(a, b.dtype), b), a.dtype), base, exponent)
+    return broadcast(lambda a, b: tf.pow(a, tf.cast(b, a.dtype)), base, exponent)
+
+
+def _all_of(op: Op, function: Callable[[TfTensor, TfTensor], TfTensor]) -> Value:
+    return reduce(lambda a, b: broadcast(function, a, b), op.values())
+
+
+@lowers("Max", since=8, T=NUMBERS)
+def maximum(op: Op) -> Value:
+    """The largest of all inputs."""
+    return _all_of(op, lambda a, b: tf.maximum(a, b))
+
+
+@lowers("Min", since=8, T=NUMBERS)
+def minimum(op: Op) -> Value:
+    """The smallest of all inputs."""
+    return _all_of(op, lambda a, b: tf.minimum(a, b))
+
+
+@lowers("Sum", since=8, T=FLOATS)
+def total(op: Op) -> Value:
+    """The sum of all inputs."""
+    return _all_of(op, lambda a, b: tf.add(a, b))
+
+
+@lowers("Mean", since=8, T=FLOATS)
+def mean(op: Op) -> Value:
+    """The mean of all inputs."""
+    count = len(op.values())
+    return mapped(_all_of(op, lambda a, b: tf.add(a, b)), lambda t: t / tf.cast(count, t.dtype))
+
+
+@lowers("Clip", since=11, T=NUMBERS)
+def clip(op: Op) -> Value:
+    """Into min .. max; where min > max everything becomes max."""
+    return clipped(op.value(0), op.optional(1), op.optional(2))
+
+
+@lowers("Clip", since=6, until=10, T=FLOATS)
+def clip_by_attributes(op: Op) -> Value:
+    """Before opset 11 the bounds were attributes."""
+    dtype = op.value(0).dtype
+    bounds = [op.known(np.array(op.real(name), dtype)) if op.has(name) else None for name in ("min", "max")]
+    return clipped(op.value(0), *bounds)
+
+
+def clipped(value: Value, low: Value | None, high: Value | None) -> Value:
+    """Bounds are scalars, known or computed. The usual ones become the operators that runtimes fuse."""
+    low_number = _number(low)
+    non_negative = low_number is not None and low_number >= 0
+
+    def function(t: TfTensor) -> TfTensor:
+        if (
+            t.dtype.is_floating
+            and low_number == 0
+            and _number(high) in (None, 6)
+            and (high is None or high.array is not None)
+        ):
+            return tf.nn.relu(t) if high is None else tf.nn.relu6(t)
+        t = t if low is None else tf.maximum(t, low.tensor())
+        return t if high is None else tf.minimum(t, high.tensor())
+
+    return mapped(value, function, non_negative=non_negative and (_number(high) is None or _number(high) >= 0))
+
+
+def _number(bound: Value | None) -> Any:
+    return None if bound is None or bound.array is None else bound.array.item()
+
+
+@lowers("Cast", since=6, T1=ANY)
+def cast(op: Op) -> Value:
+    """To another dtype; floats are cut towards zero."""
+    op.ignore("saturate", "round_mode", because="they speak of the 8-bit floats, which are refused")
+    return _cast(op, dtype_named(op, op.integer("to")))
+
+
+@lowers("CastLike", since=15, T1=ANY, T2=ANY)
+def cast_like(op: Op) -> Value:
+    """To the dtype of the second input."""
+    op.ignore("saturate", "round_mode", because="they speak of the 8-bit floats, which are refused")
+    return _cast(op, op.value(1).dtype)
+
+
+def _cast(op: Op, dtype: str) -> Value:
+    value = op.value(0)
+    if value.parts is not None and dtype in ("int32", "int64"):
+        return op.sized(value.parts, scalar=value.rank == 0, dtype=dtype)
+    return mapped(value, lambda t: tf.cast(t, dtype), non_negative=value.non_negative)
+
+
+def dtype_named(op: Op, number: int) -> str:
+    """The dtype that ONNX calls by a number."""
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    name = str(tensor_dtype_to_np_dtype(number).name)
+    if name not in ANY:
+        op.refuse(f"the dtype {name} cannot be carried", fix="use a numeric dtype of 8 bits or more")
+    return name

@@ -1,0 +1,160 @@
+"""Elements chosen by indices. A negative index counts from the end, everywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..lazy import tf
+from ..reader import Op
+from ..registry import ANY, INDICES, NUMBERS, lowers
+from ..values import Size, TfTensor, Value, computed, known, mapped
+
+
+@lowers("Gather", since=1, T=ANY, Tind=INDICES)
+def gather(op: Op) -> Value:
+    """Slices along an axis; the indices' axes come in that axis' place."""
+    value, indices = op.value(0), op.value(1)
+    axis = op.integer("axis", 0) % value.rank
+    if value.parts is not None and indices.array is not None and indices.rank < 2:
+        chosen = [value.parts[int(at)] for at in indices.array.reshape(-1)]
+        return op.sized(chosen, scalar=indices.rank == 0, dtype=value.dtype)
+    return computed(tf.gather(value.tensor(), from_start(op, indices, value.size(axis)), axis=axis))
+
+
+def from_start(op: Op, indices: Value, size: Size) -> TfTensor:
+    """Indices without negative ones: TensorFlow has none, and on a GPU it answers zeros for them."""
+    if indices.array is not None and (isinstance(size, int) or (indices.array >= 0).all()):
+        length = size if isinstance(size, int) else 0
+        positive = np.where(indices.array < 0, indices.array + length, indices.array)
+        return known(positive.astype(np.int32), op.weights).tensor()
+    tensor = indices.tensor()
+    return tf.where(tensor < 0, tensor + tf.cast(size, tensor.dtype), tensor)
+
+
+@lowers("GatherElements", since=11, T=ANY, Tind=INDICES)
+def gather_elements(op: Op) -> Value:
+    """answer[i, j, k] = x[i, indices[i, j, k], k], for the axis in the middle."""
+    value, indices = op.value(0), op.value(1)
+    axis = op.integer("axis", 0) % value.rank
+    return computed(tf.gather_nd(value.tensor(), element_places(op, value, indices, axis)))
+
+
+def element_places(op: Op, value: Value, indices: Value, axis: int) -> TfTensor:
+    """For each element of `indices` its place in `value`: its own, and along `axis` what it says."""
+    along = tf.cast(from_start(op, indices, value.size(axis)), tf.int32)
+    shape = tf.shape(along)
+    places = [
+        along if at == axis else _spread(tf.range(indices.size(at)), at, indices.rank, shape)
+        for at in range(indices.rank)
+    ]
+    return tf.stack(places, -1)
+
+
+def _spread(line: TfTensor, axis: int, rank: int, shape: TfTensor) -> TfTensor:
+    return tf.broadcast_to(tf.reshape(line, [-1 if at == axis else 1 for at in range(rank)]), shape)
+
+
+@lowers("GatherND", since=11, T=ANY)
+def gather_nd(op: Op) -> Value:
+    """Slices by vectors of indices, which lie along the last axis of `indices`."""
+    value, indices, batch = op.value(0), op.value(1), op.integer("batch_dims", 0)
+    return computed(tf.gather_nd(value.tensor(), nd_places(op, value, indices, batch), batch_dims=batch))
+
+
+def nd_places(op: Op, value: Value, indices: Value, batch: int = 0) -> TfTensor:
+    """Vectors of indices without negative ones."""
+    depth = indices.shape[-1]
+    if depth is None:
+        op.refuse("the length of its index vectors is known only when the model runs", fix="fix it when exporting")
+    if indices.array is not None and (indices.array >= 0).all():
+        return indices.tensor()
+    tensor = indices.tensor()
+    sizes = tf.stack([tf.cast(value.size(batch + at), tensor.dtype) for at in range(depth)])
+    return tf.where(tensor < 0, tensor + sizes, tensor)
+
+
+@lowers("OneHot", since=9, T1=NUMBERS, T2=NUMBERS, T3=ANY)
+def one_hot(op: Op) -> Value:
+    """values[1] at the index along a new axis, and values[0] elsewhere; an index out of range gives no values[1]."""
+    indices, axis = op.value(0), op.integer("axis", -1)
+    (depth,) = (int(each) for each in op.array(1, "depth").reshape(-1))
+    off, on = tf.unstack(op.tensor(2), 2)
+    whole = mapped(indices, lambda t: tf.cast(t, tf.int64)).tensor()
+    positive = tf.where(whole < 0, whole + depth, whole)
+    return computed(tf.one_hot(positive, depth, on, off, axis=axis % (indices.rank + 1)))
+
+
+@lowers("TopK", since=11, T=NUMBERS)
+def top_k(op: Op) -> list[Value]:
+    """The k largest or smallest along an axis, in order; of equals the first ones. And where they lay."""
+    op.ignore("sorted", because="sorted answers are right for both")
+    return _top_k(op, largest=op.flag("largest", True))
+
+
+@lowers("TopK", since=10, until=10, T=NUMBERS)
+def top_k_largest(op: Op) -> list[Value]:
+    """In opset 10 always the largest."""
+    return _top_k(op, largest=True)
+
+
+def _top_k(op: Op, *, largest: bool) -> list[Value]:
+    value = op.value(0)
+    axis, last = op.integer("axis", -1) % value.rank, value.rank - 1
+    (count,) = op.sizes(1, "k")
+    order = [at for at in range(value.rank) if at != axis] + [axis]
+    tensor = value.tensor() if axis == last else tf.transpose(value.tensor(), order)
+    if not largest and not tensor.dtype.is_floating and tensor.dtype.name not in ("int32", "int64"):
+        op.refuse(f"the smallest of {tensor.dtype.name} are not carried", fix="cast it to int32 in the model")
+    found, places = tf.math.top_k(tensor if largest else -tensor, count)
+    answers = [found if largest else -found, tf.cast(places, tf.int64)]
+    back = [order.index(at) for at in range(value.rank)]
+    return [computed(each if axis == last else tf.transpose(each, back)) for each in answers]
+
+
+@lowers("ScatterND", since=11, T=ANY)
+def scatter_nd(op: Op) -> Value:
+    """x with the slices at the index vectors set to the updates, or reduced with them."""
+    value, indices, updates = op.value(0), op.value(1), op.value(2)
+    mode = op.word("reduction", "none", _SCATTERS)
+    return computed(scattered(mode, value.tensor(), nd_places(op, value, indices), updates.tensor()))
+
+
+@lowers("ScatterElements", since=11, T=ANY, Tind=INDICES)
+def scatter_elements(op: Op) -> Value:
+    """x[i, indices[i, j, k], k] = updates[i, j, k], for the axis in the middle, or reduced with it."""
+    value, indices, updates = op.value(0), op.value(1), op.value(2)
+    axis = op.integer("axis", 0) % value.rank
+    mode = op.word("reduction", "none", _SCATTERS)
+    return computed(scattered(mode, value.tensor(), element_places(op, value, indices, axis), updates.tensor()))
+
+
+_SCATTERS = ("none", "add", "max", "min")
+
+
+def scattered(mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
+    """One of TensorFlow's scatters."""
+    functions = {
+        "none": tf.tensor_scatter_nd_update,
+        "add": tf.tensor_scatter_nd_add,
+        "max": tf.tensor_scatter_nd_max,
+        "min": tf.tensor_scatter_nd_min,
+    }
+    return functions[mode](tensor, places, updates)
+
+
+@lowers("NonZero", since=9, T=ANY)
+def non_zero(op: Op) -> Value:
+    """The places of what is not zero: (rank, count), in row-major order."""
+    tensor = op.tensor(0)
+    return computed(tf.transpose(tf.where(tf.not_equal(tensor, tf.zeros_like(tensor)))))
+
+
+@lowers("Trilu", since=14, T=ANY)
+def trilu(op: Op) -> Value:
+    """The upper or the lower triangle of the innermost matrices; the diagonal moved by k."""
+    value, upper = op.value(0), op.flag("upper", True)
+    shift = 0 if op.optional(1) is None else op.integers(1, "k")[0]
+    rows, columns = tf.range(value.size(value.rank - 2)), tf.range(value.size(value.rank - 1))
+    offset = columns[None, :] - rows[:, None]
+    kept = offset >= shift if upper else offset <= shift
+    return mapped(computed(value.tensor()), lambda t: tf.where(kept, t, tf.zeros_like(t)))

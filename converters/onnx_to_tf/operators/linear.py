@@ -1,0 +1,75 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from math import prod
+
+
+from ..lazy import tf
+from ..reader import Op
+from ..registry import FLOATS, lowers
+from ..values import TfTensor, Value, computed, mapped, reshape
+
+_PRODUCTS = FLOATS | {"int32", "int64"}
+
+
+@lowers("Gemm", since=7, T=_PRODUCTS)
+def gemm(op: Op) -> Value:
+    """alpha A B + beta C, A and B transposed where the attributes say so."""
+    alpha, beta, bias = op.real("alpha", 1.0), op.real("beta", 1.0), op.optional(2)
+    trans_a, trans_b = op.flag("transA"), op.flag("transB")
+    right = op.value(1)
+    arranged = right.array is not None and trans_b  # a weight is turned once, now
+    weight = op.weights.hold(right.array, (1, 0)) if arranged else right.tensor()
+    product = tf.matmul(op.tensor(0), weight, transpose_a=trans_a, transpose_b=trans_b and not arranged)
+    product = product if alpha == 1 else product * tf.cast(alpha, product.dtype)
+    if bias is None:
+        return computed(product)
+    addend = bias if beta == 1 else mapped(bias, lambda t: t * tf.cast(beta, t.dtype))
+    return computed(_plus(product, addend))
+
+
+def _plus(product: TfTensor, addend: Value) -> TfTensor:
+    """A vector as wide as the product becomes a bias, which runtimes fuse."""
+    if addend.rank == 1 and addend.shape[0] == product.shape[-1] and addend.dtype in FLOATS:
+        return tf.nn.bias_add(product, addend.tensor())
+    return tf.add(product, addend.tensor())
+
+
+@lowers("MatMul", since=1, T=_PRODUCTS)
+def matmul(op: Op) -> Value:
+    """numpy.matmul. Many rows against one matrix become one product, which is what runtimes have kernels for."""
+    left, right = op.value(0), op.value(1)
+    if left.rank == 1 or right.rank == 1:
+        return _with_vectors(left, right)
+    if right.rank == 2 and left.rank > 2 and left.shape[-1] is not None:
+        rows = [left.size(axis) for axis in range(left.rank - 1)]
+        flat = tf.matmul(reshape(left.tensor(), [_product(rows), left.shape[-1]]), right.tensor())
+        return computed(reshape(flat, [*rows, right.size(1)]))
+    return computed(tf.matmul(left.tensor(), right.tensor()))
+
+
+def _product(parts: list[object]) -> object:
+    return prod(parts) if all(isinstance(part, int) for part in parts) else -1  # type: ignore[call-overload]
+
+
+def _with_vectors(left: Value, right: Value) -> Value:
+    """A vector is a row on the left or a column on the right, and that axis leaves the answer."""
+    a = tf.expand_dims(left.tensor(), 0) if left.rank == 1 else left.tensor()
+    b = tf.expand_dims(right.tensor(), -1) if right.rank == 1 else right.tensor()
+    answer = tf.matmul(a, b)
+    answer = tf.squeeze(answer, -1) if right.rank == 1 else answer
+    return computed(tf.squeeze(answer, -1 if right.rank == 1 else -2) if left.rank == 1 else answer)
+
+
+@lowers("Einsum", since=12, T=_PRODUCTS)
+def einsum(op: Op) -> Value:
+    """A sum of products by Einstein's notation."""
+    equation = op.text("equation").replace(" ", "")
+    return computed(tf.einsum(equation, *[value.tensor() for value in op.values()]))
+
+
+@lowers("Det", since=11, T=FLOATS)
+def determinant(op: Op) -> Value:
+    """The determinants of the innermost matrices."""
+    return computed(tf.linalg.det(op.tensor(0)))

@@ -1,0 +1,115 @@
+"""Comparison, choice and Boolean algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..lazy import tf
+from ..reader import Op
+from ..registry import ANY, BOOL, FLOATS, INTEGERS, NUMBERS, lowers
+from ..values import Size, TfTensor, Value, broadcast, mapped
+
+_BINARY: dict[str, tuple[int, frozenset[str], Callable[..., TfTensor]]] = {
+    "And": (7, BOOL, lambda a, b: tf.logical_and(a, b)),
+    "BitwiseAnd": (18, INTEGERS, lambda a, b: tf.bitwise.bitwise_and(a, b)),
+    "BitwiseOr": (18, INTEGERS, lambda a, b: tf.bitwise.bitwise_or(a, b)),
+    "BitwiseXor": (18, INTEGERS, lambda a, b: tf.bitwise.bitwise_xor(a, b)),
+    "Greater": (7, NUMBERS, lambda a, b: tf.greater(a, b)),
+    "GreaterOrEqual": (12, NUMBERS, lambda a, b: tf.greater_equal(a, b)),
+    "Less": (7, NUMBERS, lambda a, b: tf.less(a, b)),
+    "LessOrEqual": (12, NUMBERS, lambda a, b: tf.less_equal(a, b)),
+    "Or": (7, BOOL, lambda a, b: tf.logical_or(a, b)),
+    "Xor": (7, BOOL, lambda a, b: tf.math.logical_xor(a, b)),
+}
+
+
+def _binary(name: str, since: int, dtypes: frozenset[str], function: Callable[..., TfTensor]) -> None:
+    @lowers(name, since=since, T=dtypes)
+    def lowering(op: Op) -> Value:
+        return broadcast(function, op.value(0), op.value(1))
+
+
+for _name, (_since, _dtypes, _function) in _BINARY.items():
+    _binary(_name, _since, _dtypes, _function)
+
+
+@lowers("Equal", since=7, T=ANY)
+def equal(op: Op) -> Value:
+    """a == b. A size compared with a negative number is known to differ: exporters write that where an axis may be -1."""
+    a, b = op.value(0), op.value(1)
+    if a.parts is not None or b.parts is not None:
+        left, right = a.size_parts(), b.size_parts()
+        if left is not None and right is not None and len(left) == len(right):
+            answers = [_same_size(*pair) for pair in zip(left, right, strict=True)]
+            if None not in answers:
+                return op.known(np.array(answers, bool).reshape(a.shape))
+    return broadcast(lambda x, y: tf.equal(x, y), a, b)
+
+
+def _same_size(a: Size, b: Size) -> bool | None:
+    """Whether two sizes are equal, or None where only the running model knows."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    number, tensor = (a, b) if isinstance(a, int) else (b, a)
+    return False if isinstance(number, int) and number < 0 and _is_axis_size(tensor) else None
+
+
+def _is_axis_size(tensor: TfTensor) -> bool:
+    """Whether it is one element of tf.shape, and so never negative."""
+    return tensor.op.type == "StridedSlice" and tensor.op.inputs[0].op.type == "Shape"
+
+
+@lowers("Where", since=9, B=BOOL, T=ANY)
+def where(op: Op) -> Value:
+    """The second input where the first is true, and else the third."""
+    choice, yes, no = op.value(0), op.value(1), op.value(2)
+    if choice.array is not None and (yes.parts is not None or no.parts is not None):
+        a, b = yes.size_parts(), no.size_parts()
+        if a is not None and b is not None and len(a) == len(b) == choice.array.size:
+            chosen = [x if take else y for take, x, y in zip(choice.array.reshape(-1), a, b, strict=True)]
+            return op.sized(chosen, scalar=yes.rank == 0, dtype=yes.dtype)
+    return broadcast(lambda c, x, y: tf.where(c, x, y), choice, yes, no)
+
+
+@lowers("Not", since=1, T=BOOL)
+def negation(op: Op) -> Value:
+    """Not x."""
+    return mapped(op.value(0), lambda t: tf.logical_not(t))
+
+
+@lowers("BitwiseNot", since=18, T=INTEGERS)
+def bitwise_not(op: Op) -> Value:
+    """Every bit turned."""
+    return mapped(op.value(0), lambda t: tf.bitwise.invert(t))
+
+
+@lowers("BitShift", since=11, T=frozenset({"uint8", "uint16", "uint32", "uint64"}))
+def bit_shift(op: Op) -> Value:
+    """Bits moved to the left or to the right."""
+    left = op.word("direction", "", ("LEFT", "RIGHT")) == "LEFT"
+    function = tf.bitwise.left_shift if left else tf.bitwise.right_shift
+    return broadcast(lambda a, b: function(a, b), op.value(0), op.value(1))
+
+
+@lowers("IsNaN", since=9, T1=FLOATS)
+def is_nan(op: Op) -> Value:
+    """Where x is no number."""
+    return mapped(op.value(0), lambda t: tf.math.is_nan(t))
+
+
+@lowers("IsInf", since=10, T1=FLOATS)
+def is_inf(op: Op) -> Value:
+    """Where x is infinite, of the signs that are asked for."""
+    negative, positive = op.flag("detect_negative", True), op.flag("detect_positive", True)
+
+    def function(t: TfTensor) -> TfTensor:
+        infinite = tf.math.is_inf(t)
+        if negative and positive:
+            return infinite
+        if not negative and not positive:
+            return tf.zeros_like(infinite)
+        return tf.logical_and(infinite, t > 0 if positive else t < 0)
+
+    return mapped(op.value(0), function)

@@ -1,0 +1,51 @@
+"""What the model knows by heart: held as variables, so that the graph stays small and is saved apart from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...models.signature import Array
+from .lazy import tf
+
+# Shorter arrays stay in the graph: shapes, axes, single numbers that converters want to read.
+LEAST_ELEMENTS = 64
+LEAST_INTEGERS = 4096
+
+
+class Weights:
+    """The variables of one lowered model, in the order in which its operators ask for them."""
+
+    def __init__(self, names: Mapping[str, Array]) -> None:
+        self.variables: list[Any] = []
+        self._names = {id(array): name for name, array in names.items()}
+        self._held: dict[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[Array, Any]] = {}
+
+    def hold(self, array: Array, order: Sequence[int] = (), shape: Sequence[int] = ()) -> Any:
+        """The array as a tensor, its axes put in `order` and then into `shape` where these are given.
+        The same array asked for in the same way is held once."""
+        if tf.executing_eagerly():  # folding: what is made now lives only for a moment
+            return tf.constant(_arranged(array, order, shape))
+        key = (id(array), tuple(order), tuple(shape))
+        if key not in self._held:
+            self._held[key] = (array, self._made(array, _arranged(array, order, shape)))
+        return tf.convert_to_tensor(self._held[key][1])
+
+    def _made(self, array: Array, arranged: Array) -> Any:
+        """A variable, or for what stays in the graph the arranged array."""
+        least = LEAST_INTEGERS if arranged.dtype.kind in "iub" else LEAST_ELEMENTS
+        if arranged.size < least:
+            return arranged
+        name = re.sub(r"[^A-Za-z0-9_.-]", "_", self._names.get(id(array), "folded"))
+        with tf.init_scope():
+            variable = tf.Variable(arranged, trainable=False, name=f"w{len(self.variables)}_{name}")
+        self.variables.append(variable)
+        return variable
+
+
+def _arranged(array: Array, order: Sequence[int], shape: Sequence[int]) -> Array:
+    moved = np.transpose(array, order) if len(order) else array
+    return np.ascontiguousarray(moved).reshape(shape or moved.shape)

@@ -1,0 +1,74 @@
+"""ONNX to SavedModel by our own lowering (onnx_to_tf/)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..models.artifact import read_artifact, write_artifact
+from ..models.errors import Refused
+from ..models.formats import PAYLOAD, Format, Target
+from ..models.job import Job
+from ..models.signature import Signature
+from .onnx_to_tf.lower import LoweredModel, lower
+
+SIGNATURE = "serving_default"
+
+
+def saved_model_from_onnx(job: Job) -> Mapping[str, Any]:
+    """Lower the artifact in inputs["source"] and save it with a `serving_default` of the model's own names, order,
+    layout and dynamic axes.
+
+    Raises Refused where an operator cannot be carried.
+    """
+    source = read_artifact(job.inputs["source"])
+    lowered = lower(source.path)
+    _check_names(lowered, source.signature)
+    save(lowered, job.out / PAYLOAD[Format.SAVED_MODEL])
+    write_artifact(job.out, Target(Format.SAVED_MODEL), source.signature)
+    return {"operators": lowered.operators, "opset": lowered.opset, "weights": len(lowered.module.weights)}
+
+
+def _check_names(lowered: LoweredModel, signature: Signature) -> None:
+    """The record is written beside the model: it must not promise other names."""
+    for side, have, want in (
+        ("inputs", [spec.name for spec in lowered.inputs], [spec.name for spec in signature.inputs]),
+        ("outputs", list(lowered.outputs), [spec.name for spec in signature.outputs]),
+    ):
+        if have != want:
+            raise Refused(
+                f"the ONNX model's {side} are {', '.join(have)}, its record says {', '.join(want)}",
+                fix="convert the source to ONNX anew",
+            )
+
+
+def save(lowered: LoweredModel, path: Path) -> None:
+    """Write a lowered model as a SavedModel. Its inputs have aliases in TensorFlow's graph, which takes no name like
+    `self` or `a.b`; the signature has the ONNX names."""
+    import tensorflow as tf
+
+    signatures = {SIGNATURE: lowered.module.serve.get_concrete_function()}
+    tf.saved_model.save(lowered.module, str(path), signatures=signatures)
+    names = {alias: spec.name for alias, spec in zip(lowered.arguments, lowered.inputs, strict=True)}
+    rename_inputs(path, {alias: name for alias, name in names.items() if alias != name})
+
+
+def rename_inputs(path: Path, names: Mapping[str, str]) -> None:
+    """Give the inputs of `serving_default` their names, in both places that a SavedModel keeps them: the signature
+    that servers and converters read, and the function that Python calls."""
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    file = path / "saved_model.pb"
+    model = SavedModel.FromString(file.read_bytes())
+    (graph,) = model.meta_graphs
+    inputs = graph.signature_def[SIGNATURE].inputs
+    for alias, name in names.items():
+        kept = inputs[alias]
+        del inputs[alias]
+        inputs[name].CopyFrom(kept)
+    for node in graph.object_graph_def.nodes:
+        wrapper = node.bare_concrete_function
+        if wrapper.concrete_function_name.startswith("__inference_signature_wrapper"):
+            wrapper.argument_keywords[:] = [names.get(alias, alias) for alias in wrapper.argument_keywords]
+    file.write_bytes(model.SerializeToString(deterministic=True))

@@ -1,0 +1,129 @@
+"""SavedModel to TFLite, in four precisions, by TensorFlow's own converter. Nothing of it needs the Flex delegate."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..models.artifact import read_artifact, write_artifact
+from ..models.dataset import Dataset, read_dataset
+from ..models.errors import BadRequest, Refused
+from ..models.formats import PAYLOAD, Format, Precision, Target
+from ..models.job import Job
+from ..models.signature import Array, Signature
+
+SIGNATURE = "serving_default"
+CALIBRATION = "calibration.npz"
+MOST_SAMPLES = 128  # one by one: more of them change the ranges little and cost their time
+
+
+def tflite_from_saved_model(job: Job) -> Mapping[str, Any]:
+    """Weights and arithmetic stay what they are."""
+    return _converted(job, Precision.FP32, lambda _tf, _converter, _signature: None)
+
+
+def tflite_fp16_from_saved_model(job: Job) -> Mapping[str, Any]:
+    """Weights as float16; a runtime computes in what suits it."""
+
+    def set_up(tf: Any, converter: Any, _signature: Signature) -> None:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.target_spec.supported_types = [tf.float16]
+
+    return _converted(job, Precision.FP16, set_up)
+
+
+def tflite_int8_dynamic_from_saved_model(job: Job) -> Mapping[str, Any]:
+    """Weights as int8; activations are quantised while the model runs, by their own range."""
+
+    def set_up(tf: Any, converter: Any, _signature: Signature) -> None:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+
+    return _converted(job, Precision.INT8_DYNAMIC, set_up)
+
+
+def tflite_int8_from_saved_model(job: Job) -> Mapping[str, Any]:
+    """Weights and arithmetic in int8, by ranges seen on inputs["data"]/calibration.npz; inputs and outputs keep their
+    dtypes. The facts name the operators that stay in float because TFLite has them in no other form."""
+    data = read_dataset(job.inputs["data"] / CALIBRATION)
+
+    def set_up(tf: Any, converter: Any, signature: Signature) -> None:
+        _check_data(data, signature)
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.representative_dataset = lambda: samples(data)
+        converter.target_spec.supported_ops = [
+            tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
+            tf.lite.OpsSet.TFLITE_BUILTINS,
+        ]
+
+    facts = _converted(job, Precision.INT8, set_up)
+    count = min(len(data), MOST_SAMPLES)
+    return {**facts, "calibrated_on": count, "float_operators": float_operators(job.out / PAYLOAD[Format.TFLITE])}
+
+
+def samples(data: Dataset) -> Iterator[dict[str, Array]]:
+    """The first samples, each as a batch of one."""
+    for at in range(min(len(data), MOST_SAMPLES)):
+        yield dict(data.rows(at, at + 1).inputs)
+
+
+def _check_data(data: Dataset, signature: Signature) -> None:
+    want = sorted(spec.name for spec in signature.inputs)
+    if sorted(data.inputs) != want:
+        raise BadRequest(
+            f"the calibration data holds {', '.join(sorted(data.inputs))}, the model takes {', '.join(want)}",
+            fix="give calibration data for each input, by its name",
+        )
+
+
+def _converted(job: Job, precision: Precision, set_up: Callable[[Any, Any, Signature], None]) -> Mapping[str, Any]:
+    import tensorflow as tf
+    from tensorflow.lite.python.convert_phase import ConverterError
+
+    source = read_artifact(job.inputs["source"])
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(source.path), signature_keys=[SIGNATURE])
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    set_up(tf, converter, source.signature)
+    try:
+        flat: bytes = converter.convert()
+    except ConverterError as error:
+        raise Refused(_reason(str(error)), fix="serve this model as SavedModel or ONNX") from error
+    path = job.out / PAYLOAD[Format.TFLITE]
+    path.write_bytes(flat)
+    write_artifact(job.out, Target(Format.TFLITE, precision), source.signature)
+    return {"operators": sum(operators(path).values())}
+
+
+def _reason(text: str) -> str:
+    """The operators that the converter names, or the first sentence of its error."""
+    named = re.findall(r"(?:TF Select|Custom) ops: ([^\n]+)", text)
+    if named:
+        return f"TFLite has no kernel for {', '.join(each.strip() for each in named)}"
+    found = re.search(r"error: (?:loc\(.*?\): )?([^\n]+)", text)
+    return f"TensorFlow's TFLite converter failed: {found[1] if found else text.strip().splitlines()[0]}"
+
+
+def operators(path: Path) -> Counter[str]:
+    """How often each operator occurs in a TFLite file, by the names of TFLite's schema."""
+    return Counter(name for name, _floats in _operators(path))
+
+
+def float_operators(path: Path) -> list[str]:
+    """The operators that compute in float, those that only quantise and dequantise aside."""
+    return sorted({name for name, floats in _operators(path) if floats and name not in ("QUANTIZE", "DEQUANTIZE")})
+
+
+def _operators(path: Path) -> Iterator[tuple[str, bool]]:
+    """Name, and whether an output is float, of each operator of each subgraph."""
+    from tensorflow.lite.python import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
+    names = {number: name for name, number in vars(schema.BuiltinOperator).items() if isinstance(number, int)}
+    floats = (schema.TensorType.FLOAT32, schema.TensorType.FLOAT16)
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            code = model.operatorCodes[operator.opcodeIndex]
+            name = names[max(code.builtinCode, code.deprecatedBuiltinCode)]
+            yield name, any(graph.tensors[at].type in floats for at in operator.outputs if at >= 0)
