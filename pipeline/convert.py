@@ -8,20 +8,19 @@ from .prepare import Prepared, batches
 from .routing import Basis, Made, Router
 
 
-def convert_all(context: Context, prepared: Prepared, start: Target | None = None) -> list[Made]:
+def convert_all(context: Context, prepared: Prepared) -> list[Made]:
     """What became of each wanted target, in the order asked for."""
-    recipe = prepared.recipe
     router = Router(
         context.executor,
         Basis(
             source=prepared.source,
-            start=start,
+            start=prepared.start,
             data=prepared.data,
             reference=prepared.reference,
             verify_options={"device": "cpu", "threads": 1, "batches": batches(context)},
             sqnr_db=context.request.validate_.sqnr_db,
-            code=recipe.code,
-            root=recipe.ref.root,
+            code=prepared.model.code,
+            root=prepared.model.root,
             limits=context.limits(),
         ),
     )

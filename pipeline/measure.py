@@ -26,7 +26,7 @@ from .routing import Made
 from .servers import Servers
 from .validate import device_for, pairs
 
-_Wanted: TypeAlias = tuple[Pair, Stored, Runtime]
+Wanted: TypeAlias = tuple[Pair, Stored, Runtime]
 
 REFERENCE: Pair = ("source", "torch")
 SUBJECT = "transload.pipeline.bench.subject:open_subject"
@@ -80,26 +80,36 @@ class _Opened:
 
 
 def measure_all(context: Context, prepared: Prepared, made: Sequence[Made], servers: Servers) -> Measured:
-    """Latency of the reference and of every pair."""
-    return _Bench(context, prepared, servers).measure(
-        [
-            (REFERENCE, prepared.source, RUNTIMES["torch"]),
-            *(
-                ((str(each.target), runtime.name), each.stored, runtime)
-                for each, runtime in pairs(made, context.request.bench.runtimes)
-                if each.stored
-            ),
-        ]
-    )
+    """Latency of the source in PyTorch, eager, and of every pair."""
+    wanted = [
+        (REFERENCE, prepared.source, RUNTIMES["torch"]),
+        *(
+            ((str(each.target), runtime.name), each.stored, runtime)
+            for each, runtime in pairs(made, context.request.bench.runtimes)
+            if each.stored
+        ),
+    ]
+    return measure(context, prepared.data, wanted, servers, root=prepared.model.root)
+
+
+def measure(
+    context: Context, data: Stored, wanted: Sequence[Wanted], servers: Servers, *, root: str | None = None
+) -> Measured:
+    """Latency of each of `wanted` on the test set of `data`; the first is what the ratios are held against.
+
+    `root`: the folder that the code of a source among them imports from.
+    """
+    return _Bench(context, data, servers, root).measure(wanted)
 
 
 @dataclass(frozen=True)
 class _Bench:
     context: Context
-    prepared: Prepared
+    data: Stored
     servers: Servers
+    root: str | None
 
-    def measure(self, wanted: Sequence[_Wanted]) -> Measured:
+    def measure(self, wanted: Sequence[Wanted]) -> Measured:
         """Open everything, then let it take turns."""
         asked = self.context.request.bench
         plan = Plan(batches=asked.batches, rounds=asked.rounds)
@@ -108,7 +118,7 @@ class _Bench:
             series = run_rounds(opened.subjects, plan, rng=rng, clock=time.monotonic, progress=self._shown)
             load = Load(os.getloadavg()[0], cores())
             about = {each[0]: self._about(each, opened) for each in wanted}
-        rows = latency_rows(series, REFERENCE, about, load=load)
+        rows = latency_rows(series, wanted[0][0], about, load=load)
         rows += [
             failed_row(pair, batch, why, about[pair]) for pair, why in opened.lost.items() for batch in asked.batches
         ]
@@ -117,7 +127,7 @@ class _Bench:
         return Measured(tuple(rows), tuple(series))
 
     @contextmanager
-    def _open_all(self, wanted: Sequence[_Wanted]) -> Iterator[_Opened]:
+    def _open_all(self, wanted: Sequence[Wanted]) -> Iterator[_Opened]:
         """Every subject in its worker. As many load side by side as there are jobs; closed at the end of the block."""
         opened = _Opened()
         with ExitStack() as stack:
@@ -142,24 +152,23 @@ class _Bench:
         if lacking := missing(runtime.requires):
             raise ToolMissing(f"{runtime.name} {lacking}", fix="install it (transload doctor)")
         threads = context.request.bench.threads
-        name = f"bench.{pair[0].replace(':', '-')}.{pair[1]}"
+        name = f"bench.{pair[0].replace(':', '-').replace('/', '-')}.{pair[1]}"
         limits = replace(context.limits(device=device, loopback=runtime.served), threads=threads, spin=True)
         services = self.servers.addresses(stored, device) if runtime.served else {}
-        root = self.prepared.recipe.ref.root
-        worker = context.executor.open_worker(name, limits, context.folder / "tmp" / name, root)
+        worker = context.executor.open_worker(name, limits, context.folder / "tmp" / name, self.root)
         options = {
             "runtime": runtime.name,
             "folder": str(stored.folder),
             "device": device,
             "threads": threads,
             "services": services,
-            "feeds": str(self.prepared.data.folder),
+            "feeds": str(self.data.folder),
             "model": self.servers.model if runtime.served else None,
         }
         worker.send_open(SUBJECT, options)
         return worker
 
-    def _about(self, each: _Wanted, opened: _Opened) -> About:
+    def _about(self, each: Wanted, opened: _Opened) -> About:
         pair, stored, runtime = each
         peak = opened.subjects[pair].worker.peak_rss_bytes if pair in opened.subjects else None
         if runtime.served:  # what serves the model is what takes the memory

@@ -1,17 +1,20 @@
-"""The first stages of a run: the trained source, the data, and the reference's answers."""
+"""What conversion starts from and is held against: the model, the data, and the reference's answers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..converters.steps import missing
 from ..models.errors import BadRequest, ToolMissing
+from ..models.formats import Target
 from ..models.signature import Signature
 from ..models.sources import CodeRef
 from ..models.store import Stored, digest_of
 from ..models.zoo.catalogue import ref_digest
+from ..serving.runtimes.table import RUNTIMES
 from .context import Context, cores
 from .engine import Action
 
@@ -20,61 +23,75 @@ _ZOO = "transload.models.zoo"
 
 @dataclass(frozen=True)
 class Described:
-    """A recipe's facts (models.recipe.Recipe.describe), and where its code lies."""
+    """What is known of a model: a recipe says it of itself (models.recipe.Recipe.describe), any other model has no
+    metric, and one that is kept in a file has no code either."""
 
-    ref: CodeRef
-    code: str  # digest
     name: str
     signature: Signature
-    metric: str
-    allowed_loss: float
-    requires: tuple[str, ...]
+    ref: CodeRef | None = None
+    code: str = ""  # the digest of the code at `ref`
+    metric: str | None = None
+    allowed_loss: float | None = None
+    requires: tuple[str, ...] = ()
 
     @property
     def options(self) -> dict[str, Any]:
-        """How a job names the recipe."""
-        return {"ref": self.ref.text, "root": self.ref.root}
+        """How a job names the recipe; empty where the model is none."""
+        return ref_options(self.ref) if self.ref and self.metric else {}
+
+    @property
+    def root(self) -> str | None:
+        """The folder that the model's code imports from."""
+        return self.ref.root if self.ref else None
 
 
 @dataclass(frozen=True)
 class Prepared:
     """What conversion starts from and is held against."""
 
-    recipe: Described
+    model: Described
     source: Stored
     data: Stored
     reference: Stored
+    start: Target | None = None  # what `source` holds; None: a model in PyTorch
 
 
 def describe(context: Context) -> Described:
-    """Ask the recipe what it is, in a worker.
+    """Ask the recipe of the request what it is, in a worker.
 
     Raises BadRequest where there is no such recipe, or it cannot be read.
     """
     ref = context.request.ref
     code = ref_digest(ref)
     facts = context.executor.perform(
-        Action("describe", f"{_ZOO}.catalogue:describe", options=_ref(ref), code=code, root=ref.root)
+        Action("describe", f"{_ZOO}.catalogue:describe", options=ref_options(ref), code=code, root=ref.root)
     ).facts
+    return of_recipe(context, ref, code, facts)
+
+
+def of_recipe(context: Context, ref: CodeRef, code: str, facts: Mapping[str, Any]) -> Described:
+    """A recipe by what it says of itself; the request's allowed loss goes before its own.
+
+    Raises ToolMissing where a library that it needs is not here.
+    """
     if lacking := missing(tuple(facts["requires"])):
         raise ToolMissing(f"the recipe {ref.text} {lacking}", fix="install it (transload doctor shows what is there)")
+    asked = context.request.validate_.allowed_loss
     return Described(
-        ref,
-        code,
-        facts["name"],
-        Signature.from_json(facts["signature"]),
-        facts["metric"],
-        context.request.validate_.allowed_loss
-        if context.request.validate_.allowed_loss is not None
-        else facts["allowed_loss"],
-        tuple(facts["requires"]),
+        name=facts["name"],
+        signature=Signature.from_json(facts["signature"]),
+        ref=ref,
+        code=code,
+        metric=facts["metric"],
+        allowed_loss=facts["allowed_loss"] if asked is None else asked,
+        requires=tuple(facts["requires"]),
     )
 
 
 def obtain_source(context: Context, recipe: Described) -> Stored:
     """The recipe's net with its weights: trained, or given."""
     if context.request.model.weights is not None:
-        return _take_weights(context, recipe, Path(context.request.model.weights))
+        return take_weights(context, _ref_of(recipe), recipe.code, requires=recipe.requires)
     asked = context.request.train
     device = context.device
     return context.executor.perform(
@@ -92,32 +109,46 @@ def obtain_source(context: Context, recipe: Described) -> Stored:
             },
             requires=("torch", "lightning_fabric", *recipe.requires),
             code=recipe.code,
-            root=recipe.ref.root,
+            root=recipe.root,
             limits=context.training_limits(loopback=asked.devices > 1),  # several devices meet on 127.0.0.1
             checkpoints=True,
         )
     )
 
 
-def _take_weights(context: Context, recipe: Described, given: Path) -> Stored:
-    path = Path(context.request.root or ".") / given
-    if not path.is_file():
-        raise BadRequest(f"no such file: {path}", fix="check model.weights in the pipeline file, or --weights")
+def take_weights(
+    context: Context,
+    ref: CodeRef,
+    code: str,
+    *,
+    inputs: tuple[Mapping[str, Any], ...] = (),
+    requires: tuple[str, ...] = (),
+) -> Stored:
+    """The model at `ref` with the request's weights, or as its code makes it where the request names none.
+
+    `inputs` (specs as JSON) are for code that is no recipe, and so does not say what it takes.
+    """
+    options: dict[str, Any] = {**ref_options(ref), **({"inputs": list(inputs)} if inputs else {})}
+    if context.request.model.weights is not None:
+        path = Path(context.request.root or ".") / context.request.model.weights
+        if not path.is_file():
+            raise BadRequest(f"no such file: {path}", fix="check model.weights in the pipeline file, or --weights")
+        options |= {"weights": str(path.absolute()), "sha256": digest_of(path)}
     return context.executor.perform(
         Action(
             name="weights",
             entry=f"{_ZOO}.given:take_weights",
-            options={**recipe.options, "weights": str(path.absolute()), "sha256": digest_of(path)},
-            requires=("torch", *recipe.requires),
-            code=recipe.code,
-            root=recipe.ref.root,
+            options=options,
+            requires=("torch", *requires),
+            code=code,
+            root=ref.root,
             limits=context.limits(),
         )
     )
 
 
 def prepare_data(context: Context, recipe: Described) -> Stored:
-    """The test set, and the calibration samples."""
+    """The recipe's test set, and its calibration samples."""
     return context.executor.perform(
         Action(
             name="data",
@@ -125,23 +156,25 @@ def prepare_data(context: Context, recipe: Described) -> Stored:
             options=recipe.options,
             requires=recipe.requires,
             code=recipe.code,
-            root=recipe.ref.root,
+            root=recipe.root,
             limits=context.limits(),
         )
     )
 
 
-def answer_reference(context: Context, recipe: Described, source: Stored, data: Stored) -> Stored:
-    """What the source model in PyTorch, eager, on the CPU, answers."""
+def answer_reference(
+    context: Context, model: Described, source: Stored, data: Stored, runtime: str = "torch"
+) -> Stored:
+    """What the model answers on the CPU: a source in PyTorch, eager; anything else in the runtime named."""
     return context.executor.perform(
         Action(
             name="reference",
             entry="transload.pipeline.drift.validate:answer",
             inputs={"model": source, "data": data},
-            options={"runtime": "torch", "device": "cpu", "threads": 1, "batches": batches(context)},
-            requires=("torch",),
-            code=recipe.code,
-            root=recipe.ref.root,
+            options={"runtime": runtime, "device": "cpu", "threads": 1, "batches": batches(context)},
+            requires=RUNTIMES[runtime].requires,
+            code=model.code,
+            root=model.root,
             limits=context.limits(),
         )
     )
@@ -152,5 +185,12 @@ def batches(context: Context) -> list[int]:
     return list(context.request.validate_.batches)
 
 
-def _ref(ref: CodeRef) -> dict[str, Any]:
+def ref_options(ref: CodeRef) -> dict[str, Any]:
+    """How a job names code."""
     return {"ref": ref.text, "root": ref.root}
+
+
+def _ref_of(recipe: Described) -> CodeRef:
+    if recipe.ref is None:
+        raise ValueError(f"{recipe.name} has no code")
+    return recipe.ref
