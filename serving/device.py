@@ -42,9 +42,10 @@ def placed(nodes: Iterable[tuple[str, str]], asked: str) -> str:
 def check_device(session: Session, asked: str) -> str | None:
     """One sentence where `session` does not run on the device that was asked for, else None.
 
-    A server that does not say where it runs ("unknown") is not contradicted; its row carries the word.
+    A server that does not say where it runs ("unknown") is not contradicted; its row carries the word. "auto" asks for
+    nothing.
     """
     got = session.device
-    if got in (whole(asked), UNKNOWN):
+    if asked == "auto" or got in (whole(asked), UNKNOWN):
         return None
     return f"asked to run on {whole(asked)}, it runs on {got}"

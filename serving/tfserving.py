@@ -6,16 +6,18 @@ results say which one it was.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ..models.artifact import Artifact
+from ..models.artifact import Artifact, read_artifact
 from ..models.errors import BadRequest, SessionLost, SessionTimeout, TransloadError
 
 ServerKind = Literal["embedded", "binary", "remote"]
@@ -116,10 +118,10 @@ def image_is_here(engine: str) -> bool:
 class RunningServer:
     """The real server over one artifact: started, and stopped by close()."""
 
-    def __init__(self, process: subprocess.Popen[bytes], addresses: Mapping[str, str], log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], addresses: Mapping[str, str], log: Path | None) -> None:
         self._process = process
         self._addresses = dict(addresses)
-        self.log = log
+        self._fix = f"read {log}" if log else "read its log"
         self.pid = process.pid
 
     def addresses(self) -> dict[str, str]:
@@ -141,7 +143,7 @@ class RunningServer:
         with grpc.insecure_channel(address) as channel:
             while time.monotonic() < end:
                 if (code := self._process.poll()) is not None:
-                    raise SessionLost(f"TF Serving ended at its start (exit status {code})", fix=f"read {self.log}")
+                    raise SessionLost(f"TF Serving ended at its start (exit status {code})", fix=self._fix)
                 try:
                     with rpc_errors(grpc, address, 1):
                         available(channel, model, 1)
@@ -150,7 +152,7 @@ class RunningServer:
                     time.sleep(_POLL_S)
                 else:
                     return
-        raise SessionTimeout(f"TF Serving was not ready within {timeout_s:g} s: {last}", fix=f"read {self.log}")
+        raise SessionTimeout(f"TF Serving was not ready within {timeout_s:g} s: {last}", fix=self._fix)
 
     def close(self) -> None:
         """Stop it: politely, then not. Safe to call twice."""
@@ -164,18 +166,26 @@ class RunningServer:
 
 
 def start_tfserving(
-    choice: Binary, artifact: Artifact, model: str, *, threads: int, scratch: Path, log: Path, timeout_s: float = 60
+    choice: Binary,
+    artifact: Artifact,
+    model: str,
+    *,
+    threads: int,
+    scratch: Path,
+    log: Path | None = None,
+    timeout_s: float = 60,
 ) -> RunningServer:
     """Start the real server over a SavedModel artifact, under the name `model`, and wait until it answers.
 
     `scratch` is an empty folder for the layout that TF Serving asks for (MODEL/VERSION/), `log` takes all that it
-    prints. It listens where its own defaults say, on every interface.
+    prints; without one it goes where this process prints. It listens where its own defaults say, on every interface.
 
     Raises SessionLost where it ends early, SessionTimeout, BadRequest where the program cannot be run.
     """
     ports = {"grpc": free_port(), "rest": free_port()}
     argv = command(choice, artifact, model, ports, threads, scratch)
-    with log.open("ab") as out:
+    with contextlib.ExitStack() as opened:
+        out = opened.enter_context(log.open("ab")) if log else None
         try:
             process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         except OSError as error:
@@ -187,6 +197,18 @@ def start_tfserving(
         running.close()
         raise
     return running
+
+
+def open_binary(folder: str, name: str, threads: int, program: str, *, container: bool = False) -> RunningServer:
+    """The real server as a worker opens it: over the artifact in `folder`, its files in the worker's own folder, its
+    output in the worker's log.
+
+    Raises what `start_tfserving` raises.
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="tfserving-", dir=Path.cwd()))
+    return start_tfserving(
+        Binary(program, container), read_artifact(Path(folder)), name, threads=threads, scratch=scratch
+    )
 
 
 def command(  # noqa: PLR0917  (each is a word of the command line)
@@ -224,13 +246,3 @@ def free_port() -> int:
     """A port of 127.0.0.1 that was free a moment ago: TF Serving cannot be asked which one it took."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
-
-
-def open_binary(folder: str, name: str, threads: int, program: str, container: bool) -> RunningServer:
-    """The real server over the artifact in `folder`, held by a worker: its cwd takes the layout, its log the output."""
-    from ..models.artifact import read_artifact
-
-    choice = Binary(program, container)
-    scratch = Path("served").absolute()
-    log = Path("tensorflow_model_server.log").absolute()
-    return start_tfserving(choice, read_artifact(Path(folder)), name, threads=threads, scratch=scratch, log=log)

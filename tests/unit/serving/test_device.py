@@ -20,6 +20,7 @@ from transload.serving.runtimes.onnxruntime_session import device_of
         ("cuda:0", "cuda:1", "asked to run on cuda:1, it runs on cuda:0"),
         ("cuda:0", "cpu", "asked to run on cpu, it runs on cuda:0"),
         ("unknown", "cuda", None),
+        ("cuda:1", "auto", None),
     ],
 )
 def test_a_session_that_runs_elsewhere_is_one_sentence(got: str, asked: str, sentence: str | None) -> None:

@@ -133,9 +133,27 @@ def test_the_binary_is_started_waited_for_and_stopped(binary: Binary, artifact: 
     running.close()
     running.close()
     assert not alive(running.pid)
-    log = running.log.read_text()
+    log = (tmp_path / "log").read_text()
     assert "tensorflow_intra_op_parallelism=2" in log
     assert log.endswith("fake server stopped\n")
+
+
+def test_a_worker_opens_it_in_its_own_folder(
+    binary: Binary,
+    artifact: Artifact,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    cwd = tmp_path / "cwd"
+    cwd.mkdir()
+    monkeypatch.chdir(cwd)
+    running = tfserving.open_binary(folder=str(artifact.folder), name="m", threads=1, program=binary.program)
+    assert sorted(running.addresses()) == ["grpc", "rest"]
+    running.close()
+    (made,) = cwd.iterdir()
+    assert (made / "m" / "1").resolve() == artifact.path.resolve()
+    assert "fake server stopped" in capfd.readouterr().out
 
 
 def test_a_binary_that_dies_at_its_start_is_one_sentence(
