@@ -62,5 +62,5 @@ STEPS: tuple[Step, ...] = (
 
 def missing(requires: tuple[str, ...], find: Callable[[str], object | None] = find_spec) -> str | None:
     """What keeps something with these requirements from running here, or None. Looks; imports nothing."""
-    absent = [name for name in requires if find(name) is None]
+    absent = [name for name in dict.fromkeys(requires) if find(name) is None]
     return f"needs {', '.join(absent)}" if absent else None

@@ -59,6 +59,16 @@ def _chains(
                 yield Route((*before.steps, step))
 
 
+def closed_by(target: Target, start: Target | None) -> str | None:
+    """What closes every route to a target here, or None where one is open. Imports nothing."""
+    lacking = [
+        missing(tuple(need for step in route.steps for need in step.requires)) for route in routes_to(target, start)
+    ]
+    if not lacking:
+        return "has no route that leads to it"
+    return None if None in lacking else lacking[0]
+
+
 @dataclass(frozen=True)
 class Basis:
     """What every route of a run starts from and is held against."""

@@ -10,7 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from .. import __version__
+from ..converters.steps import missing
+from ..models.errors import ToolMissing
 from ..models.store import Store, disk_errors
+from ..serving.runtimes.table import RUNTIMES
 from . import prepare
 from .context import Context
 from .convert import convert_all
@@ -25,7 +28,7 @@ from .prepare import Described, Prepared
 from .progress import Progress
 from .request import GateSection, RunRequest
 from .result import SCHEMA, RunResult, to_json
-from .routing import Made
+from .routing import Made, closed_by
 from .rows import artifact_row
 from .servers import Servers
 from .validate import Validated, validate_all
@@ -53,6 +56,7 @@ def run(
     to a single target or runtime is in the result.
     """
     places = places or Places()
+    check_tools(request)
     started_at, started = now(), time.monotonic()
     device = resolve_device(request.device)
     store = Store(places.store)
@@ -63,6 +67,22 @@ def run(
             return _run(context, started_at, started)
     finally:
         shutil.rmtree(folder / "tmp", ignore_errors=True)
+
+
+def check_tools(request: RunRequest) -> None:
+    """Refuse at once what cannot end well here: a target without an open route, a runtime that is not installed.
+
+    Raises ToolMissing.
+    """
+    mend = "install it (`transload doctor` says how), or leave it out"
+    for target in request.targets:
+        if lacking := closed_by(target, None):
+            raise ToolMissing(f"{target} {lacking}", fix=f"{mend} with --to")
+    formats = {target.format for target in request.targets}
+    wanted = {*request.validate_.runtimes, *(request.bench.runtimes if request.bench.enabled else ())}
+    for name in sorted(wanted):
+        if formats & set(RUNTIMES[name].takes) and (lacking := missing(RUNTIMES[name].requires)):
+            raise ToolMissing(f"the runtime {name} {lacking}", fix=f"{mend} with --runtime")
 
 
 def _run(context: Context, started_at: datetime, started: float) -> Outcome:

@@ -13,7 +13,7 @@ TEXT = '''"""{name}: three growers of wine, told apart by 13 measurements. Chang
 
 Try it, and run it through everything:
 
-    transload run --recipe {file}
+    transload run {file}
 """
 
 import numpy as np

@@ -21,4 +21,4 @@ def command(
     An existing file is not touched.
     """
     written = write_recipe(name, out)
-    print_lines([f"wrote {written}", f"try it: transload run --recipe {written}"])
+    print_lines([f"wrote {written}", f"try it: transload run {written}"])

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import options
 
+if TYPE_CHECKING:
+    from ..run import Outcome
+
 
 def command(
-    pipeline: Annotated[
-        Path | None, typer.Argument(metavar="[PIPELINE.toml]", help="What to run; without it, the digits recipe.")
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="WHAT", help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn."),
     ] = None,
     *,
-    recipe: Annotated[
-        str | None, typer.Option("--recipe", metavar="RECIPE", help="zoo:NAME or FILE.py, in place of the file's.")
-    ] = None,
     weights: Annotated[
         Path | None, typer.Option("--weights", metavar="FILE", help="Start from these weights; do not train.")
     ] = None,
@@ -47,25 +48,26 @@ def command(
     from ..request import read_request
     from ..run import run
 
+    pipeline, recipe = _named(what)
+    runtimes = options.split(runtime) or None
+    batches = options.parse_batches(batch) or None
     changes: dict[str, Any] = {
         "model": _given(recipe=recipe, weights=str(weights.absolute()) if weights else None),
         "convert": _given(targets=options.split(to) or None),
-        "validate": _given(runtimes=options.split(runtime) or None),
-        "bench": _given(
-            runtimes=options.split(runtime) or None,
-            batches=options.parse_batches(batch) or None,
-            threads=threads,
-            enabled=False if no_bench else None,
-        ),
+        "validate": _given(runtimes=runtimes),
+        "bench": _given(runtimes=runtimes, batches=batches, threads=threads, enabled=False if no_bench else None),
         **_given(device=device, tfserving_url=tfserving_url),
     }
-    request = read_request(pipeline, changes)
-    outcome = run(request, Places.given(store, out, jobs), Progress(quiet=quiet))
-    if json:
-        sys.stdout.buffer.write((outcome.folder / "run.json").read_bytes())
-    else:
-        _show(outcome)
+    outcome = run(read_request(pipeline, changes), Places.given(store, out, jobs), Progress(quiet=quiet))
+    _show(outcome, json=json)
     raise typer.Exit(outcome.result.exit_code)
+
+
+def _named(what: str | None) -> tuple[Path | None, str | None]:
+    """WHAT as a pipeline file, or as a recipe."""
+    if what is None:
+        return None, None
+    return (Path(what), None) if what.endswith(".toml") else (None, what)
 
 
 def _given(**values: Any) -> dict[str, Any]:
@@ -73,11 +75,15 @@ def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _show(outcome: Any) -> None:
+def _show(outcome: Outcome, *, json: bool) -> None:
+    """The result, on stdout: the document alone, or the table with the verdict last."""
     from rich.console import Console
 
     from ..folder import links
     from ..report.terminal import print_result
 
+    if json:
+        sys.stdout.write((outcome.folder / "run.json").read_text())
+        return
     logs, _ = links(outcome.folder, outcome.result)
     print_result(outcome.result, Console(), logs=logs, report=str(outcome.folder / "report.html"))
