@@ -47,10 +47,10 @@ RECIPE = Recipe(
     training=Training(
         epochs=30,
         batch_size=64,
-        learning_rate=3e-3,
+        learning_rate=2e-3,
         loss=cross_entropy("logits"),
         weight_decay=0.01,
-        patience=8,
+        patience=15,
         augment=augment_images,
     ),
     allowed_loss=0.02,
