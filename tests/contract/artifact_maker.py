@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+
 from transload.models.artifact import write_artifact
 from transload.models.formats import PAYLOAD, Format, Target
 from transload.models.signature import Signature, TensorSpec
@@ -58,6 +59,7 @@ def record(folder: Path, form: Format) -> None:
 
 def make_torch(root: Path) -> None:
     import torch
+
     from transload.models.sources import CodeRef, Source, write_source
 
     source = root / "source"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
+
 from transload.models.signature import DTYPES
 from transload.serving.tfserving_codec import BY_DTYPE, decode, decode_all, encode, parse
 from transload.serving.tfserving_messages import stock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
 import socket
 import subprocess
@@ -84,6 +85,17 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return root / form
 
     return find
+
+
+@pytest.fixture(scope="session")
+def contract() -> Any:
+    """The module contract.py."""
+    spec = importlib.util.spec_from_file_location("contract", HERE / "contract.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
+
 from transload.models.artifact import read_artifact
 from transload.models.errors import BadRequest
 from transload.models.signature import Array, Signature

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+
 from transload.models.artifact import read_artifact
 from transload.serving.runtimes import tensorflow_session
 

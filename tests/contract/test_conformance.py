@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from transload.models.signature import DTYPES
 
 HERE = Path(__file__).parent

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from transload.models.formats import PAYLOAD
 from transload.serving.runtimes.table import RUNTIMES
 
@@ -73,6 +74,20 @@ def test_a_payload_of_another_model_is_one_sentence(
     record.write_text(record.read_text().replace('"ids"', '"other"'))
     with pytest.raises(Exception, match=r"BadRequest: .* has the inputs .*, and its record names values, other, keep"):
         process.hold(RUNTIMES[name].entry, (folder, "cpu", 1))
+
+
+def test_a_gpu_that_is_not_there_is_refused_or_told(opened: tuple[str, Any], artifact: Callable[[str], Path]) -> None:
+    """Never a session that calls itself cuda and runs on the CPU. (A machine with a GPU has `make gpu-check`.)"""
+    name, process = opened
+    arguments = (artifact(RUNTIMES[name].takes[0]), "cuda:9", 1)
+    if name.startswith("torch"):
+        with pytest.raises(
+            Exception, match=r"ToolMissing: PyTorch finds \d CUDA devices here, and cuda:9 was asked for"
+        ):
+            process.hold(RUNTIMES[name].entry, arguments)
+    else:
+        process.hold(RUNTIMES[name].entry, arguments)
+        assert process.look("device") == "cpu"
 
 
 def test_the_session_opens_where_nothing_is_broken(opened: tuple[str, Any], artifact: Callable[[str], Path]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from transload.serving.runtimes.table import RUNTIMES
 
 _spec = importlib.util.spec_from_file_location("contract", Path(__file__).with_name("contract.py"))
