@@ -121,8 +121,10 @@ class LocalExecutor:
             out.mkdir()
             job = _job_record(action, out, services)
             job["checkpoints"] = str(self.store.checkpoints(key)) if action.checkpoints else None
+            before = _state_of(action)
             try:
                 facts, peak = self._work(action, job, work / "cwd", log)
+                self._check_inputs(action, before)
             except TransloadError as error:
                 self._show_failure(key, action, error, log)
                 raise
@@ -130,6 +132,18 @@ class LocalExecutor:
             with disk_errors(self.store.root):
                 shutil.copyfile(log, self.store.log(key))
             return self.store.commit(key, out, facts, time.monotonic() - started)
+
+    def _check_inputs(self, action: Action, before: Mapping[Path, tuple[int, int]]) -> None:
+        """A tool that writes into its input spoils it for everybody else: seen with onnx2tf, which simplifies in place.
+
+        The object is thrown away, to be made again.
+        """
+        after = _state_of(action)
+        for path, state in before.items():
+            if after.get(path) != state:
+                spoilt = next(each for each in action.inputs.values() if path.is_relative_to(each.folder))
+                shutil.rmtree(spoilt.folder, ignore_errors=True)
+                raise StepFailed(f"{action.entry} wrote into its input {path.name}", fix="run again; report this step")
 
     def _work(self, action: Action, job: Mapping[str, Any], cwd: Path, log: Path) -> tuple[dict[str, Any], int]:
         spawn = Spawn(log, cwd, action.limits, (action.root,) if action.root else (), self._repeat_call(action))
@@ -169,6 +183,12 @@ class LocalExecutor:
         file.write_text(json.dumps(record, indent=1))
         script = f"#!/bin/sh\n# Repeats the step {action.name} alone.\nexec {repeat_command(file)}\n"
         file.with_suffix(".sh").write_text(script)
+
+
+def _state_of(action: Action) -> dict[Path, tuple[int, int]]:
+    """Size and time of every file that the action may read."""
+    files = (path for each in action.inputs.values() for path in each.folder.rglob("*") if path.is_file())
+    return {path: (stat.st_size, stat.st_mtime_ns) for path in files for stat in (path.stat(),)}
 
 
 def _job_record(action: Action, out: Path, services: Mapping[str, str]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ def resume(job):
     done = job.checkpoints / "done"
     if not done.exists(): done.touch(); os.abort()
     (job.out / "file").write_text("resumed"); return {}
+def spoil(job): (job.inputs["a"] / "file").write_text("spoilt"); return {}
 def serve(job): return {"address": job.services["grpc"]}
 '''
 
@@ -99,6 +100,17 @@ def test_inputs_come_by_content(executor: LocalExecutor, root: Path) -> None:
     before = executor.perform(action(root, "write"))
     after = executor.perform(action(root, "write", inputs={"a": before}))
     assert (after.folder / "file").read_text() == "hellohello"
+
+
+def test_a_step_that_writes_into_its_input_fails_and_the_input_is_made_again(
+    executor: LocalExecutor, root: Path
+) -> None:
+    before = executor.perform(action(root, "write"))
+    with pytest.raises(StepFailed, match="jobs:spoil wrote into its input file"):
+        executor.perform(action(root, "spoil", inputs={"a": before}))
+    again = executor.perform(action(root, "write"))
+    assert not again.cached
+    assert (again.folder / "file").read_text() == "hello"
 
 
 def test_equal_actions_at_the_same_time_are_done_once(executor: LocalExecutor, root: Path) -> None:
