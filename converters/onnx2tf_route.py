@@ -7,7 +7,6 @@ makes is believed only after it was verified, like everything else.
 from __future__ import annotations
 
 import shutil
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ def saved_model_from_onnx_by_onnx2tf(job: Job) -> Mapping[str, Any]:
     source = read_artifact(job.inputs["source"])
     given = Path("given")
     shutil.copytree(source.folder, given)  # it has onnxsim write over the file that it is given
-    shutil.copytree(job.inputs["source"], "source")  # it simplifies the file that it is given in place
     np.save(SAMPLE_IMAGES, np.random.default_rng(0).random((20, 128, 128, 3), dtype=np.float32))
     keras_model = onnx2tf.convert(
         input_onnx_file_path=str(given / source.path.name),
