@@ -48,8 +48,7 @@ def save(lowered: LoweredModel, path: Path) -> None:
     `self` or `a.b`; the signature has the ONNX names."""
     import tensorflow as tf
 
-    signatures = {SIGNATURE: lowered.module.serve.get_concrete_function()}
-    tf.saved_model.save(lowered.module, str(path), signatures=signatures)
+    tf.saved_model.save(lowered.module, str(path), signatures={SIGNATURE: lowered.module.serve})
     names = {alias: spec.name for alias, spec in zip(lowered.arguments, lowered.inputs, strict=True)}
     rename_inputs(path, {alias: name for alias, name in names.items() if alias != name})
 

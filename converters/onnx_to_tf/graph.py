@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,7 +80,7 @@ def read_model(path: Path) -> Model:
     Raises BadRequest where the file is no ONNX model, Refused where it uses something that no lowering knows.
     """
     import onnx
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
         model = onnx.load(path, load_external_data=False)
@@ -113,12 +113,12 @@ def inner_graph(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> Graph:
 
 def _graph(graph: onnx.GraphProto, opsets: Mapping[str, int], constants: Mapping[str, Array]) -> Graph:
     outputs = tuple(each.name for each in graph.output)
-    nodes = _needed([_node(each, opsets) for each in graph.node], outputs)
+    nodes = needed([_node(each, opsets) for each in graph.node], outputs)
     arguments = tuple(each.name for each in graph.input if each.name not in constants)
     return Graph(nodes, constants, arguments, outputs)
 
 
-def _needed(nodes: list[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
+def needed(nodes: Sequence[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
     """The nodes that an output depends on: what nobody reads need not be convertible."""
     wanted, kept = set(outputs), []
     for node in reversed(nodes):

@@ -13,6 +13,7 @@ from ...models.errors import Refused
 from ...models.signature import TensorSpec
 from .graph import Graph, Node, read_model
 from .lazy import tf
+from .patterns import fused
 from .reader import OTHER_ROUTE, Branch, Op
 from .registry import Entry, find
 from .values import TfTensor, Value, computed, known
@@ -24,8 +25,8 @@ NOT_FOLDED = frozenset({"RandomNormal", "RandomUniform", "If", "Loop", "Scan"})
 
 @dataclass(frozen=True)
 class LoweredModel:
-    """`module.serve` takes the inputs as positional arguments, in the ONNX model's order and under aliases of their
-    names (`arguments`), and returns a dict of its outputs by their ONNX names, in its order."""
+    """`module.serve`, a concrete function, takes the inputs as positional arguments, in the ONNX model's order and
+    under aliases of their names (`arguments`), and returns a dict of the outputs by their ONNX names."""
 
     module: Any  # a tf.Module with `serve` and the variables in `weights`
     inputs: tuple[TensorSpec, ...]
@@ -42,7 +43,7 @@ def lower(path: Path) -> LoweredModel:
     words it; the message names the node, the module and the line it comes from.
     """
     model = read_model(path)
-    graph = model.graph
+    graph = fused(model.graph)
     weights = Weights(graph.constants)
     arguments = aliases([spec.name for spec in model.inputs])
     specs = [
@@ -57,9 +58,9 @@ def lower(path: Path) -> LoweredModel:
         return {name: tf.identity(scope[name].tensor()) for name in graph.outputs}
 
     module = tf.Module(name="lowered")
-    module.serve = tf.function(serve, input_signature=specs, autograph=False)
-    module.serve.get_concrete_function()  # traced once, here: the refusals come now
-    module.weights = weights.variables
+    # Traced once, here; a tf.function would be traced again when it is saved.
+    module.serve = tf.function(serve, input_signature=specs, autograph=False).get_concrete_function()
+    module.weights = tuple(weights.variables)
     return LoweredModel(module, model.inputs, arguments, graph.outputs, model.opset, len(graph.nodes))
 
 

@@ -42,6 +42,9 @@ class Layout(Enum):
         return self.order(rank).index(axis)
 
 
+_NONE: Any = None  # a computed value asks for no weights
+
+
 class Value:
     """One value of the model. Made by `known`, `sizes` and `computed` below."""
 
@@ -57,7 +60,7 @@ class Value:
         native: TfTensor = None,
         layout: Layout = Layout.LOGICAL,
         non_negative: bool = False,
-        weights: Weights | None = None,
+        weights: Weights = _NONE,
     ) -> None:
         self.dtype = dtype  # a numpy name
         self.shape = shape  # logical; None is a size known only when the model runs
@@ -91,7 +94,6 @@ class Value:
 
     def _in(self, layout: Layout) -> TfTensor:
         if self.array is not None:
-            assert self.weights is not None
             return self.weights.hold(self.array, layout.order(self.rank))
         if self.parts is not None:
             stacked = tf.stack(list(self.parts)) if self.shape else tf.convert_to_tensor(self.parts[0])
@@ -207,7 +209,6 @@ def _aligned(value: Value, layout: Layout, rank: int) -> TfTensor:
         return value.tensor(layout if value.rank == rank else Layout.LOGICAL)
     leading = (1,) * (rank - value.rank)
     if value.array is not None:
-        assert value.weights is not None
         return known(value.array.reshape(leading + value.array.shape), value.weights).tensor(layout)
     logical = reshape(value.tensor(), [*leading, *(value.size(axis) for axis in range(value.rank))])
     return computed(logical).tensor(layout)
@@ -220,3 +221,12 @@ def broadcast_size(a: Size, b: Size) -> Size:
     if isinstance(a, int):
         return b if a == 1 else a
     return b if isinstance(b, int) else tf.where(tf.equal(a, 1), b, a)
+
+
+def product(parts: Sequence[Size]) -> Size:
+    """The product of sizes; the known ones are multiplied now."""
+    answer: Size = prod(part for part in parts if isinstance(part, int))
+    for part in parts:
+        if not isinstance(part, int):
+            answer = part if isinstance(answer, int) and answer == 1 else answer * part
+    return answer

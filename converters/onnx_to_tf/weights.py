@@ -22,16 +22,16 @@ class Weights:
     def __init__(self, names: Mapping[str, Array]) -> None:
         self.variables: list[Any] = []
         self._names = {id(array): name for name, array in names.items()}
-        self._held: dict[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[Array, Any]] = {}
+        self._held: dict[tuple[int, tuple[int, ...], tuple[int, ...], int | None], tuple[Array, Any]] = {}
 
-    def hold(self, array: Array, order: Sequence[int] = (), shape: Sequence[int] = ()) -> Any:
-        """The array as a tensor, its axes put in `order` and then into `shape` where these are given.
-        The same array asked for in the same way is held once."""
+    def hold(self, array: Array, order: Sequence[int] = (), shape: Sequence[int] = (), part: int | None = None) -> Any:
+        """The array, or one part of it along axis 0, as a tensor: its axes put in `order` and then into `shape`
+        where these are given. The same array asked for in the same way is held once."""
         if tf.executing_eagerly():  # folding: what is made now lives only for a moment
-            return tf.constant(_arranged(array, order, shape))
-        key = (id(array), tuple(order), tuple(shape))
+            return tf.constant(_arranged(array, order, shape, part))
+        key = (id(array), tuple(order), tuple(shape), part)
         if key not in self._held:
-            self._held[key] = (array, self._made(array, _arranged(array, order, shape)))
+            self._held[key] = (array, self._made(array, _arranged(array, order, shape, part)))
         return tf.convert_to_tensor(self._held[key][1])
 
     def _made(self, array: Array, arranged: Array) -> Any:
@@ -40,12 +40,16 @@ class Weights:
         if arranged.size < least:
             return arranged
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", self._names.get(id(array), "folded"))
+        # tf.Variable would be intercepted by the tf.function around, which then traces everything a second time.
+        from tensorflow.python.ops.resource_variable_ops import ResourceVariable
+
         with tf.init_scope():
-            variable = tf.Variable(arranged, trainable=False, name=f"w{len(self.variables)}_{name}")
+            variable = ResourceVariable(arranged, trainable=False, name=f"w{len(self.variables)}_{name}")
         self.variables.append(variable)
         return variable
 
 
-def _arranged(array: Array, order: Sequence[int], shape: Sequence[int]) -> Array:
-    moved = np.transpose(array, order) if len(order) else array
+def _arranged(array: Array, order: Sequence[int], shape: Sequence[int], part: int | None) -> Array:
+    taken = array if part is None else array[part]
+    moved = np.transpose(taken, order) if len(order) else taken
     return np.ascontiguousarray(moved).reshape(shape or moved.shape)

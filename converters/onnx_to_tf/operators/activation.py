@@ -11,42 +11,42 @@ from ..values import TfTensor, Value, broadcast, mapped
 @lowers("Relu", since=6, T=FLOATS | SIGNED)
 def relu(op: Op) -> Value:
     """max(x, 0)"""
-    return mapped(op.value(0), lambda t: tf.nn.relu(t), non_negative=True)
+    return mapped(op.value(0), tf.nn.relu, non_negative=True)
 
 
 @lowers("Sigmoid", since=6, T=FLOATS)
 def sigmoid(op: Op) -> Value:
     """1 / (1 + exp(-x))"""
-    return mapped(op.value(0), lambda t: tf.sigmoid(t), non_negative=True)
+    return mapped(op.value(0), tf.sigmoid, non_negative=True)
 
 
 @lowers("Tanh", since=6, T=FLOATS)
 def tanh(op: Op) -> Value:
-    """tanh(x)"""
-    return mapped(op.value(0), lambda t: tf.tanh(t))
+    """The hyperbolic tangent."""
+    return mapped(op.value(0), tf.tanh)
 
 
 @lowers("Softplus", since=1, T=FLOATS)
 def softplus(op: Op) -> Value:
     """log(exp(x) + 1)"""
-    return mapped(op.value(0), lambda t: tf.math.softplus(t), non_negative=True)
+    return mapped(op.value(0), tf.math.softplus, non_negative=True)
 
 
 @lowers("Softsign", since=1, T=FLOATS)
 def softsign(op: Op) -> Value:
-    """x / (1 + |x|)"""
-    return mapped(op.value(0), lambda t: tf.nn.softsign(t))
+    """`x / (1 + |x|)`"""
+    return mapped(op.value(0), tf.nn.softsign)
 
 
 @lowers("Mish", since=18, T=FLOATS)
 def mish(op: Op) -> Value:
-    """x tanh(softplus(x))"""
+    """`x` tanh(softplus(x))"""
     return mapped(op.value(0), lambda t: t * tf.tanh(tf.math.softplus(t)))
 
 
 @lowers("HardSwish", since=14, T=FLOATS)
 def hard_swish(op: Op) -> Value:
-    """x relu6(x + 3) / 6: the form that TFLite has one kernel for."""
+    """`x` relu6(x + 3) / 6: the form that TFLite has one kernel for."""
     return mapped(op.value(0), lambda t: t * tf.nn.relu6(t + tf.cast(3, t.dtype)) * tf.cast(1 / 6, t.dtype))
 
 
@@ -84,7 +84,7 @@ def elu(op: Op) -> Value:
     """x, or alpha (exp(x) - 1) below zero."""
     alpha = op.real("alpha", 1.0)
     if alpha == 1:
-        return mapped(op.value(0), lambda t: tf.nn.elu(t))
+        return mapped(op.value(0), tf.nn.elu)
     return mapped(op.value(0), lambda t: tf.where(t < 0, tf.cast(alpha, t.dtype) * tf.nn.elu(t), t))
 
 
@@ -99,7 +99,7 @@ def celu(op: Op) -> Value:
 
 @lowers("Selu", since=6, T=FLOATS)
 def selu(op: Op) -> Value:
-    """gamma x, or gamma alpha (exp(x) - 1) below zero. The defaults are those of the specification."""
+    """Gamma x, or gamma alpha (exp(x) - 1) below zero. The defaults are those of the specification."""
     alpha, gamma = op.real("alpha", 1.6732632), op.real("gamma", 1.0507010)
     return mapped(
         op.value(0),
@@ -109,14 +109,14 @@ def selu(op: Op) -> Value:
 
 @lowers("ThresholdedRelu", since=10, T=FLOATS)
 def thresholded_relu(op: Op) -> Value:
-    """x above alpha, and else 0."""
+    """`x` above alpha, and else 0."""
     alpha = op.real("alpha", 1.0)
     return mapped(op.value(0), lambda t: tf.where(t > tf.cast(alpha, t.dtype), t, tf.zeros_like(t)))
 
 
 @lowers("Shrink", since=9, T=FLOATS)
 def shrink(op: Op) -> Value:
-    """x + bias below -lambd, x - bias above lambd, 0 between."""
+    """`x + bias below -lambd`, x - bias above lambd, 0 between."""
     bias, lambd = op.real("bias", 0.0), op.real("lambd", 0.5)
 
     def function(t: TfTensor) -> TfTensor:
@@ -128,14 +128,14 @@ def shrink(op: Op) -> Value:
 
 @lowers("Gelu", since=20, T=FLOATS)
 def gelu(op: Op) -> Value:
-    """x Phi(x), exact by erf or by the tanh formula, whichever the model has."""
+    """`x` Phi(x), exact by erf or by the tanh formula, whichever the model has."""
     approximate = op.word("approximate", "none", ("none", "tanh")) == "tanh"
     return mapped(op.value(0), lambda t: tf.nn.gelu(t, approximate=approximate))
 
 
 @lowers("Swish", since=24, T=FLOATS)
 def swish(op: Op) -> Value:
-    """x sigmoid(alpha x)"""
+    """`x` sigmoid(alpha x)"""
     alpha = op.real("alpha", 1.0)
     return mapped(op.value(0), lambda t: t * tf.sigmoid(tf.cast(alpha, t.dtype) * t))
 

@@ -26,7 +26,7 @@ def constant(op: Op) -> Value:
 
 @lowers("Identity", since=1, T=ANY, V=ANY)
 def identity(op: Op) -> Value:
-    """x"""
+    """X"""
     return op.value(0)
 
 

@@ -1,9 +1,10 @@
-"""Arithmetic, element by element. On the sizes of a shape it is done on each size by itself, so that shapes stay known."""
+"""Arithmetic, element by element. Sizes of a shape are computed one by one, so that what is known of it stays known."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,37 +14,36 @@ from ..reader import Op
 from ..registry import ANY, FLOATS, INTEGERS, NUMBERS, SIGNED, lowers
 from ..values import Size, TfTensor, Value, broadcast, mapped
 
-Function = Callable[[TfTensor], TfTensor]
-
-_UNARY: dict[str, tuple[frozenset[str], Function]] = {
-    "Acos": (FLOATS, lambda t: tf.acos(t)),
-    "Acosh": (FLOATS, lambda t: tf.acosh(t)),
-    "Asin": (FLOATS, lambda t: tf.asin(t)),
-    "Asinh": (FLOATS, lambda t: tf.asinh(t)),
-    "Atan": (FLOATS, lambda t: tf.atan(t)),
-    "Atanh": (FLOATS, lambda t: tf.atanh(t)),
-    "Ceil": (FLOATS, lambda t: tf.math.ceil(t)),
-    "Cos": (FLOATS, lambda t: tf.cos(t)),
-    "Cosh": (FLOATS, lambda t: tf.cosh(t)),
-    "Erf": (FLOATS, lambda t: tf.math.erf(t)),
-    "Exp": (FLOATS, lambda t: tf.exp(t)),
-    "Floor": (FLOATS, lambda t: tf.floor(t)),
-    "Log": (FLOATS, lambda t: tf.math.log(t)),
-    "Neg": (FLOATS | SIGNED, lambda t: tf.negative(t)),
-    "Reciprocal": (FLOATS, lambda t: tf.math.reciprocal(t)),
-    "Round": (FLOATS, lambda t: tf.round(t)),  # halves to even, as ONNX has it
-    "Sign": (FLOATS | SIGNED, lambda t: tf.sign(t)),
-    "Sin": (FLOATS, lambda t: tf.sin(t)),
-    "Sinh": (FLOATS, lambda t: tf.sinh(t)),
-    "Sqrt": (FLOATS, lambda t: tf.sqrt(t)),
-    "Tan": (FLOATS, lambda t: tf.tan(t)),
+# what each takes, and what TensorFlow calls it
+_UNARY: dict[str, tuple[frozenset[str], str]] = {
+    "Acos": (FLOATS, "acos"),
+    "Acosh": (FLOATS, "acosh"),
+    "Asin": (FLOATS, "asin"),
+    "Asinh": (FLOATS, "asinh"),
+    "Atan": (FLOATS, "atan"),
+    "Atanh": (FLOATS, "atanh"),
+    "Ceil": (FLOATS, "math.ceil"),
+    "Cos": (FLOATS, "cos"),
+    "Cosh": (FLOATS, "cosh"),
+    "Erf": (FLOATS, "math.erf"),
+    "Exp": (FLOATS, "exp"),
+    "Floor": (FLOATS, "floor"),
+    "Log": (FLOATS, "math.log"),
+    "Neg": (FLOATS | SIGNED, "negative"),
+    "Reciprocal": (FLOATS, "math.reciprocal"),
+    "Round": (FLOATS, "round"),  # halves to even, as ONNX has it
+    "Sign": (FLOATS | SIGNED, "sign"),
+    "Sin": (FLOATS, "sin"),
+    "Sinh": (FLOATS, "sinh"),
+    "Sqrt": (FLOATS, "sqrt"),
+    "Tan": (FLOATS, "tan"),
 }
 
 
-def _unary(name: str, dtypes: frozenset[str], function: Function) -> None:
+def _unary(name: str, dtypes: frozenset[str], function: str) -> None:
     @lowers(name, since=6, T=dtypes)
     def lowering(op: Op) -> Value:
-        return mapped(op.value(0), function)
+        return mapped(op.value(0), attrgetter(function)(tf))
 
 
 for _name, (_dtypes, _function) in _UNARY.items():
@@ -53,7 +53,7 @@ for _name, (_dtypes, _function) in _UNARY.items():
 @lowers("Abs", since=6, T=NUMBERS)
 def absolute(op: Op) -> Value:
     """|x|"""
-    return mapped(op.value(0), lambda t: tf.abs(t), non_negative=True)
+    return mapped(op.value(0), tf.abs, non_negative=True)
 
 
 def _truncated(a: Size, b: Size) -> Size:
@@ -77,28 +77,28 @@ def arithmetic(op: Op, on_sizes: Callable[[Size, Size], Size], function: Callabl
 
 @lowers("Add", since=7, T=NUMBERS)
 def add(op: Op) -> Value:
-    """a + b"""
-    return arithmetic(op, lambda a, b: a + b, lambda a, b: tf.add(a, b))
+    """The sum of a and b."""
+    return arithmetic(op, lambda a, b: a + b, tf.add)
 
 
 @lowers("Sub", since=7, T=NUMBERS)
 def sub(op: Op) -> Value:
-    """a - b"""
-    return arithmetic(op, lambda a, b: a - b, lambda a, b: tf.subtract(a, b))
+    """The difference a - b."""
+    return arithmetic(op, lambda a, b: a - b, tf.subtract)
 
 
 @lowers("Mul", since=7, T=NUMBERS)
 def mul(op: Op) -> Value:
-    """a * b"""
-    return arithmetic(op, lambda a, b: a * b, lambda a, b: tf.multiply(a, b))
+    """The product of a and b."""
+    return arithmetic(op, lambda a, b: a * b, tf.multiply)
 
 
 @lowers("Div", since=7, T=NUMBERS)
 def div(op: Op) -> Value:
-    """a / b; of integers cut towards zero."""
+    """The quotient a / b; of integers cut towards zero."""
     if op.value(0).dtype in INTEGERS:
-        return arithmetic(op, _truncated, lambda a, b: tf.truncatediv(a, b))
-    return broadcast(lambda a, b: tf.divide(a, b), op.value(0), op.value(1))
+        return arithmetic(op, _truncated, tf.truncatediv)
+    return broadcast(tf.divide, op.value(0), op.value(1))
 
 
 @lowers("Mod", since=10, T=NUMBERS)
@@ -108,15 +108,15 @@ def mod(op: Op) -> Value:
     if op.value(0).dtype in FLOATS and not fmod:
         op.refuse("fmod=0 is defined for integers only", fix="export the model with fmod=1")
     function = tf.truncatemod if fmod else tf.math.floormod
-    return broadcast(lambda a, b: function(a, b), op.value(0), op.value(1))
+    return broadcast(function, op.value(0), op.value(1))
 
 
 @lowers("Pow", since=7, T=FLOATS | {"int32", "int64"}, T1=NUMBERS)
 def power(op: Op) -> Value:
-    """a ** b, in the dtype of a."""
+    """The power a ** b, in the dtype of a."""
     base, exponent = op.value(0), op.value(1)
     if exponent.array is not None and exponent.array.size == 1 and exponent.array.item() == 2 and exponent.rank == 0:
-        return mapped(base, lambda t: tf.square(t), non_negative=True)
+        return mapped(base, tf.square, non_negative=True)
     if base.dtype in INTEGERS and exponent.dtype in FLOATS:
         return broadcast(lambda a, b: tf.cast(tf.pow(tf.cast(a, b.dtype), b), a.dtype), base, exponent)
     return broadcast(lambda a, b: tf.pow(a, tf.cast(b, a.dtype)), base, exponent)
@@ -129,26 +129,26 @@ def _all_of(op: Op, function: Callable[[TfTensor, TfTensor], TfTensor]) -> Value
 @lowers("Max", since=8, T=NUMBERS)
 def maximum(op: Op) -> Value:
     """The largest of all inputs."""
-    return _all_of(op, lambda a, b: tf.maximum(a, b))
+    return _all_of(op, tf.maximum)
 
 
 @lowers("Min", since=8, T=NUMBERS)
 def minimum(op: Op) -> Value:
     """The smallest of all inputs."""
-    return _all_of(op, lambda a, b: tf.minimum(a, b))
+    return _all_of(op, tf.minimum)
 
 
 @lowers("Sum", since=8, T=FLOATS)
 def total(op: Op) -> Value:
     """The sum of all inputs."""
-    return _all_of(op, lambda a, b: tf.add(a, b))
+    return _all_of(op, tf.add)
 
 
 @lowers("Mean", since=8, T=FLOATS)
 def mean(op: Op) -> Value:
     """The mean of all inputs."""
     count = len(op.values())
-    return mapped(_all_of(op, lambda a, b: tf.add(a, b)), lambda t: t / tf.cast(count, t.dtype))
+    return mapped(_all_of(op, tf.add), lambda t: t / tf.cast(count, t.dtype))
 
 
 @lowers("Clip", since=11, T=NUMBERS)

@@ -113,7 +113,7 @@ def _top_k(op: Op, *, largest: bool) -> list[Value]:
 
 @lowers("ScatterND", since=11, T=ANY)
 def scatter_nd(op: Op) -> Value:
-    """x with the slices at the index vectors set to the updates, or reduced with them."""
+    """`x` with the slices at the index vectors set to the updates, or reduced with them."""
     value, indices, updates = op.value(0), op.value(1), op.value(2)
     mode = op.word("reduction", "none", _SCATTERS)
     return computed(scattered(mode, value.tensor(), nd_places(op, value, indices), updates.tensor()))

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from math import prod
-
-
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, lowers
-from ..values import TfTensor, Value, computed, mapped, reshape
+from ..values import TfTensor, Value, computed, mapped, product, reshape
 
 _PRODUCTS = FLOATS | {"int32", "int64"}
 
 
 @lowers("Gemm", since=7, T=_PRODUCTS)
 def gemm(op: Op) -> Value:
-    """alpha A B + beta C, A and B transposed where the attributes say so."""
+    """Alpha A B + beta C, A and B transposed where the attributes say so."""
     alpha, beta, bias = op.real("alpha", 1.0), op.real("beta", 1.0), op.optional(2)
     trans_a, trans_b = op.flag("transA"), op.flag("transB")
     right = op.value(1)
-    arranged = right.array is not None and trans_b  # a weight is turned once, now
-    weight = op.weights.hold(right.array, (1, 0)) if arranged else right.tensor()
-    product = tf.matmul(op.tensor(0), weight, transpose_a=trans_a, transpose_b=trans_b and not arranged)
-    product = product if alpha == 1 else product * tf.cast(alpha, product.dtype)
+    if right.array is not None and trans_b:  # a weight is turned once, now
+        made = tf.matmul(op.tensor(0), op.weights.hold(right.array, (1, 0)), transpose_a=trans_a)
+    else:
+        made = tf.matmul(op.tensor(0), right.tensor(), transpose_a=trans_a, transpose_b=trans_b)
+    if alpha != 1:
+        made = made * tf.cast(alpha, made.dtype)
     if bias is None:
-        return computed(product)
+        return computed(made)
     addend = bias if beta == 1 else mapped(bias, lambda t: t * tf.cast(beta, t.dtype))
-    return computed(_plus(product, addend))
+    return computed(_plus(made, addend))
 
 
 def _plus(product: TfTensor, addend: Value) -> TfTensor:
@@ -44,13 +43,9 @@ def matmul(op: Op) -> Value:
         return _with_vectors(left, right)
     if right.rank == 2 and left.rank > 2 and left.shape[-1] is not None:
         rows = [left.size(axis) for axis in range(left.rank - 1)]
-        flat = tf.matmul(reshape(left.tensor(), [_product(rows), left.shape[-1]]), right.tensor())
+        flat = tf.matmul(reshape(left.tensor(), [product(rows), left.shape[-1]]), right.tensor())
         return computed(reshape(flat, [*rows, right.size(1)]))
     return computed(tf.matmul(left.tensor(), right.tensor()))
-
-
-def _product(parts: list[object]) -> object:
-    return prod(parts) if all(isinstance(part, int) for part in parts) else -1  # type: ignore[call-overload]
 
 
 def _with_vectors(left: Value, right: Value) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from operator import attrgetter
 
 import numpy as np
 
@@ -11,24 +11,25 @@ from ..reader import Op
 from ..registry import ANY, BOOL, FLOATS, INTEGERS, NUMBERS, lowers
 from ..values import Size, TfTensor, Value, broadcast, mapped
 
-_BINARY: dict[str, tuple[int, frozenset[str], Callable[..., TfTensor]]] = {
-    "And": (7, BOOL, lambda a, b: tf.logical_and(a, b)),
-    "BitwiseAnd": (18, INTEGERS, lambda a, b: tf.bitwise.bitwise_and(a, b)),
-    "BitwiseOr": (18, INTEGERS, lambda a, b: tf.bitwise.bitwise_or(a, b)),
-    "BitwiseXor": (18, INTEGERS, lambda a, b: tf.bitwise.bitwise_xor(a, b)),
-    "Greater": (7, NUMBERS, lambda a, b: tf.greater(a, b)),
-    "GreaterOrEqual": (12, NUMBERS, lambda a, b: tf.greater_equal(a, b)),
-    "Less": (7, NUMBERS, lambda a, b: tf.less(a, b)),
-    "LessOrEqual": (12, NUMBERS, lambda a, b: tf.less_equal(a, b)),
-    "Or": (7, BOOL, lambda a, b: tf.logical_or(a, b)),
-    "Xor": (7, BOOL, lambda a, b: tf.math.logical_xor(a, b)),
+# since when, what each takes, and what TensorFlow calls it
+_BINARY: dict[str, tuple[int, frozenset[str], str]] = {
+    "And": (7, BOOL, "logical_and"),
+    "BitwiseAnd": (18, INTEGERS, "bitwise.bitwise_and"),
+    "BitwiseOr": (18, INTEGERS, "bitwise.bitwise_or"),
+    "BitwiseXor": (18, INTEGERS, "bitwise.bitwise_xor"),
+    "Greater": (7, NUMBERS, "greater"),
+    "GreaterOrEqual": (12, NUMBERS, "greater_equal"),
+    "Less": (7, NUMBERS, "less"),
+    "LessOrEqual": (12, NUMBERS, "less_equal"),
+    "Or": (7, BOOL, "logical_or"),
+    "Xor": (7, BOOL, "math.logical_xor"),
 }
 
 
-def _binary(name: str, since: int, dtypes: frozenset[str], function: Callable[..., TfTensor]) -> None:
+def _binary(name: str, since: int, dtypes: frozenset[str], function: str) -> None:
     @lowers(name, since=since, T=dtypes)
     def lowering(op: Op) -> Value:
-        return broadcast(function, op.value(0), op.value(1))
+        return broadcast(attrgetter(function)(tf), op.value(0), op.value(1))
 
 
 for _name, (_since, _dtypes, _function) in _BINARY.items():
@@ -37,7 +38,7 @@ for _name, (_since, _dtypes, _function) in _BINARY.items():
 
 @lowers("Equal", since=7, T=ANY)
 def equal(op: Op) -> Value:
-    """a == b. A size compared with a negative number is known to differ: exporters write that where an axis may be -1."""
+    """Whether a and b are equal. A size and a negative number never are: exporters ask whether an axis is -1."""
     a, b = op.value(0), op.value(1)
     if a.parts is not None or b.parts is not None:
         left, right = a.size_parts(), b.size_parts()
@@ -45,7 +46,7 @@ def equal(op: Op) -> Value:
             answers = [_same_size(*pair) for pair in zip(left, right, strict=True)]
             if None not in answers:
                 return op.known(np.array(answers, bool).reshape(a.shape))
-    return broadcast(lambda x, y: tf.equal(x, y), a, b)
+    return broadcast(tf.equal, a, b)
 
 
 def _same_size(a: Size, b: Size) -> bool | None:
@@ -58,7 +59,7 @@ def _same_size(a: Size, b: Size) -> bool | None:
 
 def _is_axis_size(tensor: TfTensor) -> bool:
     """Whether it is one element of tf.shape, and so never negative."""
-    return tensor.op.type == "StridedSlice" and tensor.op.inputs[0].op.type == "Shape"
+    return bool(tensor.op.type == "StridedSlice" and tensor.op.inputs[0].op.type == "Shape")
 
 
 @lowers("Where", since=9, B=BOOL, T=ANY)
@@ -70,19 +71,19 @@ def where(op: Op) -> Value:
         if a is not None and b is not None and len(a) == len(b) == choice.array.size:
             chosen = [x if take else y for take, x, y in zip(choice.array.reshape(-1), a, b, strict=True)]
             return op.sized(chosen, scalar=yes.rank == 0, dtype=yes.dtype)
-    return broadcast(lambda c, x, y: tf.where(c, x, y), choice, yes, no)
+    return broadcast(tf.where, choice, yes, no)
 
 
 @lowers("Not", since=1, T=BOOL)
 def negation(op: Op) -> Value:
     """Not x."""
-    return mapped(op.value(0), lambda t: tf.logical_not(t))
+    return mapped(op.value(0), tf.logical_not)
 
 
 @lowers("BitwiseNot", since=18, T=INTEGERS)
 def bitwise_not(op: Op) -> Value:
     """Every bit turned."""
-    return mapped(op.value(0), lambda t: tf.bitwise.invert(t))
+    return mapped(op.value(0), tf.bitwise.invert)
 
 
 @lowers("BitShift", since=11, T=frozenset({"uint8", "uint16", "uint32", "uint64"}))
@@ -90,13 +91,13 @@ def bit_shift(op: Op) -> Value:
     """Bits moved to the left or to the right."""
     left = op.word("direction", "", ("LEFT", "RIGHT")) == "LEFT"
     function = tf.bitwise.left_shift if left else tf.bitwise.right_shift
-    return broadcast(lambda a, b: function(a, b), op.value(0), op.value(1))
+    return broadcast(function, op.value(0), op.value(1))
 
 
 @lowers("IsNaN", since=9, T1=FLOATS)
 def is_nan(op: Op) -> Value:
     """Where x is no number."""
-    return mapped(op.value(0), lambda t: tf.math.is_nan(t))
+    return mapped(op.value(0), tf.math.is_nan)
 
 
 @lowers("IsInf", since=10, T1=FLOATS)

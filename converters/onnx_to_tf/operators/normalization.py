@@ -7,12 +7,12 @@ import numpy as np
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, lowers
-from ..values import Layout, TfTensor, Value, broadcast, computed, known, mapped, reshape
+from ..values import Layout, TfTensor, Value, broadcast, computed, known, mapped, product, reshape
 
 
 @lowers("BatchNormalization", since=9, T=FLOATS, T1=FLOATS, T2=FLOATS, U=FLOATS)
 def batch_normalization(op: Op) -> Value:
-    """scale (x - mean) / sqrt(var + epsilon) + bias along axis 1. In training mode it is refused."""
+    """Scale (x - mean) / sqrt(var + epsilon) + bias along axis 1. In training mode it is refused."""
     if op.flag("training_mode"):
         op.refuse("it was exported in training mode", fix="call eval() on the model before you export it")
     op.ignore("momentum", because="it only matters in training")
@@ -35,7 +35,6 @@ def _per_channel(vector: Value, rank: int) -> Value:
     """A vector over axis 1 of values of `rank` axes."""
     shape = (-1, *[1] * (rank - 2))
     if vector.array is not None:
-        assert vector.weights is not None
         return known(vector.array.reshape(shape), vector.weights)
     return computed(tf.reshape(vector.tensor(), shape))
 
@@ -66,7 +65,7 @@ def layer_normalization(op: Op) -> list[Value]:
 
 @lowers("RMSNormalization", since=23, T=FLOATS, V=FLOATS)
 def rms_normalization(op: Op) -> Value:
-    """x / sqrt(mean(x x) + epsilon) over the axes from `axis` on, then scale."""
+    """`x / sqrt(mean(x x) + epsilon)` over the axes from `axis` on, then scale."""
     value, axis, epsilon = op.value(0), op.integer("axis", -1), op.real("epsilon", 1e-5)
     if op.integer("stash_type", 1) != 1:
         op.refuse("its attribute stash_type is not 1")
@@ -124,7 +123,7 @@ def _repeated(vector: Value, repeats: int) -> Value:
 
 @lowers("LpNormalization", since=1, T=FLOATS)
 def lp_normalization(op: Op) -> Value:
-    """x over its 1-norm or 2-norm along an axis; 0 where the norm is 0."""
+    """`x` over its 1-norm or 2-norm along an axis; 0 where the norm is 0."""
     value, power = op.value(0), op.integer("p", 2)
     axis = value.place(op.integer("axis", -1) % value.rank)
     if power not in (1, 2):
@@ -156,7 +155,7 @@ def mean_variance_normalization(op: Op) -> Value:
 
 @lowers("LRN", since=1, T=FLOATS)
 def local_response_normalization(op: Op) -> Value:
-    """x / (bias + alpha / size * the squares' sum over the channels around) ** beta"""
+    """`x / (bias + alpha / size * the squares' sum` over the channels around) ** beta"""
     alpha, beta, bias, size = op.real("alpha", 1e-4), op.real("beta", 0.75), op.real("bias", 1.0), op.integer("size")
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
     value = op.value(0)
@@ -207,7 +206,5 @@ def softmax_before_13(op: Op) -> Value:
     have = [value.size(each) for each in range(value.rank)]
     if axis == value.rank - 1:
         return computed(function(value.tensor(), -1))
-    from .shape import product
-
     flat = reshape(value.tensor(), [product(have[:axis]), product(have[axis:])])
     return computed(reshape(function(flat, -1), have))

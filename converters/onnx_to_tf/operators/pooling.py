@@ -1,4 +1,4 @@
-"""Pools. They work with channels last; where runtimes have kernels for two spatial axes only, others are led to those."""
+"""Pools, with channels last. Runtimes have kernels for two spatial axes; one and three are led to those."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, lowers
-from ..values import Layout, TfTensor, Value, computed, reshape
+from ..values import Layout, TfTensor, Value, computed, product, reshape
 from ..windows import Window, read_window
 
 
@@ -103,15 +103,11 @@ def _in_planes(tensor: TfTensor, window: Window, pool: Callable[..., TfTensor]) 
     if window.rank == 1:
         return tf.squeeze(pool(tf.expand_dims(tensor, 1), (1, *window.kernel), (1, *window.strides)), 1)
     size = [each if each is not None else tf.shape(tensor)[at] for at, each in enumerate(tensor.shape)]
-    plane = pool(reshape(tensor, [_times(size[0], size[1]), *size[2:]]), window.kernel[1:], window.strides[1:])
+    plane = pool(reshape(tensor, [product(size[:2]), *size[2:]]), window.kernel[1:], window.strides[1:])
     high, wide = plane.shape[1], plane.shape[2]
-    line = reshape(plane, [size[0], size[1], _times(high, wide), size[4]])
+    line = reshape(plane, [size[0], size[1], product([high, wide]), size[4]])
     line = pool(line, (window.kernel[0], 1), (window.strides[0], 1))
     return reshape(line, [size[0], line.shape[1], high, wide, size[4]])
-
-
-def _times(a: object, b: object) -> object:
-    return a * b  # type: ignore[operator]
 
 
 @lowers("AveragePool", since=7, T=FLOATS)
@@ -135,12 +131,12 @@ def average_pool(op: Op) -> Value:
 
 def _counted_share(given: Window, window: Window, with_pads: bool) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Which part of each window counts: the product of the parts along each axis."""
-    shares = np.ones((), np.float64)
+    shares: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = np.ones((), np.float64)
     if with_pads and given == window:
         return shares
-    for at, size in enumerate(window.sizes):
-        assert size is not None
+    for at, given_size in enumerate(window.sizes):
         low, high = window.pads[at]
+        size = given_size or 0  # the caller has refused sizes that are not known
         counted = np.zeros(low + size + high)
         first, last = (0, low + size + given.pads[at][1]) if with_pads else (low, low + size)
         counted[first:last] = 1

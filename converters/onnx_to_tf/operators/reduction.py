@@ -18,12 +18,12 @@ _REDUCTIONS: dict[str, tuple[frozenset[str], Reduction, bool]] = {
     "ReduceL1": (_SUMMABLE, lambda t, axes, keep: tf.reduce_sum(tf.abs(t), axes, keep), True),
     "ReduceL2": (FLOATS, lambda t, axes, keep: tf.sqrt(tf.reduce_sum(tf.square(t), axes, keep)), True),
     "ReduceLogSum": (FLOATS, lambda t, axes, keep: tf.math.log(tf.reduce_sum(t, axes, keep)), True),
-    "ReduceLogSumExp": (FLOATS, lambda t, axes, keep: tf.reduce_logsumexp(t, axes, keep), True),
-    "ReduceMax": (NUMBERS, lambda t, axes, keep: tf.reduce_max(t, axes, keep), False),
-    "ReduceMean": (FLOATS, lambda t, axes, keep: tf.reduce_mean(t, axes, keep), False),
-    "ReduceMin": (NUMBERS, lambda t, axes, keep: tf.reduce_min(t, axes, keep), False),
-    "ReduceProd": (_SUMMABLE, lambda t, axes, keep: tf.reduce_prod(t, axes, keep), False),
-    "ReduceSum": (_SUMMABLE, lambda t, axes, keep: tf.reduce_sum(t, axes, keep), False),
+    "ReduceLogSumExp": (FLOATS, tf.reduce_logsumexp, True),
+    "ReduceMax": (NUMBERS, tf.reduce_max, False),
+    "ReduceMean": (FLOATS, tf.reduce_mean, False),
+    "ReduceMin": (NUMBERS, tf.reduce_min, False),
+    "ReduceProd": (_SUMMABLE, tf.reduce_prod, False),
+    "ReduceSum": (_SUMMABLE, tf.reduce_sum, False),
     "ReduceSumSquare": (_SUMMABLE, lambda t, axes, keep: tf.reduce_sum(tf.square(t), axes, keep), True),
 }
 _AXES_BY_INPUT = {"ReduceSum": 13}  # the others took their axes as an input from opset 18 on

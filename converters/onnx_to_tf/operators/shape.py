@@ -8,7 +8,7 @@ from math import prod
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, lowers
-from ..values import Layout, Size, Value, broadcast_size, computed, pack, reshape, transpose
+from ..values import Layout, Size, Value, broadcast_size, computed, pack, product, reshape, transpose
 
 
 @lowers("Shape", since=1, until=14, T=ANY)
@@ -31,15 +31,6 @@ def size(op: Op) -> Value:
     """The number of elements."""
     value = op.value(0)
     return op.sized([product([value.size(axis) for axis in range(value.rank)])], scalar=True)
-
-
-def product(parts: Sequence[Size]) -> Size:
-    """The product of sizes; the known ones are multiplied now."""
-    answer: Size = prod(part for part in parts if isinstance(part, int))
-    for part in parts:
-        if not isinstance(part, int):
-            answer = part if isinstance(answer, int) and answer == 1 else answer * part
-    return answer
 
 
 @lowers("Reshape", since=5, T=ANY)

@@ -12,7 +12,7 @@ from ..values import Size, Value, computed
 
 @lowers("Slice", since=10, T=ANY, Tind=INDICES)
 def slice_by_inputs(op: Op) -> Value:
-    """start .. end - 1 by steps along each of the axes; the first ones where none are named."""
+    """From start to end - 1 by steps along each of the axes; the first ones where none are named."""
     starts, ends = op.sizes(1, "starts"), op.sizes(2, "ends")
     axes = range(len(starts)) if op.optional(3) is None else op.integers(3, "axes")
     steps = [1] * len(starts) if op.optional(4) is None else op.integers(4, "steps")
@@ -33,8 +33,7 @@ def _sliced(op: Op, starts: Sequence[Size], ends: Sequence[Size], axes: list[int
         return op.sized(value.parts[slice(begin, end, steps[0])], dtype=value.dtype)
     cut = [slice(None)] * value.rank
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        axis %= value.rank
-        cut[value.place(axis)] = _cut(start, end, step, value.shape[axis])
+        cut[value.place(axis % value.rank)] = _cut(start, end, step, value.shape[axis])
     native = value.tensor(value.layout)
     return computed(native[tuple(cut)], value.layout, non_negative=value.non_negative)
 
