@@ -46,6 +46,10 @@ WORK, LOOK = "Work", "Look"
 
 COMMANDS: tuple[Command, ...] = (
     Command("run", "Train, convert, validate, measure, and say what may be released.", WORK),
+    Command("convert", "Carry one model into other formats, each verified against it.", WORK),
+    Command("validate", "Hold the answers of an artifact against those of the model it was made from.", WORK),
+    Command("bench", "Measure the latency of artifacts, all of them in the same rounds.", WORK),
+    Command("serve", "Serve an artifact over TF Serving's API until it is stopped.", WORK),
     Command("report", "Write the report of a finished run again.", WORK),
     Command("new", "Write a recipe of your own to start from.", WORK),
     Command("zoo", "List the recipes that ship with transload.", LOOK),

@@ -1,0 +1,152 @@
+"""A model in a file or a folder of the user's, taken in: checked, its signature found, and kept as an artifact.
+
+Nothing of it has been parsed before, and nothing but a worker parses it. What is wrong with a file ends in one
+sentence; what reading it would run (a pickle, a compiled library) is refused and never run.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..models.artifact import Artifact, read_artifact, write_artifact
+from ..models.errors import BadRequest
+from ..models.formats import PAYLOAD, Format, Target
+from ..models.job import Job
+from ..models.recipe import Recipe
+from ..models.samples import check_batch_axis, check_file
+from ..models.signature import Axis, Signature, TensorSpec
+from ..models.store import digest_of
+from ..models.zoo.catalogue import load_named, ref_of
+from .given_onnx import OnnxFile, check_external, parse_onnx
+from .given_pt2 import check_pt2, load_pt2, signature_of_pt2
+
+_AGAIN = "make the artifact again"
+
+
+def describe_code(job: Job) -> Mapping[str, Any]:
+    """What the code that a model names is. Options: ref, root. Facts: recipe, what it says of itself, or null where it
+    is a class, a function or an instance.
+
+    Raises BadRequest where there is no such code, or importing it raises.
+    """
+    found = load_named(ref_of(job))
+    return {"recipe": found.describe() if isinstance(found, Recipe) else None}
+
+
+def onnx_given(job: Job) -> Mapping[str, Any]:
+    """Take in an .onnx file. Options: path (absolute), sha256, inputs (specs as JSON; they rename dynamic axes or give
+    them a size), external (digests of its data files, where they are known).
+
+    Facts: signature, external (the data files beside it by name, with their digests).
+
+    Raises BadRequest where it is no whole model, or its data lies outside of its own folder.
+    """
+    path = _file(job)
+    asked = _asked(job)
+    given = OnnxFile(parse_onnx(path), path)
+    external = check_external(given.model, path)
+    for name, digest in job.options.get("external", {}).items():
+        check_file(path.parent / name, digest)
+    given.load_external()
+    signature = fit(given.signature(asked), asked)
+    check_batch_axis(signature.inputs)
+    given.write(job.out, signature)
+    write_artifact(job.out, Target(Format.ONNX), signature)
+    return {"signature": signature.to_json(), "external": {name: digest_of(path.parent / name) for name in external}}
+
+
+def pt2_given(job: Job) -> Mapping[str, Any]:
+    """Take in a file of torch.export.save. Options: path (absolute), sha256, inputs. Facts: signature.
+
+    Raises BadRequest where it is no whole one, or reading it would run code.
+    """
+    path = _file(job)
+    check_pt2(path)
+    signature = fit(signature_of_pt2(load_pt2(path), path), _asked(job))
+    check_batch_axis(signature.inputs)
+    shutil.copyfile(path, job.out / PAYLOAD[Format.PT2])
+    write_artifact(job.out, Target(Format.PT2), signature)
+    return {"signature": signature.to_json()}
+
+
+def artifact_given(job: Job) -> Mapping[str, Any]:
+    """Take in an artifact folder of a former run. Options: path (absolute), sha256 (of the folder). Facts: target,
+    signature.
+
+    Raises BadRequest where it is none, is not whole, or reading it would leave the folder or run code.
+    """
+    folder = Path(job.options["path"])
+    artifact = read_checked(folder)
+    if digest_of(folder) != job.options["sha256"]:
+        raise BadRequest(f"{folder} has changed since this command began", fix="run again when it is finished")
+    check_batch_axis(artifact.signature.inputs)
+    shutil.copytree(folder, job.out, dirs_exist_ok=True)
+    return {"target": str(artifact.target), "signature": artifact.signature.to_json()}
+
+
+def check_artifact(job: Job) -> Mapping[str, Any]:
+    """Hold the artifact in inputs["artifact"] against what `artifact_given` refuses. Facts: target."""
+    return {"target": str(read_checked(job.inputs["artifact"]).target)}
+
+
+def read_checked(folder: Path) -> Artifact:
+    """The artifact in a folder that nobody vouches for. Raises BadRequest."""
+    artifact = read_artifact(folder)
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            raise BadRequest(f"{path} is a link, and may lead anywhere", fix="copy the artifact with its files")
+    if not artifact.path.exists():
+        raise BadRequest(f"{folder} lacks its {artifact.path.name}", fix=_AGAIN)
+    form = artifact.target.format
+    if form is Format.ONNX:
+        check_external(parse_onnx(artifact.path), artifact.path)
+    elif form is Format.PT2:
+        check_pt2(artifact.path)
+    return artifact
+
+
+def fit(found: Signature, asked: Sequence[TensorSpec]) -> Signature:
+    """The signature of a file with the names, or the sizes, that `--input` gives to its dynamic axes.
+
+    Raises BadRequest where another input, dtype, rank or size is asked for than the model has.
+    """
+    if not asked:
+        return found
+    given = {spec.name: spec for spec in asked}
+    wanted = [spec.name for spec in found.inputs]
+    if sorted(given) != sorted(wanted):
+        raise BadRequest(
+            f"the model takes the inputs {', '.join(wanted)}, and --input names {', '.join(given)}",
+            fix="give each input of the model once, by its name, or leave --input out",
+        )
+    axes: dict[str, Axis] = {}
+    for spec in found.inputs:
+        _fit_axes(spec, given[spec.name], axes)
+
+    def renamed(spec: TensorSpec) -> TensorSpec:
+        shape = tuple(axes.get(axis, axis) if isinstance(axis, str) else axis for axis in spec.shape)
+        return TensorSpec(spec.name, spec.dtype, shape)
+
+    return Signature(tuple(map(renamed, found.inputs)), tuple(map(renamed, found.outputs)))
+
+
+def _fit_axes(spec: TensorSpec, asked: TensorSpec, axes: dict[str, Axis]) -> None:
+    """What `asked` makes of the dynamic axes of `spec`, added to `axes`."""
+    fits = asked.dtype == spec.dtype and len(asked.shape) == len(spec.shape)
+    for ours, theirs in zip(spec.shape, asked.shape, strict=False):
+        fits = fits and theirs == (axes.setdefault(ours, theirs) if isinstance(ours, str) else ours)
+    if not fits:
+        raise BadRequest(f"--input {asked} does not fit the model, which takes {spec}", fix=f"write --input {spec}")
+
+
+def _file(job: Job) -> Path:
+    path = Path(job.options["path"])
+    check_file(path, job.options["sha256"])
+    return path
+
+
+def _asked(job: Job) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(row["name"], row["dtype"], tuple(row["shape"])) for row in job.options.get("inputs") or ())

@@ -1,0 +1,211 @@
+"""An .onnx file that nobody vouches for: parsed, its data files held inside its own folder, its signature read."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..models.errors import BadRequest
+from ..models.formats import PAYLOAD, Format
+from ..models.signature import Axis, Signature, TensorSpec
+from .onnx_export import declare, save
+
+if TYPE_CHECKING:
+    import onnx
+
+_AGAIN = "copy it again, or export it again"
+_MOST_PARSED_BYTES = 1 << 31  # protobuf's own limit
+BATCH = "batch"
+
+
+def parse_onnx(path: Path) -> onnx.ModelProto:
+    """The model in a file, without the data files beside it.
+
+    Raises BadRequest where it is no ONNX model.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # no stubs are installed
+
+    if path.stat().st_size >= _MOST_PARSED_BYTES:
+        raise BadRequest(f"{path} is larger than an ONNX file can be (2 GB)", fix="export it with external data")
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except (DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise BadRequest(f"{path} is no whole ONNX model: it cannot be decoded", fix=_AGAIN) from error
+    if not model.ir_version or not model.graph.output:  # protobuf takes much for a message with nothing in it
+        raise BadRequest(f"{path} is no ONNX model: it holds no graph with outputs", fix=_AGAIN)
+    return model
+
+
+def check_external(model: onnx.ModelProto, path: Path) -> list[str]:
+    """The names of the data files that the model refers to, each inside the folder of `path`.
+
+    Every tensor counts, wherever in the model it stands: runtimes follow them by code of their own. Raises BadRequest
+    where a name leads out of the folder (absolute, by `..` or by a link), or the data is not there or too short.
+    """
+    names = dict.fromkeys(_check_tensor(tensor, path) for tensor in _external_tensors(model))
+    return list(names)
+
+
+def _external_tensors(message: Any) -> Iterator[Any]:
+    """Every tensor in a message that keeps its data elsewhere."""
+    if message.DESCRIPTOR.full_name == "onnx.TensorProto":
+        if message.external_data:
+            yield message
+        return
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type is None:
+            continue
+        for inner in value if descriptor.is_repeated else (value,):
+            yield from _external_tensors(inner)
+
+
+def _check_tensor(tensor: Any, path: Path) -> str:
+    entries: dict[str, str] = {entry.key: entry.value for entry in tensor.external_data}
+    name = entries.get("location", "")
+    what = f"{path.name} keeps the tensor {tensor.name} in {name!r}"
+    parts = Path(name).parts
+    if not name or Path(name).is_absolute() or ".." in parts or "\\" in name or "\0" in name:
+        raise BadRequest(f"{what}, which leads out of its folder", fix="export it again with its data beside it")
+    folder = path.parent.resolve()
+    file = folder / name
+    if not file.resolve().is_relative_to(folder):
+        raise BadRequest(f"{what}, a link out of its folder", fix="copy the data itself beside the model")
+    if not file.is_file():
+        raise BadRequest(f"{what}, which is not there", fix=f"put {name} beside {path.name}")
+    start, length = (_number(entries.get(key), what) for key in ("offset", "length"))
+    if start + length > file.stat().st_size:
+        raise BadRequest(f"{what}, which is shorter than that", fix="copy the data again")
+    return name
+
+
+def _number(text: str | None, what: str) -> int:
+    if text is not None and not text.isdecimal():
+        raise BadRequest(f"{what} at {text!r}, which is no number of bytes", fix=_AGAIN)
+    return int(text or 0)
+
+
+@dataclass
+class OnnxFile:
+    """A parsed model, and where it lies. `changed`: it is not what the file holds any more."""
+
+    model: onnx.ModelProto
+    path: Path
+    changed: bool = field(default=False)
+
+    def load_external(self) -> None:
+        """Take the data files in, and hold the whole against ONNX's rules. Only after `check_external`.
+
+        Raises BadRequest.
+        """
+        import onnx
+        from onnx.external_data_helper import load_external_data_for_model
+
+        if any(True for _ in _external_tensors(self.model)):
+            self.changed = True
+            try:
+                load_external_data_for_model(self.model, str(self.path.parent))
+            except (ValueError, OSError, onnx.checker.ValidationError) as error:
+                raise BadRequest(f"the data of {self.path} cannot be read: {_first_line(error)}", fix=_AGAIN) from error
+        try:
+            onnx.checker.check_model(self.model)
+        except onnx.checker.ValidationError as error:
+            raise BadRequest(f"{self.path} is no valid ONNX model: {_first_line(error)}", fix=_AGAIN) from error
+        except ValueError as error:  # above 2 GB it cannot be handed over; the runtime finds out
+            if "2GB" not in str(error) and "too large" not in str(error).lower():
+                raise
+
+    def signature(self, asked: Sequence[TensorSpec]) -> Signature:
+        """Inputs and outputs as the file declares them. `asked` gives the shape of an input that declares none.
+
+        An axis without a name gets one of its own; as the first of an input it is the batch. Raises BadRequest where
+        something is declared that a signature cannot say.
+        """
+        graph = self.model.graph
+        own = {each.name for each in graph.initializer}
+        inputs = [value for value in graph.input if value.name not in own]
+        if not inputs:
+            raise BadRequest(f"{self.path} takes no inputs: there is nothing to serve", fix=_AGAIN)
+        if len(inputs) != len(graph.input):  # files of the first versions list their weights as inputs, too
+            self.changed = True
+            kept = list(inputs)
+            del graph.input[:]
+            graph.input.extend(kept)
+        given = {spec.name: spec for spec in asked}
+        self._infer_outputs()
+        return Signature(
+            tuple(self._spec(value, given.get(value.name), first=BATCH) for value in graph.input),
+            tuple(self._spec(value, None) for value in graph.output),
+        )
+
+    def write(self, out: Path, signature: Signature) -> None:
+        """Put the model into `out`: the file's own bytes where nothing had to change."""
+        target = out / PAYLOAD[Format.ONNX]
+        pairs = [
+            *zip(self.model.graph.input, signature.inputs, strict=True),
+            *zip(self.model.graph.output, signature.outputs, strict=True),
+        ]
+        if not self.changed and all(_shape(value) == spec.shape for value, spec in pairs):
+            shutil.copyfile(self.path, target)
+            return
+        for value, spec in pairs:
+            declare(value, spec)
+        del self.model.graph.value_info[:]  # it speaks of axes by their former names
+        save(self.model, target)
+
+    def _infer_outputs(self) -> None:
+        """Declare outputs that have no shape, as far as ONNX can tell."""
+        import onnx
+
+        graph = self.model.graph
+        if all(value.type.tensor_type.HasField("shape") for value in graph.output):
+            return
+        inferred = onnx.shape_inference.infer_shapes(self.model).graph.output
+        for value, found in zip(graph.output, inferred, strict=True):
+            value.CopyFrom(found)
+        self.changed = True
+
+    def _spec(self, value: onnx.ValueInfoProto, given: TensorSpec | None, first: str | None = None) -> TensorSpec:
+        import onnx
+
+        kind = value.type.WhichOneof("value")
+        if kind != "tensor_type":
+            raise BadRequest(f"{self.path}: {value.name} is no tensor but a {kind}", fix="export tensors only")
+        try:
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name
+            shape = _shape(value)
+            if shape is None and given is None:
+                raise BadRequest(
+                    f"{self.path} says no shape of {value.name}",
+                    fix=f"name it, as in --input {value.name}={dtype}[batch,3,224,224]",
+                )
+            declared = given.shape if shape is None and given is not None else shape or ()
+            axes = (_own_name(value.name, at, first) if axis == "" else axis for at, axis in enumerate(declared))
+            return TensorSpec(value.name, dtype, tuple(axes))
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadRequest(f"{self.path}: {value.name}: {error}", fix="export numbers or booleans") from error
+
+
+def _shape(value: onnx.ValueInfoProto) -> tuple[Axis, ...] | None:
+    """The axes as declared, "" where one has neither size nor name; None where not even the rank is declared."""
+    if not value.type.tensor_type.HasField("shape"):
+        return None
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param
+        for dim in value.type.tensor_type.shape.dim
+    )
+
+
+def _own_name(tensor: str, at: int, first: str | None) -> str:
+    return first if first and at == 0 else f"{tensor}_{at}"
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines or [type(error).__name__])[0][:240]
+
+
+__all__ = ["OnnxFile", "check_external", "parse_onnx"]

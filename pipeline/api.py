@@ -1,0 +1,238 @@
+"""The Python face: what the commands do, as functions. `import transload` has them as transload.convert and so on.
+
+Frameworks run in worker processes, so these functions load none into the caller's. They raise TransloadError
+(models/errors.py), with the sentence and the mend that the command would print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..models.errors import BadRequest
+from ..models.formats import Target, parse_target
+from ..models.signature import TensorSpec, parse_input
+from . import commands
+from .commands import Benched, Converted, Validated
+from .given import Asked
+from .places import Places
+from .progress import Progress
+from .request import RunRequest, read_request
+from .result import ArtifactRow, DriftRow, LatencyRow, RunResult
+
+_Path = str | Path
+
+
+def run(
+    pipeline: _Path | None = None,
+    *,
+    recipe: str | None = None,
+    weights: _Path | None = None,
+    to: Sequence[str] | None = None,
+    runtimes: Sequence[str] | None = None,
+    device: str | None = None,
+    bench: bool = True,
+    runs: _Path = "runs",
+    store: _Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+) -> RunResult:
+    """Train, convert, validate, measure and judge, as `transload run` does; leaves `runs`/<id>/.
+
+    `pipeline` is a pipeline file; the keywords go before it. Without either it is the digits recipe.
+    """
+    from .run import run as do
+
+    sections = {
+        "model": {"recipe": recipe, "weights": _absolute(weights)},
+        "convert": {"targets": to},
+        "validate": {"runtimes": runtimes},
+        "bench": {"runtimes": runtimes, "enabled": None if bench else False},
+        "device": device,
+    }
+    asked = read_request(Path(pipeline) if pipeline else None, _given(sections))
+    return do(asked, _places(store, jobs, runs), Progress(quiet=quiet)).result
+
+
+def convert(
+    model: str,
+    to: Sequence[str | Target],
+    *,
+    out: _Path,
+    inputs: Sequence[str | TensorSpec] = (),
+    data: _Path | None = None,
+    weights: _Path | None = None,
+    device: str | None = None,
+    store: _Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+) -> tuple[ArtifactRow, ...]:
+    """Carry a model to each target in `to`; each lies in `out`/<target>/ when it has been verified.
+
+    `model`: zoo:NAME, FILE.py[:NAME], package.module:NAME, FILE.onnx, FILE.pt2, or an artifact's folder. `inputs`: what
+    a class or function takes, as "image=float32[batch,3,224,224]". `data`: an .npz file of inputs by name; without it
+    a recipe's own data, else random samples. A target that could not be made has a row with `path` None.
+    """
+    return converted(
+        model, to, out=out, inputs=inputs, data=data, weights=weights, device=device, store=store, jobs=jobs,
+        quiet=quiet,
+    ).artifacts  # fmt: skip
+
+
+def validate(
+    candidate: _Path,
+    *,
+    against: str,
+    data: _Path | None = None,
+    inputs: Sequence[str | TensorSpec] = (),
+    weights: _Path | None = None,
+    runtimes: Sequence[str] | None = None,
+    batches: Sequence[int] | None = None,
+    device: str | None = None,
+    runs: _Path = "runs",
+    store: _Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+) -> tuple[DriftRow, ...]:
+    """Hold the answers of an artifact (its folder, an .onnx or a .pt2 file) against those of the model it is of.
+
+    One row for each runtime and batch size, the whole test set first.
+    """
+    return validated(
+        candidate, against=against, data=data, inputs=inputs, weights=weights, runtimes=runtimes, batches=batches,
+        device=device, runs=runs, store=store, jobs=jobs, quiet=quiet,
+    ).drift  # fmt: skip
+
+
+def bench(
+    *candidates: _Path,
+    against: str | None = None,
+    data: _Path | None = None,
+    inputs: Sequence[str | TensorSpec] = (),
+    weights: _Path | None = None,
+    runtimes: Sequence[str] | None = None,
+    batches: Sequence[int] | None = None,
+    threads: int | None = None,
+    rounds: int | None = None,
+    device: str | None = None,
+    runs: _Path = "runs",
+    store: _Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+) -> tuple[LatencyRow, ...]:
+    """Measure artifacts in the same rounds. Ratios are held against the model `against`, else against the first
+    candidate in its first runtime. One row for each artifact, runtime and batch size; the reference first."""
+    return benched(
+        *candidates, against=against, data=data, inputs=inputs, weights=weights, runtimes=runtimes, batches=batches,
+        threads=threads, rounds=rounds, device=device, runs=runs, store=store, jobs=jobs, quiet=quiet,
+    ).latency  # fmt: skip
+
+
+def converted(
+    model: str,
+    to: Sequence[str | Target],
+    *,
+    out: _Path,
+    inputs: Sequence[str | TensorSpec] = (),
+    data: _Path | None = None,
+    weights: _Path | None = None,
+    device: str | None = None,
+    store: _Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+) -> Converted:
+    """`convert`, with the verdict and the folder."""
+    targets = [str(each if isinstance(each, Target) else parse_target(each)) for each in to]
+    if not targets:
+        raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite")
+    request = _request(
+        model={"recipe": model, "weights": _absolute(weights)}, convert={"targets": targets}, device=device
+    )
+    asked = Asked(model, _specs(inputs), _path(data))
+    return commands.convert(request, asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
+
+
+def validated(
+    candidate: _Path,
+    *,
+    against: str,
+    data: _Path | None = None,
+    inputs: Sequence[str | TensorSpec] = (),
+    weights: _Path | None = None,
+    runtimes: Sequence[str] | None = None,
+    batches: Sequence[int] | None = None,
+    device: str | None = None,
+    runs: _Path = "runs",
+    store: _Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+) -> Validated:
+    """`validate`, with the rules, the verdict and the folder."""
+    request = _request(
+        model={"recipe": against, "weights": _absolute(weights)},
+        validate={"runtimes": runtimes, "batches": batches},
+        device=device,
+    )
+    asked = Asked(against, _specs(inputs), _path(data))
+    return commands.validate(request, str(candidate), asked, _places(store, jobs, runs), Progress(quiet=quiet))
+
+
+def benched(
+    *candidates: _Path,
+    against: str | None = None,
+    data: _Path | None = None,
+    inputs: Sequence[str | TensorSpec] = (),
+    weights: _Path | None = None,
+    runtimes: Sequence[str] | None = None,
+    batches: Sequence[int] | None = None,
+    threads: int | None = None,
+    rounds: int | None = None,
+    device: str | None = None,
+    runs: _Path = "runs",
+    store: _Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+) -> Benched:
+    """`bench`, with the folder that keeps the samples."""
+    if not candidates:
+        raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
+    request = _request(
+        model={"recipe": against, "weights": _absolute(weights)},
+        bench={"runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds},
+        device=device,
+    )
+    return commands.bench(
+        request,
+        [str(each) for each in candidates],
+        _places(store, jobs, runs),
+        Progress(quiet=quiet),
+        against=Asked(against, _specs(inputs)) if against else None,
+        data=_path(data),
+    )
+
+
+def _request(**sections: Any) -> RunRequest:
+    return read_request(None, _given(sections))
+
+
+def _given(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the sections, and of their keys, that were given."""
+    given = {name: value for name, value in sections.items() if value is not None}
+    return {name: _given(value) if isinstance(value, Mapping) else value for name, value in given.items()}
+
+
+def _specs(inputs: Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:
+    return tuple(each if isinstance(each, TensorSpec) else parse_input(each) for each in inputs)
+
+
+def _path(path: _Path | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def _absolute(path: _Path | None) -> str | None:
+    return None if path is None else str(Path(path).absolute())
+
+
+def _places(store: _Path | None, jobs: int | None, runs: _Path | None = None) -> Places:
+    return Places.given(_path(store), _path(runs), jobs)

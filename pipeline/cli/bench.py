@@ -1,0 +1,75 @@
+"""`transload bench`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import options
+from .render import print_json, print_lines, table
+
+if TYPE_CHECKING:
+    from ..commands import Benched
+
+
+def command(
+    candidates: Annotated[
+        list[str], typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, .onnx or .pt2 files.")
+    ],
+    *,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="MODEL", help="What ratios are held against, as 'convert' takes it."),
+    ] = None,
+    data: options.Data = None,
+    input_: options.Input = None,
+    weights: Annotated[
+        Path | None, typer.Option("--weights", metavar="FILE", help="The weights of a model that is code.")
+    ] = None,
+    runtime: options.RuntimeNames = None,
+    batch: options.Batch = None,
+    threads: options.Threads = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", min=3, metavar="N", help="Turns of each.")] = None,
+    device: options.Device = None,
+    jobs: options.Jobs = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
+    store: options.Store = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure the latency of artifacts, all of them in the same rounds.
+
+    Ratios are held against the model of --against, else against the first candidate in its first runtime. Answers are
+    not looked at: 'transload validate' does that. The exit status is 4 where something gave no answer, else 0.
+    """
+    runtimes, batches = options.parse_runtimes(runtime), options.parse_batches(batch)
+    inputs = options.parse_inputs(input_)
+    from ..api import benched
+
+    done = benched(
+        *candidates, against=against, data=data, inputs=inputs, weights=weights, runtimes=runtimes or None,
+        batches=batches or None, threads=threads, rounds=rounds, device=device, runs=out, store=store, jobs=jobs,
+        quiet=quiet,
+    )  # fmt: skip
+    if json:
+        print_json(done.document)
+    else:
+        print_lines(_lines(done))
+    raise typer.Exit(done.decided[1])
+
+
+def _lines(done: Benched) -> list[str]:
+    """A line per artifact, runtime and batch size, what speaks against the numbers, and where they are kept."""
+    from ..report.format import duration, ratio, ratio_interval
+
+    rows = [("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio")]
+    doubts: dict[str, None] = {}
+    for row in done.latency:
+        numbers = (duration(row.p50_s), duration(row.p99_s), f"{row.throughput_per_s or 0:.0f}")
+        held = f"{ratio(row.ratio_to_reference)} {ratio_interval(row)}".strip()
+        rows.append((row.artifact, row.runtime, row.device, str(row.batch), *numbers, held))
+        where = f"{row.artifact} in {row.runtime} at batch {row.batch}"
+        doubts |= dict.fromkeys(f"{where}: {doubt}" for doubt in row.doubts)
+    return [*table(rows), *(["", *doubts] if doubts else []), "", f"every sample lies in {done.folder}/latency.npz"]

@@ -1,0 +1,42 @@
+"""`transload serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import options
+
+
+def command(
+    artifact: Annotated[Path, typer.Argument(metavar="ARTIFACT", help="The folder of an artifact, of any format.")],
+    *,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What clients call the model.")] = "model",
+    host: Annotated[
+        str, typer.Option("--host", metavar="HOST", help="Where to listen; 0.0.0.0 in a container.")
+    ] = "127.0.0.1",
+    grpc_port: Annotated[
+        int, typer.Option("--grpc-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")
+    ] = 8500,
+    rest_port: Annotated[
+        int, typer.Option("--rest-port", min=0, max=65535, metavar="PORT", help="0 takes a free one.")
+    ] = 8501,
+    device: options.Device = None,
+    threads: options.Threads = None,
+) -> None:
+    """Serve an artifact over TF Serving's API until it is stopped.
+
+    PredictionService and ModelService over gRPC, :predict and /healthz over HTTP. Ctrl-C or SIGTERM ends it, with 0.
+    """
+    from ..serve import serve
+
+    def ready(addresses: dict[str, str], running: str) -> None:
+        rest = f"http://{addresses['rest']}/v1/models/{name}:predict"
+        print(f"serving {artifact} as {name} ({running}): gRPC {addresses['grpc']}, REST {rest}", flush=True)
+
+    serve(
+        artifact, ready, name=name, host=host, grpc_port=grpc_port, rest_port=rest_port, device=device or "auto",
+        threads=threads or 1,
+    )  # fmt: skip

@@ -1,0 +1,75 @@
+"""`transload validate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import options
+from .render import print_json, print_lines, table
+
+if TYPE_CHECKING:
+    from ..commands import Validated
+
+Against = Annotated[
+    str, typer.Option("--against", metavar="MODEL", help="The model that it was made from, as 'convert' takes it.")
+]
+
+
+def command(
+    candidate: Annotated[
+        str, typer.Argument(metavar="CANDIDATE", help="An artifact's folder, an .onnx or a .pt2 file.")
+    ],
+    *,
+    against: Against,
+    data: options.Data = None,
+    input_: options.Input = None,
+    weights: Annotated[
+        Path | None, typer.Option("--weights", metavar="FILE", help="The weights of a model that is code.")
+    ] = None,
+    runtime: options.RuntimeNames = None,
+    batch: options.Batch = None,
+    device: options.Device = None,
+    jobs: options.Jobs = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
+    store: options.Store = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Hold the answers of an artifact against those of the model it was made from.
+
+    In every runtime that takes it, on the whole test set and at each batch size. Without --data a model that is no
+    recipe is asked random inputs. The exit status is the verdict: 0 pass, 1 fail, 3 inconclusive.
+    """
+    runtimes, batches = options.parse_runtimes(runtime), options.parse_batches(batch)
+    inputs = options.parse_inputs(input_)
+    from ..api import validated
+
+    done = validated(
+        candidate, against=against, data=data, inputs=inputs, weights=weights, runtimes=runtimes or None,
+        batches=batches or None, device=device, runs=out, store=store, jobs=jobs, quiet=quiet,
+    )  # fmt: skip
+    if json:
+        print_json(done.document)
+    else:
+        print_lines(_lines(done))
+    raise typer.Exit(done.decided[1])
+
+
+def _lines(done: Validated) -> list[str]:
+    """A line per runtime and batch size, the rules that are not kept, the verdict last."""
+    from ..report.format import change, score, sqnr
+    from ..result import Verdict
+
+    rows = [("runtime", "batch", "samples", "agreement", "metric", "verdict")]
+    for row in done.drift:
+        metric = f"{row.metric.name} {score(row.metric)} ({change(row.metric)})" if row.metric else ""
+        rows.append((row.runtime, str(row.batch), str(row.samples), sqnr(row), metric, str(row.verdict)))
+    wrong = [
+        f"{rule.artifact}{f' in {rule.runtime}' if rule.runtime else ''}: {rule.rule}: {rule.got}"
+        for rule in done.gate
+        if rule.verdict is not Verdict.PASS
+    ]
+    return [*table(rows), *(["", *wrong] if wrong else []), "", f"{done.decided[0].upper()}  logs in {done.folder}"]

@@ -1,0 +1,360 @@
+"""What the commands `convert`, `validate` and `bench` do: the stages of a run, one at a time, on a model that is given.
+
+Each leaves a folder with logs, a script per step, and a JSON document of the parts of run.json that it has.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from .. import __version__
+from ..converters.steps import missing
+from ..models.artifact import RECORD
+from ..models.errors import BadRequest, Exit, ToolMissing
+from ..models.formats import PAYLOAD, Target
+from ..models.signature import Signature
+from ..models.store import Store, disk_errors
+from ..serving.runtimes.table import RUNTIMES, Runtime, runtimes_for
+from .bench.rows import write_samples
+from .context import Context
+from .convert import convert_all
+from .devices import resolve_device
+from .engine import LocalExecutor
+from .folder import new_run_folder
+from .gate import GateRules, answered, gate, verdict_of, why_not_made
+from .given import (
+    Asked,
+    Taken,
+    check_writable,
+    prepare_given,
+    require_runtime,
+    start_of,
+    take_data,
+    take_model,
+)
+from .measure import Measured, Wanted, measure
+from .places import Places
+from .progress import Progress
+from .request import RunRequest
+from .result import SCHEMA, ArtifactRow, DriftRow, GateRow, LatencyRow, Status, Verdict
+from .routing import Made, Route, routes_to
+from .rows import artifact_row
+from .servers import Servers
+from .validate import validate_all
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What `convert` made, in `folder`."""
+
+    artifacts: tuple[ArtifactRow, ...]
+    folder: Path
+
+    @property
+    def decided(self) -> tuple[Verdict, Exit]:
+        """Pass where every target is there. Fail: its routes gave wrong answers (1), or none was left (4)."""
+        return verdict_of((), self.artifacts)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """convert.json."""
+        return _document(self.decided, artifacts=(tuple[ArtifactRow, ...], self.artifacts))
+
+
+@dataclass(frozen=True)
+class Validated:
+    """What `validate` found."""
+
+    drift: tuple[DriftRow, ...]
+    gate: tuple[GateRow, ...]
+    decided: tuple[Verdict, Exit]
+    folder: Path
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """validate.json."""
+        return _document(self.decided, drift=(tuple[DriftRow, ...], self.drift), gate=(tuple[GateRow, ...], self.gate))
+
+
+@dataclass(frozen=True)
+class Benched:
+    """What `bench` measured; the samples lie in latency.npz in `folder`."""
+
+    latency: tuple[LatencyRow, ...]
+    folder: Path
+
+    @property
+    def decided(self) -> tuple[Verdict, Exit]:
+        """There is nothing to pass: 0 where everything was measured, 4 where something gave no answer."""
+        whole = all(answered(row) for row in self.latency)
+        return (Verdict.PASS, Exit.PASS) if whole else (Verdict.FAIL, Exit.TOOLCHAIN)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """bench.json."""
+        return _document(self.decided, latency=(tuple[LatencyRow, ...], self.latency))
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A route to a target, and what keeps it from being taken here."""
+
+    target: Target
+    route: Route
+    missing: str | None
+
+
+def explain(model: str, targets: Sequence[Target]) -> list[Explained]:
+    """Every route from the model to each target, cheapest first. Runs nothing."""
+    start = start_of(model)
+    return [
+        Explained(target, route, missing(tuple(dict.fromkeys(name for step in route.steps for name in step.requires))))
+        for target in targets
+        for route in ([Route(())] if target == start else routes_to(target, start))
+    ]
+
+
+def convert(request: RunRequest, asked: Asked, out: Path, places: Places, progress: Progress) -> Converted:
+    """Every wanted target in `out`/<target>/, by the cheapest route that verifies.
+
+    Raises TransloadError where the model or the data cannot be taken; what happens to one target is in its row.
+    """
+    _check_routes(asked.text, request.targets)
+    check_writable(out, "--out")
+    for target in request.targets:
+        _check_free(out / target.slug)
+    context = _context(request, out, places, progress)
+    with disk_errors(out), _scratch(context):
+        prepared = prepare_given(context, asked)
+        with progress.stage("convert", len(request.targets)) as stage:
+            made = convert_all(context, prepared)
+            stage.note = f"{sum(each.stored is not None for each in made)} of {len(made)} targets verified"
+        rows = tuple(_converted_row(each) for each in made)
+        for each in made:
+            _place(each, out / each.target.slug)
+        done = Converted(rows, out)
+        _write(out / "convert.json", done.document)
+    return done
+
+
+def validate(request: RunRequest, candidate: str, against: Asked, places: Places, progress: Progress) -> Validated:
+    """The candidate's answers held against the model's, in every wanted runtime that takes it.
+
+    Raises TransloadError where one of the two cannot be taken, or they are not of one model.
+    """
+    wanted = request.validate_.runtimes
+    context = _new_context(request, f"validate-{Path(candidate).stem}", places, progress)
+    with disk_errors(context.folder), _scratch(context):
+        taken = take_candidate(context, candidate)
+        _check_runtimes(taken, wanted, whole=wanted == tuple(RUNTIMES))
+        prepared = prepare_given(context, against)
+        _check_same_inputs(candidate, taken.model.signature, against.text, prepared.model.signature)
+        made = [_as_made(taken)]
+        with Servers(context) as servers, progress.stage("validate"):
+            found = validate_all(context, prepared, made, servers)
+        row = artifact_row(made[0], found.rows)
+        rules = GateRules(device=context.device, runtimes=tuple(sorted(set(wanted))))
+        rows = gate(rules, [row], found.rows, (), failures=found.failures, reasons=found.reasons)
+        done = Validated(found.rows, rows, verdict_of(rows, [row]), context.folder)
+        _write(context.folder / "validate.json", done.document)
+    return done
+
+
+def bench(
+    request: RunRequest,
+    candidates: Sequence[str],
+    places: Places,
+    progress: Progress,
+    *,
+    against: Asked | None = None,
+    data: Path | None = None,
+) -> Benched:
+    """Latency of every candidate in every wanted runtime that takes it, all of them in the same rounds. Ratios are held
+    against the model `against`, else against the first candidate in its first runtime.
+
+    Raises TransloadError where something named cannot be taken, or the candidates take other inputs.
+    """
+    context = _new_context(request, "bench", places, progress)
+    with disk_errors(context.folder), _scratch(context):
+        with progress.stage("model"):
+            taken = [take_candidate(context, text) for text in candidates]
+            reference = take_model(context, against) if against else None
+        first = reference or taken[0]
+        for text, each in zip(candidates, taken, strict=True):
+            _check_runtimes(each, request.bench.runtimes, whole=request.bench.runtimes == tuple(RUNTIMES))
+            _check_same_inputs(text, each.model.signature, first.model.name, first.model.signature)
+        samples = take_data(context, first, data)
+        wanted = _wanted(reference, _labelled(candidates, taken), request.bench.runtimes)
+        with Servers(context) as servers, progress.stage("bench"):
+            measured = measure(context, samples, wanted, servers, root=first.model.root)
+        done = Benched(measured.rows, context.folder)
+        _keep(measured, done)
+    return done
+
+
+def take_candidate(context: Context, text: str) -> Taken:
+    """An artifact, in a folder or as a file.
+
+    Raises BadRequest where it is a model that is still code.
+    """
+    if start_of(text) is None:
+        raise BadRequest(
+            f"{text} is a model and no artifact", fix=f"convert it first: transload convert {text} --to onnx --out DIR"
+        )
+    return take_model(context, Asked(text))
+
+
+def _context(request: RunRequest, folder: Path, places: Places, progress: Progress) -> Context:
+    device = resolve_device(request.device)
+    return Context(request, LocalExecutor(Store(places.store), folder), folder, progress, device, places.jobs)
+
+
+def _new_context(request: RunRequest, name: str, places: Places, progress: Progress) -> Context:
+    """A context with a folder of its own, for a command that makes nothing to keep."""
+    folder = new_run_folder(places.runs, name, datetime.now(UTC))
+    return _context(request, folder, places, progress)
+
+
+@contextmanager
+def _scratch(context: Context) -> Iterator[None]:
+    """What workers left in the folder's tmp is gone at the end."""
+    try:
+        yield
+    finally:
+        shutil.rmtree(context.folder / "tmp", ignore_errors=True)
+
+
+def _check_routes(model: str, targets: Sequence[Target]) -> None:
+    """Refuse at once what cannot be made here by any route.
+
+    Raises ToolMissing.
+    """
+    found = explain(model, targets)
+    for target in targets:
+        routes = [each for each in found if each.target == target]
+        if routes and all(each.missing for each in routes):
+            raise ToolMissing(
+                f"the target {target} {routes[0].missing}, which is not installed",
+                fix=f"install it (transload doctor shows how), or leave {target} out of --to",
+            )
+
+
+def _check_free(folder: Path) -> None:
+    """A place that an artifact may be put at. Raises BadRequest where somebody's own files lie there."""
+    if folder.is_symlink() or (folder.exists() and not (folder / RECORD).is_file() and _occupied(folder)):
+        raise BadRequest(f"{folder} holds something else than an artifact", fix="name another folder with --out")
+
+
+def _occupied(folder: Path) -> bool:
+    return not folder.is_dir() or any(folder.iterdir())
+
+
+def _place(made: Made, folder: Path) -> None:
+    """The artifact at `folder`, whole, in place of what a former run put there; nothing where there is none now."""
+    if made.stored is None:
+        shutil.rmtree(folder, ignore_errors=True)  # else an old copy would be taken for what was just made
+        return
+    beside = folder.with_name(f".{folder.name}.half")
+    shutil.rmtree(beside, ignore_errors=True)
+    shutil.copytree(made.stored.folder, beside)
+    shutil.rmtree(folder, ignore_errors=True)
+    beside.rename(folder)
+
+
+def _converted_row(made: Made) -> ArtifactRow:
+    """A row of convert.json: a target that is there has been verified on its way, and no more was asked."""
+    row = artifact_row(made, ())
+    if made.stored is None:
+        return row
+    return replace(row, path=f"{made.target.slug}/{PAYLOAD[made.target.format]}", status=Status.VERIFIED)
+
+
+def agreement(row: ArtifactRow) -> str:
+    """One sentence on a row of `convert`: how the artifact was verified, or why there is none."""
+    if row.path is None:
+        return why_not_made(row)
+    return next((tried.reason for tried in row.tried if tried.route == row.route), "the model as it was given")
+
+
+def _as_made(taken: Taken) -> Made:
+    if taken.start is None:
+        raise ValueError(f"{taken.model.name} is a source")
+    return Made(taken.start, taken.stored, Route(()), (), 0.0, ())
+
+
+def _check_runtimes(taken: Taken, wanted: Sequence[str], *, whole: bool) -> None:
+    """Refuse a runtime that was asked for by name and takes no such artifact, or is not installed."""
+    if whole or taken.start is None:
+        return
+    takes = [runtime.name for runtime in runtimes_for(taken.start.format)]
+    fitting = [name for name in wanted if name in takes]
+    if not fitting:
+        raise BadRequest(f"no runtime of {', '.join(wanted)} takes {taken.start.format}", fix=f"use {', '.join(takes)}")
+    for name in fitting:
+        require_runtime(name)
+
+
+def _check_same_inputs(candidate: str, ours: Signature, model: str, theirs: Signature) -> None:
+    """Two models that take different inputs cannot be asked the same question. Raises BadRequest."""
+    if [_plain(spec) for spec in ours.inputs] != [_plain(spec) for spec in theirs.inputs]:
+        raise BadRequest(
+            f"{candidate} takes {', '.join(map(str, ours.inputs))}, and {model} takes "
+            f"{', '.join(map(str, theirs.inputs))}",
+            fix="name the model that the candidate was made from",
+        )
+
+
+def _plain(spec: Any) -> tuple[Any, ...]:
+    """A spec without the names of its axes."""
+    return spec.name, spec.dtype, tuple(axis if isinstance(axis, int) else None for axis in spec.shape)
+
+
+def _labelled(candidates: Sequence[str], taken: Sequence[Taken]) -> dict[str, Taken]:
+    """The candidates under names that differ: the target, else the path, else the path with a number."""
+    found: dict[str, Taken] = {}
+    targets = [str(each.start) for each in taken]
+    for text, each in zip(candidates, taken, strict=True):
+        name = str(each.start) if targets.count(str(each.start)) == 1 else text
+        found[name if name not in found else f"{name}#{len(found) + 1}"] = each
+    return found
+
+
+def _wanted(reference: Taken | None, taken: Mapping[str, Taken], runtimes: Sequence[str]) -> list[Wanted]:
+    """What is measured; the reference first."""
+    wanted: list[Wanted] = []
+    if reference:
+        wanted.append((("source", reference.runtime), reference.stored, RUNTIMES[reference.runtime]))
+    for name, each in taken.items():
+        if each.start is None:
+            continue
+        fitting: list[Runtime] = [one for one in runtimes_for(each.start.format) if one.name in runtimes]
+        wanted += [((name, runtime.name), each.stored, runtime) for runtime in fitting]
+    return wanted
+
+
+def _keep(measured: Measured, done: Benched) -> None:
+    if measured.series:
+        write_samples(done.folder / "latency.npz", measured.series)
+    _write(done.folder / "bench.json", done.document)
+
+
+def _document(decided: tuple[Verdict, Exit], **parts: tuple[Any, Any]) -> dict[str, Any]:
+    """The parts of run.json that a command has."""
+    verdict, status = decided
+    head = {"schema": SCHEMA, "transload_version": __version__, "verdict": str(verdict), "exit_code": int(status)}
+    return head | {name: TypeAdapter(kind).dump_python(rows, mode="json") for name, (kind, rows) in parts.items()}
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    half = path.with_name(f".{path.name}.half")
+    half.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    half.replace(path)

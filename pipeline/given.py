@@ -1,0 +1,270 @@
+"""The model that a person names, whatever it is kept in: taken in, with data and the reference's answers.
+
+    zoo:digits-cnn   net.py   net.py:Net   package.module:make   model.onnx   model.pt2   out/onnx
+
+What a word means is told by its form; what lies behind it, only a worker looks at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ..converters.steps import missing
+from ..models.artifact import RECORD, read_artifact
+from ..models.errors import BadRequest, ToolMissing
+from ..models.formats import Format, Target, parse_target
+from ..models.samples import check_batch_axis
+from ..models.signature import Signature, TensorSpec
+from ..models.sources import CodeRef
+from ..models.store import Stored, digest_of
+from ..models.zoo.catalogue import ref_digest
+from ..serving.runtimes.table import RUNTIMES
+from . import prepare
+from .context import Context
+from .drift.sessions import DEFAULT_RUNTIME
+from .engine import Action
+from .prepare import Described, Prepared
+
+_GIVEN = "transload.converters.given"
+_SAMPLES = "transload.models.samples"
+TAKEN = "zoo:NAME, FILE.py[:NAME], package.module:NAME, FILE.onnx, FILE.pt2, or the folder of an artifact"
+# Kinds that a later version takes; told apart so that the sentence can name them.
+_NOT_YET = {
+    ".pt": "a TorchScript file or a checkpoint", ".pth": "a checkpoint", ".ckpt": "a checkpoint",
+    ".safetensors": "weights without their model", ".tflite": "a TFLite file", ".keras": "a Keras file",
+    ".h5": "a Keras file", ".pb": "a TensorFlow graph", ".toml": "a pipeline file",
+}  # fmt: skip
+
+
+class Kind(StrEnum):
+    """How a model is kept."""
+
+    CODE = "code"
+    ONNX = "onnx"
+    PT2 = "pt2"
+    ARTIFACT = "artifact"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A model by its word, and what it may not say of itself. Weights stand in the request."""
+
+    text: str
+    inputs: tuple[TensorSpec, ...] = ()
+    data: Path | None = None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A model that is in the store. `start`: what it is kept in; None: a source in PyTorch."""
+
+    model: Described
+    stored: Stored
+    start: Target | None = None
+
+    @property
+    def runtime(self) -> str:
+        """What answers for it: PyTorch, eager, for a source; else what its format is checked in."""
+        return "torch" if self.start is None else DEFAULT_RUNTIME[self.start.format]
+
+
+def kind_of(text: str) -> Kind:
+    """What a model's word names, by its form and by what lies there.
+
+    Raises BadRequest where nothing lies there, or something that is not taken.
+    """
+    path = Path(text)
+    if text.startswith("zoo:"):
+        return Kind.CODE
+    if path.is_dir() and not (path / RECORD).is_file():
+        raise _refused_folder(path)
+    if path.is_dir():
+        return Kind.ARTIFACT
+    suffix = path.suffix.lower()
+    kinds = {".onnx": Kind.ONNX, ".pt2": Kind.PT2}
+    if (
+        suffix not in kinds
+        and suffix not in _NOT_YET
+        and (".py" in path.suffixes or ".py:" in text or _is_module(text))
+    ):
+        return Kind.CODE
+    if not path.exists():
+        raise BadRequest(f"no such file: {text}", fix="check the path; it starts at the folder you run transload in")
+    if suffix not in kinds:
+        what = _NOT_YET.get(suffix, "of a kind that is not known")
+        raise BadRequest(f"{text} is {what}, and no model that is taken", fix=f"name {TAKEN}")
+    return kinds[suffix]
+
+
+def _is_module(text: str) -> bool:
+    """`package.module:NAME` or `package.module`: dots and names, and no file."""
+    place, _, name = text.partition(":")
+    parts = [*place.split("."), *(name.split(".") if name else [])]
+    return all(part.isidentifier() for part in parts) and not Path(text).exists()
+
+
+def _refused_folder(path: Path) -> BadRequest:
+    if (path / "saved_model.pb").is_file():
+        return BadRequest(f"{path} is a SavedModel that no run has recorded, and is not taken", fix=f"name {TAKEN}")
+    return BadRequest(f"{path} holds no artifact: there is no {RECORD} in it", fix=f"name {TAKEN}")
+
+
+def start_of(text: str) -> Target | None:
+    """What the routes of a model begin at; None where it is a source. Reads a record at most."""
+    kind = kind_of(text)
+    if kind is Kind.ARTIFACT:
+        return read_artifact(Path(text)).target
+    return {Kind.ONNX: Target(Format.ONNX), Kind.PT2: Target(Format.PT2), Kind.CODE: None}[kind]
+
+
+def prepare_given(context: Context, asked: Asked) -> Prepared:
+    """The model, the data that it is judged on, and its own answers.
+
+    Raises TransloadError.
+    """
+    with context.progress.stage("model") as stage:
+        taken = take_model(context, asked)
+        stage.note = f"{taken.model.name}: {', '.join(map(str, taken.model.signature.inputs))}"
+    with context.progress.stage("reference") as stage:
+        data = take_data(context, taken, asked.data)
+        reference = prepare.answer_reference(context, taken.model, taken.stored, data, taken.runtime)
+        stage.note = f"{_count(data, asked.data, taken)} answered by {taken.runtime}"
+    return Prepared(taken.model, taken.stored, data, reference, taken.start)
+
+
+def take_model(context: Context, asked: Asked) -> Taken:
+    """The model in the store.
+
+    Raises BadRequest where it cannot be taken as it is, ToolMissing where a library is not here.
+    """
+    kind = kind_of(asked.text)
+    if kind is not Kind.CODE and context.request.model.weights is not None:
+        raise BadRequest(f"{asked.text} has weights of its own", fix="leave --weights out")
+    if kind is Kind.CODE:
+        return _take_code(context, asked)
+    if kind is Kind.ARTIFACT:
+        return _take_artifact(context, asked)
+    return _take_file(context, asked, kind)
+
+
+def _take_code(context: Context, asked: Asked) -> Taken:
+    """A recipe, trained or with its weights; or a class, a function or an instance."""
+    check_batch_axis(asked.inputs)
+    ref = CodeRef(asked.text, None if asked.text.startswith("zoo:") else context.request.root)
+    code = ref_digest(ref)
+    require("the model", ("torch",))
+    facts = context.executor.perform(
+        Action("describe", f"{_GIVEN}:describe_code", options=prepare.ref_options(ref), code=code, root=ref.root)
+    ).facts
+    if facts["recipe"]:
+        if asked.inputs:
+            raise BadRequest(f"{asked.text} is a recipe, and says what it takes", fix="leave --input out")
+        recipe = prepare.of_recipe(context, ref, code, facts["recipe"])
+        return Taken(recipe, prepare.obtain_source(context, recipe))
+    source = prepare.take_weights(context, ref, code, inputs=tuple(spec.to_json() for spec in asked.inputs))
+    signature = Signature.from_json(source.facts["signature"])
+    return Taken(Described(ref.name, signature, ref, code), source)
+
+
+def _take_file(context: Context, asked: Asked, kind: Kind) -> Taken:
+    path = Path(asked.text).absolute()
+    target = Target(Format.ONNX if kind is Kind.ONNX else Format.PT2)
+    library = "onnx" if kind is Kind.ONNX else "torch"
+    require(asked.text, (library,))
+    options: dict[str, Any] = {"path": str(path), "sha256": digest_of(path)}
+    if asked.inputs:
+        options["inputs"] = [spec.to_json() for spec in asked.inputs]
+
+    def take(more: Mapping[str, Any]) -> Stored:
+        entry = f"{_GIVEN}:{kind}_given"
+        limits = context.limits()
+        return context.executor.perform(
+            Action(f"given.{path.stem}", entry, options={**options, **more}, requires=(library,), limits=limits)
+        )
+
+    stored = take({})
+    recorded: Mapping[str, str] = stored.facts.get("external", {})
+    here = {name: _digest_or_none(path.parent / name) for name in recorded}
+    if here != recorded:  # found in the store, and the data files beside it have changed since
+        stored = take({"external": {name: digest or "" for name, digest in here.items()}})
+    return Taken(Described(path.stem, Signature.from_json(stored.facts["signature"])), stored, target)
+
+
+def _digest_or_none(path: Path) -> str | None:
+    return digest_of(path) if path.is_file() else None
+
+
+def _take_artifact(context: Context, asked: Asked) -> Taken:
+    if asked.inputs:
+        raise BadRequest(f"{asked.text} is an artifact, and says what it takes", fix="leave --input out")
+    folder = Path(asked.text).resolve()
+    form = read_artifact(folder).target.format
+    if form not in DEFAULT_RUNTIME:
+        raise BadRequest(f"no runtime takes {form}", fix=f"name an artifact of {', '.join(DEFAULT_RUNTIME)}")
+    library = {Format.ONNX: ("onnx",), Format.PT2: ("torch",)}.get(form, ())
+    require(asked.text, library)
+    stored = context.executor.perform(
+        Action(
+            f"given.{folder.name}",
+            f"{_GIVEN}:artifact_given",
+            options={"path": str(folder), "sha256": digest_of(folder)},
+            requires=library,
+            limits=context.limits(),
+        )
+    )
+    signature = Signature.from_json(stored.facts["signature"])
+    return Taken(Described(Path(asked.text).name, signature), stored, parse_target(stored.facts["target"]))
+
+
+def take_data(context: Context, taken: Taken, given: Path | None) -> Stored:
+    """The samples: a file's, else a recipe's own, else random ones.
+
+    Raises BadRequest where the file does not fit the model.
+    """
+    signature = taken.model.signature.to_json()
+    if given is None and taken.model.metric:
+        return prepare.prepare_data(context, taken.model)
+    if given is None:
+        action = Action("data", f"{_SAMPLES}:make_samples", options={"signature": signature}, limits=context.limits())
+        return context.executor.perform(action)
+    if not given.is_file():
+        raise BadRequest(f"no such file: {given}", fix="check --data; it names an .npz file of inputs by name")
+    options = {"path": str(given.absolute()), "sha256": digest_of(given), "signature": signature}
+    return context.executor.perform(
+        Action("data", f"{_SAMPLES}:take_samples", options=options, limits=context.limits())
+    )
+
+
+def _count(data: Stored, given: Path | None, taken: Taken) -> str:
+    kind = "" if given or taken.model.metric else "random "
+    return f"{data.facts['test']} {kind}samples"
+
+
+def require(what: str, libraries: tuple[str, ...]) -> None:
+    """Raises ToolMissing where a library that `what` needs is not here."""
+    if lacking := missing(libraries):
+        raise ToolMissing(f"{what} {lacking}, which is not installed", fix="install it (transload doctor shows how)")
+
+
+def require_runtime(name: str) -> None:
+    """Raises ToolMissing where the runtime cannot be loaded here."""
+    require(f"the runtime {name}", RUNTIMES[name].requires)
+
+
+def check_writable(folder: Path, option: str) -> None:
+    """Make the folder that a command leaves its results in.
+
+    Raises BadRequest where it cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise BadRequest(f"{folder} cannot be made: {why}", fix=f"name another folder with {option}") from error
+    if not os.access(folder, os.W_OK):
+        raise BadRequest(f"{folder} cannot be written to", fix=f"name another folder with {option}")
