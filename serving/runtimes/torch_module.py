@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ def torch_device(device: str, threads: int) -> torch.device:
     import torch
 
     torch.set_num_threads(threads)
-    if torch.get_num_interop_threads() != 1:
+    with contextlib.suppress(RuntimeError):  # it can be set once, and not after the first parallel work
         torch.set_num_interop_threads(1)
     found = torch.device(whole(device))
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():

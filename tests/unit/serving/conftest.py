@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from transload.models.signature import Array, Signature, TensorSpec
 from transload.serving.checked import CheckedSession
 from transload.serving.server import tfserving_grpc

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from transload.models.errors import BadRequest, SessionLost, SessionTimeout
 from transload.models.signature import Signature, TensorSpec
 from transload.serving.clients import tfserving_grpc, tfserving_rest

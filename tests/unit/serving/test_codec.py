@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
+
 from transload.models.errors import BadRequest
 from transload.models.signature import DTYPES, Array
 from transload.serving.tfserving_codec import BY_DTYPE, decode, decode_all, encode, parse

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from transload.serving.device import check_device, number, placed, whole
 from transload.serving.runtimes.onnxruntime_session import device_of
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
+
 from transload.models.errors import BadRequest
 from transload.models.signature import DTYPES, Array, TensorSpec
 from transload.serving.tfserving_json import dumps, loads, to_array

@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+
 from transload.models.errors import BadRequest
 from transload.serving.server import tfserving_grpc
 from transload.serving.server.served import ServedModel

@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import pytest
+
 from transload.models.errors import BadRequest
 from transload.serving.server.served import ServedModel
 from transload.serving.server.tfserving_rest import RestServer

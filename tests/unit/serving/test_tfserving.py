@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from transload.models.artifact import Artifact, write_artifact
 from transload.models.errors import BadRequest, SessionLost, SessionTimeout
 from transload.models.formats import Format, Target

@@ -1,0 +1,64 @@
+"""The table of runtimes against the modules that it names, and a framework that is not installed."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from transload.models.artifact import write_artifact
+from transload.models.errors import ToolMissing
+from transload.models.formats import PAYLOAD, Target
+from transload.models.signature import Signature, TensorSpec
+from transload.serving.runtimes.table import RUNTIMES, Runtime, runtimes_for
+
+SIGNATURE = Signature((TensorSpec("x", "float32", ("batch",)),), (TensorSpec("y", "float32", ("batch",)),))
+IN_PROCESS = [runtime for runtime in RUNTIMES.values() if not runtime.served]
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)
+def test_every_row_names_an_entry_of_the_promised_form(runtime: Runtime) -> None:
+    module, _, name = runtime.entry.partition(":")
+    parameters = list(inspect.signature(getattr(import_module(module), name)).parameters)
+    assert parameters == (
+        ["address", "model", "signature", "timeout_s"] if runtime.served else ["folder", "device", "threads"]
+    )
+
+
+def test_every_format_that_a_runtime_takes_leads_back_to_it() -> None:
+    for runtime in RUNTIMES.values():
+        assert all(runtime in runtimes_for(form) for form in runtime.takes)
+
+
+@pytest.mark.parametrize("runtime", IN_PROCESS, ids=lambda runtime: runtime.name)
+def test_a_framework_that_is_not_installed_is_one_sentence(
+    runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = runtime.takes[0]
+    (tmp_path / PAYLOAD[form]).write_bytes(b"")
+    write_artifact(tmp_path, Target(form), SIGNATURE)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # TensorFlow's session sets it, and must not set ours
+    monkeypatch.setitem(sys.modules, runtime.requires[0], None)
+    module, _, name = runtime.entry.partition(":")
+    with pytest.raises(ToolMissing) as caught:
+        getattr(import_module(module), name)(tmp_path, "cpu", 1)
+    assert caught.value.what.startswith(f"{runtime.name} cannot be loaded: ")
+    assert runtime.requires[0] in caught.value.what
+    assert caught.value.fix == "transload doctor"
+
+
+def test_no_module_of_serving_imports_a_framework_or_the_pipelines_libraries() -> None:
+    """A GPU machine with neither pydantic nor TensorFlow runs them."""
+    code = (
+        "import sys, pkgutil, importlib, transload.serving as s\n"
+        "for m in pkgutil.walk_packages(s.__path__, 'transload.serving.'): importlib.import_module(m.name)\n"
+        "heavy = {'torch', 'tensorflow', 'tensorflow_serving', 'onnxruntime', 'ai_edge_litert', 'grpc', 'uvicorn',\n"
+        "         'starlette', 'pydantic', 'typer', 'rich', 'google.protobuf'}\n"
+        "print(sorted(heavy & set(sys.modules)), 'transload.serving.server.embedded' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[] True\n"
