@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+
 from transload.models.errors import BadRequest, StepFailed, ToolMissing
 from transload.models.job import Job
 from transload.models.sources import WEIGHTS, CodeRef, read_source

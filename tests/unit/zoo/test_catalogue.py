@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.sources import CodeRef

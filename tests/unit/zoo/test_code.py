@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from transload.models import code
 from transload.models.code import code_digest, entry_digest, module_file
 from transload.models.errors import BadRequest

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+
 from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.sources import WEIGHTS, read_source

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
 from transload.models.dataset import Dataset, read_dataset
 from transload.models.errors import BadRequest
 from transload.models.job import Job

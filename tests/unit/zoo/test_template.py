@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from transload.models.errors import BadRequest
 from transload.models.sources import CodeRef
 from transload.models.zoo.catalogue import load_recipe
@@ -15,7 +16,7 @@ def test_the_file_is_a_recipe_of_that_name(tmp_path: Path) -> None:
     path = write_recipe("my-wine", tmp_path)
     assert path == tmp_path / "my_wine.py"
     assert load_recipe(CodeRef(str(path))).name == "my-wine"
-    assert "transload run --recipe my_wine.py" in path.read_text()
+    assert "transload run my_wine.py" in path.read_text()
 
 
 def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
