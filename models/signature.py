@@ -127,17 +127,24 @@ def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Array]) -> dict
 
 
 def _check_feed(spec: TensorSpec, value: Array, sizes: dict[str, int]) -> None:
-    shape = f"[{','.join(map(str, value.shape))}]"
-    if value.dtype.name != spec.dtype:
-        raise BadRequest(f"input {spec} got {value.dtype.name}{shape}", fix=f"send {spec.name} as {spec.dtype}")
+    if value.dtype != np.dtype(spec.dtype):  # compares the byte order as well
+        raise BadRequest(f"input {spec} got {_form(value)}", fix=f"send {spec.name} as {spec.dtype}")
     fits = len(value.shape) == len(spec.shape) and all(
         isinstance(axis, str) or axis == size for axis, size in zip(spec.shape, value.shape, strict=True)
     )
     if not fits:
-        raise BadRequest(f"input {spec} got the shape {shape}", fix=f"send {spec.name} in the shape {list(spec.shape)}")
+        raise BadRequest(
+            f"input {spec} got the shape [{','.join(map(str, value.shape))}]",
+            fix=f"send {spec.name} in the shape {list(spec.shape)}",
+        )
     for at, name in spec.dynamic_axes.items():
         if sizes.setdefault(name, value.shape[at]) != value.shape[at]:
             raise BadRequest(
                 f"input {spec} has {name}={value.shape[at]} where another input has {sizes[name]}",
                 fix=f"give the axis {name} one size in every input",
             )
+
+
+def _form(value: Array) -> str:
+    order = "" if value.dtype.isnative else " in the other byte order"
+    return f"{value.dtype.name}[{','.join(map(str, value.shape))}]{order}"

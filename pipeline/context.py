@@ -30,7 +30,7 @@ class Context:
     jobs: int  # workers side by side
 
     def limits(self, *, device: str = "cpu", loopback: bool = False) -> Limits:
-        """What a step of this run may use."""
+        """What a step of this run may use. A step that talks to a server may reach the one that the request names."""
         convert = self.request.convert
         return Limits(
             seconds=convert.step_seconds,
@@ -38,6 +38,7 @@ class Context:
             threads=max(1, cores() // self.jobs),
             device=device,
             loopback=loopback,
+            host=self.request.tfserving_url.partition(":")[0] if self.request.tfserving_url else None,
         )
 
     def training_limits(self, *, loopback: bool) -> Limits:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ..models.errors import Exit
 from ..models.formats import Format
+from ..serving.device import runs_on
 from ..serving.runtimes.table import RUNTIMES, runtimes_for
 from .result import ArtifactRow, DriftRow, GateRow, LatencyRow, Status, Verdict
 
@@ -178,7 +179,7 @@ def _why_no_answer(seen: _Evidence, artifact: str, runtime: str, device: str | N
     for row in timed:
         if not answered(row):
             return row.doubts[0] if row.doubts else f"it was not timed at batch {row.batch}"
-        if device and row.device != device and row.device.partition(":")[0] != device:
+        if device and not runs_on(row.device, device):
             return f"it ran on {row.device}"
     for drift in compared:
         if not answered(drift):

@@ -39,6 +39,7 @@ class Limits:
     threads: int = 1
     device: str = "cpu"
     loopback: bool = False  # may talk to 127.0.0.1
+    host: str | None = None  # and to this one: a server that the user named
     spin: bool = False  # idle OpenMP threads spin, as where a model is served; else they sleep, and leave the cores
 
 
@@ -231,6 +232,7 @@ def _environment(spawn: Spawn, lifeline: int) -> dict[str, str]:
     setup = {
         "lifeline": lifeline,
         "loopback": limits.loopback,
+        "host": limits.host,
         "sys_path": list(spawn.sys_path),
         "alarm_s": int(limits.seconds + _GRACE_S),
     }

@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
     setup = json.loads(os.environ.pop("TRANSLOAD_WORKER"))
     connection = socket.socket(fileno=int(argv[0]))
     _die_with_parent(setup["lifeline"])
-    _close_network(loopback=setup["loopback"])
+    _close_network(loopback=setup["loopback"], named=setup["host"])
     sys.path.extend(path for path in setup["sys_path"] if path not in sys.path)
     _serve(connection, setup["alarm_s"])
     sys.stdout.flush()
@@ -138,7 +138,7 @@ def _die_with_parent(lifeline: int) -> None:
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
-def _close_network(*, loopback: bool) -> None:
+def _close_network(*, loopback: bool, named: str | None) -> None:
     """No packet leaves. Workers that talk to nobody get an empty network namespace where the kernel lets us; all get a
     guard on Python's sockets, which names the offender in the log."""
     if not loopback:
@@ -152,7 +152,7 @@ def _close_network(*, loopback: bool) -> None:
             host = arguments[1][0]
         else:
             return
-        if not (loopback and str(host or "localhost").startswith(_LOOPBACK)):
+        if not (loopback and (host == named or str(host or "localhost").startswith(_LOOPBACK))):
             raise PermissionError(
                 f"a worker tried to reach {host} over the network; nothing leaves this machine in a run"
             )

@@ -45,7 +45,11 @@ def check_device(session: Session, asked: str) -> str | None:
     A server that does not say where it runs ("unknown") is not contradicted; its row carries the word. "auto" asks for
     nothing.
     """
-    got = session.device
-    if asked == "auto" or got in (whole(asked), UNKNOWN):
+    if runs_on(session.device, asked):
         return None
-    return f"asked to run on {whole(asked)}, it runs on {got}"
+    return f"asked to run on {whole(asked)}, it runs on {session.device}"
+
+
+def runs_on(device: str, asked: str) -> bool:
+    """Whether a device, as a session says it, is the one that was asked for; see `check_device`."""
+    return asked == "auto" or whole(device) in (whole(asked), UNKNOWN)

@@ -16,6 +16,7 @@ import numpy as np
 from ...models.dataset import read_arrays, write_arrays
 from ...models.errors import BadRequest
 from ...models.signature import Array
+from ...serving.device import runs_on
 from ..result import LatencyRow
 from .rounds import Pair, Series
 from .statistics import Load, doubts, ratio, summary
@@ -93,7 +94,7 @@ def failed_row(pair: Pair, batch: int, why: str, about: About, device: str | Non
 
 
 def _of_device(device: str, about: About) -> tuple[str, ...]:
-    if about.device in ("auto", device) or device.partition(":")[0] == about.device:
+    if runs_on(device, about.device):
         return ()
     return (f"it was asked to run on {about.device} and ran on {device}: transload doctor says what is missing",)
 

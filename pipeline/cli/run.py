@@ -30,7 +30,7 @@ def command(
     threads: options.Threads = None,
     no_bench: Annotated[bool, typer.Option("--no-bench", help="Leave latency out.")] = False,
     tfserving_url: Annotated[
-        str | None, typer.Option("--tfserving-url", metavar="HOST:PORT", help="A running TF Serving to use.")
+        str | None, typer.Option("--tfserving-url", metavar="HOST:GRPC[,REST]", help="A running TF Serving to use.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs go.")] = Path("runs"),
     store: options.Store = None,

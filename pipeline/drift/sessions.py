@@ -62,12 +62,3 @@ def open_session(
             fix="start one with `transload serve`, or name a running one with --tfserving-url",
         )
     return entry((services or {})[service], model, read_artifact(folder).signature, ANSWER_S)
-
-
-def misplaced(session: Session, device: str) -> str | None:
-    """One sentence where the arithmetic runs elsewhere than on `device`; None where it is right. "cuda" is any of
-    its devices, "cuda:0" that one, "auto" anything."""
-    ran = session.device
-    if device in ("auto", ran) or ran.partition(":")[0] == device:
-        return None
-    return f"it was asked to run on {device} and ran on {ran}"

@@ -24,13 +24,14 @@ from ...models.job import Job
 from ...models.recipe import Metric
 from ...models.signature import Array
 from ...models.sources import CodeRef
+from ...serving.device import check_device
 from ...serving.session import Session
 from .layout import explain, join, structure
 from .metric import metric_row
 from .numeric import Drift, OutputDrift, combine, compare
 from .recorded import ANSWERS, PROBE_SAMPLES, PROBES, Answers, Series, feeds_of, probe, read_calls, whole, write_calls
 from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
-from .sessions import default_runtime, misplaced, open_session
+from .sessions import default_runtime, open_session
 
 TEST = "test.npz"
 BATCHES = (1, 2, 5)
@@ -47,7 +48,7 @@ def answer(job: Job) -> Mapping[str, Any]:
     data, options = _test_data(job), job.options
     chunk = min(int(options.get("chunk", CHUNK)), len(data))
     with closing(_open(job, "model", options["runtime"])) as session:
-        wrong = misplaced(session, options.get("device", "cpu"))
+        wrong = check_device(session, options.get("device", "cpu"))
         if wrong:
             raise BadRequest(f"the reference did not run where it should: {wrong}", fix="name a device that is there")
         answers = _ask(session, data, whole(len(data), chunk))
@@ -70,7 +71,7 @@ def validate(job: Job) -> Mapping[str, Any]:
     options = job.options
     check = _Check(job, options.get("runtime") or default_runtime(job.inputs["artifact"]))
     with closing(_open(job, "artifact", check.runtime)) as session:
-        wrong = misplaced(session, options.get("device", "cpu"))
+        wrong = check_device(session, options.get("device", "cpu"))
         found = [
             check.refused(part, wrong) if wrong else check.run(session, part)
             for part in (check.whole_set(), *check.probes())
@@ -94,7 +95,7 @@ def verify(job: Job) -> Mapping[str, Any]:
     parts = check.probes()
     try:
         with closing(_open(job, "artifact", check.runtime)) as session:
-            wrong = misplaced(session, job.options.get("device", "cpu"))
+            wrong = check_device(session, job.options.get("device", "cpu"))
             found = [check.refused(part, wrong) if wrong else check.run(session, part) for part in parts]
     except ToolMissing:
         raise

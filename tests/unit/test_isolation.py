@@ -138,6 +138,14 @@ def test_nothing_goes_to_the_network(name: str, host: str, loopback: bool, spawn
     assert said == f"a worker tried to reach {host} over the network; nothing leaves this machine in a run"
 
 
+def test_a_server_that_the_user_named_may_be_reached_and_no_other(spawn: Spawn) -> None:
+    spawn.limits = Limits(seconds=30, loopback=True, host="192.0.2.1")
+    with pytest.raises(StepFailed, match=r"Network is unreachable|timed out|TimeoutError|No route"):
+        run_alone("jobs:connect", job(spawn.cwd), spawn)  # it was let through, and nobody is there
+    spawn.limits = Limits(seconds=30, loopback=True, host="192.0.2.2")
+    assert "192.0.2.1" in run_alone("jobs:connect", job(spawn.cwd), spawn)["said"]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="an empty network namespace needs privilege")
 def test_nothing_goes_to_the_network_from_c_code_either(spawn: Spawn) -> None:
     seen = run_alone("jobs:raw_network", job(spawn.cwd), spawn)

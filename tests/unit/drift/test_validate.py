@@ -211,7 +211,7 @@ def test_running_elsewhere_fails_every_row(job: Callable[..., Job], runtimes: Ca
     asked = job(device="cuda")
     facts = validate.validate(asked)
     assert {row["verdict"] for row in facts["rows"]} == {"fail"}
-    assert facts["reason"] == "at batch 16: it was asked to run on cuda and ran on cpu"
+    assert facts["reason"] == "at batch 16: asked to run on cuda:0, it runs on cpu"
     assert facts["device"] == "cpu"
     assert validate.verify(asked)["status"] == "wrong"
     runtimes(right, "cuda:0")
