@@ -127,8 +127,14 @@ def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Array]) -> dict
 
 
 def _check_feed(spec: TensorSpec, value: Array, sizes: dict[str, int]) -> None:
-    if value.dtype != np.dtype(spec.dtype):  # compares the byte order as well
-        raise BadRequest(f"input {spec} got {_form(value)}", fix=f"send {spec.name} as {spec.dtype}")
+    if value.dtype.name != spec.dtype:
+        got = f"{value.dtype.name}[{','.join(map(str, value.shape))}]"
+        raise BadRequest(f"input {spec} got {got}", fix=f"send {spec.name} as {spec.dtype}")
+    if not value.dtype.isnative:
+        raise BadRequest(
+            f"input {spec} has its bytes in another order than this machine",
+            fix=f"send {spec.name}.astype({spec.dtype!r})",
+        )
     fits = len(value.shape) == len(spec.shape) and all(
         isinstance(axis, str) or axis == size for axis, size in zip(spec.shape, value.shape, strict=True)
     )
@@ -143,8 +149,3 @@ def _check_feed(spec: TensorSpec, value: Array, sizes: dict[str, int]) -> None:
                 f"input {spec} has {name}={value.shape[at]} where another input has {sizes[name]}",
                 fix=f"give the axis {name} one size in every input",
             )
-
-
-def _form(value: Array) -> str:
-    order = "" if value.dtype.isnative else " in the other byte order"
-    return f"{value.dtype.name}[{','.join(map(str, value.shape))}]{order}"

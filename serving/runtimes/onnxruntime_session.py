@@ -53,7 +53,8 @@ def _providers(onnxruntime: Any, device: str) -> list[Any]:
     if device == "cpu" or _CUDA not in onnxruntime.get_available_providers():
         return [_CPU]
     onnxruntime.preload_dlls()  # CUDA and cuDNN out of their wheels, where no system has them
-    return [(_CUDA, {"device_id": number(device)}), _CPU]
+    # TF32 is on by default, and alone moves a copy below 60 dB (docs/design/serving.md).
+    return [(_CUDA, {"device_id": number(device), "use_tf32": 0}), _CPU]
 
 
 def device_of(inner: Any, asked: str) -> str:

@@ -36,6 +36,7 @@ def open_session(folder: Path, device: str, threads: int) -> Session:
             os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # else TensorFlow takes all the memory of every GPU it sees
         import tensorflow as tf
 
+        tf.config.experimental.enable_tensor_float_32_execution(False)  # float32 as float32 (docs/design/serving.md)
         inner = tf.compat.v1.Session(graph=tf.Graph(), config=_config(tf, device, threads))
         with inner.graph.as_default():
             options = _callable_options(tf, inner, artifact)
