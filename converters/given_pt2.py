@@ -42,10 +42,9 @@ def check_pt2(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             _check_archive(archive, path)
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise BadRequest(
-            f"{path} is not a whole file of torch.export.save: {_first_line(error)}", fix=_AGAIN
-        ) from error
+    except _BROKEN as error:
+        why = _first_line(error)
+        raise BadRequest(f"{path} is not a whole file of torch.export.save: {why}", fix=_AGAIN) from error
 
 
 def _check_archive(archive: zipfile.ZipFile, path: Path) -> None:

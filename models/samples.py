@@ -38,12 +38,10 @@ def check_batch_axis(specs: Sequence[TensorSpec]) -> None:
                 fix="rename that input of the model",
             )
         if not spec.shape or not isinstance(spec.shape[0], str):
-            what = (
-                f"the first axis of the input {spec} is not dynamic" if spec.shape else f"the input {spec} is a scalar"
-            )
+            what = "has a fixed first axis" if spec.shape else "has no axis at all"
             raise BadRequest(
-                f"{what}, and for now a model takes batches of any size",
-                fix=f"export it with a dynamic first axis, as in {_with_batch(spec)}",
+                f"the input {spec} {what}, and for now the first axis of every input must be dynamic: the batch",
+                fix=f"make it dynamic, as in {_with_batch(spec)}",
             )
 
 

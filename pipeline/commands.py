@@ -5,7 +5,9 @@ Each leaves a folder with logs, a script per step, and a JSON document of the pa
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +24,7 @@ from ..models.artifact import RECORD
 from ..models.errors import BadRequest, Exit, ToolMissing
 from ..models.formats import PAYLOAD, Target
 from ..models.signature import Signature
-from ..models.store import Store, disk_errors
+from ..models.store import Store
 from ..serving.runtimes.table import RUNTIMES, Runtime, runtimes_for
 from .bench.rows import write_samples
 from .context import Context
@@ -35,6 +37,7 @@ from .given import (
     Asked,
     Taken,
     check_writable,
+    kind_of,
     prepare_given,
     require_runtime,
     start_of,
@@ -133,7 +136,7 @@ def convert(request: RunRequest, asked: Asked, out: Path, places: Places, progre
     for target in request.targets:
         _check_free(out / target.slug)
     context = _context(request, out, places, progress)
-    with disk_errors(out), _scratch(context):
+    with _room(out), _scratch(context):
         prepared = prepare_given(context, asked)
         with progress.stage("convert", len(request.targets)) as stage:
             made = convert_all(context, prepared)
@@ -152,10 +155,11 @@ def validate(request: RunRequest, candidate: str, against: Asked, places: Places
     Raises TransloadError where one of the two cannot be taken, or they are not of one model.
     """
     wanted = request.validate_.runtimes
+    _check_runtimes(_candidate_target(candidate), wanted)
+    kind_of(against.text)
     context = _new_context(request, f"validate-{Path(candidate).stem}", places, progress)
-    with disk_errors(context.folder), _scratch(context):
-        taken = take_candidate(context, candidate)
-        _check_runtimes(taken, wanted, whole=wanted == tuple(RUNTIMES))
+    with _room(context.folder), _scratch(context):
+        taken = take_model(context, Asked(candidate))
         prepared = prepare_given(context, against)
         _check_same_inputs(candidate, taken.model.signature, against.text, prepared.model.signature)
         made = [_as_made(taken)]
@@ -183,14 +187,15 @@ def bench(
 
     Raises TransloadError where something named cannot be taken, or the candidates take other inputs.
     """
+    for text in candidates:
+        _check_runtimes(_candidate_target(text), request.bench.runtimes)
     context = _new_context(request, "bench", places, progress)
-    with disk_errors(context.folder), _scratch(context):
+    with _room(context.folder), _scratch(context):
         with progress.stage("model"):
-            taken = [take_candidate(context, text) for text in candidates]
+            taken = [take_model(context, Asked(text)) for text in candidates]
             reference = take_model(context, against) if against else None
         first = reference or taken[0]
         for text, each in zip(candidates, taken, strict=True):
-            _check_runtimes(each, request.bench.runtimes, whole=request.bench.runtimes == tuple(RUNTIMES))
             _check_same_inputs(text, each.model.signature, first.model.name, first.model.signature)
         samples = take_data(context, first, data)
         wanted = _wanted(reference, _labelled(candidates, taken), request.bench.runtimes)
@@ -201,16 +206,17 @@ def bench(
     return done
 
 
-def take_candidate(context: Context, text: str) -> Taken:
-    """An artifact, in a folder or as a file.
+def _candidate_target(text: str) -> Target:
+    """What an artifact, in a folder or as a file, holds.
 
     Raises BadRequest where it is a model that is still code.
     """
-    if start_of(text) is None:
+    target = start_of(text)
+    if target is None:
         raise BadRequest(
             f"{text} is a model and no artifact", fix=f"convert it first: transload convert {text} --to onnx --out DIR"
         )
-    return take_model(context, Asked(text))
+    return target
 
 
 def _context(request: RunRequest, folder: Path, places: Places, progress: Progress) -> Context:
@@ -222,6 +228,19 @@ def _new_context(request: RunRequest, name: str, places: Places, progress: Progr
     """A context with a folder of its own, for a command that makes nothing to keep."""
     folder = new_run_folder(places.runs, name, datetime.now(UTC))
     return _context(request, folder, places, progress)
+
+
+@contextmanager
+def _room(folder: Path) -> Iterator[None]:
+    """A folder of results whose disk is full, as a sentence; the store speaks for itself."""
+    try:
+        yield
+    except OSError as error:  # copytree gathers what it met, and keeps the words only
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) or os.strerror(errno.ENOSPC) in str(error):
+            raise BadRequest(
+                f"the disk under {folder} is full", fix="free some space, or name another folder with --out"
+            ) from error
+        raise
 
 
 @contextmanager
@@ -291,14 +310,16 @@ def _as_made(taken: Taken) -> Made:
     return Made(taken.start, taken.stored, Route(()), (), 0.0, ())
 
 
-def _check_runtimes(taken: Taken, wanted: Sequence[str], *, whole: bool) -> None:
-    """Refuse a runtime that was asked for by name and takes no such artifact, or is not installed."""
-    if whole or taken.start is None:
+def _check_runtimes(target: Target, wanted: Sequence[str]) -> None:
+    """Refuse runtimes that were asked for by name, where none takes such an artifact, or one is not installed."""
+    if tuple(wanted) == tuple(RUNTIMES):
         return
-    takes = [runtime.name for runtime in runtimes_for(taken.start.format)]
+    takes = [runtime.name for runtime in runtimes_for(target.format)]
     fitting = [name for name in wanted if name in takes]
     if not fitting:
-        raise BadRequest(f"no runtime of {', '.join(wanted)} takes {taken.start.format}", fix=f"use {', '.join(takes)}")
+        raise BadRequest(
+            f"none of the runtimes {', '.join(wanted)} takes {target.format}", fix=f"use {', '.join(takes)}"
+        )
     for name in fitting:
         require_runtime(name)
 

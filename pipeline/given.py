@@ -96,8 +96,8 @@ def kind_of(text: str) -> Kind:
     if not path.exists():
         raise BadRequest(f"no such file: {text}", fix="check the path; it starts at the folder you run transload in")
     if suffix not in kinds:
-        what = _NOT_YET.get(suffix, "of a kind that is not known")
-        raise BadRequest(f"{text} is {what}, and no model that is taken", fix=f"name {TAKEN}")
+        what = _NOT_YET.get(suffix, "no model of a kind that is known")
+        raise BadRequest(f"{text} is {what}, and is not taken as a model", fix=f"name {TAKEN}")
     return kinds[suffix]
 
 
@@ -131,6 +131,7 @@ def prepare_given(context: Context, asked: Asked) -> Prepared:
         taken = take_model(context, asked)
         stage.note = f"{taken.model.name}: {', '.join(map(str, taken.model.signature.inputs))}"
     with context.progress.stage("reference") as stage:
+        require_runtime(taken.runtime)
         data = take_data(context, taken, asked.data)
         reference = prepare.answer_reference(context, taken.model, taken.stored, data, taken.runtime)
         stage.note = f"{_count(data, asked.data, taken)} answered by {taken.runtime}"
@@ -166,7 +167,13 @@ def _take_code(context: Context, asked: Asked) -> Taken:
             raise BadRequest(f"{asked.text} is a recipe, and says what it takes", fix="leave --input out")
         recipe = prepare.of_recipe(context, ref, code, facts["recipe"])
         return Taken(recipe, prepare.obtain_source(context, recipe))
-    source = prepare.take_weights(context, ref, code, inputs=tuple(spec.to_json() for spec in asked.inputs))
+    try:
+        source = prepare.take_weights(context, ref, code, inputs=tuple(spec.to_json() for spec in asked.inputs))
+    except BadRequest as error:
+        if asked.inputs and error.what.startswith("calling "):  # most often it is the shape that is wrong
+            given = " ".join(f"--input {spec}" for spec in asked.inputs)
+            raise BadRequest(error.what, fix=f"hold {given} against what forward takes, or mend that line") from error
+        raise
     signature = Signature.from_json(source.facts["signature"])
     return Taken(Described(ref.name, signature, ref, code), source)
 

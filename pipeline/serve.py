@@ -62,6 +62,8 @@ def serve(
 
 
 def _folder(artifact: Path) -> Path:
+    if not artifact.exists():
+        raise BadRequest(f"no such folder: {artifact}", fix="check the path")
     if kind_of(str(artifact)) is not Kind.ARTIFACT:
         raise BadRequest(
             f"{artifact} is no artifact's folder",

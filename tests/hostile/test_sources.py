@@ -1,0 +1,377 @@
+"""Whatever a person names as a model, and is none: one sentence, the mend, exit 2; nothing in it is ever run."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import AttributeProto, TensorProto, helper
+
+from .conftest import NET, Ran, onnx_model, put
+
+Make = Callable[[Path, Path], object]  # (the folder that the command runs in, the folder of good programs)
+TAKEN = "name zoo:NAME, FILE.py[:NAME], package.module:NAME, FILE.onnx, FILE.pt2, or the folder of an artifact"
+AGAIN = "copy it again, or export it again"
+AGAIN_PT2 = "copy it again, or write it again with torch.export.save"
+TRUSTED = "where you trust it, load it yourself and write it again with torch.export.save, from plain tensors"
+FIRST = "has a fixed first axis, and for now the first axis of every input must be dynamic: the batch"
+
+
+class Boom:
+    """Whoever unpickles this leaves a trace."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.trace}",)
+
+
+def boom(here: Path) -> bytes:
+    return pickle.dumps(Boom(here.parent / "executed"), protocol=2)  # as torch.save writes it
+
+
+def data(name: str, content: bytes) -> Make:
+    return lambda here, programs: (here / name).write_bytes(content)
+
+
+def model(name: str, made: Any) -> Make:
+    return lambda here, programs: put(here / name, made)
+
+
+def edited(name: str, **changes: Callable[[bytes, Path], bytes]) -> Make:
+    """good.pt2 with the entries that end in a key of `changes` put through its function."""
+
+    def make(here: Path, programs: Path) -> None:
+        with zipfile.ZipFile(programs / "good.pt2") as good, zipfile.ZipFile(here / name, "w") as bad:
+            for entry in good.namelist():
+                content = good.read(entry)
+                for end, change in changes.items():
+                    content = change(content, here) if entry.endswith(end) else content
+                bad.writestr(entry, content)
+
+    return make
+
+
+def linked(here: Path, programs: Path) -> None:
+    (here.parent / "secret").write_bytes(bytes(48))
+    (here / "w.bin").symlink_to(here.parent / "secret")
+    put(here / "m.onnx", onnx_model(external="w.bin"))
+
+
+def in_attribute() -> Any:
+    """External data not of a weight, but of a constant inside a node."""
+    made = onnx_model()
+    tensor = TensorProto(name="c", data_type=TensorProto.FLOAT, dims=[3], data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="/etc/passwd")
+    node = helper.make_node("Constant", [], ["c"])
+    node.attribute.append(AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor))
+    made.graph.node.append(node)
+    return made
+
+
+def too_long() -> Any:
+    made = onnx_model(external="w.bin")
+    made.graph.initializer[0].external_data.add(key="length", value="999999999999")
+    return made
+
+
+def with_data(made: Any, content: bytes) -> Make:
+    def make(here: Path, programs: Path) -> None:
+        put(here / "m.onnx", made)
+        (here / "w.bin").write_bytes(content)
+
+    return make
+
+
+def zipped(here: Path, programs: Path) -> None:
+    with zipfile.ZipFile(here / "m.pt2", "w") as archive:
+        archive.writestr("a", "b")
+
+
+def bomb(here: Path, programs: Path) -> None:
+    with zipfile.ZipFile(here / "m.pt2", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("m/models/model.json", bytes(50_000_000))
+
+
+def library(here: Path, programs: Path) -> None:
+    shutil.copyfile(programs / "good.pt2", here / "m.pt2")
+    with zipfile.ZipFile(here / "m.pt2", "a") as archive:
+        archive.writestr("good/data/aotinductor/model/model.so", b"\x7fELF")
+
+
+def folder(here: Path, programs: Path) -> None:
+    (here / "m").mkdir()
+
+
+def saved_model(here: Path, programs: Path) -> None:
+    folder(here, programs)
+    (here / "m" / "saved_model.pb").write_bytes(b"")
+
+
+GOOD = onnx_model().SerializeToString()
+CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the model's word, what is said
+    "empty onnx": (data("m.onnx", b""), "m.onnx", "{here}/m.onnx is empty\n  fix: copy it again, or make it again"),
+    "truncated onnx": (
+        data("m.onnx", GOOD[:-9]), "m.onnx",
+        f"{{here}}/m.onnx is no whole ONNX model: it cannot be decoded\n  fix: {AGAIN}",
+    ),
+    "garbage onnx": (
+        data("m.onnx", bytes(range(256)) * 9), "m.onnx",
+        f"{{here}}/m.onnx is no whole ONNX model: it cannot be decoded\n  fix: {AGAIN}",
+    ),
+    "onnx with a length of 2 GB": (
+        data("m.onnx", b"\x3a\xff\xff\xff\xff\x07" + b"x" * 20), "m.onnx",
+        f"{{here}}/m.onnx is no whole ONNX model: it cannot be decoded\n  fix: {AGAIN}",
+    ),
+    "onnx without a graph": (
+        data("m.onnx", b"\x08\x08"), "m.onnx",
+        f"{{here}}/m.onnx is no ONNX model: it holds no graph with outputs\n  fix: {AGAIN}",
+    ),
+    "pickle called onnx": (
+        lambda here, programs: (here / "m.onnx").write_bytes(boom(here)), "m.onnx",
+        f"{{here}}/m.onnx is no whole ONNX model: it cannot be decoded\n  fix: {AGAIN}",
+    ),
+    "onnx of a fixed batch": (
+        model("m.onnx", onnx_model(1)), "m.onnx",
+        f"the input x=float32[1,4] {FIRST}\n  fix: make it dynamic, as in x=float32[batch,4]",
+    ),
+    "data at an absolute path": (
+        model("m.onnx", onnx_model(external="/etc/passwd")), "m.onnx",
+        "m.onnx keeps the tensor w in '/etc/passwd', which leads out of its folder"
+        "\n  fix: export it again with its data beside it",
+    ),
+    "data above the folder": (
+        model("m.onnx", onnx_model(external="a/../../secret")), "m.onnx",
+        "m.onnx keeps the tensor w in 'a/../../secret', which leads out of its folder"
+        "\n  fix: export it again with its data beside it",
+    ),
+    "data of a constant": (
+        model("m.onnx", in_attribute()), "m.onnx",
+        "m.onnx keeps the tensor c in '/etc/passwd', which leads out of its folder"
+        "\n  fix: export it again with its data beside it",
+    ),
+    "data behind a link": (
+        linked, "m.onnx",
+        "m.onnx keeps the tensor w in 'w.bin', a link out of its folder\n  fix: copy the data itself beside the model",
+    ),
+    "data that is missing": (
+        model("m.onnx", onnx_model(external="w.bin")), "m.onnx",
+        "m.onnx keeps the tensor w in 'w.bin', which is not there\n  fix: put w.bin beside m.onnx",
+    ),
+    "data longer than its file": (
+        with_data(too_long(), bytes(48)), "m.onnx",
+        "m.onnx keeps the tensor w in 'w.bin', which is shorter than that\n  fix: copy the data again",
+    ),
+    "empty pt2": (data("m.pt2", b""), "m.pt2", "{here}/m.pt2 is empty\n  fix: copy it again, or make it again"),
+    "truncated pt2": (
+        lambda here, programs: (here / "m.pt2").write_bytes((programs / "good.pt2").read_bytes()[:2000]), "m.pt2",
+        f"{{here}}/m.pt2 is not a whole file of torch.export.save: File is not a zip file\n  fix: {AGAIN_PT2}",
+    ),
+    "another zip called pt2": (
+        zipped, "m.pt2", "{here}/m.pt2 holds no exported program\n  fix: write it with torch.export.save",
+    ),
+    "a zip that unpacks to very much": (
+        bomb, "m.pt2", f"{{here}}/m.pt2 unpacks to far more than its own size\n  fix: {AGAIN_PT2}",
+    ),
+    "pt2 of a fixed batch": (
+        lambda here, programs: shutil.copyfile(programs / "fixed.pt2", here / "m.pt2"), "m.pt2",
+        f"the input x=float32[3,4] {FIRST}\n  fix: make it dynamic, as in x=float32[batch,4]",
+    ),
+    "pt2 with a pickle as its sample": (
+        edited("m.pt2", **{"sample_inputs/model.pt": lambda _, here: boom(here)}), "m.pt2",
+        "{here}/m.pt2 holds a pickle of more than tensors (good/data/sample_inputs/model.pt), which is not executed"
+        f"\n  fix: {TRUSTED}",
+    ),
+    "pt2 with a pickle as a weight": (
+        edited(
+            "m.pt2",
+            **{
+                "weights_config.json": lambda text, _: text.replace(b'"use_pickle": false', b'"use_pickle": true'),
+                "weight_0": lambda _, here: boom(here),
+            },
+        ), "m.pt2",
+        "{here}/m.pt2 holds a pickle of more than tensors (good/data/weights/model_weights_config.json), which is not "
+        f"executed\n  fix: {TRUSTED}",
+    ),
+    "pt2 with a compiled library": (
+        library, "m.pt2",
+        "{here}/m.pt2 holds a compiled library (good/data/aotinductor/model/model.so), which is not loaded"
+        f"\n  fix: {TRUSTED}",
+    ),
+    "pt2 with a broken table": (
+        edited("m.pt2", **{"model_weights_config.json": lambda _, __: b"[]"}), "m.pt2",
+        "{here}/m.pt2 is not a whole file of torch.export.save: list indices must be integers or slices, not str"
+        f"\n  fix: {AGAIN_PT2}",
+    ),
+    "a missing file": (
+        lambda here, programs: None, "m.onnx",
+        "no such file: m.onnx\n  fix: check the path; it starts at the folder you run transload in",
+    ),
+    "a missing python file": (
+        lambda here, programs: None, "m.py:Net", "no such file: {here}/m.py\n  fix: check the path",
+    ),
+    "a missing module": (
+        lambda here, programs: None, "no.such:Net",
+        "there is no module 'no.such'\n  fix: check its name, and the folder you run transload in",
+    ),
+    "a missing name": (
+        data("m.py", NET.encode()), "m.py:Nett", "m.py holds no Nett\n  fix: name what it holds: m.py:Net",
+    ),
+    "code that does not say what it takes": (
+        data("m.py", NET.encode()), "m.py:Net",
+        "nothing says what m.py:Net takes\n  fix: name each input, as in --input image=float32[batch,3,224,224]",
+    ),
+    "an unknown recipe": (
+        lambda here, programs: None, "zoo:nope",
+        "the zoo has no recipe 'nope'\n  fix: use one of digits-cnn, digits-vit, digits-gru, digits-pair, "
+        "breast-cancer-mlp",
+    ),
+    "a folder without a record": (
+        folder, "m", f"m holds no artifact: there is no artifact.json in it\n  fix: {TAKEN}",
+    ),
+    "a SavedModel": (
+        saved_model, "m", f"m is a SavedModel that no run has recorded, and is not taken\n  fix: {TAKEN}",
+    ),
+    "a TFLite file": (
+        data("m.tflite", b"x"), "m.tflite",
+        f"m.tflite is a TFLite file, and is not taken as a model\n  fix: {TAKEN}",
+    ),
+    "a checkpoint": (
+        lambda here, programs: (here / "m.pt").write_bytes(boom(here)), "m.pt",
+        f"m.pt is a TorchScript file or a checkpoint, and is not taken as a model\n  fix: {TAKEN}",
+    ),
+    "an unknown file": (
+        data("m.bin", b"x"), "m.bin",
+        f"m.bin is no model of a kind that is known, and is not taken as a model\n  fix: {TAKEN}",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_no_model_is_refused_in_one_sentence_and_never_run(
+    case: str, here: Path, programs: Path, transload: Callable[..., Ran]
+) -> None:
+    make, word, said = CASES[case]
+    make(here, programs)
+    status, out, err = transload("convert", word, "--to", "onnx", "--out", "out", "--quiet")
+    assert err == f"error: {said.format(here=here)}\n"
+    assert (status, out) == (2, "")
+    assert not (here.parent / "executed").exists()
+    assert not (here / "out" / "onnx").exists()
+
+
+def test_the_trace_is_left_by_whoever_unpickles(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    pickle.loads(boom(tmp_path / "here"))  # noqa: S301
+    assert (tmp_path / "executed").exists()
+
+
+def test_data_inside_the_folder_is_taken_and_seen_when_it_changes(here: Path, transload: Callable[..., Ran]) -> None:
+    put(here / "m.onnx", onnx_model(external="w.bin"))
+    made = []
+    for factor in (1, 2):
+        (here / "w.bin").write_bytes((factor * np.arange(12, dtype="<f4")).tobytes())
+        assert transload("convert", "m.onnx", "--to", "onnx", "--out", "out", "--quiet")[0] == 0
+        made.append((here / "out" / "onnx" / "model.onnx").read_bytes())
+    assert made[0] != made[1]
+    assert b"w.bin" not in made[0]
+
+
+ARTIFACTS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "its data leads out": (
+        lambda made: put(made / "model.onnx", onnx_model(external="/etc/passwd")),
+        "model.onnx keeps the tensor w in '/etc/passwd', which leads out of its folder"
+        "\n  fix: export it again with its data beside it",
+    ),
+    "its payload is a link": (
+        lambda made: (made / "model.onnx").rename(made.parent / "x") and (made / "model.onnx").symlink_to("../x"),
+        "{made}/model.onnx is a link, and may lead anywhere\n  fix: copy the artifact with its files",
+    ),
+    "its payload is gone": (
+        lambda made: (made / "model.onnx").unlink(),
+        "{made} lacks its model.onnx\n  fix: make the artifact again",
+    ),
+    "its record is cut short": (
+        lambda made: (made / "artifact.json").write_text('{"target": "onnx"}'),
+        "{made} holds no artifact: 'signature'\n  fix: name a folder under runs/<id>/artifacts/",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ARTIFACTS)
+@pytest.mark.parametrize("command", ["convert", "validate", "bench", "serve"])
+def test_an_artifact_that_was_tampered_with_is_refused_by_every_command(
+    case: str, command: str, here: Path, transload: Callable[..., Ran]
+) -> None:
+    put(here / "m.onnx", onnx_model())
+    assert transload("convert", "m.onnx", "--to", "onnx", "--out", "out", "--quiet")[0] == 0
+    breaks, said = ARTIFACTS[case]
+    breaks(here / "out" / "onnx")
+    words = {
+        "convert": ("--to", "onnx:fp16", "--out", "more", "--quiet"),
+        "validate": ("--against", "m.onnx", "--quiet"),
+        "bench": ("--quiet",),
+        "serve": ("--grpc-port", "0", "--rest-port", "0"),
+    }
+    status, _, err = transload(command, "out/onnx", *words[command])
+    made = Path("out/onnx") if "holds no artifact" in said and command != "serve" else here / "out" / "onnx"
+    assert (status, err) == (2, f"error: {said.format(made=made)}\n")
+
+
+def weights(kind: str) -> Callable[[Path], bytes]:
+    def cut(here: Path) -> bytes:
+        header = b'{"inner.weight":{"dtype":"F32","shape":[3,4],"data_offsets":[0,48]}}'
+        return len(header).to_bytes(8, "little") + header + bytes(20)
+
+    def archive(here: Path) -> bytes:
+        """A checkpoint as torch.save writes it, with a pickle that does something."""
+        whole = io.BytesIO()
+        with zipfile.ZipFile(whole, "w") as file:
+            file.writestr("w/data.pkl", boom(here))
+            file.writestr("w/version", "3\n")
+            file.writestr("w/byteorder", "little")
+        return whole.getvalue()
+
+    return {
+        "boom": boom,
+        "archive": archive,
+        "cut": cut,
+        "huge": lambda here: b"\xff" * 8 + b"1",
+        "empty": lambda here: b"",
+    }[kind]
+
+
+RUNS = "holds more than weights (it names posix.system), and is not executed"
+MORE = "where you trust it, load it and save torch.save(model.state_dict(), FILE)"
+SAFE = "copy it again, or save it again with save_file"
+WEIGHTS = {
+    ("w.pt", "boom"): f"{{path}} {RUNS}\n  fix: {MORE}",
+    ("w.ckpt", "archive"): f"{{path}} {RUNS}\n  fix: {MORE}",
+    ("w.safetensors", "cut"): f"{{path}} is not a whole safetensors file: ...\n  fix: {SAFE}",
+    ("w.safetensors", "huge"): f"{{path}} is not a whole safetensors file: ...\n  fix: {SAFE}",
+    ("w.safetensors", "empty"): "{path} is empty\n  fix: copy it again, or save it again",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "kind"), WEIGHTS)
+def test_weights_that_are_none_are_refused_and_never_run(
+    name: str, kind: str, here: Path, transload: Callable[..., Ran]
+) -> None:
+    (here / "net.py").write_text(NET)
+    (here / name).write_bytes(weights(kind)(here))
+    words = ("--input", "x=float32[batch,4]", "--weights", name, "--to", "onnx", "--out", "out", "--quiet")
+    status, _, err = transload("convert", "net.py:Net", *words)
+    begin, _, end = f"error: {WEIGHTS[name, kind].format(path=here / name)}\n".partition("...")
+    assert status == 2
+    assert err.startswith(begin)
+    assert err.endswith(end)
+    assert not (here.parent / "executed").exists()
