@@ -80,6 +80,6 @@ def _looped(
 
     start = (tf.constant(0), made, *states)
     _, made, *final = tf.while_loop(
-        lambda count, *_: count < steps, body, start, shape_invariants=[each.shape for each in start]
+        lambda count, *_: count < steps, body, start, shape_invariants=tuple(each.shape for each in start)
     )
     return (made if outputs else None), tuple(final)

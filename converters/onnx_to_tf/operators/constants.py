@@ -30,7 +30,7 @@ def identity(op: Op) -> Value:
     return op.value(0)
 
 
-@lowers("ConstantOfShape", since=9)
+@lowers("ConstantOfShape", since=9, T1=frozenset({"int64"}))
 def constant_of_shape(op: Op) -> Value:
     """One number, as many times as the shape says; 0.0 where none is given."""
     number = op.tensor_attribute("value").reshape(()) if op.has("value") else np.float32(0)

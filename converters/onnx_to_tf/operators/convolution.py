@@ -65,6 +65,8 @@ def _conv2d(op: Op, value: Value, kernel: Value, window: Window, group: int) -> 
     if depthwise and (max(window.dilations) == 1 or max(window.strides) == 1):
         # (M, 1, h, w), where M = C * multiplier and C varies slowest -> (h, w, C, multiplier)
         weight = arranged(op, kernel, order, (*window.kernel, channels, filters // channels))
+        if padding != "SAME":  # TensorFlow 2.21 fuses explicit padding with a bias, and aborts
+            tensor, padding = tf.pad(tensor, padding) if window.padded else tensor, "VALID"
         made = tf.nn.depthwise_conv2d(tensor, weight, (1, *window.strides, 1), padding, dilations=window.dilations)
     else:
         weight = arranged(op, kernel, order, shape)

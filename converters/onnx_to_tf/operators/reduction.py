@@ -13,17 +13,27 @@ Reduction = Callable[[TfTensor, "list[int]", bool], TfTensor]
 
 _SUMMABLE = FLOATS | {"int32", "int64", "uint32", "uint64"}
 
+
+def _named(name: str) -> Reduction:
+    """A reduction of TensorFlow's, imported when it is called."""
+
+    def reduction(tensor: TfTensor, axes: list[int], keep: bool) -> TfTensor:
+        return getattr(tf, name)(tensor, axes, keep)
+
+    return reduction
+
+
 # by operator: what it takes, the function, and whether it changes a tensor that it does not reduce at all
 _REDUCTIONS: dict[str, tuple[frozenset[str], Reduction, bool]] = {
     "ReduceL1": (_SUMMABLE, lambda t, axes, keep: tf.reduce_sum(tf.abs(t), axes, keep), True),
     "ReduceL2": (FLOATS, lambda t, axes, keep: tf.sqrt(tf.reduce_sum(tf.square(t), axes, keep)), True),
     "ReduceLogSum": (FLOATS, lambda t, axes, keep: tf.math.log(tf.reduce_sum(t, axes, keep)), True),
-    "ReduceLogSumExp": (FLOATS, tf.reduce_logsumexp, True),
-    "ReduceMax": (NUMBERS, tf.reduce_max, False),
-    "ReduceMean": (FLOATS, tf.reduce_mean, False),
-    "ReduceMin": (NUMBERS, tf.reduce_min, False),
-    "ReduceProd": (_SUMMABLE, tf.reduce_prod, False),
-    "ReduceSum": (_SUMMABLE, tf.reduce_sum, False),
+    "ReduceLogSumExp": (FLOATS, _named("reduce_logsumexp"), True),
+    "ReduceMax": (NUMBERS, _named("reduce_max"), False),
+    "ReduceMean": (FLOATS, _named("reduce_mean"), False),
+    "ReduceMin": (NUMBERS, _named("reduce_min"), False),
+    "ReduceProd": (_SUMMABLE, _named("reduce_prod"), False),
+    "ReduceSum": (_SUMMABLE, _named("reduce_sum"), False),
     "ReduceSumSquare": (_SUMMABLE, lambda t, axes, keep: tf.reduce_sum(tf.square(t), axes, keep), True),
 }
 _AXES_BY_INPUT = {"ReduceSum": 13}  # the others took their axes as an input from opset 18 on
@@ -53,18 +63,19 @@ def reduced(op: Op, axes: list[int], function: Reduction) -> Value:
     value, keep = op.value(0), op.flag("keepdims", True)
     gone = {axis % value.rank for axis in axes} or set(range(value.rank))
     left = [axis for axis in range(value.rank) if axis not in gone]
-    layout = value.layout
-    if not keep and layout is Layout.CHANNELS_LAST and not _still_in_order(left):
-        layout = Layout.LOGICAL
+    layout, after = (value.layout, value.layout) if keep else _layouts(value.layout, left)
     places = sorted(layout.place(axis, value.rank) for axis in gone)
-    answer = function(value.tensor(layout), places, keep)
-    return computed(answer, layout)
+    return computed(function(value.tensor(layout), places, keep), after)
 
 
-def _still_in_order(left: list[int]) -> bool:
-    """Whether the axes that remain of channels last are again channels last: batch first, or no channels, or
-    nothing beside them to be out of order with."""
-    return 1 not in left or 0 in left or left == [1]
+def _layouts(layout: Layout, left: list[int]) -> tuple[Layout, Layout]:
+    """In which layout to reduce, and in which the axes that are left then lie, of which `left` names the old places.
+
+    Without channels the others are in order. With batch and channels, these are still the first and the last.
+    """
+    if layout is Layout.LOGICAL or 1 not in left:
+        return layout, Layout.LOGICAL
+    return (layout, layout) if 0 in left else (Layout.LOGICAL, Layout.LOGICAL)
 
 
 for _name, (_dtypes, _function, _changes) in _REDUCTIONS.items():

@@ -180,7 +180,7 @@ def _same(a: Size, b: Size) -> bool:
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
-@lowers("Tile", since=6, T=ANY)
+@lowers("Tile", since=6, T=ANY, T1=frozenset({"int64"}))
 def tile(op: Op) -> Value:
     """The value repeated along each axis."""
     return computed(tf.tile(op.tensor(0), pack(op.sizes(1, "repeats"))))

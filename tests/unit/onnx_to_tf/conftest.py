@@ -1,0 +1,140 @@
+"""Each operator by itself: our lowering against ONNX Runtime, at batches 1, 2 and 5, once with all sizes distinct and
+once with all sizes equal. A layout that is guessed from sizes is right in one of the two only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+Array = np.ndarray[Any, np.dtype[Any]]
+DISTINCT = {"C": 4, "D": 3, "H": 7, "W": 6, "K": 9, "M": 8}
+EQUAL = dict.fromkeys(DISTINCT, 4)
+BATCHES = (1, 2, 5)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Shapes by letters: `sizes("NCHW")`; N is the dynamic batch."""
+
+    by_letter: Mapping[str, int]
+
+    def __call__(self, letters: str) -> tuple[int | str, ...]:
+        return tuple("N" if letter == "N" else self.by_letter[letter] for letter in letters)
+
+    def __getattr__(self, letter: str) -> int:
+        return self.by_letter[letter]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One node. `inputs` by name: a shape (random float32, N dynamic) or a pair of shape and maker of values.
+    `constants` become initializers. The node's inputs are named in `order`; "" leaves one out."""
+
+    op_type: str
+    inputs: Mapping[str, Any]
+    constants: Mapping[str, Array] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    order: Sequence[str] | None = None
+    outputs: int | Sequence[str] = 1
+    opset: int = 20
+
+
+def shape_and_maker(given: Any) -> tuple[tuple[int | str, ...], Callable[..., Array]]:
+    if len(given) == 2 and callable(given[1]):
+        return given
+    return given, lambda rng, shape: rng.standard_normal(shape).astype(np.float32)
+
+
+def model_of(case: Case, path: Path) -> tuple[list[str], list[str]]:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    order = list(case.order if case.order is not None else [*case.inputs, *case.constants])
+    names = [f"y{at}" for at in range(case.outputs)] if isinstance(case.outputs, int) else list(case.outputs)
+    node = helper.make_node(case.op_type, order, names, name=f"the {case.op_type}", **case.attributes)
+    kept = [name for name in names if name]
+    inputs = []
+    for name, given in case.inputs.items():
+        shape, maker = shape_and_maker(given)
+        sample = maker(np.random.default_rng(0), tuple(1 if axis == "N" else axis for axis in shape))
+        inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(sample.dtype), shape))
+    outputs = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in kept]
+    graph = helper.make_graph(
+        [node],
+        "case",
+        inputs,
+        outputs,
+        [numpy_helper.from_array(array, name) for name, array in case.constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", case.opset)], ir_version=10)
+    inferred = onnx.shape_inference.infer_shapes(model)
+    del model.graph.output[:]
+    model.graph.output.extend(inferred.graph.output)
+    for output in model.graph.output:  # shape inference does not know functions
+        output.type.tensor_type.elem_type = output.type.tensor_type.elem_type or TensorProto.FLOAT
+    onnx.save(model, path)
+    return [each.name for each in inputs], kept
+
+
+def feeds_of(case: Case, batch: int, seed: int = 0) -> dict[str, Array]:
+    rng = np.random.default_rng(seed + batch)
+    made = {}
+    for name, given in case.inputs.items():
+        shape, maker = shape_and_maker(given)
+        made[name] = maker(rng, tuple(batch if axis == "N" else axis for axis in shape))
+    return made
+
+
+@dataclass
+class Bench:
+    """Where models of one test are written."""
+
+    folder: Path
+
+    def lowered(self, case: Case) -> Any:
+        from transload.converters.onnx_to_tf.lower import lower
+
+        path = self.folder / "model.onnx"
+        model_of(case, path)
+        return lower(path)
+
+    def agrees(self, case: Case, rtol: float = 1e-5, atol: float = 1e-5) -> Any:
+        """Hold our answers against ONNX Runtime's at every batch; shapes, dtypes and what is not finite included."""
+        import onnxruntime
+        import tensorflow as tf
+
+        lowered = self.lowered(case)
+        session = onnxruntime.InferenceSession(self.folder / "model.onnx", providers=["CPUExecutionProvider"])
+        for batch in BATCHES:
+            feeds = feeds_of(case, batch)
+            want = session.run(None, feeds)
+            got = lowered.module.serve(*[tf.constant(feeds[spec.name]) for spec in lowered.inputs])
+            for name, expected in zip(lowered.outputs, want, strict=True):
+                answer = got[name].numpy()
+                assert answer.dtype == expected.dtype, (name, batch)
+                assert answer.shape == expected.shape, (name, batch)
+                np.testing.assert_allclose(answer, expected, rtol, atol, err_msg=f"{name} at batch {batch}")
+        return lowered
+
+    def agrees_both_ways(self, case: Callable[[Sizes], Case], **tolerances: float) -> None:
+        for sizes in (DISTINCT, EQUAL):
+            self.agrees(case(Sizes(sizes)), **tolerances)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.fixture
+def case() -> type[Case]:
+    return Case
