@@ -53,7 +53,9 @@ def onnx_given(job: Job) -> Mapping[str, Any]:
     given.load_external()
     signature = fit(given.signature(asked), asked)
     check_batch_axis(signature.inputs)
-    given.write(job.out, signature)
+    given.declare(signature)
+    given.check()
+    given.write(job.out)
     write_artifact(job.out, Target(Format.ONNX), signature)
     return {"signature": signature.to_json(), "external": {name: digest_of(path.parent / name) for name in external}}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,26 +98,31 @@ class OnnxFile:
     changed: bool = field(default=False)
 
     def load_external(self) -> None:
-        """Take the data files in, and hold the whole against ONNX's rules. Only after `check_external`.
-
-        Raises BadRequest.
-        """
-        import onnx
+        """Take the data files in. Only after `check_external`. Raises BadRequest."""
         from onnx.external_data_helper import load_external_data_for_model
 
         if any(True for _ in _external_tensors(self.model)):
             self.changed = True
-            try:
+            with self._sound("the data of {} cannot be read"):
                 load_external_data_for_model(self.model, str(self.path.parent))
-            except (ValueError, OSError, onnx.checker.ValidationError) as error:
-                raise BadRequest(f"the data of {self.path} cannot be read: {_first_line(error)}", fix=_AGAIN) from error
+
+    def check(self) -> None:
+        """Hold the whole against ONNX's rules. Raises BadRequest."""
+        import onnx
+
+        if self.model.ByteSize() < _MOST_PARSED_BYTES:  # a larger one cannot be handed over; its runtime finds out
+            with self._sound("{} is no valid ONNX model"):
+                onnx.checker.check_model(self.model)
+
+    @contextmanager
+    def _sound(self, what: str) -> Iterator[None]:
+        """What ONNX says of a file, as a BadRequest."""
+        import onnx
+
         try:
-            onnx.checker.check_model(self.model)
-        except onnx.checker.ValidationError as error:
-            raise BadRequest(f"{self.path} is no valid ONNX model: {_first_line(error)}", fix=_AGAIN) from error
-        except ValueError as error:  # above 2 GB it cannot be handed over; the runtime finds out
-            if "2GB" not in str(error) and "too large" not in str(error).lower():
-                raise
+            yield
+        except (ValueError, OSError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+            raise BadRequest(f"{what.format(self.path)}: {_first_line(error)}", fix=_AGAIN) from error
 
     def signature(self, asked: Sequence[TensorSpec]) -> Signature:
         """Inputs and outputs as the file declares them. `asked` gives the shape of an input that declares none.
@@ -141,20 +147,27 @@ class OnnxFile:
             tuple(self._spec(value, None) for value in graph.output),
         )
 
-    def write(self, out: Path, signature: Signature) -> None:
-        """Put the model into `out`: the file's own bytes where nothing had to change."""
-        target = out / PAYLOAD[Format.ONNX]
+    def declare(self, signature: Signature) -> None:
+        """Write the signature's axes into the model, where it says something else."""
+        graph = self.model.graph
         pairs = [
-            *zip(self.model.graph.input, signature.inputs, strict=True),
-            *zip(self.model.graph.output, signature.outputs, strict=True),
+            *zip(graph.input, signature.inputs, strict=True),
+            *zip(graph.output, signature.outputs, strict=True),
         ]
-        if not self.changed and all(_shape(value) == spec.shape for value, spec in pairs):
-            shutil.copyfile(self.path, target)
+        if all(_shape(value) == spec.shape for value, spec in pairs):
             return
+        self.changed = True
         for value, spec in pairs:
             declare(value, spec)
-        del self.model.graph.value_info[:]  # it speaks of axes by their former names
-        save(self.model, target)
+        del graph.value_info[:]  # it speaks of axes by their former names
+
+    def write(self, out: Path) -> None:
+        """Put the model into `out`: the file's own bytes where nothing had to change."""
+        target = out / PAYLOAD[Format.ONNX]
+        if self.changed:
+            save(self.model, target)
+        else:
+            shutil.copyfile(self.path, target)
 
     def _infer_outputs(self) -> None:
         """Declare outputs that have no shape, as far as ONNX can tell."""
@@ -163,7 +176,8 @@ class OnnxFile:
         graph = self.model.graph
         if all(value.type.tensor_type.HasField("shape") for value in graph.output):
             return
-        inferred = onnx.shape_inference.infer_shapes(self.model).graph.output
+        with self._sound("{} is no valid ONNX model"):
+            inferred = onnx.shape_inference.infer_shapes(self.model).graph.output
         for value, found in zip(graph.output, inferred, strict=True):
             value.CopyFrom(found)
         self.changed = True

@@ -1,0 +1,234 @@
+"""convert, validate, bench and serve, as a stranger types them in a folder of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import transload
+
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, scale=1.0):
+        super().__init__()
+        torch.manual_seed(5)
+        self.conv = torch.nn.Conv2d(3, 4, 3)
+        self.head = torch.nn.Linear(4, 5)
+        self.scale = scale
+
+    def forward(self, image):
+        return self.head(torch.relu(self.conv(image)).mean((2, 3))) * self.scale
+
+def louder():
+    return Net(1.1)
+
+class Fickle(torch.nn.Module):
+    def forward(self, image):
+        return image * 2 if len(image) > 2 else image * 3  # a trace keeps one of the two
+"""
+PROGRAM = (sys.executable, "-P", "-m", "transload")  # as the installed program: the user's folder is not searched
+INPUT = ("--input", "image=float32[batch,3,9,7]")
+TARGETS = ("pt2", "torchscript", "onnx", "onnx:fp16")
+
+
+def run(here: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*PROGRAM, *words], cwd=here, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr + done.stdout
+    return done
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with net.py, converted to `made`/."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "net.py").write_text(NET)
+    (folder / "json.py").write_text("raise ImportError('a file of the user that is called like one of Python')")
+    done = run(folder, "convert", "net.py:Net", *INPUT, "--to", ",".join(TARGETS), "--out", "made", "--jobs", "2")
+    (folder / "printed").write_text(done.stdout)
+    (folder / "told").write_text(done.stderr)
+    return folder
+
+
+def test_each_target_lies_in_its_folder_with_logs_and_scripts(here: Path) -> None:
+    made = here / "made"
+    assert {each.name for each in made.iterdir()} == {
+        "pt2", "torchscript", "onnx", "onnx-fp16", "logs", "repeat", "convert.json",
+    }  # fmt: skip
+    assert (made / "onnx" / "model.onnx").is_file()
+    assert json.loads((made / "onnx" / "artifact.json").read_text())["target"] == "onnx"
+    assert not any(path.is_symlink() for path in made.rglob("*"))
+    rows = json.loads((made / "convert.json").read_text())["artifacts"]
+    assert [(row["name"], row["status"], row["batches_verified"]) for row in rows] == [
+        (name, "verified", [1, 2, 5]) for name in TARGETS
+    ]
+    assert all((made / row["path"]).exists() for row in rows)
+
+
+def test_a_person_gets_a_line_per_target_and_the_verdict_last(here: Path) -> None:
+    lines = (here / "printed").read_text().splitlines()
+    assert [line.split()[:2] for line in lines[:4]] == [[name, "verified"] for name in TARGETS]
+    assert "torch.export > torch.onnx-dynamo: agrees to" in lines[2]
+    assert lines[-1] == "PASS  4 of 4 targets verified, in made"
+    assert "64 random samples answered by torch" in (here / "told").read_text()
+
+
+def test_the_second_time_everything_is_found(here: Path) -> None:
+    before = set((here / ".transload" / "actions").iterdir())
+    done = run(here, "convert", "net.py:Net", *INPUT, "--to", "onnx", "--out", "again", "--json", "--quiet")
+    assert set((here / ".transload" / "actions").iterdir()) == before
+    assert done.stderr == ""
+    assert json.loads(done.stdout) == json.loads((here / "again" / "convert.json").read_text())
+
+
+@pytest.mark.parametrize("model", ["made/onnx/model.onnx", "made/onnx", "made/pt2/model.pt2", "made/pt2"])
+def test_a_file_or_a_folder_is_a_model_too(model: str, here: Path) -> None:
+    out = f"from-{model.replace('/', '-')}"
+    run(here, "convert", model, "--to", "onnx:fp16", "--out", out, "--quiet")
+    record = json.loads((here / out / "onnx-fp16" / "artifact.json").read_text())
+    assert record["signature"]["inputs"] == [{"name": "image", "dtype": "float32", "shape": ["batch", 3, 9, 7]}]
+
+
+def test_an_artifact_passes_through_unchanged(here: Path) -> None:
+    run(here, "convert", "made/onnx/model.onnx", "--to", "onnx", "--out", "same", "--quiet")
+    assert (here / "same/onnx/model.onnx").read_bytes() == (here / "made/onnx/model.onnx").read_bytes()
+
+
+def test_a_target_that_no_route_leads_to_ends_in_4_and_the_others_are_there(here: Path) -> None:
+    stale = here / "partly" / "torchscript"
+    stale.mkdir(parents=True)
+    (stale / "artifact.json").write_text("{}")
+    done = run(here, "convert", "made/onnx", "--to", "onnx:fp16,torchscript", "--out", "partly", "-q", status=4)
+    assert done.stdout.splitlines()[-3:] == [
+        "torchscript: no route leads to torchscript",
+        "",
+        "FAIL  1 of 2 targets verified, in partly",
+    ]
+    assert (here / "partly" / "onnx-fp16" / "model.onnx").is_file()
+    assert not stale.exists(), "what a former run left would be taken for this one's"
+
+
+def test_a_target_whose_routes_all_answer_wrongly_ends_in_1_and_is_not_kept(here: Path) -> None:
+    words = ("net.py:Fickle", *INPUT, "--to", "torchscript", "--out", "wrong", "--quiet")
+    done = run(here, "convert", *words, status=1)
+    assert "torchscript  failed" in done.stdout
+    assert "at batch 1: output output agrees to" in done.stdout
+    assert not (here / "wrong" / "torchscript").exists()
+
+
+def test_explain_lists_the_routes_cheapest_first_and_runs_nothing(here: Path) -> None:
+    done = run(here, "convert", "net.py:Net", "--to", "onnx,pt2", "--explain")
+    assert done.stdout == (
+        "onnx:\n"
+        "  torch.export > torch.onnx-dynamo  cost 2\n"
+        "  torch.onnx-torchscript            cost 4\n"
+        "pt2:\n"
+        "  torch.export  cost 1\n"
+    )
+    rows = json.loads(run(here, "convert", "made/onnx", "--to", "onnx,torchscript", "--explain", "--json").stdout)
+    assert rows == {"routes": [{"target": "onnx", "route": [], "cost": 0, "missing": None}]}
+
+
+def test_samples_of_a_file_are_taken_in_place_of_random_ones(here: Path) -> None:
+    image = np.random.default_rng(3).standard_normal((7, 3, 9, 7)).astype(np.float32)
+    np.savez(here / "data.npz", image=image, labels=np.arange(7))
+    words = ("made/onnx", "--against", "net.py:Net", *INPUT, "--data", "data.npz", "--batch", "1,2", "--json")
+    done = run(here, "validate", *words)
+    assert "7 samples answered by torch" in done.stderr
+    found = json.loads(done.stdout)
+    assert [(row["batch"], row["samples"], row["verdict"]) for row in found["drift"]] == [
+        (7, 7, "pass"), (1, 7, "pass"), (2, 6, "pass"),
+    ]  # fmt: skip
+    assert (found["verdict"], found["exit_code"]) == ("pass", 0)
+
+
+def test_an_artifact_of_another_model_fails_with_a_sentence(here: Path) -> None:
+    words = ("made/onnx", "--against", "net.py:louder", *INPUT, "--runtime", "onnxruntime", "--quiet")
+    done = run(here, "validate", *words, status=1)
+    assert "onnx in onnxruntime: drift" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("FAIL  logs in runs/")
+
+
+def test_bench_holds_its_ratios_against_the_first_or_the_model_named(here: Path) -> None:
+    short = ("--rounds", "3", "--batch", "1", "--json", "--quiet")
+    rows = json.loads(run(here, "bench", "made/onnx", "made/torchscript", *short).stdout)["latency"]
+    assert [(row["artifact"], row["runtime"]) for row in rows] == [
+        ("onnx", "onnxruntime"), ("torchscript", "torchscript"),
+    ]  # fmt: skip
+    assert rows[0]["ratio_to_reference"] == 1
+    rows = json.loads(run(here, "bench", "made/onnx", "--against", "net.py:Net", *INPUT, *short).stdout)["latency"]
+    assert [(row["artifact"], row["runtime"]) for row in rows] == [("source", "torch"), ("onnx", "onnxruntime")]
+    assert rows[0]["ratio_to_reference"] == 1
+    assert rows[1]["ratio_to_reference"] is not None
+    folder = max((here / "runs").glob("*-bench*"), key=lambda each: each.stat().st_mtime)
+    assert {each.name for each in folder.iterdir()} == {"bench.json", "latency.npz", "logs", "repeat"}
+
+
+@pytest.fixture
+def server(here: Path) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*PROGRAM, "serve", "made/onnx", "--name", "net", "--grpc-port", "0", "--rest-port", "0"],
+        cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def address(server: subprocess.Popen[str]) -> str:
+    assert server.stdout
+    line = server.stdout.readline()
+    assert line.startswith("serving made/onnx as net (onnxruntime, cpu): gRPC 127.0.0.1:"), line
+    return line.rstrip().rpartition("REST ")[2]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_serve_answers_until_it_is_told_to_end(how: int, server: subprocess.Popen[str]) -> None:
+    body = json.dumps({"instances": np.zeros((2, 3, 9, 7)).tolist()}).encode()
+    with urllib.request.urlopen(address(server), body) as reply:
+        assert np.shape(json.load(reply)["predictions"]) == (2, 5)
+    server.send_signal(how)
+    assert server.wait(30) == 0
+    assert server.stderr
+    assert server.stderr.read() == ""
+
+
+def test_serve_says_so_when_its_worker_dies(server: subprocess.Popen[str]) -> None:
+    address(server)
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+    os.kill(int(children[0]), signal.SIGKILL)
+    assert server.wait(30) == 4
+    assert server.stderr
+    said = server.stderr.read()
+    assert said.startswith("error: the server stopped: the worker was killed by SIGKILL\n  fix: read /")
+    Path(said.split("read ")[1].split(",")[0]).unlink()
+
+
+def test_serve_refuses_a_port_that_is_taken(server: subprocess.Popen[str], here: Path) -> None:
+    port = address(server).split(":")[2].split("/")[0]
+    done = run(here, "serve", "made/onnx", "--grpc-port", "0", "--rest-port", port, status=2)
+    assert done.stderr == f"error: nothing can listen on 127.0.0.1:{port}\n  fix: name another port, or 0\n"
+
+
+def test_the_python_face_returns_rows(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(here)
+    rows = transload.convert("net.py:Net", ["onnx"], out="by-hand", inputs=[INPUT[1]])
+    assert [(row.name, row.status, row.path) for row in rows] == [("onnx", "verified", "onnx/model.onnx")]
+    drift = transload.validate("by-hand/onnx", against="net.py:Net", inputs=[INPUT[1]], batches=[3])
+    assert [(row.batch, row.verdict) for row in drift] == [(64, "pass"), (3, "pass")]
+    assert not {"torch", "onnxruntime", "tensorflow"} & {name for name in sys.modules if "." not in name} - LOADED
+
+
+LOADED = set(sys.modules)

@@ -1,0 +1,257 @@
+"""What is read off a model that is given: its signature, and samples to ask it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+from transload.converters.given import artifact_given, check_artifact, fit, onnx_given, pt2_given
+from transload.models.artifact import read_artifact, write_artifact
+from transload.models.dataset import read_dataset
+from transload.models.errors import BadRequest
+from transload.models.formats import Format, Target
+from transload.models.job import Job
+from transload.models.samples import check_batch_axis, make_samples, take_samples
+from transload.models.signature import Signature, TensorSpec, parse_input
+from transload.models.store import digest_of
+from transload.pipeline.given import Kind, kind_of, start_of
+
+
+def value(name: str, shape: list[Any] | None, kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model(inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto], **more: Any) -> onnx.ModelProto:
+    """y = x @ w, and whatever is declared of it."""
+    weights = numpy_helper.from_array(np.ones((4, 3), np.float32), "w")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", inputs, outputs, [weights], **more)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def taken(tmp_path: Path, made: onnx.ModelProto, **options: Any) -> dict[str, Any]:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(made.SerializeToString())
+    (tmp_path / "out").mkdir()
+    return dict(onnx_given(Job({}, tmp_path / "out", {"path": str(path), "sha256": digest_of(path), **options})))
+
+
+def shapes(tmp_path: Path) -> list[tuple[int | str, ...]]:
+    signature = read_artifact(tmp_path / "out").signature
+    return [spec.shape for spec in (*signature.inputs, *signature.outputs)]
+
+
+def test_names_of_axes_are_kept_and_the_bytes_too(tmp_path: Path) -> None:
+    facts = taken(tmp_path, model([value("x", ["N", 4])], [value("y", ["N", 3])]))
+    assert shapes(tmp_path) == [("N", 4), ("N", 3)]
+    assert (tmp_path / "out" / "model.onnx").read_bytes() == (tmp_path / "m.onnx").read_bytes()
+    assert facts["external"] == {}
+
+
+def test_axes_without_a_name_get_one_and_the_file_says_so(tmp_path: Path) -> None:
+    taken(tmp_path, model([value("x", [None, None, 4])], [value("y", [None, None, 3])]))
+    assert shapes(tmp_path) == [("batch", "x_1", 4), ("y_0", "y_1", 3)]
+    declared = onnx.load(tmp_path / "out" / "model.onnx").graph.input[0].type.tensor_type.shape.dim
+    assert [dim.dim_param or dim.dim_value for dim in declared] == ["batch", "x_1", 4]
+
+
+def test_an_output_without_a_shape_is_inferred(tmp_path: Path) -> None:
+    taken(tmp_path, model([value("x", ["N", 4])], [value("y", None)]))
+    assert shapes(tmp_path) == [("N", 4), ("N", 3)]
+
+
+def test_weights_that_are_listed_as_inputs_are_none(tmp_path: Path) -> None:
+    taken(tmp_path, model([value("x", ["N", 4]), value("w", [4, 3])], [value("y", ["N", 3])]))
+    assert [spec.name for spec in read_artifact(tmp_path / "out").signature.inputs] == ["x"]
+    assert [each.name for each in onnx.load(tmp_path / "out" / "model.onnx").graph.input] == ["x"]
+
+
+def test_an_input_without_a_shape_is_asked_for_and_taken(tmp_path: Path) -> None:
+    made = model([value("x", None)], [value("y", ["N", 3])])
+    with pytest.raises(BadRequest, match=r"says no shape of x\n  fix: name it, as in --input x=float32"):
+        taken(tmp_path, made)
+    (tmp_path / "out").rmdir()
+    taken(tmp_path, made, inputs=[TensorSpec("x", "float32", ("N", 4)).to_json()])
+    assert shapes(tmp_path)[0] == ("N", 4)
+
+
+def test_a_string_input_is_refused(tmp_path: Path) -> None:
+    made = model([value("x", ["N", 4]), value("s", ["N"], TensorProto.STRING)], [value("y", ["N", 3])])
+    with pytest.raises(BadRequest, match="export numbers or booleans"):
+        taken(tmp_path, made)
+
+
+SIGNATURE = Signature(
+    (TensorSpec("a", "float32", ("batch", "a_1", 3)), TensorSpec("b", "int64", ("batch", "b_1"))),
+    (TensorSpec("y", "float32", ("batch", "a_1")),),
+)
+
+
+def test_asked_names_and_sizes_go_through_inputs_and_outputs() -> None:
+    fitted = fit(SIGNATURE, [parse_input("b=int64[n,7]"), parse_input("a=float32[n,time,3]")])
+    assert [spec.shape for spec in fitted.inputs] == [("n", "time", 3), ("n", 7)]
+    assert fitted.outputs[0].shape == ("n", "time")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["a=float32[n,t,3]"],
+        ["a=float32[n,t,3]", "c=int64[n,k]"],
+        ["a=float64[n,t,3]", "b=int64[n,k]"],
+        ["a=float32[n,t,4]", "b=int64[n,k]"],
+        ["a=float32[n,t]", "b=int64[n,k]"],
+        ["a=float32[n,t,3]", "b=int64[m,k]"],
+    ],
+)
+def test_what_does_not_fit_the_model_is_refused(asked: list[str]) -> None:
+    with pytest.raises(BadRequest, match="--input"):
+        fit(SIGNATURE, [parse_input(text) for text in asked])
+
+
+class Both(torch.nn.Module):
+    def forward(self, image: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"total": image.sum((1, 2)), "masked": image * mask}
+
+
+class Nested(torch.nn.Module):
+    def forward(self, pair: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        return pair[0] + pair[1]
+
+
+class Half(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to(torch.bfloat16)
+
+
+def exported(path: Path, module: torch.nn.Module, inputs: tuple[Any, ...], dynamic: Any) -> Job:
+    torch.export.save(torch.export.export(module, inputs, dynamic_shapes=dynamic, strict=False), path)
+    (path.parent / "out").mkdir()
+    return Job({}, path.parent / "out", {"path": str(path), "sha256": digest_of(path)})
+
+
+def test_a_program_is_described_by_its_arguments_and_keys(tmp_path: Path) -> None:
+    some = torch.export.Dim.DYNAMIC
+    inputs = (torch.randn(3, 4, 5), torch.ones(3, 4, 5))
+    pt2_given(exported(tmp_path / "m.pt2", Both(), inputs, ({0: some, 1: some}, {0: some, 1: some})))
+    signature = read_artifact(tmp_path / "out").signature
+    assert [str(spec) for spec in signature.inputs] == [
+        "image=float32[batch,image_1,5]",
+        "mask=float32[batch,image_1,5]",
+    ]
+    assert [str(spec) for spec in signature.outputs] == ["total=float32[batch]", "masked=float32[batch,image_1,5]"]
+
+
+@pytest.mark.parametrize(
+    ("module", "inputs", "dynamic", "said"),
+    [
+        (Nested(), ((torch.randn(3), torch.randn(3)),), None, "takes nested or keyword arguments"),
+        (Half(), (torch.randn(3),), ({0: torch.export.Dim.DYNAMIC},), "which the formats do not carry"),
+    ],
+)
+def test_a_program_that_no_signature_describes_is_refused(
+    module: torch.nn.Module, inputs: tuple[Any, ...], dynamic: Any, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadRequest, match=said):
+        pt2_given(exported(tmp_path / "m.pt2", module, inputs, dynamic))
+
+
+def test_an_artifact_is_taken_with_all_its_files_and_checked_where_it_lies(tmp_path: Path) -> None:
+    taken(tmp_path, model([value("x", ["N", 4])], [value("y", ["N", 3])]))
+    folder = tmp_path / "out"
+    (tmp_path / "copy").mkdir()
+    facts = artifact_given(Job({}, tmp_path / "copy", {"path": str(folder), "sha256": digest_of(folder)}))
+    assert facts["target"] == "onnx"
+    assert digest_of(tmp_path / "copy") == digest_of(folder)
+    assert check_artifact(Job({"artifact": folder}, tmp_path))["target"] == "onnx"
+    with pytest.raises(BadRequest, match="has changed since"):
+        artifact_given(Job({}, tmp_path / "copy", {"path": str(folder), "sha256": "0" * 64}))
+
+
+def samples(tmp_path: Path, *inputs: str) -> tuple[dict[str, Any], Any, Any]:
+    signature = Signature(tuple(map(parse_input, inputs)), (TensorSpec("y", "float32", ("batch",)),))
+    facts = make_samples(Job({}, tmp_path, {"signature": signature.to_json()}))
+    return dict(facts), read_dataset(tmp_path / "test.npz"), read_dataset(tmp_path / "calibration.npz")
+
+
+def test_random_samples_are_the_same_each_time_and_tell_axes_apart(tmp_path: Path) -> None:
+    words = ("image=float32[batch,3,8]", "tokens=int64[batch,time]", "keep=bool[batch]")
+    facts, test, calibration = samples(tmp_path, *words)
+    again = samples(tmp_path, *words)[1]
+    assert facts == {"test": 64, "calibration": 64, "labels": False}
+    assert {name: array.shape for name, array in test.inputs.items()} == {
+        "image": (64, 3, 8), "tokens": (64, 5), "keep": (64,),
+    }  # fmt: skip
+    for name, array in test.inputs.items():
+        np.testing.assert_array_equal(array, again.inputs[name])
+        assert not np.array_equal(array, calibration.inputs[name])
+        assert len(np.unique(array)) > 1
+    assert 0.2 < test.inputs["image"].mean() < 0.4, "around 0.3: a sign that is lost shows"
+
+
+def test_large_samples_are_fewer(tmp_path: Path) -> None:
+    assert samples(tmp_path, "image=float32[batch,3,1024,1024]")[0]["test"] == 20
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("x=float32[2,4]", "has a fixed first axis"),
+        ("x=float32[]", "has no axis at all"),
+        ("labels=float32[batch]", "an input may not be called 'labels'"),
+    ],
+)
+def test_the_first_axis_of_an_input_is_the_batch(spec: str, said: str) -> None:
+    with pytest.raises(BadRequest, match=said):
+        check_batch_axis([parse_input(spec)])
+
+
+def test_samples_of_a_file_are_the_test_set_and_calibrate(tmp_path: Path) -> None:
+    path = tmp_path / "d.npz"
+    np.savez(path, x=np.arange(1200, dtype=np.float32).reshape(300, 4), labels=np.arange(300))
+    signature = Signature((TensorSpec("x", "float32", ("n", 4)),), (TensorSpec("y", "float32", ("n",)),)).to_json()
+    (tmp_path / "out").mkdir()
+    job = Job({}, tmp_path / "out", {"path": str(path), "sha256": digest_of(path), "signature": signature})
+    assert take_samples(job) == {"test": 300, "calibration": 256, "labels": True}
+    test, calibration = (read_dataset(tmp_path / "out" / f"{name}.npz") for name in ("test", "calibration"))
+    np.testing.assert_array_equal(test.labels, np.arange(300))
+    assert set(calibration.labels) < set(range(300))
+    np.testing.assert_array_equal(calibration.inputs["x"][:, 0], calibration.labels * 4)
+
+
+def test_a_file_that_changed_after_the_command_began_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "d.npz"
+    np.savez(path, x=np.ones(3))
+    with pytest.raises(BadRequest, match="has changed since this command began"):
+        take_samples(Job({}, tmp_path, {"path": str(path), "sha256": "0" * 64, "signature": SIGNATURE.to_json()}))
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "start"),
+    [
+        ("zoo:digits-cnn", Kind.CODE, None),
+        ("net.py", Kind.CODE, None),
+        ("lib/net.py:Net", Kind.CODE, None),
+        ("package.module:make", Kind.CODE, None),
+        ("m.onnx", Kind.ONNX, Target(Format.ONNX)),
+        ("M.ONNX", Kind.ONNX, Target(Format.ONNX)),
+        ("m.pt2", Kind.PT2, Target(Format.PT2)),
+        ("made", Kind.ARTIFACT, Target(Format.ONNX)),
+    ],
+)
+def test_a_word_is_told_by_its_form(
+    word: str, kind: Kind, start: Target | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("m.onnx", "M.ONNX", "m.pt2"):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "model.onnx").write_bytes(b"x")
+    write_artifact(tmp_path / "made", Target(Format.ONNX), SIGNATURE)
+    assert kind_of(word) is kind
+    assert start_of(word) == start
