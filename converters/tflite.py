@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -87,7 +88,9 @@ def _converted(job: Job, precision: Precision, set_up: Callable[[Any, Any, Signa
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
     set_up(tf, converter, source.signature)
     try:
-        flat: bytes = converter.convert()
+        with warnings.catch_warnings():  # it calibrates with its own interpreter, and warns of that
+            warnings.filterwarnings("ignore", r"\s*Warning: tf.lite.Interpreter is deprecated", UserWarning)
+            flat: bytes = converter.convert()
     except ConverterError as error:
         raise Refused(_reason(str(error)), fix="serve this model as SavedModel or ONNX") from error
     path = job.out / PAYLOAD[Format.TFLITE]

@@ -83,7 +83,8 @@ def test_patches_become_tokens_without_a_transpose(tmp_path, sizes):
     channels, high, wide = sizes
     weights = {"a": weight(7, channels, 2, 2), "s": np.array([0, 7, -1])}
     nodes = [
-        node("Conv", "x a", "1", strides=[2, 2]), node("Reshape", "1 s", "2"), node("Transpose", "2", "y", perm=[0, 2, 1]),
+        node("Conv", "x a", "1", strides=[2, 2]), node("Reshape", "1 s", "2"),
+        node("Transpose", "2", "y", perm=[0, 2, 1]),
     ]  # fmt: skip
     lowered = built(tmp_path, nodes, ("N", *sizes), constants=weights)
     assert operators(lowered).count("Transpose") == 1

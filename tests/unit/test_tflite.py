@@ -1,0 +1,183 @@
+"""SavedModel to TFLite in four precisions; what cannot be carried is named."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from transload.converters import tflite
+from transload.converters.saved_model import saved_model_from_onnx
+from transload.models.artifact import read_artifact, write_artifact
+from transload.models.dataset import Dataset, write_dataset
+from transload.models.errors import BadRequest, Refused
+from transload.models.formats import Format, Target
+from transload.models.job import Job
+from transload.models.signature import Signature, TensorSpec
+
+Step = Callable[[Job], Mapping[str, Any]]
+STEPS: dict[str, tuple[Step, float]] = {  # and the least SQNR in dB
+    "tflite": (tflite.tflite_from_saved_model, 100),
+    "tflite:fp16": (tflite.tflite_fp16_from_saved_model, 55),
+    "tflite:int8-dynamic": (tflite.tflite_int8_dynamic_from_saved_model, 30),
+    "tflite:int8": (tflite.tflite_int8_from_saved_model, 25),
+}
+
+
+def weight(*shape: int) -> np.ndarray[Any, Any]:
+    return (np.random.default_rng(len(shape)).standard_normal(shape) * 0.3).astype(np.float32)
+
+
+def saved_model(folder: Path, nodes: list[onnx.NodeProto], signature: Signature, constants: Mapping[str, Any]) -> Path:
+    (folder / "onnx").mkdir(parents=True)
+    (folder / "saved").mkdir()
+
+    def values(specs: tuple[TensorSpec, ...]) -> list[onnx.ValueInfoProto]:
+        return [
+            helper.make_tensor_value_info(spec.name, helper.np_dtype_to_tensor_dtype(np.dtype(spec.dtype)), spec.shape)
+            for spec in specs
+        ]
+
+    kept = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "g", values(signature.inputs), values(signature.outputs), kept)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    onnx.save(model, folder / "onnx" / "model.onnx")
+    write_artifact(folder / "onnx", Target(Format.ONNX), signature)
+    saved_model_from_onnx(Job({"source": folder / "onnx"}, folder / "saved"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tower(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tower over an image, joined with a table; it pools with pads after values that may be negative."""
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["image.1", "k"], ["c"], pads=[1, 1, 1, 1]),
+        node("MaxPool", ["c"], ["m"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        node("Conv", ["m", "d", "bias"], ["e"], group=8, pads=[1, 1, 1, 1]),
+        node("Relu", ["e"], ["r"]),
+        node("GlobalAveragePool", ["r"], ["g"]),
+        node("Flatten", ["g"], ["f"]),
+        node("Concat", ["f", "table"], ["j"], axis=1),
+        node("Gemm", ["j", "w"], ["scores"]),
+        node("Softmax", ["scores"], ["a/probabilities"]),
+    ]
+    signature = Signature(
+        (TensorSpec("table", "float32", ("batch", 5)), TensorSpec("image.1", "float32", ("batch", 3, 9, 8))),
+        (TensorSpec("scores", "float32", ("batch", 4)), TensorSpec("a/probabilities", "float32", ("batch", 4))),
+    )
+    constants = {"k": weight(8, 3, 3, 3), "d": weight(8, 1, 3, 3), "bias": weight(8), "w": weight(13, 4)}
+    folder = saved_model(tmp_path_factory.mktemp("tower") / "x", nodes, signature, constants)
+    (folder / "data").mkdir()
+    write_dataset(folder / "data" / "calibration.npz", Dataset(feeds(signature, 40, 5)))
+    return folder
+
+
+def feeds(signature: Signature, batch: int, seed: int) -> dict[str, np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(seed)
+    return {spec.name: rng.standard_normal((batch, *spec.shape[1:])).astype(spec.dtype) for spec in signature.inputs}
+
+
+def run(path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    from ai_edge_litert.interpreter import Interpreter
+
+    runner = Interpreter(model_path=str(path), num_threads=1).get_signature_runner("serving_default")
+    return dict(runner(**given))
+
+
+@pytest.mark.parametrize("target", STEPS)
+def test_every_precision_answers_at_every_batch_under_the_models_names(
+    tower: Path, tmp_path: Path, target: str
+) -> None:
+    import onnxruntime
+
+    step, least_db = STEPS[target]
+    step(Job({"source": tower / "saved", "data": tower / "data"}, tmp_path))
+    artifact = read_artifact(tmp_path)
+    assert str(artifact.target) == target
+    assert artifact.signature == read_artifact(tower / "onnx").signature
+    session = onnxruntime.InferenceSession(tower / "onnx" / "model.onnx", providers=["CPUExecutionProvider"])
+    for batch in (1, 2, 5):
+        given = feeds(artifact.signature, batch, batch)
+        want = dict(zip(["scores", "a/probabilities"], session.run(None, given), strict=True))
+        got = run(artifact.path, given)
+        assert set(got) == set(want)
+        for name, expected in want.items():
+            assert got[name].dtype == np.float32
+            assert got[name].shape == expected.shape
+            noise = np.square(got[name] - expected).sum()
+            assert 10 * np.log10(np.square(expected).sum() / noise) > least_db, (name, batch)
+
+
+def test_int8_computes_in_int8_and_says_on_how_much_it_was_calibrated(tower: Path, tmp_path: Path) -> None:
+    facts = tflite.tflite_int8_from_saved_model(Job({"source": tower / "saved", "data": tower / "data"}, tmp_path))
+    assert facts["float_operators"] == []
+    assert facts["calibrated_on"] == 40
+
+
+def test_float_operators_are_named(tower: Path, tmp_path: Path) -> None:
+    tflite.tflite_from_saved_model(Job({"source": tower / "saved"}, tmp_path))
+    assert "CONV_2D" in tflite.float_operators(tmp_path / "model.tflite")
+
+
+def test_weights_are_constants_and_not_resources(tower: Path, tmp_path: Path) -> None:
+    tflite.tflite_from_saved_model(Job({"source": tower / "saved"}, tmp_path))
+    found = tflite.operators(tmp_path / "model.tflite")
+    assert not {"VAR_HANDLE", "READ_VARIABLE", "CALL_ONCE", "CUSTOM"} & set(found)
+
+
+def test_at_most_128_samples_are_used_each_as_a_batch_of_one() -> None:
+    data = Dataset({"x": np.zeros((200, 3), np.float32)}, labels=np.zeros(200))
+    given = list(tflite.samples(data))
+    assert len(given) == 128
+    assert all(list(each) == ["x"] and each["x"].shape == (1, 3) for each in given)
+
+
+def test_calibration_data_of_other_names_is_a_bad_request(tower: Path, tmp_path: Path) -> None:
+    write_dataset(tmp_path / "calibration.npz", Dataset({"picture": np.zeros((2, 3), np.float32)}))
+    with pytest.raises(BadRequest, match=r"holds picture, the model takes image\.1, table"):
+        tflite.tflite_int8_from_saved_model(Job({"source": tower / "saved", "data": tmp_path}, tmp_path))
+
+
+def test_an_operator_without_a_kernel_is_refused_by_name(tmp_path: Path) -> None:
+    signature = Signature((TensorSpec("x", "float32", ("batch", 3)),), (TensorSpec("y", "float32", ("batch", 3)),))
+    folder = saved_model(tmp_path / "m", [helper.make_node("Erf", ["x"], ["y"])], signature, {})
+    out = tmp_path / "out"
+    out.mkdir()
+    with pytest.raises(Refused) as caught:
+        tflite.tflite_from_saved_model(Job({"source": folder / "saved"}, out))
+    assert caught.value.what == "TFLite has no kernel for Erf"
+
+
+@pytest.mark.parametrize("steps", [6, 20])
+@pytest.mark.parametrize("op_type", ["GRU", "LSTM"])
+def test_recurrent_layers_need_no_flex(tmp_path: Path, op_type: str, steps: int) -> None:
+    import tensorflow as tf
+
+    gates = {"GRU": 3, "LSTM": 4}[op_type]
+    node = helper.make_node(op_type, ["x", "w", "r"], ["y", "last"], hidden_size=8, direction="bidirectional")
+    signature = Signature(
+        (TensorSpec("x", "float32", (steps, "batch", 5)),),
+        (TensorSpec("y", "float32", (steps, 2, "batch", 8)), TensorSpec("last", "float32", (2, "batch", 8))),
+    )
+    constants = {"w": weight(2, gates * 8, 5), "r": weight(2, gates * 8, 8)}
+    folder = saved_model(tmp_path / "m", [node], signature, constants)
+    out = tmp_path / "out"
+    out.mkdir()
+    tflite.tflite_from_saved_model(Job({"source": folder / "saved"}, out))
+    served = tf.saved_model.load(str(folder / "saved" / "saved_model")).signatures["serving_default"]
+    for batch in (1, 2, 5):
+        x = np.random.default_rng(batch).standard_normal((steps, batch, 5)).astype(np.float32)
+        want = served(x=tf.constant(x))
+        for name, got in run(out / "model.tflite", {"x": x}).items():
+            np.testing.assert_allclose(got, want[name].numpy(), atol=1e-5)
