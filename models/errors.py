@@ -45,6 +45,10 @@ class ToolMissing(BadRequest):
     """A library, a program or a device that the request needs is not here."""
 
 
+class DiskFull(BadRequest):
+    """The disk took no more. Nothing half-written is left."""
+
+
 class Refused(TransloadError):
     """A conversion step met something that it would get wrong, and names it."""
 
@@ -75,5 +79,6 @@ class SessionTimeout(SessionLost):
 
 
 ERRORS: dict[str, type[TransloadError]] = {
-    error.__name__: error for error in (BadRequest, ToolMissing, Refused, StepFailed, SessionLost, SessionTimeout)
+    error.__name__: error
+    for error in (BadRequest, ToolMissing, DiskFull, Refused, StepFailed, SessionLost, SessionTimeout)
 }

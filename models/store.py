@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import BadRequest
+from .errors import BadRequest, DiskFull
 
 _CHUNK_BYTES = 1 << 20
 
@@ -133,7 +133,7 @@ def disk_errors(where: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             raise disk_full(where) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
             raise BadRequest(
@@ -142,9 +142,15 @@ def disk_errors(where: Path) -> Iterator[None]:
         raise
 
 
-def disk_full(where: Path | str) -> BadRequest:
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error says that, by its number or in the words of TensorFlow, torch and protobuf."""
+    numbered = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return numbered or "No space left on device" in str(error)
+
+
+def disk_full(where: Path | str) -> DiskFull:
     """The one sentence for a full disk."""
-    return BadRequest(f"the disk under {where} is full", fix="free some space, or name a folder elsewhere with --store")
+    return DiskFull(f"the disk under {where} is full", fix="free some space, or name a folder elsewhere with --store")
 
 
 def digest_of(path: Path) -> str:

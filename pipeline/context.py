@@ -31,15 +31,17 @@ class Context:
 
     def limits(self, *, device: str = "cpu", loopback: bool = False) -> Limits:
         """What a step of this run may use. A step that talks to a server may reach the one that the request names."""
-        convert = self.request.convert
         return Limits(
-            seconds=convert.step_seconds,
-            memory_bytes=int(convert.step_memory_gb * 1e9),
             threads=max(1, cores() // self.jobs),
             device=device,
             loopback=loopback,
             host=self.request.tfserving_url.partition(":")[0] if self.request.tfserving_url else None,
         )
+
+    def convert_limits(self) -> Limits:
+        """What a conversion may use, by the request: of a foreign converter nobody knows how long it takes."""
+        asked = self.request.convert
+        return replace(self.limits(), seconds=asked.step_seconds, memory_bytes=int(asked.step_memory_gb * 1e9))
 
     def training_limits(self, *, loopback: bool) -> Limits:
         """Training takes as long as it takes, and all cores."""

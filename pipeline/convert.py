@@ -21,7 +21,7 @@ def convert_all(context: Context, prepared: Prepared) -> list[Made]:
             sqnr_db=context.request.validate_.sqnr_db,
             code=prepared.model.code,
             root=prepared.model.root,
-            limits=context.limits(),
+            limits=context.convert_limits(),
         ),
     )
 

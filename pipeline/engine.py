@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..models.code import entry_digest
-from ..models.errors import ERRORS, Refused, StepFailed, TransloadError
-from ..models.store import Store, Stored, digest_of_json, disk_errors
+from ..models.errors import ERRORS, DiskFull, Refused, StepFailed, TransloadError
+from ..models.store import Store, Stored, digest_of_json, disk_errors, disk_full
 from .isolation import Limits, Spawn, Worker, repeat_command
 from .toolchain import toolchain
 
@@ -125,6 +125,8 @@ class LocalExecutor:
             try:
                 facts, peak = self._work(action, job, work / "cwd", log)
                 self._check_inputs(action, before)
+            except DiskFull:
+                raise disk_full(self.store.root) from None  # where the worker stood says nothing to a person
             except TransloadError as error:
                 self._show_failure(key, action, error, log)
                 raise

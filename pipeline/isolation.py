@@ -198,7 +198,7 @@ class Worker:
             used = _resident_bytes(self._process.pid)
             self.peak_rss_bytes = max(self.peak_rss_bytes, used)
             if used > limit:
-                self.kill(f"used more memory than its limit of {limit / 1e9:.1f} GB")
+                self.kill(f"used more memory than its limit of {limit / 1e9:.3g} GB")
                 return
             time.sleep(_POLL_S)
 

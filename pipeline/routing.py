@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..converters.steps import STEPS, Step, missing
-from ..models.errors import StepFailed, TransloadError
+from ..models.errors import DiskFull, StepFailed, TransloadError
 from ..models.formats import Precision, Target
 from ..models.store import Stored
 from .engine import Action, Executor
@@ -172,6 +172,8 @@ class Router:
             made = self._executor.perform(action)
             action = self._verify(step, route, made)
             checked = self._executor.perform(action)
+        except DiskFull:
+            raise  # no route is better than another then
         except StepFailed as error:  # its own mend is to read the log
             return _Outcome("failed", f"{error.what} (logs/{action.name}.log)")
         except TransloadError as error:

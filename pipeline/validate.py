@@ -8,7 +8,7 @@ from typing import Any
 
 from ..converters.steps import missing
 from ..models.code import entry_digest
-from ..models.errors import TransloadError
+from ..models.errors import DiskFull, TransloadError
 from ..models.formats import Precision
 from ..serving.runtimes.table import Runtime, runtimes_for
 from .context import Context
@@ -78,6 +78,8 @@ def _validate(
         return [_no_answer(context, target, runtime.name)], sentence
     try:
         facts = context.executor.perform(_action(context, prepared, made, runtime, servers)).facts
+    except DiskFull:
+        raise
     except TransloadError as error:
         return [_no_answer(context, target, runtime.name)], error.what
     return [drift_row(target, row) for row in facts["rows"]], facts["reason"] or facts["note"]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import importlib
 import json
 import os
@@ -28,7 +27,7 @@ from typing import Any
 
 from ..models.errors import ERRORS, TransloadError
 from ..models.job import Job
-from ..models.store import disk_full
+from ..models.store import disk_full, is_disk_full
 
 _CLONE_NEWNET = 0x40000000
 _LOOPBACK = ("127.", "::1", "localhost")
@@ -110,11 +109,9 @@ def _described(error: BaseException) -> dict[str, str]:
     if isinstance(error, TransloadError):
         kind = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in ERRORS), "StepFailed")
         return {"kind": kind, "what": error.what, "fix": error.fix}
-    if (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)) or (
-        "No space left on device" in str(error)  # as TensorFlow and protobuf word it
-    ):
+    if is_disk_full(error):
         full = disk_full(Path.cwd().parent)
-        return {"kind": "BadRequest", "what": full.what, "fix": full.fix}
+        return {"kind": "DiskFull", "what": full.what, "fix": full.fix}
     if isinstance(error, MemoryError):
         return {"kind": "exhausted", "what": "ran out of memory", "fix": ""}
     if isinstance(error, SystemExit):

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..errors import BadRequest, TransloadError
 from ..sources import CodeRef
+from ..store import is_disk_full
 
 _PRIVATE = "_transload_user_"  # a user's json.py becomes this module and a suffix, not json
 
@@ -45,6 +46,8 @@ def user_code(what: str, ref: CodeRef) -> Iterator[None]:
     except TransloadError:
         raise
     except (Exception, SystemExit) as error:
+        if is_disk_full(error):
+            raise  # nobody's code is at fault
         place = _place(error, _folders(ref.file, ref.root))
         raise BadRequest(
             f"{what} raised {type(error).__name__} at {place}: {_first_line(error)}",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from transload.models.errors import Refused, StepFailed
+from transload.models.errors import DiskFull, Refused, StepFailed
 from transload.models.store import Store
 from transload.pipeline.engine import Action, LocalExecutor
 from transload.pipeline.isolation import Limits
@@ -37,6 +37,7 @@ def resume(job):
     done = job.checkpoints / "done"
     if not done.exists(): done.touch(); os.abort()
     (job.out / "file").write_text("resumed"); return {}
+def full(job): raise OSError(28, "No space left on device")
 def spoil(job): (job.inputs["a"] / "file").write_text("spoilt"); return {}
 def serve(job): return {"address": job.services["grpc"]}
 '''
@@ -111,6 +112,16 @@ def test_a_step_that_writes_into_its_input_fails_and_the_input_is_made_again(
     again = executor.perform(action(root, "write"))
     assert not again.cached
     assert (again.folder / "file").read_text() == "hello"
+
+
+def test_a_full_disk_names_the_store_and_is_not_remembered(executor: LocalExecutor, root: Path) -> None:
+    todo = action(root, "full", remembers_refusal=True)
+    with pytest.raises(DiskFull) as caught:
+        executor.perform(todo)
+    assert str(caught.value) == (
+        f"the disk under {executor.store.root} is full\n  fix: free some space, or name a folder elsewhere with --store"
+    )
+    assert executor.store.refusal(todo.key) is None
 
 
 def test_equal_actions_at_the_same_time_are_done_once(executor: LocalExecutor, root: Path) -> None:

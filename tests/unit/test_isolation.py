@@ -86,8 +86,8 @@ DEATHS = {
     "leave": "the worker ended without an answer (exit status 3)",
     "quit_": "called exit(7)",
     "raise_": "ValueError: the first line",
-    "hog": "the worker used more memory than its limit of 0.6 GB",
-    "child_hog": "the worker used more memory than its limit of 0.6 GB",
+    "hog": "the worker used more memory than its limit of 0.629 GB",
+    "child_hog": "the worker used more memory than its limit of 0.629 GB",
     "listless": "jobs:listless returned list instead of facts",
 }
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from transload.converters.steps import STEPS, Step
-from transload.models.errors import Refused
+from transload.models.errors import DiskFull, Refused
 from transload.models.formats import Format, Target, parse_target
-from transload.models.store import Stored
+from transload.models.store import Stored, disk_full
 from transload.pipeline.engine import Action
 from transload.pipeline.routing import VERIFY, Basis, Router, routes_to
 
@@ -27,8 +27,8 @@ def stored(text: str, **facts: object) -> Stored:
 class FakeExecutor:
     """Steps listed in `refuse` raise; what is listed in `wrong` does not verify."""
 
-    def __init__(self, refuse: tuple[str, ...] = (), wrong: tuple[str, ...] = ()) -> None:
-        self.refuse, self.wrong = refuse, wrong
+    def __init__(self, refuse: tuple[str, ...] = (), wrong: tuple[str, ...] = (), full: tuple[str, ...] = ()) -> None:
+        self.refuse, self.wrong, self.full = refuse, wrong, full
         self.done: list[str] = []
 
     def perform(self, action: Action) -> Stored:
@@ -38,6 +38,8 @@ class FakeExecutor:
             bad = made.split(">")[-1] in self.wrong
             return stored("v", status="wrong" if bad else "verified", reason=f"seen {made}", batches=[1, 2])
         self.done.append(name)
+        if name in self.full:
+            raise disk_full("store")
         if name in self.refuse:
             raise Refused(f"{name} will not", fix="another model")
         return stored(f"{action.inputs['source'].digest}>{name}")
@@ -140,6 +142,11 @@ def test_a_step_whose_library_is_missing_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("transload.pipeline.routing.routes_to", lambda t, s: routes_to(t, s, lacking))
     made = Router(FakeExecutor(), basis()).make(ONNX)
     assert (made.tried[0].status, made.tried[0].reason) == ("missing", "x needs no_such_module")
+
+
+def test_a_full_disk_ends_the_run_and_not_only_a_route() -> None:
+    with pytest.raises(DiskFull):
+        Router(FakeExecutor(full=("own",)), basis()).make(SAVED)
 
 
 def test_a_target_that_was_given_needs_no_route() -> None:
