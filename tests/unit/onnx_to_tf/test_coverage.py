@@ -1,0 +1,19 @@
+"""What onnx knows and what is lowered: a new operator or wording shows up as a gap that has a name."""
+
+from pathlib import Path
+
+from transload.converters.onnx_to_tf.coverage import updated
+
+PAGE = Path(__file__).parents[3] / "docs" / "design" / "lowering.md"
+
+
+def test_the_page_lists_what_is_lowered_and_what_is_not():
+    page = PAGE.read_text()
+    assert updated(page) == page, "write it anew: PAGE.write_text(updated(PAGE.read_text()))"
+
+
+def test_the_table_would_show_a_lowering_that_goes_missing(monkeypatch):
+    from transload.converters.onnx_to_tf import registry
+
+    monkeypatch.delitem(registry._ENTRIES, ("", "Relu"))
+    assert ", Relu," in updated(PAGE.read_text()).partition("**Not lowered")[2]
