@@ -54,10 +54,13 @@ def test_names_of_axes_are_kept_and_the_bytes_too(tmp_path: Path) -> None:
 
 
 def test_axes_without_a_name_get_one_and_the_file_says_so(tmp_path: Path) -> None:
-    taken(tmp_path, model([value("x", [None, None, 4])], [value("y", [None, None, 3])]))
+    inner = [value("y", ["unk", None, 3])]
+    taken(tmp_path, model([value("x", [None, None, 4])], [value("y", [None, None, 3])], value_info=inner))
     assert shapes(tmp_path) == [("batch", "x_1", 4), ("y_0", "y_1", 3)]
-    declared = onnx.load(tmp_path / "out" / "model.onnx").graph.input[0].type.tensor_type.shape.dim
+    graph = onnx.load(tmp_path / "out" / "model.onnx").graph
+    declared = graph.input[0].type.tensor_type.shape.dim
     assert [dim.dim_param or dim.dim_value for dim in declared] == ["batch", "x_1", 4]
+    assert not graph.value_info, "it would speak of axes by their former names"
 
 
 def test_an_output_without_a_shape_is_inferred(tmp_path: Path) -> None:
