@@ -23,7 +23,7 @@ demo: setup
 	$(RUN) -m transload run
 
 test: setup
-	$(RUN) -m pytest -m "not slow" $(PYTEST)
+	$(RUN) -P -m pytest -m "not slow" $(PYTEST)
 
 lint: setup
 	$(RUN) -m ruff check .
@@ -34,4 +34,4 @@ gpu-check:
 	$(if $(wildcard $(RUN)),$(RUN),python3) benchmarks/gpu_check.py
 
 docs-check: setup
-	$(RUN) -m pytest tests/cli/test_docs.py tests/cli/test_reference.py
+	$(RUN) -P -m pytest tests/cli/test_docs.py tests/cli/test_reference.py
