@@ -9,9 +9,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import transload
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import transload
 
 ROOT = Path(__file__).parents[2]
 LAYERS = ("models", "converters", "serving", "pipeline")

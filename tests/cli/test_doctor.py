@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from transload.models.errors import Exit
 from transload.pipeline.cli import main
 from transload.pipeline.doctor import Finding, Machine, State, examine, exit_code

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+
 from transload.models.errors import ERRORS, Exit, TransloadError
 from transload.pipeline.cli.errors import BUG, guarded
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from transload.models.errors import BadRequest
 from transload.pipeline.cli import main, options
 

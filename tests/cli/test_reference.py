@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+
 from transload.pipeline.cli import main
 from transload.pipeline.cli.app import COMMANDS, Command
 from transload.pipeline.cli.reference import reference

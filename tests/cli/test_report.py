@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from transload.models.dataset import write_arrays
 from transload.pipeline.cli import main
 from transload.pipeline.report.html import render_html

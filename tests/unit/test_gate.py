@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+
 from transload.models.errors import Exit
 from transload.pipeline.gate import GateRules, gate, verdict_of, why_not_made
 from transload.pipeline.result import (

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from transload.models.errors import BadRequest, Refused, StepFailed
 from transload.pipeline.isolation import Limits, Spawn, Worker, run_alone
 

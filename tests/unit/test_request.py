@@ -20,8 +20,8 @@ WRONG = {
     "\n\n[tarin]\nseed = 1\n": "line 3: unknown key 'tarin'\n  fix: did you mean 'train'?",
     "[gate]\nxyz = 1\n": "line 2: unknown key 'gate.xyz'\n  fix: use one of require_verified, sqnr_db, metric_loss, "
     "latency_ratio, p99_s, size_bytes, size_ratio",
-    "[convert]\ntargets = ['onx']\n": "line 2: convert.targets: unknown target 'onx': no format is called 'onx', got 'onx'"
-    f"\n  fix: use one of {FORMATS}, with a precision behind a colon if need be",
+    "[convert]\ntargets = ['onx']\n": "line 2: convert.targets: unknown target 'onx': no format is called 'onx', "
+    f"got 'onx'\n  fix: use one of {FORMATS}, with a precision behind a colon if need be",
     "[validate]\nruntimes = ['ort']\n": "line 2: validate.runtimes: unknown runtime 'ort', got 'ort'"
     f"\n  fix: use one of {RUNTIMES}",
     "device = 'gpu'\n": "line 1: device: unknown device 'gpu', got 'gpu'\n  fix: use auto, cpu, cuda or cuda:N",

@@ -11,6 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+
 from transload.models.errors import BadRequest
 from transload.pipeline.result import json_schema, read_result, schema_text, to_json
 

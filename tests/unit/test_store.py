@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from transload.models.errors import BadRequest
 from transload.models.store import Store, digest_of, digest_of_json, disk_errors
 

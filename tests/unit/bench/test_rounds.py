@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+
 from transload.models.errors import SessionLost
 from transload.pipeline.bench.rounds import Pair, Plan, Series, run_rounds
 

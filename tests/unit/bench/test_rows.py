@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from transload.models.dataset import write_arrays
 from transload.models.errors import BadRequest
 from transload.pipeline.bench.rounds import Series

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
+
 from transload.models.dataset import Dataset
 from transload.models.errors import BadRequest
 from transload.models.signature import Array, Signature, TensorSpec

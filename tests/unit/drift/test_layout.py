@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+
 from transload.models.signature import Array
 from transload.pipeline.drift.layout import explain, structure
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
 from transload.models.errors import BadRequest
 from transload.models.signature import Array
 from transload.pipeline.drift.metric import metric_row, paired_interval, paired_proportions

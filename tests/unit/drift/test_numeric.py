@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
 from transload.models.signature import Array
 from transload.pipeline.drift.numeric import BOUND_DB, OutputDrift, combine, compare
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from transload.pipeline.drift.numeric import Drift
 from transload.pipeline.drift.rules import Rule, judge, status_of
 from transload.pipeline.result import DriftRow, MetricRow, Status, Tolerance, Verdict

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from transload.models.artifact import write_artifact
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import BadRequest, SessionLost, ToolMissing

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
+
 from transload.models.signature import Array
 from transload.pipeline.gate import GateRules, gate, verdict_of
 from transload.pipeline.result import (

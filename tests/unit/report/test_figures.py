@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from transload.pipeline.report.figures import Plot, plots
 from transload.pipeline.result import RunResult
 

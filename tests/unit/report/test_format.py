@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+
 from transload.pipeline.report import format as units
 from transload.pipeline.result import GateRow, Verdict
 

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+
 from transload.pipeline.report.html import render_html, write_html
 from transload.pipeline.result import RunResult
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from transload.pipeline.report.markdown import escaped, render_markdown, write_markdown
 
 from . import samples

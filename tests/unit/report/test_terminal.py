@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+
 from transload.pipeline.report.terminal import print_result, render
 
 from . import samples
