@@ -28,7 +28,7 @@ NEWEST_READ = 25
 
 FAMILIES = (
     "activation", "constants", "control", "convolution", "elementwise", "indexing", "linear", "logic", "normalization",
-    "padding", "pooling", "recurrent", "reduction", "shape", "slicing",
+    "padding", "pooling", "recurrent", "reduction", "resize", "shape", "slicing",
 )  # fmt: skip
 
 

@@ -230,3 +230,8 @@ def product(parts: Sequence[Size]) -> Size:
         if not isinstance(part, int):
             answer = part if isinstance(answer, int) and answer == 1 else answer * part
     return answer
+
+
+def is_axis_size(tensor: TfTensor) -> bool:
+    """Whether it is one element of tf.shape, and so never negative."""
+    return bool(tensor.op.type == "StridedSlice" and tensor.op.inputs[0].op.type == "Shape")

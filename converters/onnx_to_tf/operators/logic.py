@@ -9,7 +9,7 @@ import numpy as np
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, BOOL, FLOATS, INTEGERS, NUMBERS, lowers
-from ..values import Size, TfTensor, Value, broadcast, mapped
+from ..values import Size, TfTensor, Value, broadcast, is_axis_size, mapped
 
 # since when, what each takes, and what TensorFlow calls it
 _BINARY: dict[str, tuple[int, frozenset[str], str]] = {
@@ -54,12 +54,7 @@ def _same_size(a: Size, b: Size) -> bool | None:
     if isinstance(a, int) and isinstance(b, int):
         return a == b
     number, tensor = (a, b) if isinstance(a, int) else (b, a)
-    return False if isinstance(number, int) and number < 0 and _is_axis_size(tensor) else None
-
-
-def _is_axis_size(tensor: TfTensor) -> bool:
-    """Whether it is one element of tf.shape, and so never negative."""
-    return bool(tensor.op.type == "StridedSlice" and tensor.op.inputs[0].op.type == "Shape")
+    return False if isinstance(number, int) and number < 0 and is_axis_size(tensor) else None
 
 
 @lowers("Where", since=9, B=BOOL, T=ANY)

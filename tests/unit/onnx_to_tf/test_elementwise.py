@@ -115,3 +115,89 @@ def test_the_remainder_of_floats_without_fmod_is_refused(bench, case):
 
     with pytest.raises(Refused, match="fmod=0 is defined for integers only"):
         bench.lowered(case("Mod", {"a": ("N", 3), "b": ("N", 3)}))
+
+
+@pytest.mark.parametrize("op_type", ["GreaterOrEqual", "LessOrEqual"])
+def test_comparisons_that_hold_where_equal(bench, case, op_type):
+    bench.agrees_both_ways(
+        lambda s: case(
+            op_type, {"a": (s("NCH"), INTEGERS("float32", 0, 3)), "b": (s("NCH"), INTEGERS("float32", 0, 3))}
+        )
+    )
+
+
+@pytest.mark.parametrize("op_type", ["BitwiseAnd", "BitwiseOr", "BitwiseXor"])
+def test_bits(bench, case, op_type):
+    bench.agrees_both_ways(
+        lambda s: case(op_type, {"a": (s("NCH"), INTEGERS("int32")), "b": (s("H"), INTEGERS("int32"))})
+    )
+    bench.agrees_both_ways(lambda s: case("BitwiseNot", {"a": (s("NCH"), INTEGERS("int32"))}))
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+def test_shifts(bench, case, direction):
+    bench.agrees_both_ways(
+        lambda s: case(
+            "BitShift",
+            {"a": (s("NCH"), INTEGERS("uint32", 0, 99)), "b": (s("NCH"), INTEGERS("uint32", 0, 5))},
+            attributes={"direction": direction},
+        )
+    )
+
+
+def test_casts_to_the_dtype_of_another(bench, case):
+    bench.agrees_both_ways(
+        lambda s: case("CastLike", {"a": (s("NCH"), BETWEEN(-3, 3)), "b": (s("N"), INTEGERS("int32"))})
+    )
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "dtype"),
+    [
+        ("value_float", 1.5, "f4"),
+        ("value_int", 3, "i8"),
+        ("value_floats", [1.0, 2.5], "f4"),
+        ("value_ints", [1, 2], "i8"),
+    ],
+)
+def test_constants(bench, case, attribute, value, dtype):
+    lowered = bench.lowered(case("Constant", {}, attributes={attribute: value}))
+    got = lowered.module.serve()["y0"].numpy()
+    assert got.dtype == np.dtype(dtype)
+    assert got.tolist() == value
+
+
+def test_dropout_does_nothing_in_a_model_that_answers(bench, case):
+    bench.agrees_both_ways(lambda s: case("Dropout", {"x": s("NCH")}, {"r": np.float32(0.7)}, {"seed": 3}))
+
+
+def test_dropout_in_training_is_refused(bench, case):
+    from transload.models.errors import Refused
+
+    made = case("Dropout", {"x": ("N", 3)}, {"r": np.float32(0.7), "t": np.array(True)})
+    with pytest.raises(Refused, match="it was exported in training mode"):
+        bench.lowered(made)
+
+
+@pytest.mark.parametrize("numbers", [(0, 10, 3), (5, 0, -2), (3, 3, 1)])
+def test_ranges(bench, case, numbers):
+    import tensorflow as tf
+
+    lowered = bench.lowered(
+        case("Range", {name: ((), lambda rng, shape: np.array(0, "i8")) for name in ("first", "limit", "step")})
+    )
+    got = lowered.module.serve(*[tf.constant(each, tf.int64) for each in numbers])["y0"].numpy()
+    assert got.tolist() == list(range(*numbers))
+
+
+def test_swish_and_rms_normalisation_are_what_the_specification_says(bench, case):
+    """ONNX Runtime has neither in these wordings: the formulas are written out."""
+    import tensorflow as tf
+
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    scale = np.arange(1, 5, dtype=np.float32)
+    swish = bench.lowered(case("Swish", {"x": ("N", 3, 4)}, attributes={"alpha": 0.7}, opset=24))
+    norm = bench.lowered(case("RMSNormalization", {"x": ("N", 3, 4)}, {"s": scale}, {"epsilon": 0.1}, opset=23))
+    root = np.sqrt(np.square(x).mean(-1, keepdims=True) + 0.1)
+    np.testing.assert_allclose(swish.module.serve(tf.constant(x))["y0"], x / (1 + np.exp(-0.7 * x)), rtol=1e-5)
+    np.testing.assert_allclose(norm.module.serve(tf.constant(x))["y0"], x / root * scale, rtol=1e-5)

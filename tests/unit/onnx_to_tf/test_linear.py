@@ -67,6 +67,7 @@ NORMS = {
     "Hardmax": lambda s, case: case("Hardmax", {"x": s("NCH")}, attributes={"axis": 1}),
 }  # fmt: skip
 
+POSITIVE = lambda rng, shape: rng.uniform(0.5, 2, shape).astype(np.float32)  # noqa: E731
 REDUCTIONS = [
     "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
     "ReduceSumSquare",
@@ -118,3 +119,11 @@ def test_places_of_extremes(bench, case, op_type, attributes):
 @pytest.mark.parametrize("attributes", [{}, {"exclusive": 1}, {"reverse": 1}, {"exclusive": 1, "reverse": 1}])
 def test_running_sums(bench, case, attributes):
     bench.agrees_both_ways(lambda s: case("CumSum", {"x": s("NCH")}, {"a": np.array(-2, "i8")}, attributes))
+
+
+def test_logarithms_of_sums(bench, case):
+    bench.agrees_both_ways(lambda s: case("ReduceLogSum", {"x": (s("NCH"), POSITIVE)}, {"a": ints(1)}))
+
+
+def test_determinants(bench, case):
+    bench.agrees_both_ways(lambda s: case("Det", {"x": s("NHH")}), rtol=1e-3)
