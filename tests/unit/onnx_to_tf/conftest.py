@@ -1,5 +1,5 @@
-"""Each operator by itself: our lowering against ONNX Runtime, at batches 1, 2, 4 and 5, once with all sizes distinct and
-once with all sizes equal. A layout that is guessed from sizes is right in one of the two only."""
+"""Each operator by itself: our lowering against ONNX Runtime, at several batches, once with all sizes distinct and once
+with all sizes equal. A layout that is guessed from sizes is right in one of the two only."""
 
 from __future__ import annotations
 
