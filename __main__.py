@@ -1,6 +1,13 @@
-"""`python -m transload` is the same as `transload`."""
+"""`python -m transload`: the same as the command `transload`."""
 
-from .pipeline.cli import main
+import sys
+from pathlib import Path
+
+# `-m` puts the folder one stands in first on sys.path: a user's json.py would be everybody's.
+if sys.path and Path(sys.path[0]) == Path.cwd():
+    del sys.path[0]
+
+from .pipeline.cli import main  # noqa: E402  (after the path is mended)
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

@@ -110,6 +110,8 @@ class Store:
             digest = digest_of(made)
             folder = self.root / "objects" / digest
             _sync(made)
+            if folder.exists() and digest_of(folder) != digest:
+                shutil.rmtree(folder)  # somebody changed it; what was just made is what it should be
             try:
                 made.rename(folder)
             except OSError as error:

@@ -39,7 +39,7 @@ WORDS: dict[tuple[str, ...], str] = {
     (*CONVERT, "--data", "none_of_it.npz"): "{here}/none_of_it.npz holds no samples"
     "\n  fix: give at least one; more tell more",
     (*CONVERT, "--data", "objects.npz"): "{here}/objects.npz is not an .npz file of plain arrays: "
-    f"Object arrays cannot be loaded when allow_pickle=False\n  fix: {MADE_BY}",
+    f"it holds pickled objects\n  fix: {MADE_BY}",
     (*CONVERT, "--input", "z=float32[n,4]"): "the model takes the inputs x, and --input names z"
     "\n  fix: give each input of the model once, by its name, or leave --input out",
     (*CONVERT, "--input", "x=float64[n,4]"): "--input x=float64[n,4] does not fit the model, which takes "

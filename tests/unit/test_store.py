@@ -52,6 +52,13 @@ def test_an_object_that_lost_or_cut_a_file_counts_as_never_made(store: Store) ->
     assert store.find(KEY) is None
 
 
+def test_an_object_that_was_changed_heals_when_it_is_made_again(store: Store) -> None:
+    digest = put(store, KEY, "whole")
+    (store.root / "objects" / digest / "sub" / "file").write_text("wrong")
+    put(store, KEY, "whole")
+    assert (store.root / "objects" / digest / "sub" / "file").read_text() == "whole"
+
+
 def test_a_workspace_is_gone_afterwards_even_after_an_error(store: Store) -> None:
     with pytest.raises(RuntimeError), store.workspace() as work:
         (work / "half").write_text("x")
