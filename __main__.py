@@ -7,7 +7,7 @@ from pathlib import Path
 if sys.path and Path(sys.path[0]) == Path.cwd():
     del sys.path[0]
 
-from .pipeline.cli import main  # noqa: E402  (after the path is mended)
+from .pipeline.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

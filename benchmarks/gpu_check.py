@@ -35,6 +35,7 @@ from transload.models.sources import CodeRef, Source, write_source  # noqa: E402
 from transload.models.store import Store, Stored, digest_of_json  # noqa: E402
 from transload.models.zoo.build import sample_inputs  # noqa: E402
 from transload.models.zoo.catalogue import ref_digest, zoo_recipe  # noqa: E402
+from transload.pipeline.bench.load import LoadMeter  # noqa: E402
 from transload.pipeline.bench.rounds import Plan, Series, run_rounds  # noqa: E402
 from transload.pipeline.bench.statistics import Load, doubts, ratio, summary  # noqa: E402
 from transload.pipeline.devices import list_gpus, resolve_device  # noqa: E402
@@ -160,8 +161,9 @@ class Check:
     ) -> None:
         """All subjects of a recipe in the same rounds; ratios to eager torch on the same device."""
         with opened(self, subjects, data) as workers:
+            meter = LoadMeter.start([held.worker.pid for held in workers.values()], os.cpu_count() or 1)
             series = run_rounds(workers, plan, rng=Random(0), clock=time.monotonic)  # noqa: S311  (an order)
-        load = Load(os.getloadavg()[0], os.cpu_count() or 1)
+            load = meter.read()
         held = {one.batch: one for one in series if one.pair == ("source", "torch")}
         for one in series:
             row = latency(recipe.name, one, held[one.batch], load)
@@ -171,7 +173,7 @@ class Check:
                 print(f"{where} p50 {row['p50_s'] * 1e6:9.1f} us  x{row['ratio']:.2f} on {one.device}", flush=True)
 
 
-def latency(recipe: str, series: Series, reference: Series, load: Load) -> dict[str, Any]:
+def latency(recipe: str, series: Series, reference: Series, load: Load | None) -> dict[str, Any]:
     """A row as JSON values; null where there is no number."""
     row: dict[str, Any] = {
         "recipe": recipe,
@@ -194,7 +196,7 @@ def latency(recipe: str, series: Series, reference: Series, load: Load) -> dict[
         "throughput_per_s": numbers.throughput_per_s,
         "ratio": found[0] if found else None,
         "ratio_ci95": interval,
-        "doubts": list(doubts(series, interval, load=load, threads=1)),
+        "doubts": list(doubts(series, interval, load=load)),
     }
 
 

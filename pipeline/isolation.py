@@ -147,6 +147,11 @@ class Worker:
         """Of the worker's process."""
         return self._process.pid
 
+    @property
+    def pids(self) -> list[int]:
+        """Of the worker and of all that it started."""
+        return _family(self._process.pid)
+
     def _request(self, request: Mapping[str, Any]) -> Any:
         self._send(request)
         return self.receive()
@@ -214,15 +219,24 @@ def repeat_command(file: Path) -> str:
     return shlex.join([sys.executable, "-P", "-m", "transload.pipeline.worker", "--repeat", str(file)])
 
 
-def _resident_bytes(pid: int) -> int:
-    """Of a process and all that it started, as /proc has it: cheap enough to ask while others are being timed."""
-    total = 0
+def _family(pid: int) -> list[int]:
+    """A process and all that it started, as /proc has it: cheap enough to ask while others are being timed."""
+    found = [pid]
     try:
-        total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
         for task in Path(f"/proc/{pid}/task").iterdir():
-            total += sum(_resident_bytes(int(child)) for child in (task / "children").read_text().split())
-    except (OSError, IndexError, ValueError):
-        return total  # it ended while we looked
+            for child in (task / "children").read_text().split():
+                found += _family(int(child))
+    except (OSError, ValueError):
+        return found  # it ended while we looked
+    return found
+
+
+def _resident_bytes(pid: int) -> int:
+    """Of a process and all that it started."""
+    total = 0
+    for member in _family(pid):
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            total += int(Path(f"/proc/{member}/statm").read_text().split()[1]) * _PAGE_BYTES
     return total
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,9 +14,9 @@ from ..models.errors import ToolMissing, TransloadError
 from ..models.signature import Array
 from ..models.store import Stored
 from ..serving.runtimes.table import RUNTIMES, Runtime
+from .bench.load import LoadMeter
 from .bench.rounds import Pair, Plan, Series, run_rounds
 from .bench.rows import About, failed_row, latency_rows
-from .bench.statistics import Load
 from .context import Context, cores
 from .isolation import Worker
 from .prepare import Prepared
@@ -115,8 +114,10 @@ class _Bench:
         plan = Plan(batches=asked.batches, rounds=asked.rounds)
         rng = Random(asked.seed)  # noqa: S311  (an order, not a secret)
         with self._open_all(wanted) as opened:
+            pids = [subject.worker.pid for subject in opened.subjects.values()]
+            meter = LoadMeter.start([*pids, *self.servers.pids], cores())
             series = run_rounds(opened.subjects, plan, rng=rng, clock=time.monotonic, progress=self._shown)
-            load = Load(os.getloadavg()[0], cores())
+            load = meter.read()
             about = {each[0]: self._about(each, opened) for each in wanted}
         rows = latency_rows(series, wanted[0][0], about, load=load)
         rows += [

@@ -85,6 +85,11 @@ class Servers:
         return worker
 
     @property
+    def pids(self) -> list[int]:
+        """Of the workers that serve, and of what they started."""
+        return [pid for worker in self._running.values() for pid in worker.pids]
+
+    @property
     def peak_rss_bytes(self) -> dict[str, int]:
         """Of each server, by the digest of its artifact."""
         return {digest: worker.peak_rss_bytes for (digest, _), worker in self._running.items()}

@@ -67,7 +67,7 @@ def _row(series: Series, reference: Series | None, about: About, load: Load | No
         ratio_to_reference=None if found is None else found[0],
         ratio_ci95=interval,
         peak_rss_bytes=about.peak_rss_bytes,
-        doubts=(*_of_device(device, about), *doubts(series, interval, load=load, threads=about.threads)),
+        doubts=(*_of_device(device, about), *doubts(series, interval, load=load)),
     )
 
 

@@ -41,9 +41,9 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How busy the machine was when the rounds ended: last minute's load average, the bench itself included."""
+    """What other programs used of the machine while the rounds went on (load.py), in processors' worth."""
 
-    average: float
+    others: float
     cores: int
 
 
@@ -76,9 +76,7 @@ def _log_median(series: Series, at: int) -> float:
     return math.log(max(float(np.median(series.rounds[at])), _TICK_S))
 
 
-def doubts(
-    series: Series, interval: tuple[float, float] | None = None, *, load: Load | None = None, threads: int = 1
-) -> tuple[str, ...]:
+def doubts(series: Series, interval: tuple[float, float] | None = None, *, load: Load | None = None) -> tuple[str, ...]:
     """Why these numbers should not be believed yet, each with its number and what mends it; empty where nothing
     speaks against them. `interval` is that of the ratio to the reference."""
     samples_s = series.samples_s
@@ -93,7 +91,7 @@ def doubts(
         *_of_first_call(series, samples_s),
         *_of_rounds(series),
         *_of_interval(interval),
-        *_of_load(load, threads),
+        *_of_load(load),
     )
 
 
@@ -170,10 +168,9 @@ def _of_interval(interval: tuple[float, float] | None) -> Iterator[str]:
         yield f"the ratio lies anywhere in {low:.2f} to {high:.2f}: measure more rounds on a quiet machine"
 
 
-def _of_load(load: Load | None, threads: int) -> Iterator[str]:
-    if load is not None and load.average - threads > 0.25 * load.cores:
-        others = load.average - threads
-        yield f"other programs wanted {others:.1f} of {load.cores} cores: measure on a quiet machine"
+def _of_load(load: Load | None) -> Iterator[str]:
+    if load is not None and load.others > 0.25 * load.cores:
+        yield f"other programs used {load.others:.1f} of {load.cores} cores: measure on a quiet machine"
 
 
 def _ms(seconds: float) -> str:
