@@ -194,6 +194,42 @@ def test_a_kill_at_any_stage_loses_nothing_that_was_finished(whole: Finished, tm
     assert "found" in done.stderr  # the training of a former run
 
 
+@pytest.mark.parametrize(
+    ("limit", "sentence"),
+    [
+        ("step_seconds = 0.5", "the worker gave no answer in 0.5 s"),
+        ("step_memory_gb = 0.1", "the worker used more memory than its limit of 0.1 GB"),
+    ],
+    ids=["hangs", "eats the memory"],
+)
+def test_a_converter_that_outruns_its_limit_is_a_failed_row_and_no_route_left(
+    limit: str, sentence: str, whole: Finished, tmp_path: Path
+) -> None:
+    (tmp_path / "slow.toml").write_text(
+        f"[convert]\n{limit}\ntargets = ['pt2', 'torchscript']\n[bench]\nenabled = false\n"
+    )
+    store = tmp_path / "store"
+    subprocess.run(["cp", "-r", str(whole.cwd / ".transload"), str(store)], check=True)
+    for file in (store / "actions").iterdir():  # what was trained is kept, what was captured is made again
+        if {"test", "device"}.isdisjoint(json.loads(file.read_text())["facts"]):
+            file.unlink()
+    done = subprocess.run(
+        [*TRANSLOAD, "run", "slow.toml", "--store", str(store)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 4, done.stderr + done.stdout
+    assert done.stdout.rstrip().splitlines()[-1].startswith("FAIL  no route left to pt2 and torchscript")
+    rows = Finished(tmp_path, 4, "", "").document["artifacts"]
+    assert [row["status"] for row in rows] == ["failed", "failed"]
+    for row in rows:
+        reason = row["tried"][0]["reason"]
+        assert reason.startswith(sentence)
+        assert (Finished(tmp_path, 4, "", "").folder / reason[reason.index("(") + 1 : -1]).is_file()  # the log
+
+
 def test_a_worker_that_is_killed_costs_its_route_and_no_more(whole: Finished, tmp_path: Path) -> None:
     """SIGKILL to the worker that exports: the next route leads to the target, and the report says so."""
     (tmp_path / "p.toml").write_text(PIPELINE)
