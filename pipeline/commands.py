@@ -140,7 +140,7 @@ def convert(request: RunRequest, asked: Asked, out: Path, places: Places, progre
         prepared = prepare_given(context, asked)
         with progress.stage("convert", len(request.targets)) as stage:
             made = convert_all(context, prepared)
-            stage.note = f"{sum(each.stored is not None for each in made)} of {len(made)} targets verified"
+            stage.note = f"{sum(each.stored is not None for each in made)} of {len(made)} targets made"
         rows = tuple(_converted_row(each) for each in made)
         for each in made:
             _place(each, out / each.target.slug)
@@ -290,11 +290,13 @@ def _place(made: Made, folder: Path) -> None:
 
 
 def _converted_row(made: Made) -> ArtifactRow:
-    """A row of convert.json: a target that is there has been verified on its way, and no more was asked."""
+    """A row of convert.json: a target that is there has been checked on its way, and no more was asked."""
     row = artifact_row(made, ())
     if made.stored is None:
         return row
-    return replace(row, path=f"{made.target.slug}/{PAYLOAD[made.target.format]}", status=Status.VERIFIED)
+    no_evidence = any(tried.route == row.route and tried.status == "unverified" for tried in made.tried)
+    status = Status.UNVERIFIED if no_evidence else Status.VERIFIED
+    return replace(row, path=f"{made.target.slug}/{PAYLOAD[made.target.format]}", status=status)
 
 
 def agreement(row: ArtifactRow) -> str:

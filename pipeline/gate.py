@@ -107,7 +107,7 @@ def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
 def no_route_left(row: ArtifactRow) -> bool:
     """Whether tools alone kept this target from being made. A route that was made and gave wrong answers is
     drift's failure, not a tool's."""
-    return row.path is None and not any(tried.status in ("wrong", "verified") for tried in row.tried)
+    return row.path is None and not any(tried.status in ("wrong", "verified", "unverified") for tried in row.tried)
 
 
 def why_not_made(row: ArtifactRow) -> str:

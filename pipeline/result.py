@@ -71,8 +71,8 @@ class TriedRow:
     """A route that was looked at, in the order of cost, and what came of it."""
 
     route: tuple[str, ...]
-    status: Literal["verified", "wrong", "failed", "missing", "not tried"]
-    reason: str  # one sentence; for "verified" what was agreed
+    status: Literal["verified", "unverified", "wrong", "failed", "missing", "not tried"]
+    reason: str  # one sentence; for "verified" what was agreed, for "unverified" why that is no evidence
 
 
 @dataclass(frozen=True)

@@ -124,10 +124,10 @@ class Router:
         won: tuple[Route, _Outcome] | None = None
         for route in routes_to(target, self._basis.start):
             if won and not (cross_check and self._is_news(route, won[0])):
-                outcome = _Outcome("not tried", f"{' > '.join(won[0].names)} is cheaper and verified")
+                outcome = _Outcome("not tried", f"{' > '.join(won[0].names)} is cheaper and {won[1].status}")
             else:
                 outcome = self._walk(route)
-            if not won and outcome.status == "verified":
+            if not won and outcome.stored:
                 won = (route, outcome)
             tried.append(TriedRow(route.names, outcome.status, outcome.reason))  # type: ignore[arg-type]  # a Literal
         if not won:
@@ -179,7 +179,7 @@ class Router:
         except TransloadError as error:
             return _Outcome("failed", f"{error.what}; {error.fix}")
         facts = checked.facts
-        good = facts["status"] == "verified"
+        good = facts["status"] != "wrong"  # "unverified" is a copy that nothing speaks against, and nothing for
         return _Outcome(facts["status"], facts["reason"], made if good else None, tuple(facts["batches"]))
 
     def _convert(self, step: Step, route: Route, source: Stored) -> Action:

@@ -122,7 +122,7 @@ def _prepare(context: Context, recipe: Described) -> Prepared:
 
 def _count(made: list[Made]) -> str:
     there = sum(each.stored is not None for each in made)
-    return f"{there} of {len(made)} targets verified"
+    return f"{there} of {len(made)} targets made"
 
 
 def _result(

@@ -79,7 +79,7 @@ def _lines(done: Converted) -> list[str]:
             rows.append(
                 (row.name, str(row.status), size(row.bytes), stretch(row.seconds), f"{route}: {agreement(row)}")
             )
-    there = sum(row.path is not None for row in done.artifacts)
+    there = sum(row.status == "verified" for row in done.artifacts)
     verdict = f"{done.decided[0].upper()}  {there} of {len(done.artifacts)} targets verified, in {done.folder}"
     return [*table(rows), *(["", *troubles] if troubles else []), "", verdict]
 

@@ -89,6 +89,7 @@ def verify(job: Job) -> Mapping[str, Any]:
     """The quick check of a conversion: does the artifact, opened anew, answer the probes as the reference does?
 
     Names, order, shapes, dtypes and the dynamic batch are part of the answer. Options as for `validate`; no metric.
+    `status` is verified, wrong, or unverified: it agrees with a reference that answers the same to everything.
     `sqnr_db` is None where there is no noise, or no answer.
     """
     check = _Check(job, job.options.get("runtime") or default_runtime(job.inputs["artifact"]))
@@ -105,7 +106,11 @@ def verify(job: Job) -> Mapping[str, Any]:
     noise = [one.row["sqnr_db"] for one in found if one.row["sqnr_db"] is not None]
     failed = next((one for one in found if one.verdict == FAIL), None)
     return {
-        "status": "wrong" if failed else "verified",
+        "status": "wrong"
+        if failed
+        else "unverified"
+        if any(one.verdict == INCONCLUSIVE for one in found)
+        else "verified",
         "reason": failed.judgement.reason if failed else _agreement(found, min(noise, default=None)),
         "sqnr_db": min(noise, default=None),
         "batches": [one.row["batch"] for one in good],

@@ -27,16 +27,23 @@ def stored(text: str, **facts: object) -> Stored:
 class FakeExecutor:
     """Steps listed in `refuse` raise; what is listed in `wrong` does not verify."""
 
-    def __init__(self, refuse: tuple[str, ...] = (), wrong: tuple[str, ...] = (), full: tuple[str, ...] = ()) -> None:
-        self.refuse, self.wrong, self.full = refuse, wrong, full
+    def __init__(
+        self,
+        refuse: tuple[str, ...] = (),
+        wrong: tuple[str, ...] = (),
+        full: tuple[str, ...] = (),
+        constant: tuple[str, ...] = (),
+    ) -> None:
+        self.refuse, self.wrong, self.full, self.constant = refuse, wrong, full, constant
         self.done: list[str] = []
 
     def perform(self, action: Action) -> Stored:
         name = action.entry.partition(":")[2]
         if action.entry == VERIFY:
             made = action.inputs["artifact"].digest
-            bad = made.split(">")[-1] in self.wrong
-            return stored("v", status="wrong" if bad else "verified", reason=f"seen {made}", batches=[1, 2])
+            step = made.split(">")[-1]
+            status = "wrong" if step in self.wrong else "unverified" if step in self.constant else "verified"
+            return stored("v", status=status, reason=f"seen {made}", batches=[1, 2])
         self.done.append(name)
         if name in self.full:
             raise disk_full("store")
@@ -142,6 +149,12 @@ def test_a_step_whose_library_is_missing_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("transload.pipeline.routing.routes_to", lambda t, s: routes_to(t, s, lacking))
     made = Router(FakeExecutor(), basis()).make(ONNX)
     assert (made.tried[0].status, made.tried[0].reason) == ("missing", "x needs no_such_module")
+
+
+def test_agreeing_with_a_constant_is_no_evidence_and_is_not_called_verified() -> None:
+    made = Router(FakeExecutor(constant=("own",)), basis()).make(SAVED)
+    assert made.stored == stored("src>a>own")
+    assert [row.status for row in made.tried] == ["unverified", "not tried", "not tried", "not tried"]
 
 
 def test_a_full_disk_ends_the_run_and_not_only_a_route() -> None:
