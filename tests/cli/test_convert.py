@@ -230,5 +230,5 @@ drift = transload.validate("by-hand/onnx", against="net.py:Net", inputs=[{INPUT[
 assert [(row.batch, row.verdict) for row in drift] == [(64, "pass"), (3, "pass")], drift
 assert not {{"torch", "onnxruntime", "tensorflow"}} & set(sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", script], cwd=here, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-P", "-c", script], cwd=here, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
