@@ -13,21 +13,27 @@ know that. Everything is written beside its place, synced, and renamed: a kill a
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from .errors import BadRequest, DiskFull
 
+_State: TypeAlias = dict[Path, tuple[int, int]]
+
 _CHUNK_BYTES = 1 << 20
+_YOUNG_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,7 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
+        self._whole: dict[str, _State] = {}  # objects that this process found to be what they are called, as they were
         with disk_errors(self.root):
             for name in ("objects", "actions", "refusals", "logs", "checkpoints", "tmp"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
@@ -57,14 +64,18 @@ class Store:
             self._sweep()
 
     def find(self, key: str) -> Stored | None:
-        """What the action `key` made, or None. An object that lost a file counts as never made."""
+        """What the action `key` made, or None.
+
+        An object whose content is no longer that of its name counts as never made (artifacts/ of a run links here, and
+        an edit goes through a link), and so does one that came of a file outside of the store which has changed.
+        """
         try:
             record = json.loads((self.root / "actions" / f"{key}.json").read_text())
             folder = self.root / "objects" / record["digest"]
-            whole = all((folder / name).stat().st_size == size for name, size in record["files"].items())
+            good = self._is_whole(folder, record["digest"]) and _unchanged(record["read"])
         except (OSError, ValueError, KeyError):
             return None
-        if not whole or not folder.is_dir():
+        if not good:
             return None
         return Stored(key, record["digest"], folder, record["facts"], self.log(key), record["seconds"], cached=True)
 
@@ -99,14 +110,17 @@ class Store:
         with disk_errors(self.root):
             folder.mkdir()
         try:
-            yield folder
+            with _locked(folder, wait=True):
+                yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def commit(self, key: str, made: Path, facts: Mapping[str, Any], seconds: float) -> Stored:
-        """Take `made`, a folder inside a workspace, as the result of the action `key`."""
+    def commit(
+        self, key: str, made: Path, facts: Mapping[str, Any], seconds: float, read: Iterable[Path] = ()
+    ) -> Stored:
+        """Take `made`, a folder inside a workspace, as the result of the action `key`, which read the files `read`
+        outside of the store."""
         with disk_errors(self.root):
-            files = {str(file.relative_to(made)): file.stat().st_size for file in _files(made)}
             digest = digest_of(made)
             folder = self.root / "objects" / digest
             _sync(made)
@@ -117,29 +131,42 @@ class Store:
             except OSError as error:
                 if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                     raise  # else the same content is there already
-            record = {"digest": digest, "facts": dict(facts), "files": files, "seconds": seconds}
+            seen = {str(path): _hash_file(path) for path in read if path.is_file()}
+            record = {"digest": digest, "facts": dict(facts), "read": seen, "seconds": seconds}
             _write_whole(self.root / "actions" / f"{key}.json", json.dumps(record, indent=1))
         shutil.rmtree(self.root / "checkpoints" / key, ignore_errors=True)
         return Stored(key, digest, folder, facts, self.log(key), seconds, cached=False)
 
+    def _is_whole(self, folder: Path, digest: str) -> bool:
+        """Whether an object is there with the content that it was kept with. Read once, and again if it was touched."""
+        if not folder.is_dir():
+            return False
+        state = state_of(folder)
+        if self._whole.get(digest) != state and digest_of(folder) == digest:
+            self._whole[digest] = state
+        return self._whole.get(digest) == state
+
     def _sweep(self) -> None:
+        """Remove what dead processes left: a living one holds a lock, also one in another container on this disk."""
         for folder in (self.root / "tmp").iterdir():
-            pid = folder.name.partition("-")[0]
-            if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
-                shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                young = time.time() - folder.stat().st_mtime < _YOUNG_S  # it may not be locked yet
+                with _locked(folder, wait=False):
+                    if not young or _owner_is_gone(folder):
+                        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def disk_errors(where: Path) -> Iterator[None]:
-    """A disk that is full or closed to us, as a sentence."""
+def disk_errors(where: Path, option: str = "--store") -> Iterator[None]:
+    """A disk that is full or closed to us, as a sentence; `option` names another place."""
     try:
         yield
     except OSError as error:
         if is_disk_full(error):
             raise disk_full(where) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT):
             raise BadRequest(
-                f"{where} cannot be written to: {os.strerror(error.errno)}", fix="name another folder with --store"
+                f"{where} cannot be written to: {os.strerror(error.errno)}", fix=f"name another folder with {option}"
             ) from error
         raise
 
@@ -170,9 +197,35 @@ def size_of(path: Path) -> int:
     return path.stat().st_size if path.is_file() else sum(file.stat().st_size for file in _files(path))
 
 
+def state_of(folder: Path) -> _State:
+    """Size and time of every file in a folder: what changes when somebody writes there."""
+    return {path: (stat.st_size, stat.st_mtime_ns) for path in _files(folder) for stat in (path.stat(),)}
+
+
 def digest_of_json(value: object) -> str:
     """sha256 of a JSON value, the order of its keys aside. 64 hex characters."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _unchanged(read: Mapping[str, str]) -> bool:
+    return all(Path(path).is_file() and _hash_file(Path(path)) == digest for path, digest in read.items())
+
+
+def _owner_is_gone(folder: Path) -> bool:
+    """Whether the process that a workspace is named after is none of this machine's; another container's says so too,
+    and then its lock decides."""
+    return not Path(f"/proc/{folder.name.partition('-')[0]}").exists()
+
+
+@contextmanager
+def _locked(folder: Path, *, wait: bool) -> Iterator[None]:
+    """Hold a folder; the kernel lets go of it with the process. Raises BlockingIOError where another holds it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _files(folder: Path) -> list[Path]:

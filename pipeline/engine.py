@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ..models.code import entry_digest
 from ..models.errors import ERRORS, DiskFull, Refused, StepFailed, TransloadError
-from ..models.store import Store, Stored, digest_of_json, disk_errors, disk_full
+from ..models.store import Store, Stored, digest_of_json, disk_errors, disk_full, state_of
 from .isolation import Limits, Spawn, Worker, repeat_command
 from .toolchain import toolchain
 
@@ -123,17 +123,16 @@ class LocalExecutor:
             job["checkpoints"] = str(self.store.checkpoints(key)) if action.checkpoints else None
             before = _state_of(action)
             try:
-                facts, peak = self._work(action, job, work / "cwd", log)
+                facts, read = self._work(action, job, work / "cwd", log)
                 self._check_inputs(action, before)
             except DiskFull:
                 raise disk_full(self.store.root) from None  # where the worker stood says nothing to a person
             except TransloadError as error:
                 self._show_failure(key, action, error, log)
                 raise
-            facts["peak_rss_bytes"] = peak
             with disk_errors(self.store.root):
                 shutil.copyfile(log, self.store.log(key))
-            return self.store.commit(key, out, facts, time.monotonic() - started)
+            return self.store.commit(key, out, facts, time.monotonic() - started, read)
 
     def _check_inputs(self, action: Action, before: Mapping[Path, tuple[int, int]]) -> None:
         """A tool that writes into its input spoils it for everybody else: seen with onnx2tf, which simplifies in place.
@@ -147,15 +146,21 @@ class LocalExecutor:
                 shutil.rmtree(spoilt.folder, ignore_errors=True)
                 raise StepFailed(f"{action.entry} wrote into its input {path.name}", fix="run again; report this step")
 
-    def _work(self, action: Action, job: Mapping[str, Any], cwd: Path, log: Path) -> tuple[dict[str, Any], int]:
-        spawn = Spawn(log, cwd, action.limits, (action.root,) if action.root else (), self._repeat_call(action))
+    def _work(
+        self, action: Action, job: Mapping[str, Any], cwd: Path, log: Path
+    ) -> tuple[dict[str, Any], tuple[Path, ...]]:
+        """The facts, and the files of the user that they came of."""
+        root = (action.root,) if action.root else ()
+        private = (str(self.store.root), str(self._logs.parent.absolute()))
+        spawn = Spawn(log, cwd, action.limits, root, private, self._repeat_call(action))
         with Worker(spawn) as worker:
             with self._lock:
                 if self._stopped:
                     raise StepFailed("the run was stopped", fix="run the same command again to go on from here")
                 self._workers.add(worker)
             try:
-                return worker.work(action.entry, job), worker.peak_rss_bytes
+                facts = worker.work(action.entry, job)
+                return {**facts, "peak_rss_bytes": worker.peak_rss_bytes}, worker.read
             finally:
                 with self._lock:
                     self._workers.discard(worker)
@@ -189,8 +194,8 @@ class LocalExecutor:
 
 def _state_of(action: Action) -> dict[Path, tuple[int, int]]:
     """Size and time of every file that the action may read."""
-    files = (path for each in action.inputs.values() for path in each.folder.rglob("*") if path.is_file())
-    return {path: (stat.st_size, stat.st_mtime_ns) for path in files for stat in (path.stat(),)}
+    states = [state_of(each.folder) for each in action.inputs.values()]
+    return {path: state for each in states for path, state in each.items()}
 
 
 def _job_record(action: Action, out: Path, services: Mapping[str, str]) -> dict[str, Any]:

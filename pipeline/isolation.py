@@ -51,6 +51,7 @@ class Spawn:
     cwd: Path
     limits: Limits = field(default_factory=Limits)
     sys_path: tuple[str, ...] = ()  # the user's root; goes last
+    not_recorded: tuple[str, ...] = ()  # folders whose files are no input of a step that runs the user's code
     repeat: str | None = None  # the command that repeats the step, for the sentence
 
 
@@ -62,6 +63,7 @@ class Worker:
         self._killed: str | None = None
         self._closed = False
         self.peak_rss_bytes = 0
+        self.read: tuple[Path, ...] = ()  # the files outside of the store that the last request made it read
         ours, theirs = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
         spawn.cwd.mkdir(parents=True, exist_ok=True)
@@ -116,6 +118,7 @@ class Worker:
         except (OSError, ValueError):
             reply = None
         if isinstance(reply, dict) and "value" in reply:
+            self.read = tuple(Path(path) for path in reply["read"])
             return reply["value"]
         if isinstance(reply, dict) and isinstance(reply.get("error"), dict):
             raise self._error(reply["error"])
@@ -248,6 +251,7 @@ def _environment(spawn: Spawn, lifeline: int) -> dict[str, str]:
         "loopback": limits.loopback,
         "host": limits.host,
         "sys_path": list(spawn.sys_path),
+        "not_recorded": list(spawn.not_recorded),
         "alarm_s": int(limits.seconds + _GRACE_S),
     }
     return {

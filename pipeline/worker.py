@@ -42,7 +42,8 @@ def main(argv: list[str]) -> int:
     _die_with_parent(setup["lifeline"])
     _close_network(loopback=setup["loopback"], named=setup["host"])
     sys.path.extend(path for path in setup["sys_path"] if path not in sys.path)
-    _serve(connection, setup["alarm_s"])
+    read = _record_reads(setup["not_recorded"]) if setup["sys_path"] else set()
+    _serve(connection, setup["alarm_s"], read)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # the frameworks' own teardown takes seconds and has crashed; nothing is left to save
@@ -60,7 +61,7 @@ def repeat(file: Path) -> int:
     return 0
 
 
-def _serve(connection: socket.socket, alarm_s: int) -> None:
+def _serve(connection: socket.socket, alarm_s: int, read: set[str]) -> None:
     held: Any = None
     with connection.makefile("rwb") as stream:
         for line in stream:
@@ -75,7 +76,7 @@ def _serve(connection: socket.socket, alarm_s: int) -> None:
                     value = getattr(held, request["method"])(**request["options"])
                 else:
                     value = _entry(request["entry"])(_job(request["job"]))
-                reply = {"value": value}
+                reply = {"value": value, "read": sorted(path for path in read if os.path.isfile(path))}  # noqa: PTH113
             except BaseException as error:  # noqa: BLE001  (SystemExit of a tool, too, becomes a sentence)
                 traceback.print_exc()
                 reply = {"error": _described(error)}
@@ -122,6 +123,24 @@ def _described(error: BaseException) -> dict[str, str]:
         "what": f"{type(error).__name__}: {lines[0][:300] if lines else 'no message'}",
         "fix": "",
     }
+
+
+def _record_reads(not_recorded: list[str]) -> set[str]:
+    """The files that the user's code reads from now on: its result depends on them, and nobody else can name them."""
+    read: set[str] = set()
+    passed = tuple(f"{Path(folder)}/" for folder in (*_SYSTEM, sys.prefix, sys.base_prefix, *not_recorded))
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str) and not arguments[2] & (os.O_WRONLY | os.O_RDWR):
+            path = os.path.abspath(arguments[0])  # noqa: PTH100  (a Path would open nothing, and cost more)
+            if not path.startswith(passed) and "__pycache__" not in path:
+                read.add(path)
+
+    sys.addaudithook(note)
+    return read
+
+
+_SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/lib64")
 
 
 def _die_with_parent(lifeline: int) -> None:

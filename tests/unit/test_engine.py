@@ -38,6 +38,8 @@ def resume(job):
     if not done.exists(): done.touch(); os.abort()
     (job.out / "file").write_text("resumed"); return {}
 def full(job): raise OSError(28, "No space left on device")
+def read(job):
+    with open(job.options["data"]) as file: return {"text": file.read()}
 def spoil(job): (job.inputs["a"] / "file").write_text("spoilt"); return {}
 def serve(job): return {"address": job.services["grpc"]}
 '''
@@ -122,6 +124,20 @@ def test_a_full_disk_names_the_store_and_is_not_remembered(executor: LocalExecut
         f"the disk under {executor.store.root} is full\n  fix: free some space, or name a folder elsewhere with --store"
     )
     assert executor.store.refusal(todo.key) is None
+
+
+def test_a_step_is_done_again_when_a_file_that_the_users_code_read_has_changed(
+    executor: LocalExecutor, root: Path
+) -> None:
+    """A recipe's data is read by its code, and only the interpreter sees which files that takes."""
+    data = root.parent / "data.csv"
+    data.write_text("1,2")
+    todo = action(root, "read", options={"tally": str(root / "tally"), "data": str(data)})
+    assert not executor.perform(todo).cached
+    assert executor.perform(todo).cached
+    data.write_text("1,3")
+    again = executor.perform(todo)
+    assert (again.cached, again.facts["text"]) == (False, "1,3")
 
 
 def test_equal_actions_at_the_same_time_are_done_once(executor: LocalExecutor, root: Path) -> None:

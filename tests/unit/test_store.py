@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -57,6 +58,41 @@ def test_an_object_that_was_changed_heals_when_it_is_made_again(store: Store) ->
     (store.root / "objects" / digest / "sub" / "file").write_text("wrong")
     put(store, KEY, "whole")
     assert (store.root / "objects" / digest / "sub" / "file").read_text() == "whole"
+
+
+def test_an_object_that_was_changed_in_place_counts_as_never_made(store: Store) -> None:
+    """artifacts/ of a run links into the store: an edit that keeps the size must not be called verified."""
+    digest = put(store, KEY, "whole")
+    assert store.find(KEY) is not None
+    (store.root / "objects" / digest / "sub" / "file").write_text("wrong")
+    assert store.find(KEY) is None
+    assert Store(store.root).find(KEY) is None
+
+
+def test_a_result_that_came_of_an_outside_file_which_has_changed_counts_as_never_made(store: Store) -> None:
+    data = store.root.parent / "data.csv"
+    data.write_text("1,2")
+    with store.workspace() as work:
+        (work / "out").mkdir()
+        store.commit(KEY, work / "out", {}, 1.0, read=[data])
+    assert store.find(KEY) is not None
+    data.write_text("1,3")
+    assert store.find(KEY) is None
+    data.unlink()
+    assert store.find(KEY) is None
+
+
+def test_a_workspace_of_another_machine_is_swept_only_once_nobody_holds_it(store: Store) -> None:
+    """In another container its process has a number that says nothing here; the lock does."""
+    folder = store.root / "tmp" / "999999999-abc"
+    folder.mkdir()
+    handle = os.open(folder, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    Store(store.root)
+    assert folder.is_dir()
+    os.close(handle)
+    Store(store.root)
+    assert not folder.exists()
 
 
 def test_a_workspace_is_gone_afterwards_even_after_an_error(store: Store) -> None:
