@@ -34,6 +34,7 @@ def _t(form: Format, precision: Precision = Precision.FP32) -> Target:
 
 
 _TF = ("tensorflow",)
+_ONNX2TF = ("onnx2tf", "onnxsim", "onnx_graphsurgeon", "sng4onnx", "tf_keras")  # it declares none of what it needs
 
 STEPS: tuple[Step, ...] = (
     Step("torch.export", None, _t(Format.PT2), f"{_HERE}.torch_export:pt2_from_source", ("torch",), 1),
@@ -49,7 +50,7 @@ STEPS: tuple[Step, ...] = (
     Step("lowering", _t(Format.ONNX), _t(Format.SAVED_MODEL),
          f"{_HERE}.saved_model:saved_model_from_onnx", ("onnx", *_TF), 1),
     Step("onnx2tf", _t(Format.ONNX), _t(Format.SAVED_MODEL),
-         f"{_HERE}.onnx2tf_route:saved_model_from_onnx_by_onnx2tf", ("onnx", "onnx2tf", *_TF), 5),
+         f"{_HERE}.onnx2tf_route:saved_model_from_onnx_by_onnx2tf", ("onnx", *_ONNX2TF, *_TF), 5),
     Step("tflite", _t(Format.SAVED_MODEL), _t(Format.TFLITE), f"{_HERE}.tflite:tflite_from_saved_model", _TF, 1),
     Step("tflite-fp16", _t(Format.SAVED_MODEL), _t(Format.TFLITE, Precision.FP16),
          f"{_HERE}.tflite:tflite_fp16_from_saved_model", _TF, 1),

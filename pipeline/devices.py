@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
 
 from ..models.errors import ToolMissing
+from .toolchain import version_of
 
 
 def list_gpus() -> tuple[str, ...]:
@@ -22,8 +24,13 @@ def list_gpus() -> tuple[str, ...]:
     return tuple(line.strip() for line in asked.stdout.splitlines() if line.strip())
 
 
-def resolve_device(asked: str) -> str:
-    """`auto|cpu|cuda[:N]` as a device that is there.
+def has_gpu_build() -> bool:
+    """Whether the extra `gpu` is installed: beside it, every runtime of the extra `cpu` would only fail on a GPU."""
+    return (version_of("onnxruntime") or "").endswith("+gpu")
+
+
+def resolve_device(asked: str, gpu_build: Callable[[], bool] = has_gpu_build) -> str:
+    """`auto|cpu|cuda[:N]` as a device that is there. `auto` is a GPU where there is one and the extra `gpu` to use it.
 
     Raises ToolMissing where CUDA is asked for and is not.
     """
@@ -31,7 +38,7 @@ def resolve_device(asked: str) -> str:
         return "cpu"
     gpus = list_gpus()
     if asked == "auto":
-        return "cuda" if gpus else "cpu"
+        return "cuda" if gpus and gpu_build() else "cpu"
     wanted = int(asked.partition(":")[2] or 0)
     if wanted >= len(gpus):
         here = f"{len(gpus)} GPUs are here" if gpus else "no NVIDIA GPU is here"

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,8 +34,10 @@ class Action:
     root: str | None = None  # the user's folder: last on sys.path
     limits: Limits = field(default_factory=Limits)
     services: Services = field(default=lambda: nullcontext({}))  # opened only if the action really runs
+    server: Mapping[str, Any] | None = None  # how to start what `services` gives, for the script that repeats the step
     checkpoints: bool = False
     remembers_refusal: bool = False
+    volatile: bool = False  # depends on something that nobody can name, such as a server elsewhere: never found again
 
     @property
     def key(self) -> str:
@@ -88,7 +90,7 @@ class LocalExecutor:
             lock = self._running.setdefault(key, threading.Lock())
         with lock:
             self._write_repeat(action)
-            if found := self.store.find(key):
+            if not action.volatile and (found := self.store.find(key)):
                 self._show_log(found.log, action.name)
                 return found
             if action.remembers_refusal and (refusal := self.store.refusal(key)):
@@ -184,6 +186,8 @@ class LocalExecutor:
         record = {
             "entry": action.entry,
             "sys_path": [action.root] if action.root else [],
+            "limits": asdict(action.limits),
+            "server": action.server,
             "job": _job_record(action, Path(), {}),
         }
         file = (self._repeat / f"{action.name}.json").absolute()

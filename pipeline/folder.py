@@ -18,7 +18,7 @@ from .routing import Made
 def new_run_folder(runs: Path, name: str, now: datetime) -> Path:
     """A new folder runs/<id>; ids sort by time and name the recipe."""
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "run"
-    with disk_errors(runs):
+    with disk_errors(runs, "--out"):
         runs.mkdir(parents=True, exist_ok=True)
         for tail in ("", *(f"-{secrets.token_hex(2)}" for _ in range(8))):
             folder = runs / f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{slug}{tail}"

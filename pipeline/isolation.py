@@ -219,7 +219,7 @@ def run_alone(entry: str, job: Mapping[str, Any], spawn: Spawn) -> dict[str, Any
 
 def repeat_command(file: Path) -> str:
     """The command that does the job of a repeat file once more."""
-    return shlex.join([sys.executable, "-P", "-m", "transload.pipeline.worker", "--repeat", str(file)])
+    return shlex.join([sys.executable, "-P", "-m", "transload.pipeline.repeat", str(file)])
 
 
 def _family(pid: int) -> list[int]:

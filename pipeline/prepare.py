@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ..converters.steps import missing
@@ -105,6 +104,7 @@ def obtain_source(context: Context, recipe: Described) -> Stored:
                 "precision": asked.precision,
                 "accelerator": "cuda" if device.startswith("cuda") else "cpu",
                 "devices": asked.devices,
+                "gpu": int(device.partition(":")[2] or 0) if device.startswith("cuda") else None,
                 "threads": max(1, cores() // asked.devices),
             },
             requires=("torch", "lightning_fabric", *recipe.requires),
@@ -130,7 +130,7 @@ def take_weights(
     """
     options: dict[str, Any] = {**ref_options(ref), **({"inputs": list(inputs)} if inputs else {})}
     if context.request.model.weights is not None:
-        path = Path(context.request.root or ".") / context.request.model.weights
+        path = context.request.weights_path
         if not path.is_file():
             raise BadRequest(f"no such file: {path}", fix="check model.weights in the pipeline file, or --weights")
         options |= {"weights": str(path.absolute()), "sha256": digest_of(path)}

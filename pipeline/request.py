@@ -15,6 +15,7 @@ from ..models.errors import BadRequest
 from ..models.formats import Target, parse_target
 from ..models.sources import CodeRef
 from ..serving.runtimes.table import RUNTIMES
+from ..serving.tfserving import parse_url
 
 ALL_TARGETS = (
     "pt2", "torchscript", "onnx", "onnx:int8", "onnx:fp16", "saved-model",
@@ -44,6 +45,15 @@ def _device(text: str) -> str:
 TargetText = Annotated[str, AfterValidator(_target)]
 RuntimeText = Annotated[str, AfterValidator(_runtime)]
 Batches = Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(min_length=1)]
+
+
+def _tfserving(text: str | None) -> str | None:
+    if text is not None:
+        try:
+            parse_url(text)
+        except BadRequest as error:
+            raise ValueError(f"{error.what}; {error.fix}") from error
+    return text
 
 
 class _Section(BaseModel):
@@ -117,7 +127,9 @@ class RunRequest(_Section):
     bench: BenchSection = BenchSection()
     gate: GateSection = GateSection()
     device: Annotated[str, AfterValidator(_device)] = "auto"
-    tfserving_url: str | None = None  # a running TF Serving, HOST:GRPC_PORT[,REST_PORT]
+    tfserving_url: Annotated[str | None, AfterValidator(_tfserving)] = (
+        None  # a running TF Serving, HOST:GRPC_PORT[,REST_PORT]
+    )
     tfserving_model: str = "model"  # the name that the model has, or gets, on the server
     root: str | None = Field(default=None, exclude=True)  # the pipeline file's folder: paths in it are relative to it
 
@@ -125,6 +137,11 @@ class RunRequest(_Section):
     def targets(self) -> tuple[Target, ...]:
         """The wanted targets, in order, each once."""
         return tuple(dict.fromkeys(parse_target(text) for text in self.convert.targets))
+
+    @property
+    def weights_path(self) -> Path:
+        """Where the given weights lie; of use where there are any."""
+        return Path(self.root or ".") / (self.model.weights or "")
 
     @property
     def ref(self) -> CodeRef:
@@ -177,9 +194,8 @@ def _refused(path: Path | None, text: str, error: ValidationError) -> BadRequest
         return BadRequest(f"{file}: unknown key {where!r}", fix=fix)
     message = first["msg"].removeprefix("Value error, ")
     what, _, fix = message.partition("; ")
-    return BadRequest(
-        f"{file}: {where}: {what}, got {first['input']!r}"[:500], fix=fix or "docs/pipeline-file.md lists what is taken"
-    )
+    got = "" if repr(first["input"]) in what else f", got {first['input']!r}"
+    return BadRequest(f"{file}: {where}: {what}{got}"[:500], fix=fix or "docs/pipeline-file.md lists what is taken")
 
 
 def _known_keys(section: list[str]) -> list[str]:

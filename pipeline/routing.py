@@ -16,6 +16,8 @@ from ..converters.steps import STEPS, Step, missing
 from ..models.errors import DiskFull, StepFailed, TransloadError
 from ..models.formats import Precision, Target
 from ..models.store import Stored
+from ..serving.runtimes.table import RUNTIMES
+from .drift.sessions import DEFAULT_RUNTIME
 from .engine import Action, Executor
 from .isolation import Limits
 from .result import TriedRow
@@ -206,7 +208,7 @@ class Router:
                 "precision": str(step.target.precision),
                 "tolerance_sqnr_db": basis.sqnr_db if step.target.precision is Precision.FP32 else None,
             },
-            requires=step.requires,
+            requires=(*step.requires, *RUNTIMES[DEFAULT_RUNTIME[step.target.format]].requires),
             code=basis.code,
             root=basis.root,
             limits=basis.limits,

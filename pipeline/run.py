@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -11,9 +12,10 @@ from pathlib import Path
 
 from .. import __version__
 from ..converters.steps import missing
-from ..models.errors import ToolMissing
+from ..models.errors import BadRequest, ToolMissing
 from ..models.store import Store, disk_errors
 from ..serving.runtimes.table import RUNTIMES
+from ..serving.tfserving import find_tfserving
 from . import prepare
 from .context import Context
 from .convert import convert_all
@@ -28,7 +30,7 @@ from .prepare import Described, Prepared
 from .progress import Progress
 from .request import GateSection, RunRequest
 from .result import SCHEMA, RunResult, to_json
-from .routing import Made, closed_by
+from .routing import Made, closed_by, routes_to
 from .rows import artifact_row
 from .servers import Servers
 from .validate import Validated, validate_all
@@ -67,6 +69,8 @@ def run(
             return _run(context, started_at, started)
     finally:
         shutil.rmtree(folder / "tmp", ignore_errors=True)
+        if not any((folder / "logs").iterdir()):
+            shutil.rmtree(folder)  # it never began: there is nothing in it to read
 
 
 def check_tools(request: RunRequest) -> None:
@@ -76,12 +80,21 @@ def check_tools(request: RunRequest) -> None:
     """
     mend = "install it (`transload doctor` says how), or leave it out"
     for target in request.targets:
+        if not routes_to(target, None):
+            raise BadRequest(f"no route leads to {target}", fix="choose other targets with --to (`transload formats`)")
         if lacking := closed_by(target, None):
             raise ToolMissing(f"{target} {lacking}", fix=f"{mend} with --to")
+    if request.model.weights is not None and not request.weights_path.is_file():
+        raise BadRequest(
+            f"no such file: {request.weights_path}", fix="check model.weights in the pipeline file, or --weights"
+        )
     formats = {target.format for target in request.targets}
     wanted = {*request.validate_.runtimes, *(request.bench.runtimes if request.bench.enabled else ())}
     for name in sorted(wanted):
-        if formats & set(RUNTIMES[name].takes) and (lacking := missing(RUNTIMES[name].requires)):
+        taken = formats & set(RUNTIMES[name].takes)
+        if taken and RUNTIMES[name].served:
+            find_tfserving(request.tfserving_url, os.environ)  # a server that was named and is not there
+        if taken and (lacking := missing(RUNTIMES[name].requires)):
             raise ToolMissing(f"the runtime {name} {lacking}", fix=f"{mend} with --runtime")
 
 

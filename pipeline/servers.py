@@ -19,6 +19,9 @@ from .isolation import Worker
 ServerKind = Literal["embedded", "binary", "remote"]
 
 
+EMBEDDED = "transload.serving.server.embedded:open_server"
+
+
 class Servers:
     """Keeps one server per artifact and device. Thread-safe. Use it as a context manager."""
 
@@ -53,32 +56,35 @@ class Servers:
 
     def addresses(self, artifact: Stored, device: str) -> dict[str, str]:
         """{"grpc": "127.0.0.1:p", "rest": "127.0.0.1:q"} of the server of `artifact`; starts it if need be."""
-        if isinstance(self.place, Remote):
-            rest = {} if self.place.rest is None else {"rest": self.place.rest}
-            return {"grpc": self.place.grpc, **rest}
         with self._lock:
+            start = self.start_of(artifact.folder, device)
+            if "addresses" in start:
+                return dict(start["addresses"])
             worker = self._running.get((artifact.digest, device))
             if worker is None:
-                worker = self._running[artifact.digest, device] = self._start(artifact.folder, device)
+                worker = self._running[artifact.digest, device] = self._start(artifact.folder, device, start)
             found: dict[str, str] = worker.ask("addresses")
             return found
 
-    def _start(self, folder: Path, device: str) -> Worker:
+    def start_of(self, folder: Path, device: str) -> dict[str, Any]:
+        """How the server of the artifact in `folder` comes about: {entry, options} of a worker that holds it, or
+        {addresses} of one that runs already."""
+        place = self.place
+        if isinstance(place, Remote):
+            return {"addresses": {"grpc": place.grpc, **({} if place.rest is None else {"rest": place.rest})}}
+        options = {"folder": str(folder), "name": self.model, "threads": self._context.request.bench.threads}
+        if isinstance(place, Binary):
+            entry = "transload.serving.tfserving:open_binary"
+            return {"entry": entry, "options": {**options, "program": place.program, "container": place.container}}
+        return {"entry": EMBEDDED, "options": {**options, "device": device}}
+
+    def _start(self, folder: Path, device: str, start: Mapping[str, Any]) -> Worker:
         context = self._context
         name = f"server.{folder.name[:8]}"
         limits = context.limits(device=device, loopback=True)
         worker = context.executor.open_worker(name, limits, context.folder / "tmp" / name)
-        options: dict[str, Any] = {
-            "folder": str(folder), "name": self.model, "threads": context.request.bench.threads,
-        }  # fmt: skip
-        if isinstance(self.place, Binary):
-            entry = "transload.serving.tfserving:open_binary"
-            options |= {"program": self.place.program, "container": self.place.container}
-        else:
-            entry = "transload.serving.server.embedded:open_server"
-            options |= {"device": device}
         try:
-            worker.open(entry, options)
+            worker.open(start["entry"], start["options"])
         except BaseException:
             worker.close()
             raise

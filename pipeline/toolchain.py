@@ -11,9 +11,11 @@ _DISTRIBUTIONS = {
     "ai_edge_litert": ("ai-edge-litert",),
     "grpc": ("grpcio",),
     "lightning_fabric": ("lightning-fabric",),
+    "onnx_graphsurgeon": ("onnx-graphsurgeon",),
     "onnxruntime": ("onnxruntime-gpu", "onnxruntime"),
     "sklearn": ("scikit-learn",),
     "tensorflow_serving": ("tensorflow-serving-api",),
+    "tf_keras": ("tf-keras",),
 }
 
 

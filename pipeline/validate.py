@@ -17,7 +17,7 @@ from .gate import answered
 from .prepare import Prepared, batches
 from .result import DriftRow, MetricRow, Tolerance, Verdict
 from .routing import Made
-from .servers import Servers
+from .servers import EMBEDDED, Servers
 
 VALIDATE = "transload.pipeline.drift.validate:validate"
 Pair = tuple[str, str]  # artifact, runtime
@@ -113,7 +113,16 @@ def _action(context: Context, prepared: Prepared, made: Made, runtime: Runtime, 
     )
     if not runtime.served:
         return action
-    return replace(action, services=servers.services(made.stored, device))
+    # What a server of somebody else's answers depends on more than its name.
+    volatile = servers.kind != "embedded"
+    code = action.code + entry_digest(EMBEDDED)
+    return replace(
+        action,
+        services=servers.services(made.stored, device),
+        server=servers.start_of(made.stored.folder, device),
+        volatile=volatile,
+        code=code,
+    )
 
 
 def _no_answer(context: Context, artifact: str, runtime: str) -> DriftRow:

@@ -1,7 +1,7 @@
 """The other side of pipeline/isolation.py: a process that does one job, or holds one loaded thing, and answers.
 
 It reads requests and writes replies, one JSON document a line, on the socket whose number is its argument; stdout and
-stderr are the log's. `--repeat FILE` does the job of a repeat file once more, in the foreground.
+stderr are the log's.
 
     {"do": "work", "entry": "package.module:name", "job": {inputs, out, options, services, checkpoints}}
     {"do": "open", "entry": ..., "options": {...}}     makes the object that later requests ask
@@ -34,9 +34,7 @@ _LOOPBACK = ("127.", "::1", "localhost")
 
 
 def main(argv: list[str]) -> int:
-    """Serve one parent until it closes the socket, or repeat one job."""
-    if argv[0] == "--repeat":
-        return repeat(Path(argv[1]))
+    """Serve one parent until it closes the socket."""
     setup = json.loads(os.environ.pop("TRANSLOAD_WORKER"))
     connection = socket.socket(fileno=int(argv[0]))
     _die_with_parent(setup["lifeline"])
@@ -47,18 +45,6 @@ def main(argv: list[str]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # the frameworks' own teardown takes seconds and has crashed; nothing is left to save
-
-
-def repeat(file: Path) -> int:
-    """Do the job of a repeat file in this process; its result goes to a folder beside the file."""
-    record = json.loads(file.read_text())
-    sys.path.extend(record["sys_path"])
-    out = file.with_suffix("") / "out"
-    out.mkdir(parents=True, exist_ok=True)
-    facts = _entry(record["entry"])(_job({**record["job"], "out": str(out)}))
-    print(json.dumps(facts, indent=1))
-    print(f"the result lies in {out}", file=sys.stderr)
-    return 0
 
 
 def _serve(connection: socket.socket, alarm_s: int, read: set[str]) -> None:

@@ -51,6 +51,7 @@ class Plan:
     precision: str = "32-true"
     accelerator: str = "cpu"
     devices: int = 1
+    gpu: int | None = None  # which one, where it is one
     epochs: int | None = None  # instead of the recipe's own number
 
     def __post_init__(self) -> None:
@@ -88,7 +89,7 @@ def train(job: Job) -> Mapping[str, Any]:
     strategy = "auto" if plan.devices == 1 else "ddp_spawn"
     fabric = Fabric(
         accelerator=plan.accelerator,
-        devices=plan.devices,
+        devices=[plan.gpu] if plan.devices == 1 and plan.gpu is not None else plan.devices,
         strategy=strategy,
         precision=plan.precision,  # type: ignore[arg-type]
     )
@@ -102,7 +103,7 @@ def train(job: Job) -> Mapping[str, Any]:
     return facts
 
 
-_OPTIONS = ("seed", "precision", "accelerator", "devices", "epochs")
+_OPTIONS = ("seed", "precision", "accelerator", "devices", "gpu", "epochs")
 
 
 def _require_devices(plan: Plan) -> None:
@@ -114,6 +115,11 @@ def _require_devices(plan: Plan) -> None:
         raise ToolMissing(
             "training was asked for on cuda and torch finds no CUDA device here",
             fix="train on the cpu, or install a CUDA build of torch on a machine with a GPU",
+        )
+    if (plan.gpu or 0) >= torch.cuda.device_count():
+        raise ToolMissing(
+            f"training was asked for on cuda:{plan.gpu} and torch finds {torch.cuda.device_count()} GPUs here",
+            fix="name one that is there",
         )
     if plan.devices > torch.cuda.device_count():
         raise ToolMissing(

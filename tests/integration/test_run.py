@@ -139,6 +139,36 @@ def test_every_step_leaves_a_log_and_a_script_that_repeats_it(whole: Finished) -
     assert (whole.folder / "logs" / f"{script.stem}.log").is_file()
     subprocess.run(["sh", str(script)], check=True, capture_output=True)
     assert (script.with_suffix("") / "out" / "model.tflite").stat().st_size > 100_000
+    served = whole.folder / "repeat" / "validate.saved-model.tfserving-rest.sh"  # with a server of its own
+    for _ in range(2):
+        done = subprocess.run(["sh", str(served)], check=True, capture_output=True, text=True)
+        assert {row["verdict"] for row in json.loads(done.stdout)["rows"]} == {"pass"}
+
+
+def test_an_artifact_that_was_edited_in_place_is_made_again(whole: Finished, tmp_path: Path) -> None:
+    """artifacts/ links into the store: a byte that changes there must not be called verified."""
+    store = tmp_path / "store"
+    subprocess.run(["cp", "-r", str(whole.cwd / ".transload"), str(store)], check=True)
+    words = ("--to", "onnx", "--no-bench", "--store", str(store))
+    first = run(tmp_path, *words)
+    payload = first.folder / "artifacts" / "onnx" / "model.onnx"
+    kept = payload.read_bytes()
+    middle = len(kept) // 2
+    payload.write_bytes(kept[:middle] + bytes([kept[middle] ^ 0x80]) + kept[middle + 1 :])
+    second = run(tmp_path, *words)
+    assert second.code == 0, second.stderr + second.stdout
+    assert (second.folder / "artifacts" / "onnx" / "model.onnx").read_bytes() == kept
+    assert second.document["artifacts"][0]["sha256"] == first.document["artifacts"][0]["sha256"]
+
+
+def test_a_remote_server_is_asked_every_time(whole: Finished, tmp_path: Path) -> None:
+    """What somebody else's server answered yesterday says nothing of today."""
+    words = ("--to", "saved-model", "--no-bench", "--store", str(whole.cwd / ".transload"))
+    done = run(tmp_path, *words, "--runtime", "tfserving-grpc", "--tfserving-url", "127.0.0.1:1,2")
+    assert done.code == 1, done.stderr + done.stdout
+    answers = [row for row in done.document["gate"] if row["rule"] == "answers" and row["runtime"] == "tfserving-grpc"]
+    assert answers[0]["verdict"] == "fail"
+    assert "127.0.0.1:1" in answers[0]["got"]
 
 
 def test_nothing_goes_to_the_network(whole: Finished) -> None:

@@ -140,6 +140,12 @@ def test_a_step_is_done_again_when_a_file_that_the_users_code_read_has_changed(
     assert (again.cached, again.facts["text"]) == (False, "1,3")
 
 
+def test_what_depends_on_something_that_nobody_can_name_is_done_every_time(executor: LocalExecutor, root: Path) -> None:
+    for _ in range(2):
+        assert not executor.perform(action(root, "write", volatile=True)).cached
+    assert runs(root) == 2
+
+
 def test_equal_actions_at_the_same_time_are_done_once(executor: LocalExecutor, root: Path) -> None:
     threads = [threading.Thread(target=executor.perform, args=(action(root, "slow"),)) for _ in range(4)]
     for thread in threads:

@@ -20,11 +20,13 @@ WRONG = {
     "\n\n[tarin]\nseed = 1\n": "line 3: unknown key 'tarin'\n  fix: did you mean 'train'?",
     "[gate]\nxyz = 1\n": "line 2: unknown key 'gate.xyz'\n  fix: use one of require_verified, sqnr_db, metric_loss, "
     "latency_ratio, p99_s, size_bytes, size_ratio",
-    "[convert]\ntargets = ['onx']\n": "line 2: convert.targets: unknown target 'onx': no format is called 'onx', "
-    f"got 'onx'\n  fix: use one of {FORMATS}, with a precision behind a colon if need be",
-    "[validate]\nruntimes = ['ort']\n": "line 2: validate.runtimes: unknown runtime 'ort', got 'ort'"
+    "[convert]\ntargets = ['onx']\n": "line 2: convert.targets: unknown target 'onx': no format is called 'onx'"
+    f"\n  fix: use one of {FORMATS}, with a precision behind a colon if need be",
+    "[validate]\nruntimes = ['ort']\n": "line 2: validate.runtimes: unknown runtime 'ort'"
     f"\n  fix: use one of {RUNTIMES}",
-    "device = 'gpu'\n": "line 1: device: unknown device 'gpu', got 'gpu'\n  fix: use auto, cpu, cuda or cuda:N",
+    "tfserving_url = 'foo'\n": "line 1: tfserving_url: --tfserving-url 'foo' is not of the form "
+    "HOST:GRPC_PORT[,REST_PORT]\n  fix: write it as in 127.0.0.1:8500,8501",
+    "device = 'gpu'\n": "line 1: device: unknown device 'gpu'\n  fix: use auto, cpu, cuda or cuda:N",
     "[bench]\nbatches = [0]\n": "line 2: bench.batches: Input should be greater than or equal to 1, got 0"
     f"\n  fix: {LISTED}",
     "[train]\nprecision = 'half'\n": "line 2: train.precision: Input should be '32-true', 'bf16-mixed' or '16-mixed', "
