@@ -27,7 +27,7 @@ WORDS: dict[tuple[str, ...], str] = {
     "\n  fix: name what to make, as in --to onnx,tflite ('transload formats')",
     ("convert", "m.onnx", "--to", "onnx"): "nothing says where to put what is made"
     "\n  fix: name a folder, as in --out converted",
-    (*CONVERT, "--device", "gpu"): "the request: device: unknown device 'gpu', got 'gpu'"
+    (*CONVERT, "--device", "gpu"): "the request: device: unknown device 'gpu'"
     "\n  fix: use auto, cpu, cuda or cuda:N",
     (*CONVERT, "--data", "none.npz"): "no such file: none.npz"
     "\n  fix: check --data; it names an .npz file of inputs by name",
