@@ -45,8 +45,14 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the res
 
 
 def split(values: Sequence[str] | None) -> tuple[str, ...]:
-    """The words of an option that takes a list: `--to a,b --to c` is a, b, c."""
-    return tuple(word for value in values or () for part in value.split(",") if (word := part.strip()))
+    """The words of an option that takes a list: `--to a,b --to c` is a, b, c.
+
+    Raises BadRequest where the option is there and names nothing: that is not the same as leaving it out.
+    """
+    words = tuple(word for value in values or () for part in value.split(",") if (word := part.strip()))
+    if values and not words:
+        raise BadRequest("an option that takes a list was given an empty one", fix="name something, or leave it out")
+    return words
 
 
 def parse_targets(values: Sequence[str] | None) -> tuple[Target, ...]:

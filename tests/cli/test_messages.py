@@ -95,3 +95,11 @@ def test_lists_take_commas_and_repeats_and_keep_their_order() -> None:
     assert options.parse_runtimes(["tflite", "torch,tflite"]) == ("tflite", "torch")
     inputs = ["b=int64[]", "a=float32[n,3]"]
     assert [str(spec) for spec in options.parse_inputs(inputs)] == inputs
+
+
+@pytest.mark.parametrize("option", ["--to", "--runtime", "--batch"])
+def test_an_option_that_names_nothing_is_not_the_same_as_none(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", option, ""]) == 2
+    assert capsys.readouterr().err == (
+        "error: an option that takes a list was given an empty one\n  fix: name something, or leave it out\n"
+    )
