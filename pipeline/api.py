@@ -19,7 +19,7 @@ from .given import Asked
 from .places import Places
 from .progress import Progress
 from .request import RunRequest, read_request
-from .result import ArtifactRow, DriftRow, LatencyRow, RunResult
+from .result import RunResult
 
 _Path = str | Path
 
@@ -67,17 +67,23 @@ def convert(
     store: _Path | None = None,
     jobs: int | None = None,
     quiet: bool = True,
-) -> tuple[ArtifactRow, ...]:
+) -> Converted:
     """Carry a model to each target in `to`; each lies in `out`/<target>/ when it has been verified.
 
     `model`: zoo:NAME, FILE.py[:NAME], package.module:NAME, FILE.onnx, FILE.pt2, or an artifact's folder. `inputs`: what
     a class or function takes, as "image=float32[batch,3,224,224]". `data`: an .npz file of inputs by name; without it
     a recipe's own data, else random samples. A target that could not be made has a row with `path` None.
+
+    The result has the rows, the verdict and the folder.
     """
-    return converted(
-        model, to, out=out, inputs=inputs, data=data, weights=weights, device=device, store=store, jobs=jobs,
-        quiet=quiet,
-    ).artifacts  # fmt: skip
+    targets = [str(each if isinstance(each, Target) else parse_target(each)) for each in to]
+    if not targets:
+        raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite")
+    request = _request(
+        model={"recipe": model, "weights": _absolute(weights)}, convert={"targets": targets}, device=device
+    )
+    asked = Asked(model, _specs(inputs), _path(data))
+    return commands.convert(request, asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
 
 
 def validate(
@@ -94,15 +100,20 @@ def validate(
     store: _Path | None = None,
     jobs: int | None = None,
     quiet: bool = True,
-) -> tuple[DriftRow, ...]:
+) -> Validated:
     """Hold the answers of an artifact (its folder, an .onnx or a .pt2 file) against those of the model it is of.
 
     One row for each runtime and batch size, the whole test set first.
+
+    The result has the rows, the rules that were applied, the verdict and the folder.
     """
-    return validated(
-        candidate, against=against, data=data, inputs=inputs, weights=weights, runtimes=runtimes, batches=batches,
-        device=device, runs=runs, store=store, jobs=jobs, quiet=quiet,
-    ).drift  # fmt: skip
+    request = _request(
+        model={"recipe": against, "weights": _absolute(weights)},
+        validate={"runtimes": runtimes, "batches": batches},
+        device=device,
+    )
+    asked = Asked(against, _specs(inputs), _path(data))
+    return commands.validate(request, str(candidate), asked, _places(store, jobs, runs), Progress(quiet=quiet))
 
 
 def bench(
@@ -120,81 +131,12 @@ def bench(
     store: _Path | None = None,
     jobs: int | None = None,
     quiet: bool = True,
-) -> tuple[LatencyRow, ...]:
-    """Measure artifacts in the same rounds. Ratios are held against the model `against`, else against the first
-    candidate in its first runtime. One row for each artifact, runtime and batch size; the reference first."""
-    return benched(
-        *candidates, against=against, data=data, inputs=inputs, weights=weights, runtimes=runtimes, batches=batches,
-        threads=threads, rounds=rounds, device=device, runs=runs, store=store, jobs=jobs, quiet=quiet,
-    ).latency  # fmt: skip
-
-
-def converted(
-    model: str,
-    to: Sequence[str | Target],
-    *,
-    out: _Path,
-    inputs: Sequence[str | TensorSpec] = (),
-    data: _Path | None = None,
-    weights: _Path | None = None,
-    device: str | None = None,
-    store: _Path | None = None,
-    jobs: int | None = None,
-    quiet: bool = True,
-) -> Converted:
-    """`convert`, with the verdict and the folder."""
-    targets = [str(each if isinstance(each, Target) else parse_target(each)) for each in to]
-    if not targets:
-        raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite")
-    request = _request(
-        model={"recipe": model, "weights": _absolute(weights)}, convert={"targets": targets}, device=device
-    )
-    asked = Asked(model, _specs(inputs), _path(data))
-    return commands.convert(request, asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
-
-
-def validated(
-    candidate: _Path,
-    *,
-    against: str,
-    data: _Path | None = None,
-    inputs: Sequence[str | TensorSpec] = (),
-    weights: _Path | None = None,
-    runtimes: Sequence[str] | None = None,
-    batches: Sequence[int] | None = None,
-    device: str | None = None,
-    runs: _Path = "runs",
-    store: _Path | None = None,
-    jobs: int | None = None,
-    quiet: bool = True,
-) -> Validated:
-    """`validate`, with the rules, the verdict and the folder."""
-    request = _request(
-        model={"recipe": against, "weights": _absolute(weights)},
-        validate={"runtimes": runtimes, "batches": batches},
-        device=device,
-    )
-    asked = Asked(against, _specs(inputs), _path(data))
-    return commands.validate(request, str(candidate), asked, _places(store, jobs, runs), Progress(quiet=quiet))
-
-
-def benched(
-    *candidates: _Path,
-    against: str | None = None,
-    data: _Path | None = None,
-    inputs: Sequence[str | TensorSpec] = (),
-    weights: _Path | None = None,
-    runtimes: Sequence[str] | None = None,
-    batches: Sequence[int] | None = None,
-    threads: int | None = None,
-    rounds: int | None = None,
-    device: str | None = None,
-    runs: _Path = "runs",
-    store: _Path | None = None,
-    jobs: int | None = None,
-    quiet: bool = True,
 ) -> Benched:
-    """`bench`, with the folder that keeps the samples."""
+    """Measure artifacts in the same rounds. Ratios are held against the model `against`, else against the first
+    candidate in its first runtime. One row for each artifact, runtime and batch size; the reference first.
+
+    The result has the rows, and the folder that keeps the samples.
+    """
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
     request = _request(

@@ -46,9 +46,9 @@ def command(
     """
     runtimes, batches = options.parse_runtimes(runtime), options.parse_batches(batch)
     inputs = options.parse_inputs(input_)
-    from ..api import benched
+    from ..api import bench
 
-    done = benched(
+    done = bench(
         *candidates, against=against, data=data, inputs=inputs, weights=weights, runtimes=runtimes or None,
         batches=batches or None, threads=threads, rounds=rounds, device=device, runs=out, store=store, jobs=jobs,
         quiet=quiet,

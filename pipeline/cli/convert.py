@@ -50,9 +50,9 @@ def command(
         return
     if out is None:
         raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
-    from ..api import converted
+    from ..api import convert
 
-    done = converted(
+    done = convert(
         model, targets, out=out, inputs=options.parse_inputs(input_), data=data, weights=weights, device=device,
         store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip

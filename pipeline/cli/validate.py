@@ -45,9 +45,9 @@ def command(
     """
     runtimes, batches = options.parse_runtimes(runtime), options.parse_batches(batch)
     inputs = options.parse_inputs(input_)
-    from ..api import validated
+    from ..api import validate
 
-    done = validated(
+    done = validate(
         candidate, against=against, data=data, inputs=inputs, weights=weights, runtimes=runtimes or None,
         batches=batches or None, device=device, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip

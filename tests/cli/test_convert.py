@@ -224,9 +224,9 @@ def test_the_python_face_returns_rows_and_loads_no_framework(here: Path) -> None
     """In an interpreter of its own: other tests have loaded what must not be loaded here."""
     script = f"""
 import sys, transload
-rows = transload.convert("net.py:Net", ["onnx"], out="by-hand", inputs=[{INPUT[1]!r}])
+rows = transload.convert("net.py:Net", ["onnx"], out="by-hand", inputs=[{INPUT[1]!r}]).artifacts
 assert [(row.name, row.status, row.path) for row in rows] == [("onnx", "verified", "onnx/model.onnx")], rows
-drift = transload.validate("by-hand/onnx", against="net.py:Net", inputs=[{INPUT[1]!r}], batches=[3])
+drift = transload.validate("by-hand/onnx", against="net.py:Net", inputs=[{INPUT[1]!r}], batches=[3]).drift
 assert [(row.batch, row.verdict) for row in drift] == [(64, "pass"), (3, "pass")], drift
 assert not {{"torch", "onnxruntime", "tensorflow"}} & set(sys.modules)
 """
