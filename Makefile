@@ -1,6 +1,7 @@
 # make setup   .venv with the tested set of libraries         make demo   the digits run, from training to verdict
 # make test    the quick suite                                make lint   ruff and mypy
-# make gpu-check on a machine with a GPU                      make docs-check   docs and code say the same
+# make slow    the slow tests                                 make docs-check   docs and code say the same
+# make gpu-check   on a machine with a GPU
 #
 # PYTHON=/path/to/python3.12 picks the interpreter, EXTRAS=gpu,dev the extras (docs/install.md).
 
@@ -11,10 +12,10 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help setup demo test lint gpu-check docs-check
+.PHONY: help setup demo test slow lint gpu-check docs-check
 
 help:
-	@sed -n '1,5s/^# \{0,1\}//p' Makefile
+	@sed -n '1,6s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -24,6 +25,9 @@ demo: setup
 
 test: setup
 	$(RUN) -P -m pytest -m "not slow" $(PYTEST)
+
+slow: setup
+	$(RUN) -P -m pytest -m slow $(PYTEST)
 
 lint: setup
 	$(RUN) -m ruff check .

@@ -129,7 +129,7 @@ class Check:
         for name in names:
             step = next(one for one in STEPS if one.name == name)
             if lacking := missing((*step.requires, *runtime_needs)):
-                raise ToolMissing(f"{name} {lacking}", fix="install it")
+                raise ToolMissing(f"it {lacking}", fix="install it")
             made = self._perform(f"{recipe}.{name}", step.entry, {"source": made}, {}, self.limits)
         return made
 
