@@ -35,12 +35,13 @@ from transload.models.sources import CodeRef, Source, write_source  # noqa: E402
 from transload.models.store import Store, Stored, digest_of_json  # noqa: E402
 from transload.models.zoo.build import sample_inputs  # noqa: E402
 from transload.models.zoo.catalogue import ref_digest, zoo_recipe  # noqa: E402
+from transload.pipeline.bench.held import HeldSubject  # noqa: E402
 from transload.pipeline.bench.load import LoadMeter  # noqa: E402
 from transload.pipeline.bench.rounds import Plan, Series, run_rounds  # noqa: E402
 from transload.pipeline.bench.statistics import Load, doubts, ratio, summary  # noqa: E402
 from transload.pipeline.devices import list_gpus, resolve_device  # noqa: E402
 from transload.pipeline.engine import Action, LocalExecutor  # noqa: E402
-from transload.pipeline.isolation import Limits, Worker  # noqa: E402
+from transload.pipeline.isolation import Limits  # noqa: E402
 from transload.pipeline.toolchain import version_of  # noqa: E402
 from transload.serving.runtimes.table import RUNTIMES  # noqa: E402
 
@@ -198,25 +199,6 @@ def latency(recipe: str, series: Series, reference: Series, load: Load | None) -
         "ratio_ci95": interval,
         "doubts": list(doubts(series, interval, load=load)),
     }
-
-
-class HeldSubject:
-    """A worker that holds an opened subject, as run_rounds sees it."""
-
-    def __init__(self, worker: Worker) -> None:
-        self.worker = worker
-
-    def prepare(self, batch: int) -> Any:
-        """Warm up."""
-        return self.worker.ask("prepare", batch=batch)
-
-    def chunk(self, batch: int, calls: int) -> Any:
-        """Seconds of each call."""
-        return self.worker.ask("chunk", batch=batch, calls=calls)
-
-    def device(self) -> str:
-        """Where it runs."""
-        return str(self.worker.ask("device"))
 
 
 @contextmanager

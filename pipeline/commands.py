@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from .. import __version__
 from ..converters.steps import missing
 from ..models.artifact import RECORD
-from ..models.errors import BadRequest, Exit, ToolMissing
+from ..models.errors import BadRequest, Exit
 from ..models.formats import PAYLOAD, Target
 from ..models.signature import Signature
 from ..models.store import Store
@@ -49,7 +49,7 @@ from .places import Places
 from .progress import Progress
 from .request import RunRequest
 from .result import SCHEMA, ArtifactRow, DriftRow, GateRow, LatencyRow, Status, Verdict
-from .routing import Made, Route, routes_to
+from .routing import Made, Route, require_routes, routes_to
 from .rows import artifact_row
 from .servers import Servers
 from .validate import validate_all
@@ -120,7 +120,7 @@ def explain(model: str, targets: Sequence[Target]) -> list[Explained]:
     """Every route from the model to each target, cheapest first. Runs nothing."""
     start = start_of(model)
     return [
-        Explained(target, route, missing(tuple(dict.fromkeys(name for step in route.steps for name in step.requires))))
+        Explained(target, route, missing(route.requires))
         for target in targets
         for route in ([Route(())] if target == start else routes_to(target, start))
     ]
@@ -131,7 +131,7 @@ def convert(request: RunRequest, asked: Asked, out: Path, places: Places, progre
 
     Raises TransloadError where the model or the data cannot be taken; what happens to one target is in its row.
     """
-    _check_routes(asked.text, request.targets)
+    require_routes(request.targets, start_of(asked.text))
     check_writable(out, "--out")
     for target in request.targets:
         _check_free(out / target.slug)
@@ -250,21 +250,6 @@ def _scratch(context: Context) -> Iterator[None]:
         yield
     finally:
         shutil.rmtree(context.folder / "tmp", ignore_errors=True)
-
-
-def _check_routes(model: str, targets: Sequence[Target]) -> None:
-    """Refuse at once what cannot be made here by any route.
-
-    Raises ToolMissing.
-    """
-    found = explain(model, targets)
-    for target in targets:
-        routes = [each for each in found if each.target == target]
-        if routes and all(each.missing for each in routes):
-            raise ToolMissing(
-                f"the target {target} {routes[0].missing}, which is not installed",
-                fix=f"install it (transload doctor shows how), or leave {target} out of --to",
-            )
 
 
 def _check_free(folder: Path) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..converters.steps import missing
 from ..models.errors import ToolMissing, TransloadError
 from ..models.signature import Array
 from ..models.store import Stored
 from ..serving.runtimes.table import RUNTIMES, Runtime
+from .bench.held import HeldSubject
 from .bench.load import LoadMeter
 from .bench.rounds import Pair, Plan, Series, run_rounds
 from .bench.rows import About, failed_row, latency_rows
@@ -44,29 +45,11 @@ class Measured:
         return {(*one.pair, one.batch): one.samples_s for one in self.series if one.rounds}
 
 
-@dataclass(frozen=True)
-class _Subject:
-    """A worker that holds an opened subject, as run_rounds sees it."""
-
-    worker: Worker
-
-    def prepare(self, batch: int) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.worker.ask("prepare", batch=batch)
-        return found
-
-    def chunk(self, batch: int, calls: int) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.worker.ask("chunk", batch=batch, calls=calls)
-        return found
-
-    def device(self) -> str:
-        return str(self.worker.ask("device"))
-
-
 @dataclass
 class _Opened:
     """The subjects that are there, and the sentence of each that could not be opened."""
 
-    subjects: dict[Pair, _Subject] = field(default_factory=dict)
+    subjects: dict[Pair, HeldSubject] = field(default_factory=dict)
     lost: dict[Pair, str] = field(default_factory=dict)
 
     @contextmanager
@@ -142,7 +125,7 @@ class _Bench:
                 for pair, worker in loading:
                     with opened.loses(pair):
                         worker.receive()
-                        opened.subjects[pair] = _Subject(worker)
+                        opened.subjects[pair] = HeldSubject(worker)
                     self.context.progress.step(f"{pair[0]} in {pair[1]} is loaded")
             yield opened
 

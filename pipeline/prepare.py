@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ..converters.steps import missing
@@ -16,6 +17,7 @@ from ..models.zoo.catalogue import ref_digest
 from ..serving.runtimes.table import RUNTIMES
 from .context import Context, cores
 from .engine import Action
+from .request import RunRequest
 
 _ZOO = "transload.models.zoo"
 
@@ -116,6 +118,19 @@ def obtain_source(context: Context, recipe: Described) -> Stored:
     )
 
 
+def given_weights(request: RunRequest) -> Path | None:
+    """The file of weights that the request names, or None.
+
+    Raises BadRequest where it is not there.
+    """
+    if request.model.weights is None:
+        return None
+    path = Path(request.root or ".") / request.model.weights
+    if not path.is_file():
+        raise BadRequest(f"no such file: {path}", fix="check model.weights in the pipeline file, or --weights")
+    return path
+
+
 def take_weights(
     context: Context,
     ref: CodeRef,
@@ -129,10 +144,7 @@ def take_weights(
     `inputs` (specs as JSON) are for code that is no recipe, and so does not say what it takes.
     """
     options: dict[str, Any] = {**ref_options(ref), **({"inputs": list(inputs)} if inputs else {})}
-    if context.request.model.weights is not None:
-        path = context.request.weights_path
-        if not path.is_file():
-            raise BadRequest(f"no such file: {path}", fix="check model.weights in the pipeline file, or --weights")
+    if path := given_weights(context.request):
         options |= {"weights": str(path.absolute()), "sha256": digest_of(path)}
     return context.executor.perform(
         Action(

@@ -139,11 +139,6 @@ class RunRequest(_Section):
         return tuple(dict.fromkeys(parse_target(text) for text in self.convert.targets))
 
     @property
-    def weights_path(self) -> Path:
-        """Where the given weights lie; of use where there are any."""
-        return Path(self.root or ".") / (self.model.weights or "")
-
-    @property
     def ref(self) -> CodeRef:
         """The recipe's place."""
         return CodeRef(self.model.recipe, None if self.model.recipe.startswith("zoo:") else self.root)

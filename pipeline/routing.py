@@ -7,13 +7,13 @@ before the next step builds on it, and before it counts as an artifact.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..converters.steps import STEPS, Step, missing
-from ..models.errors import DiskFull, StepFailed, TransloadError
+from ..models.errors import DiskFull, StepFailed, ToolMissing, TransloadError
 from ..models.formats import Precision, Target
 from ..models.store import Stored
 from ..serving.runtimes.table import RUNTIMES
@@ -35,6 +35,11 @@ class Route:
     def names(self) -> tuple[str, ...]:
         """The steps' names, in order."""
         return tuple(step.name for step in self.steps)
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """The modules that its steps need, each once."""
+        return tuple(dict.fromkeys(name for step in self.steps for name in step.requires))
 
     @property
     def cost(self) -> float:
@@ -61,14 +66,18 @@ def _chains(
                 yield Route((*before.steps, step))
 
 
-def closed_by(target: Target, start: Target | None) -> str | None:
-    """What closes every route to a target here, or None where one is open. Imports nothing."""
-    lacking = [
-        missing(tuple(need for step in route.steps for need in step.requires)) for route in routes_to(target, start)
-    ]
-    if not lacking:
-        return "has no route that leads to it"
-    return None if None in lacking else lacking[0]
+def require_routes(targets: Iterable[Target], start: Target | None) -> None:
+    """Refuse at once what no route can make here: each lacks a library. A target without any route is not judged.
+
+    Raises ToolMissing.
+    """
+    for target in targets:
+        lacking = [missing(route.requires) for route in routes_to(target, start)] if target != start else []
+        if lacking and all(lacking):
+            raise ToolMissing(
+                f"the target {target} {lacking[0]}, which is not installed",
+                fix=f"install it (transload doctor shows how), or leave {target} out of --to",
+            )
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from .prepare import Described, Prepared
 from .progress import Progress
 from .request import GateSection, RunRequest
 from .result import SCHEMA, RunResult, to_json
-from .routing import Made, closed_by, routes_to
+from .routing import Made, require_routes, routes_to
 from .rows import artifact_row
 from .servers import Servers
 from .validate import Validated, validate_all
@@ -74,20 +74,16 @@ def run(
 
 
 def check_tools(request: RunRequest) -> None:
-    """Refuse at once what cannot end well here: a target without an open route, a runtime that is not installed.
+    """Refuse at once what cannot end well here: a target without an open route, a runtime that is not installed,
+    weights or a server that were named and are not there.
 
-    Raises ToolMissing.
+    Raises BadRequest.
     """
-    mend = "install it (`transload doctor` says how), or leave it out"
     for target in request.targets:
         if not routes_to(target, None):
             raise BadRequest(f"no route leads to {target}", fix="choose other targets with --to (`transload formats`)")
-        if lacking := closed_by(target, None):
-            raise ToolMissing(f"{target} {lacking}", fix=f"{mend} with --to")
-    if request.model.weights is not None and not request.weights_path.is_file():
-        raise BadRequest(
-            f"no such file: {request.weights_path}", fix="check model.weights in the pipeline file, or --weights"
-        )
+    require_routes(request.targets, None)
+    prepare.given_weights(request)
     formats = {target.format for target in request.targets}
     wanted = {*request.validate_.runtimes, *(request.bench.runtimes if request.bench.enabled else ())}
     for name in sorted(wanted):
@@ -95,7 +91,8 @@ def check_tools(request: RunRequest) -> None:
         if taken and RUNTIMES[name].served:
             find_tfserving(request.tfserving_url, os.environ)  # a server that was named and is not there
         if taken and (lacking := missing(RUNTIMES[name].requires)):
-            raise ToolMissing(f"the runtime {name} {lacking}", fix=f"{mend} with --runtime")
+            mend = "install it (`transload doctor` says how), or leave it out with --runtime"
+            raise ToolMissing(f"the runtime {name} {lacking}", fix=mend)
 
 
 def _run(context: Context, started_at: datetime, started: float) -> Outcome:

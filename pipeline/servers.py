@@ -9,15 +9,12 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from ..models.store import Stored
-from ..serving.tfserving import Binary, Embedded, Remote, find_tfserving
+from ..serving.tfserving import Binary, Embedded, Remote, ServerKind, find_tfserving
 from .context import Context
 from .isolation import Worker
-
-ServerKind = Literal["embedded", "binary", "remote"]
-
 
 EMBEDDED = "transload.serving.server.embedded:open_server"
 
