@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..models.artifact import read_artifact, write_artifact
+from ..models.artifact import Artifact, read_artifact, write_artifact
 from ..models.errors import Refused
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
 from ..models.signature import Signature
+from .onnx_to_tf.kernels import TENSORFLOW, Kernels
 from .onnx_to_tf.lower import LoweredModel, lower
 
 SIGNATURE = "serving_default"
@@ -23,11 +24,20 @@ def saved_model_from_onnx(job: Job) -> Mapping[str, Any]:
     Raises Refused where an operator cannot be carried.
     """
     source = read_artifact(job.inputs["source"])
-    lowered = lower(source.path)
-    _check_names(lowered, source.signature)
+    lowered = lowered_with_names(source, TENSORFLOW)
     save(lowered, job.out / PAYLOAD[Format.SAVED_MODEL])
     write_artifact(job.out, Target(Format.SAVED_MODEL), source.signature)
     return {"operators": lowered.operators, "opset": lowered.opset, "weights": len(lowered.module.weights)}
+
+
+def lowered_with_names(source: Artifact, kernels: Kernels) -> LoweredModel:
+    """An ONNX artifact, lowered, after its names were held against its record.
+
+    Raises Refused where an operator cannot be carried, or a name differs.
+    """
+    lowered = lower(source.path, kernels)
+    _check_names(lowered, source.signature)
+    return lowered
 
 
 def _check_names(lowered: LoweredModel, signature: Signature) -> None:

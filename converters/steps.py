@@ -1,8 +1,7 @@
 """The table of conversion steps, as data: routing and `transload formats` read it without importing a framework.
 
-A step is named <target>_from_<source> in code. Its entry is imported in a worker only, and is a
-`models.job.Work`: it reads the artifact (or the source) in inputs["source"], writes payload and record
-into `out`, and takes calibration data from inputs["data"] where it says so.
+A step's entry is imported in a worker only, and is a `models.job.Work`: it reads the artifact (or the source) in
+inputs["source"], writes payload and record into `out`, and takes calibration data from inputs["data"] where it says so.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Step:
     name: str
     source: Target | None
     target: Target
-    entry: str  # "transload.converters.tflite:tflite_from_saved_model"
+    entry: str  # "transload.converters.tflite:tflite_int8"
     requires: tuple[str, ...]  # modules that the worker must be able to find
     cost: float  # lower is taken first; counts fidelity, then time
     calibrates: bool = False  # takes inputs["data"]
@@ -31,6 +30,22 @@ class Step:
 
 def _t(form: Format, precision: Precision = Precision.FP32) -> Target:
     return Target(form, precision)
+
+
+def _tflite(name: str, form: Format, requires: tuple[str, ...], cost: float) -> tuple[Step, ...]:
+    """TFLite in each precision, from ONNX by our lowering or from a SavedModel."""
+    return tuple(
+        Step(
+            name if precision is Precision.FP32 else f"{name}-{precision.value}",
+            _t(form),
+            _t(Format.TFLITE, precision),
+            f"{_HERE}.tflite:tflite_{precision.value.replace('-', '_')}",
+            requires,
+            cost,
+            calibrates=precision is Precision.INT8,
+        )
+        for precision in (Precision.FP32, Precision.FP16, Precision.INT8_DYNAMIC, Precision.INT8)
+    )
 
 
 _TF = ("tensorflow",)
@@ -51,13 +66,8 @@ STEPS: tuple[Step, ...] = (
          f"{_HERE}.saved_model:saved_model_from_onnx", ("onnx", *_TF), 1),
     Step("onnx2tf", _t(Format.ONNX), _t(Format.SAVED_MODEL),
          f"{_HERE}.onnx2tf_route:saved_model_from_onnx_by_onnx2tf", ("onnx", *_ONNX2TF, *_TF), 5),
-    Step("tflite", _t(Format.SAVED_MODEL), _t(Format.TFLITE), f"{_HERE}.tflite:tflite_from_saved_model", _TF, 1),
-    Step("tflite-fp16", _t(Format.SAVED_MODEL), _t(Format.TFLITE, Precision.FP16),
-         f"{_HERE}.tflite:tflite_fp16_from_saved_model", _TF, 1),
-    Step("tflite-int8-dynamic", _t(Format.SAVED_MODEL), _t(Format.TFLITE, Precision.INT8_DYNAMIC),
-         f"{_HERE}.tflite:tflite_int8_dynamic_from_saved_model", _TF, 1),
-    Step("tflite-int8", _t(Format.SAVED_MODEL), _t(Format.TFLITE, Precision.INT8),
-         f"{_HERE}.tflite:tflite_int8_from_saved_model", _TF, 1, calibrates=True),
+    *_tflite("lowering-tflite", Format.ONNX, ("onnx", *_TF), 1),
+    *_tflite("tflite", Format.SAVED_MODEL, _TF, 2),  # of a SavedModel that was given, or that onnx2tf made
 )  # fmt: skip
 
 

@@ -1,4 +1,9 @@
-"""SavedModel to TFLite, in four precisions, by TensorFlow's own converter. Nothing of it needs the Flex delegate."""
+"""ONNX to TFLite by our own lowering, and SavedModel to TFLite, in four precisions. TensorFlow's own converter writes
+the file; nothing of it needs the Flex delegate.
+
+Where TFLite lacks a kernel, the lowering of an ONNX model emits an equivalent (onnx_to_tf/kernels.py): so it is lowered
+anew here, and not taken from the SavedModel that TensorFlow serves.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +14,25 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..models.artifact import read_artifact, write_artifact
+from ..models.artifact import Artifact, read_artifact, write_artifact
 from ..models.dataset import Dataset, read_dataset
 from ..models.errors import BadRequest, Refused
 from ..models.formats import PAYLOAD, Format, Precision, Target
 from ..models.job import Job
 from ..models.signature import Array, Signature
+from .onnx_to_tf.kernels import TFLITE
+from .saved_model import SIGNATURE, lowered_with_names, save
 
-SIGNATURE = "serving_default"
 CALIBRATION = "calibration.npz"
 MOST_SAMPLES = 128  # one by one: more of them change the ranges little and cost their time
 
 
-def tflite_from_saved_model(job: Job) -> Mapping[str, Any]:
+def tflite_fp32(job: Job) -> Mapping[str, Any]:
     """Weights and arithmetic stay what they are."""
     return _converted(job, Precision.FP32, lambda _tf, _converter, _signature: None)
 
 
-def tflite_fp16_from_saved_model(job: Job) -> Mapping[str, Any]:
+def tflite_fp16(job: Job) -> Mapping[str, Any]:
     """Weights as float16; a runtime computes in what suits it."""
 
     def set_up(tf: Any, converter: Any, _signature: Signature) -> None:
@@ -36,7 +42,7 @@ def tflite_fp16_from_saved_model(job: Job) -> Mapping[str, Any]:
     return _converted(job, Precision.FP16, set_up)
 
 
-def tflite_int8_dynamic_from_saved_model(job: Job) -> Mapping[str, Any]:
+def tflite_int8_dynamic(job: Job) -> Mapping[str, Any]:
     """Weights as int8; activations are quantised while the model runs, by their own range."""
 
     def set_up(tf: Any, converter: Any, _signature: Signature) -> None:
@@ -45,7 +51,7 @@ def tflite_int8_dynamic_from_saved_model(job: Job) -> Mapping[str, Any]:
     return _converted(job, Precision.INT8_DYNAMIC, set_up)
 
 
-def tflite_int8_from_saved_model(job: Job) -> Mapping[str, Any]:
+def tflite_int8(job: Job) -> Mapping[str, Any]:
     """Weights and arithmetic in int8, by ranges seen on inputs["data"]/calibration.npz; inputs and outputs keep their
     dtypes. The facts name the operators that stay in float because TFLite has them in no other form."""
     data = read_dataset(job.inputs["data"] / CALIBRATION)
@@ -84,7 +90,8 @@ def _converted(job: Job, precision: Precision, set_up: Callable[[Any, Any, Signa
     from tensorflow.lite.python.convert_phase import ConverterError
 
     source = read_artifact(job.inputs["source"])
-    converter = tf.lite.TFLiteConverter.from_saved_model(str(source.path), signature_keys=[SIGNATURE])
+    folder = _lowered(source) if source.target.format is Format.ONNX else source.path
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[SIGNATURE])
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
     set_up(tf, converter, source.signature)
     try:
@@ -97,6 +104,13 @@ def _converted(job: Job, precision: Precision, set_up: Callable[[Any, Any, Signa
     path.write_bytes(flat)
     write_artifact(job.out, Target(Format.TFLITE, precision), source.signature)
     return {"operators": sum(operators(path).values())}
+
+
+def _lowered(source: Artifact) -> Path:
+    """An ONNX artifact as a SavedModel of operators that TFLite has, in the worker's own folder."""
+    folder = Path("lowered")
+    save(lowered_with_names(source, TFLITE), folder)
+    return folder
 
 
 def _reason(text: str) -> str:

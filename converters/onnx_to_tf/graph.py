@@ -105,8 +105,8 @@ def _expanded(model: onnx.ModelProto) -> onnx.ModelProto:
     return onnx.inliner.inline_local_functions(model)
 
 
-def inner_graph(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> Graph:
-    """A graph that lies inside a node."""
+def graph_of(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> Graph:
+    """A graph that lies inside a node or stands for one."""
     constants = {each.name: tensor_array(each) for each in graph.initializer}
     return _graph(graph, opsets, constants)
 

@@ -12,7 +12,8 @@ from typing import Any, NoReturn, TypeAlias
 
 from ...models.errors import Refused
 from ...models.signature import Array
-from .graph import Graph, Node, attribute_value, inner_graph, tensor_array
+from .graph import Graph, Node, attribute_value, graph_of, tensor_array
+from .kernels import Kernels
 from .values import Layout, Size, TfTensor, Value, computed, known, sizes
 from .weights import Weights
 
@@ -24,10 +25,13 @@ OTHER_ROUTE = "try the other exporter or the route through onnx2tf, or write tha
 class Op:
     """One node with its inputs. Operators read it through the methods below and through nothing else."""
 
-    def __init__(self, node: Node, inputs: Sequence[Value | None], weights: Weights, branch: Branch) -> None:
+    def __init__(
+        self, node: Node, inputs: Sequence[Value | None], weights: Weights, kernels: Kernels, branch: Branch
+    ) -> None:
         self.node = node
         self.branch = branch  # runs a graph that lies inside the node
         self.weights = weights
+        self.kernels = kernels
         self.outputs = len(node.outputs)
         self._inputs = inputs
         self._attributes_read: set[str] = set()
@@ -120,7 +124,7 @@ class Op:
 
     def graph(self, name: str) -> Graph:
         """A graph inside the node."""
-        return inner_graph(self._attribute(name, _MISSING), self.node.opsets)
+        return graph_of(self._attribute(name, _MISSING), self.node.opsets)
 
     def has(self, name: str) -> bool:
         """Whether an attribute is given. Asking is not reading."""

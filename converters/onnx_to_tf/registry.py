@@ -40,13 +40,19 @@ class Entry:
     since: int
     until: int
     dtypes: Mapping[str, frozenset[str]]
+    folds: bool = True  # whether the same inputs always make the same answer
 
 
 _ENTRIES: dict[tuple[str, str], list[Entry]] = {}
 
 
 def lowers(
-    *op_types: str, since: int = 1, until: int = NEWEST_READ, domain: str = "", **dtypes: frozenset[str]
+    *op_types: str,
+    since: int = 1,
+    until: int = NEWEST_READ,
+    domain: str = "",
+    folds: bool = True,
+    **dtypes: frozenset[str],
 ) -> Callable[[Lowering], Lowering]:
     """Register a function for the wordings `since` .. `until` (opset versions) of one operator, or of several."""
 
@@ -55,7 +61,7 @@ def lowers(
             entries = _ENTRIES.setdefault((domain, op_type), [])
             if any(each.since <= until and since <= each.until for each in entries):
                 raise ValueError(f"two lowerings of {domain}.{op_type} for the versions {since}..{until}")
-            entries.append(Entry(function, since, until, dtypes))
+            entries.append(Entry(function, since, until, dtypes, folds))
         return function
 
     return register

@@ -87,7 +87,7 @@ class Value:
         """The value in a layout. The transpose, where there must be one, is made once."""
         if self.native is not None and (self.rank < 3 or layout is self.layout):
             return self.native
-        key = (tf.compat.v1.get_default_graph(), layout)  # a branch's tensors mean nothing outside it
+        key = (graph_now(), layout)
         if key not in self._forms:
             self._forms[key] = self._in(layout)
         return self._forms[key]
@@ -106,7 +106,7 @@ class Value:
         known_size = self.shape[axis]
         if known_size is not None:
             return known_size
-        key = (tf.compat.v1.get_default_graph(), axis)
+        key = (graph_now(), axis)
         if key not in self._sizes:
             self._sizes[key] = tf.shape(self.native)[self.layout.place(axis, self.rank)]
         return self._sizes[key]
@@ -129,6 +129,12 @@ class Value:
     def place(self, axis: int) -> int:
         """Where a logical axis lies in `native`."""
         return self.layout.place(axis, self.rank)
+
+
+def graph_now() -> object:
+    """The graph that tensors are made in at the moment. One graph's tensors mean nothing in another one, as in a
+    branch; and while something is folded, the graph that is being traced stays the default one of TensorFlow."""
+    return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
 def known(array: Array, weights: Weights) -> Value:

@@ -27,10 +27,10 @@ from transload.models.signature import Signature, TensorSpec
 
 Step = Callable[[Job], Mapping[str, Any]]
 STEPS: dict[str, tuple[Step, float]] = {  # and the least SQNR in dB
-    "tflite": (tflite.tflite_from_saved_model, 100),
-    "tflite:fp16": (tflite.tflite_fp16_from_saved_model, 55),
-    "tflite:int8-dynamic": (tflite.tflite_int8_dynamic_from_saved_model, 30),
-    "tflite:int8": (tflite.tflite_int8_from_saved_model, 25),
+    "tflite": (tflite.tflite_fp32, 100),
+    "tflite:fp16": (tflite.tflite_fp16, 55),
+    "tflite:int8-dynamic": (tflite.tflite_int8_dynamic, 30),
+    "tflite:int8": (tflite.tflite_int8, 25),
 }
 
 
@@ -120,18 +120,18 @@ def test_every_precision_answers_at_every_batch_under_the_models_names(
 
 
 def test_int8_computes_in_int8_and_says_on_how_much_it_was_calibrated(tower: Path, tmp_path: Path) -> None:
-    facts = tflite.tflite_int8_from_saved_model(Job({"source": tower / "saved", "data": tower / "data"}, tmp_path))
+    facts = tflite.tflite_int8(Job({"source": tower / "saved", "data": tower / "data"}, tmp_path))
     assert facts["float_operators"] == []
     assert facts["calibrated_on"] == 40
 
 
 def test_float_operators_are_named(tower: Path, tmp_path: Path) -> None:
-    tflite.tflite_from_saved_model(Job({"source": tower / "saved"}, tmp_path))
+    tflite.tflite_fp32(Job({"source": tower / "saved"}, tmp_path))
     assert "CONV_2D" in tflite.float_operators(tmp_path / "model.tflite")
 
 
 def test_weights_are_constants_and_not_resources(tower: Path, tmp_path: Path) -> None:
-    tflite.tflite_from_saved_model(Job({"source": tower / "saved"}, tmp_path))
+    tflite.tflite_fp32(Job({"source": tower / "saved"}, tmp_path))
     found = tflite.operators(tmp_path / "model.tflite")
     assert not {"VAR_HANDLE", "READ_VARIABLE", "CALL_ONCE", "CUSTOM"} & set(found)
 
@@ -146,7 +146,7 @@ def test_at_most_128_samples_are_used_each_as_a_batch_of_one() -> None:
 def test_calibration_data_of_other_names_is_a_bad_request(tower: Path, tmp_path: Path) -> None:
     write_dataset(tmp_path / "calibration.npz", Dataset({"picture": np.zeros((2, 3), np.float32)}))
     with pytest.raises(BadRequest, match=r"holds picture, the model takes image\.1, table"):
-        tflite.tflite_int8_from_saved_model(Job({"source": tower / "saved", "data": tmp_path}, tmp_path))
+        tflite.tflite_int8(Job({"source": tower / "saved", "data": tmp_path}, tmp_path))
 
 
 def test_an_operator_without_a_kernel_is_refused_by_name(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_an_operator_without_a_kernel_is_refused_by_name(tmp_path: Path) -> None
     out = tmp_path / "out"
     out.mkdir()
     with pytest.raises(Refused) as caught:
-        tflite.tflite_from_saved_model(Job({"source": folder / "saved"}, out))
+        tflite.tflite_fp32(Job({"source": folder / "saved"}, out))
     assert caught.value.what == "TFLite has no kernel for Erf"
 
 
@@ -174,7 +174,7 @@ def test_recurrent_layers_need_no_flex(tmp_path: Path, op_type: str, steps: int)
     folder = saved_model(tmp_path / "m", [node], signature, constants)
     out = tmp_path / "out"
     out.mkdir()
-    tflite.tflite_from_saved_model(Job({"source": folder / "saved"}, out))
+    tflite.tflite_fp32(Job({"source": folder / "saved"}, out))
     served = tf.saved_model.load(str(folder / "saved" / "saved_model")).signatures["serving_default"]
     for batch in (1, 2, 5):
         x = np.random.default_rng(batch).standard_normal((steps, batch, 5)).astype(np.float32)

@@ -25,7 +25,6 @@ _UNARY: dict[str, tuple[frozenset[str], str]] = {
     "Ceil": (FLOATS, "math.ceil"),
     "Cos": (FLOATS, "cos"),
     "Cosh": (FLOATS, "cosh"),
-    "Erf": (FLOATS, "math.erf"),
     "Exp": (FLOATS, "exp"),
     "Floor": (FLOATS, "floor"),
     "Log": (FLOATS, "math.log"),
@@ -48,6 +47,12 @@ def _unary(name: str, dtypes: frozenset[str], function: str) -> None:
 
 for _name, (_dtypes, _function) in _UNARY.items():
     _unary(_name, _dtypes, _function)
+
+
+@lowers("Erf", since=9, T=FLOATS)
+def erf(op: Op) -> Value:
+    """The error function."""
+    return mapped(op.value(0), op.kernels.erf)
 
 
 @lowers("Abs", since=6, T=NUMBERS)
@@ -199,7 +204,8 @@ def cast(op: Op) -> Value:
 def cast_like(op: Op) -> Value:
     """To the dtype of the second input."""
     op.ignore("saturate", "round_mode", because="they speak of the 8-bit floats, which are refused")
-    return _cast(op, op.value(1).dtype)
+    value, dtype = op.value(0), op.value(1).dtype
+    return _cast(op, dtype) if value.array is None else op.known(value.array.astype(dtype))
 
 
 def _cast(op: Op, dtype: str) -> Value:

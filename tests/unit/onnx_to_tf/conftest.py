@@ -94,36 +94,67 @@ def feeds_of(case: Case, batch: int, seed: int = 0) -> dict[str, Array]:
     return made
 
 
+def flat_of(folder: Path) -> bytes:
+    """A SavedModel as TFLite of builtin kernels."""
+    import tensorflow as tf
+
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=["serving_default"])
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    return bytes(converter.convert())
+
+
 @dataclass
 class Bench:
     """Where models of one test are written."""
 
     folder: Path
 
-    def lowered(self, case: Case) -> Any:
+    def lowered(self, case: Case, kernels: Any = None) -> Any:
+        from transload.converters.onnx_to_tf.kernels import TENSORFLOW
         from transload.converters.onnx_to_tf.lower import lower
 
         path = self.folder / "model.onnx"
         model_of(case, path)
-        return lower(path)
+        return lower(path, kernels or TENSORFLOW)
 
     def agrees(self, case: Case, rtol: float = 1e-5, atol: float = 1e-5) -> Any:
         """Hold our answers against ONNX Runtime's at every batch; shapes, dtypes and what is not finite included."""
-        import onnxruntime
         import tensorflow as tf
 
         lowered = self.lowered(case)
+
+        def answer(feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+            got = lowered.module.serve(*[tf.constant(feeds[spec.name]) for spec in lowered.inputs])
+            return {name: tensor.numpy() for name, tensor in got.items()}
+
+        self._holds(case, lowered, answer, rtol, atol)
+        return lowered
+
+    def agrees_in_tflite(self, case: Case, rtol: float = 1e-5, atol: float = 1e-5) -> None:
+        """As `agrees`, for the TFLite file that the same model becomes: builtin kernels, one file for every batch."""
+        from ai_edge_litert.interpreter import Interpreter
+
+        from transload.converters.onnx_to_tf.kernels import TFLITE
+        from transload.converters.saved_model import save
+
+        lowered = self.lowered(case, TFLITE)
+        save(lowered, self.folder / "for_tflite")
+        runner = Interpreter(model_content=flat_of(self.folder / "for_tflite")).get_signature_runner("serving_default")
+        self._holds(case, lowered, lambda feeds: runner(**feeds), rtol, atol)
+
+    def _holds(
+        self, case: Case, lowered: Any, answer: Callable[..., Mapping[str, Array]], rtol: float, atol: float
+    ) -> None:
+        import onnxruntime
+
         session = onnxruntime.InferenceSession(self.folder / "model.onnx", providers=["CPUExecutionProvider"])
         for batch in BATCHES:
             feeds = feeds_of(case, batch)
-            want = session.run(None, feeds)
-            got = lowered.module.serve(*[tf.constant(feeds[spec.name]) for spec in lowered.inputs])
-            for name, expected in zip(lowered.outputs, want, strict=True):
-                answer = got[name].numpy()
-                assert answer.dtype == expected.dtype, (name, batch)
-                assert answer.shape == expected.shape, (name, batch)
-                np.testing.assert_allclose(answer, expected, rtol, atol, err_msg=f"{name} at batch {batch}")
-        return lowered
+            got = answer(feeds)
+            for name, expected in zip(lowered.outputs, session.run(None, feeds), strict=True):
+                assert got[name].dtype == expected.dtype, (name, batch)
+                assert got[name].shape == expected.shape, (name, batch)
+                np.testing.assert_allclose(got[name], expected, rtol, atol, err_msg=f"{name} at batch {batch}")
 
     def agrees_both_ways(self, case: Callable[[Sizes], Case], **tolerances: float) -> None:
         for sizes in (DISTINCT, EQUAL):

@@ -1,0 +1,116 @@
+"""The walk through a graph: each node by its lowering, what is known folded, nothing that a node says overlooked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from ...models.errors import Refused
+from .bodies import body_of
+from .graph import Graph, Node
+from .kernels import TENSORFLOW, Kernels
+from .lazy import tf
+from .reader import OTHER_ROUTE, Op
+from .registry import Entry, find
+from .values import Value, known
+from .weights import Weights
+
+Scope = dict[str, Value]
+NOT_FOLDED = frozenset({"If", "Loop", "Scan"})  # their graphs fold by themselves
+
+
+class Walk:
+    """Lowers nodes one after the other, with the weights and the kernels of one model."""
+
+    def __init__(self, weights: Weights, kernels: Kernels = TENSORFLOW) -> None:
+        self.weights = weights
+        self.kernels = kernels
+
+    def constants(self, graph: Graph) -> Scope:
+        """What a graph knows by heart."""
+        return {name: known(array, self.weights) for name, array in graph.constants.items()}
+
+    def run(self, nodes: Sequence[Node], scope: Scope) -> None:
+        """Lower nodes in their order; `scope` holds the values by name and takes in the new ones."""
+        for node in nodes:
+            answers = self.lower_node(node, scope)
+            scope.update(
+                {name: value for name, value in zip(node.outputs, answers, strict=False) if name and value is not None}
+            )
+
+    def run_inside(self, graph: Graph, inputs: Sequence[Value], scope: Scope) -> list[Value]:
+        """The outputs of a graph inside a node: names that it does not make come from around the node."""
+        inner = {**scope, **self.constants(graph)}
+        inner.update(zip(graph.inputs, inputs, strict=True))
+        self.run(graph.nodes, inner)
+        return [inner[name] for name in graph.outputs]
+
+    def lower_node(self, node: Node, scope: Scope) -> Sequence[Value | None]:
+        """What one node makes of its inputs, which are in `scope`.
+
+        Raises Refused, with the node's name and origin.
+        """
+        inputs = [scope[name] if name else None for name in node.inputs]
+        entry = find(node.domain, node.op_type, node.version)
+        if entry is None:
+            return self._lower_body(node, inputs)
+        fold = node.op_type not in NOT_FOLDED and entry.folds and not any(each and each.computing for each in inputs)
+        kernels = TENSORFLOW if fold else self.kernels
+        op = Op(node, inputs, self.weights, kernels, lambda graph, given: self.run_inside(graph, given, scope))
+        check_dtypes(op, inputs, entry)
+        answers = self._answers(op, entry, fold=fold)
+        op.check_all_read(answers)
+        return answers
+
+    def _lower_body(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
+        """The node by the body that its specification gives it."""
+        body = body_of(node, inputs)
+        if body is None:
+            raise Refused(
+                f"{node}: the operator, as opset {node.opset} words it, is not among those that can be lowered",
+                fix=OTHER_ROUTE,
+            )
+        scope = {name: value for name, value in zip(node.inputs, inputs, strict=True) if value is not None}
+        made = dict(zip(body.outputs, self.run_inside(body, [scope[name] for name in body.inputs], {}), strict=True))
+        return [made.get(name) for name in node.outputs]
+
+    def _answers(self, op: Op, entry: Entry, *, fold: bool) -> Sequence[Value | None]:
+        """Call the operator's function; at once, outside the graph, where all that it reads is known."""
+        try:
+            with tf.init_scope() if fold else nullcontext():
+                made = entry.function(op)
+                answers = [made] if isinstance(made, Value) else list(made)
+                return [self._folded(each) for each in answers] if fold else answers
+        except (ValueError, TypeError, NotImplementedError, tf.errors.OpError) as error:
+            raise Refused(f"{op.node}: TensorFlow does not take it: {_first_line(error)}", fix=OTHER_ROUTE) from error
+
+    def _folded(self, value: Value | None) -> Value | None:
+        return known(value.tensor().numpy(), self.weights) if value is not None and value.native is not None else value
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def check_dtypes(op: Op, inputs: Sequence[Value | None], entry: Entry) -> None:
+    """Hold each input's dtype against what the lowering takes, by the type variables of the specification.
+
+    Raises Refused. An operator that onnx does not define is checked by the lowering's only set, if it names one.
+    """
+    for at, value in enumerate(inputs):
+        allowed = entry.dtypes.get(type_variable(op.node, at))
+        if value is not None and allowed is not None and value.dtype not in allowed:
+            op.refuse(
+                f"its input {at} is {value.dtype}, and only {', '.join(sorted(allowed))} can be carried",
+                fix="cast it to another dtype in the model",
+            )
+
+
+def type_variable(node: Node, at: int) -> str:
+    """The name of the type variable of an input, as "T"; a fixed type's own text where it has none."""
+    import onnx.defs
+
+    if not onnx.defs.has(node.op_type, node.opset, node.domain):
+        return "T"
+    formal = onnx.defs.get_schema(node.op_type, node.opset, node.domain).inputs
+    return str(formal[min(at, len(formal) - 1)].type_str)
