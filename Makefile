@@ -2,6 +2,7 @@
 # make test    the quick suite                                make lint   ruff and mypy
 # make slow    the slow tests                                 make docs-check   docs and code say the same
 # make gpu-check   on a machine with a GPU
+# make conformance   the ONNX node tests through SavedModel and TFLite, and others beside them (docs/conformance.md)
 #
 # PYTHON=/path/to/python3.12 picks the interpreter, EXTRAS=gpu,dev the extras (docs/install.md).
 
@@ -12,10 +13,10 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help setup demo test slow lint gpu-check docs-check
+.PHONY: help setup demo test slow lint gpu-check docs-check conformance
 
 help:
-	@sed -n '1,6s/^# \{0,1\}//p' Makefile
+	@sed -n '1,7s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -36,6 +37,9 @@ lint: setup
 
 gpu-check:
 	$(if $(wildcard $(RUN)),$(RUN),python3) benchmarks/gpu_check.py
+
+conformance: setup
+	$(RUN) benchmarks/conformance --write --jobs 2 --backend saved-model tflite onnxruntime "onnx2tf saved-model" "onnx2tf tflite"
 
 docs-check: setup
 	$(RUN) -P -m pytest tests/cli/test_docs.py tests/cli/test_reference.py
