@@ -121,9 +121,10 @@ class _Outcome:
 class Router:
     """Walks routes for one basis. Thread-safe; a prefix that several routes share is walked once."""
 
-    def __init__(self, executor: Executor, basis: Basis) -> None:
+    def __init__(self, executor: Executor, basis: Basis, steps: tuple[Step, ...] = STEPS) -> None:
         self._executor = executor
         self._basis = basis
+        self._steps = steps
         self._lock = threading.Lock()
         self._outcomes: dict[tuple[str, ...], Future[_Outcome]] = {}
 
@@ -133,7 +134,7 @@ class Router:
             return Made(target, self._basis.source, Route(()), (), 0.0, ())
         tried: list[TriedRow] = []
         won: tuple[Route, _Outcome] | None = None
-        for route in routes_to(target, self._basis.start):
+        for route in routes_to(target, self._basis.start, self._steps):
             if won and not (cross_check and self._is_news(route, won[0])):
                 outcome = _Outcome("not tried", f"{' > '.join(won[0].names)} is cheaper and {won[1].status}")
             else:
@@ -181,7 +182,7 @@ class Router:
         action = self._convert(step, route, source)
         try:
             made = self._executor.perform(action)
-            action = self._verify(step, route, made)
+            action = verification(self._basis, route, made)
             checked = self._executor.perform(action)
         except DiskFull:
             raise  # no route is better than another then
@@ -206,20 +207,22 @@ class Router:
             remembers_refusal=True,
         )
 
-    def _verify(self, step: Step, route: Route, made: Stored) -> Action:
-        basis = self._basis
-        return Action(
-            name=f"verify.{step.target.slug}.{'+'.join(route.names)}",
-            entry=VERIFY,
-            inputs={"artifact": made, "data": basis.data, "reference": basis.reference},
-            options={
-                **basis.verify_options,
-                "precision": str(step.target.precision),
-                "tolerance_sqnr_db": basis.sqnr_db if step.target.precision is Precision.FP32 else None,
-            },
-            requires=(*step.requires, *RUNTIMES[DEFAULT_RUNTIME[step.target.format]].requires),
-            code=basis.code,
-            root=basis.root,
-            limits=basis.limits,
-            remembers_refusal=True,
-        )
+
+def verification(basis: Basis, route: Route, made: Stored) -> Action:
+    """The check of what the route has made, opened anew, against the reference."""
+    step = route.steps[-1]
+    return Action(
+        name=f"verify.{step.target.slug}.{'+'.join(route.names)}",
+        entry=VERIFY,
+        inputs={"artifact": made, "data": basis.data, "reference": basis.reference},
+        options={
+            **basis.verify_options,
+            "precision": str(step.target.precision),
+            "tolerance_sqnr_db": basis.sqnr_db if step.target.precision is Precision.FP32 else None,
+        },
+        requires=(*step.requires, *RUNTIMES[DEFAULT_RUNTIME[step.target.format]].requires),
+        code=basis.code,
+        root=basis.root,
+        limits=basis.limits,
+        remembers_refusal=True,
+    )

@@ -65,11 +65,6 @@ STEPS_HERE = (
 )
 
 
-@pytest.fixture(autouse=True)
-def table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transload.pipeline.routing.routes_to", lambda t, s: routes_to(t, s, STEPS_HERE))
-
-
 def test_routes_come_cheapest_first() -> None:
     assert [route.names for route in routes_to(SAVED, None, STEPS_HERE)] == [
         ("a", "own"),
@@ -93,7 +88,7 @@ def test_every_default_target_has_a_route_from_pytorch() -> None:
 
 def test_the_cheapest_route_that_verifies_wins_and_the_rest_are_not_tried() -> None:
     executor = FakeExecutor()
-    made = Router(executor, basis()).make(SAVED)
+    made = Router(executor, basis(), STEPS_HERE).make(SAVED)
     assert made.route is not None
     assert made.route.names == ("a", "own")
     assert made.stored == stored("src>a>own")
@@ -109,7 +104,7 @@ def test_the_cheapest_route_that_verifies_wins_and_the_rest_are_not_tried() -> N
 
 def test_a_route_that_converts_and_disagrees_is_reported_and_the_next_is_tried() -> None:
     executor = FakeExecutor(wrong=("own",))
-    made = Router(executor, basis()).make(SAVED)
+    made = Router(executor, basis(), STEPS_HERE).make(SAVED)
     assert made.route is not None
     assert made.route.names == ("a", "other")
     assert [row.status for row in made.tried] == ["wrong", "wrong", "verified", "not tried"]
@@ -118,7 +113,7 @@ def test_a_route_that_converts_and_disagrees_is_reported_and_the_next_is_tried()
 
 def test_nothing_is_built_on_a_wrong_artifact() -> None:
     executor = FakeExecutor(wrong=("a",), refuse=("b",))
-    made = Router(executor, basis()).make(LITE)
+    made = Router(executor, basis(), STEPS_HERE).make(LITE)
     assert made.stored is None
     assert made.route is None
     assert executor.done == ["a", "b"]
@@ -129,7 +124,7 @@ def test_nothing_is_built_on_a_wrong_artifact() -> None:
 
 def test_a_shared_prefix_is_walked_once() -> None:
     executor = FakeExecutor(wrong=("own",))
-    router = Router(executor, basis())
+    router = Router(executor, basis(), STEPS_HERE)
     router.make(SAVED)
     router.make(LITE)
     assert executor.done == ["a", "own", "b", "own", "other", "lite"]
@@ -137,32 +132,31 @@ def test_a_shared_prefix_is_walked_once() -> None:
 
 def test_the_cross_check_tries_every_other_last_step_once_and_keeps_the_winner() -> None:
     executor = FakeExecutor()
-    made = Router(executor, basis()).make(SAVED, cross_check=True)
+    made = Router(executor, basis(), STEPS_HERE).make(SAVED, cross_check=True)
     assert made.route is not None
     assert made.route.names == ("a", "own")
     assert executor.done == ["a", "own", "other"]
     assert [row.status for row in made.tried] == ["verified", "not tried", "verified", "not tried"]
 
 
-def test_a_step_whose_library_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_whose_library_is_missing_is_named() -> None:
     lacking = (step("x", None, ONNX, 1, ("no_such_module",)),)
-    monkeypatch.setattr("transload.pipeline.routing.routes_to", lambda t, s: routes_to(t, s, lacking))
-    made = Router(FakeExecutor(), basis()).make(ONNX)
+    made = Router(FakeExecutor(), basis(), lacking).make(ONNX)
     assert (made.tried[0].status, made.tried[0].reason) == ("missing", "x needs no_such_module")
 
 
 def test_agreeing_with_a_constant_is_no_evidence_and_is_not_called_verified() -> None:
-    made = Router(FakeExecutor(constant=("own",)), basis()).make(SAVED)
+    made = Router(FakeExecutor(constant=("own",)), basis(), STEPS_HERE).make(SAVED)
     assert made.stored == stored("src>a>own")
     assert [row.status for row in made.tried] == ["unverified", "not tried", "not tried", "not tried"]
 
 
 def test_a_full_disk_ends_the_run_and_not_only_a_route() -> None:
     with pytest.raises(DiskFull):
-        Router(FakeExecutor(full=("own",)), basis()).make(SAVED)
+        Router(FakeExecutor(full=("own",)), basis(), STEPS_HERE).make(SAVED)
 
 
 def test_a_target_that_was_given_needs_no_route() -> None:
-    made = Router(FakeExecutor(), basis(start=ONNX)).make(parse_target("onnx"))
+    made = Router(FakeExecutor(), basis(start=ONNX), STEPS_HERE).make(parse_target("onnx"))
     assert made.stored == stored("src")
     assert made.tried == ()
