@@ -1,0 +1,209 @@
+"""One model through the product: its source, its data, PyTorch's answers, ONNX, and each target, checked."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from catalogue import NETS, Entry
+from table import Row, row_of, variation
+from transload.converters.steps import STEPS, Step
+from transload.models.code import code_digest
+from transload.models.dataset import Dataset, write_dataset
+from transload.models.errors import TransloadError
+from transload.models.formats import Format, Target
+from transload.models.signature import Signature, TensorSpec, parse_input
+from transload.models.store import Stored, digest_of
+from transload.pipeline.drift.recorded import PROBES, read_calls
+from transload.pipeline.engine import Action, Executor
+from transload.pipeline.isolation import Limits
+from transload.pipeline.routing import Basis, Made, Router, verification
+from transload.serving.runtimes.table import RUNTIMES
+
+ONNX = Target(Format.ONNX)
+BATCHES = (1, 3, 5)
+SAMPLES = 6
+OURS = tuple(step for step in STEPS if step.name != "onnx2tf" and step.source != Target(Format.SAVED_MODEL))
+ONNX2TF = tuple(step for step in STEPS if step.name == "onnx2tf" or step.source == Target(Format.SAVED_MODEL))
+_CHECKS = {"device": "cpu", "threads": 1, "batches": list(BATCHES)}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the zoo keeps things."""
+
+    home: Path
+
+    @property
+    def packages(self) -> Path:
+        """What requirements.txt installs. The name keeps its files out of the digest of a model's code."""
+        return self.home / ".packages" / "site-packages"
+
+
+class Subject:
+    """A model of the catalogue in the store, with its data and its reference at every size."""
+
+    def __init__(self, entry: Entry, place: Place, executor: Executor, limits: Limits) -> None:
+        self.entry = entry
+        self._place = place
+        self._executor = executor
+        self._limits = limits
+
+    @property
+    def is_given(self) -> bool:
+        """Whether a package brings it as an ONNX file."""
+        return self.entry.ref.endswith(".onnx")
+
+    @cached_property
+    def source(self) -> Stored:
+        """The model in PyTorch with its weights, or the ONNX file taken in."""
+        if self.is_given:
+            path = self._place.packages / self.entry.ref
+            options: dict[str, Any] = {"path": str(path), "sha256": digest_of(path), "inputs": self._inputs}
+            return self._perform("given", "transload.converters.given:onnx_given", options, ("onnx",))
+        options = {"ref": str(self._place.home / "nets" / self.entry.ref), "root": self._root, "inputs": self._inputs}
+        return self._perform("source", "transload.models.zoo.given:take_weights", options, ("torch",), self.code)
+
+    @cached_property
+    def code(self) -> str:
+        """The digest of the factory's code and of the packages that it builds on; empty for a file."""
+        if self.is_given:
+            return ""
+        file = self._place.home / "nets" / self.entry.ref.partition(":")[0]
+        return f"{code_digest(file, self._place.packages)} {digest_of(NETS.parent / 'requirements.txt')}"
+
+    @cached_property
+    def data(self) -> list[Stored]:
+        """The samples, one folder for each size."""
+        return [self._data(at, sizes) for at, sizes in enumerate(self.entry.sizes)]
+
+    @cached_property
+    def references(self) -> list[Stored]:
+        """What the source answers to each of `data`: PyTorch, eager; ONNX Runtime for a model that came as ONNX."""
+        runtime = "onnxruntime" if self.is_given else "torch"
+        options = {"runtime": runtime, **_CHECKS}
+        return [
+            self._perform(
+                "reference", "transload.pipeline.drift.validate:answer", options, RUNTIMES[runtime].requires,
+                self.code, {"model": self.source, "data": data},
+            )
+            for data in self.data
+        ]  # fmt: skip
+
+    @cached_property
+    def variation(self) -> float:
+        """How much the reference's answers differ between samples (table.variation)."""
+        calls = read_calls(self.references[0].folder / PROBES)[1]
+        return variation(calls)
+
+    def basis(self, start: Stored | None = None) -> Basis:
+        """What routes begin at: the source, or an artifact made of it."""
+        return Basis(
+            source=start or self.source,
+            start=ONNX if start or self.is_given else None,
+            data=self.data[0],
+            reference=self.references[0],
+            verify_options=_CHECKS,
+            sqnr_db=60.0,
+            code="" if start else self.code,
+            root=None if start else self._root,
+            limits=self._limits,
+        )
+
+    def _data(self, at: int, sizes: Mapping[str, int]) -> Stored:
+        specs = [parse_input(text) for text in self.entry.inputs]
+        rng = np.random.default_rng([at, len(specs)])
+        arrays = {
+            spec.name: draw(rng, _shape(spec, {**sizes, "batch": SAMPLES}))
+            for spec, draw in zip(specs, self.entry.inputs.values(), strict=True)
+        }
+        arrays = {spec.name: np.asarray(arrays[spec.name], dtype=spec.dtype) for spec in specs}
+        path = self._place.home / ".store" / "samples" / f"{self.entry.name.replace('/', '.')}-{at}.npz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_dataset(path, Dataset(arrays))
+        signature = Signature(tuple(specs), tuple(specs)).to_json()
+        options = {"path": str(path), "sha256": digest_of(path), "signature": signature}
+        return self._perform("data", "transload.models.samples:take_samples", options, ())
+
+    @property
+    def _inputs(self) -> list[dict[str, Any]]:
+        return [parse_input(text).to_json() for text in self.entry.inputs]
+
+    @property
+    def _root(self) -> str | None:
+        return None if self.is_given else str(self._place.packages)
+
+    def _perform(
+        self,
+        name: str,
+        entry: str,
+        options: Mapping[str, Any],
+        requires: tuple[str, ...],
+        code: str = "",
+        inputs: Mapping[str, Stored] | None = None,
+    ) -> Stored:
+        return self._executor.perform(
+            Action(
+                name, entry, inputs or {}, options, requires, code, self._root, self._limits, remembers_refusal=True
+            )
+        )
+
+
+def _shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(axis if isinstance(axis, int) else sizes[axis] for axis in spec.shape)
+
+
+class Bench:
+    """Makes rows of the table."""
+
+    def __init__(self, place: Place, executor: Executor, limits: Limits) -> None:
+        self._place = place
+        self._executor = executor
+        self._limits = limits
+
+    def subject(self, entry: Entry) -> Subject:
+        """The model of an entry."""
+        return Subject(entry, self._place, self._executor, self._limits)
+
+    def export(self, subject: Subject) -> Row:
+        """The row of the model's ONNX file."""
+        return self._row(subject, "onnx", ONNX, OURS, None)
+
+    def ours(self, subject: Subject, form: Format) -> Row:
+        """The row of a target by our own lowering."""
+        return self._row(subject, str(form), Target(form), OURS, None)
+
+    def onnx2tf(self, subject: Subject, form: Format) -> Row:
+        """The row of a target by onnx2tf, from the ONNX file that ours is made of."""
+        made = Router(self._executor, subject.basis(), OURS).make(ONNX)
+        return self._row(subject, f"onnx2tf:{form}", Target(form), ONNX2TF, made.stored)
+
+    def _row(
+        self, subject: Subject, column: str, target: Target, steps: tuple[Step, ...], start: Stored | None
+    ) -> Row:
+        try:
+            basis = subject.basis(start)
+            made = Router(self._executor, basis, steps).make(target)
+            checks = self._checks(subject, basis, made) if made.stored else []
+            row = row_of(subject.entry, column, made, checks, subject.variation)
+        except TransloadError as error:
+            return Row.failed(subject.entry, column, error.what)
+        if made.stored is not None and target != ONNX:  # copies are large, and made again where they are wanted
+            shutil.rmtree(made.stored.folder, ignore_errors=True)
+        return row
+
+    def _checks(self, subject: Subject, basis: Basis, made: Made) -> list[Mapping[str, Any]]:
+        """The facts of the check at every size; the first was made on the way, and is found."""
+        if not made.route or not made.route.steps or made.stored is None:  # it was given
+            return []
+        facts = []
+        for data, reference in zip(subject.data, subject.references, strict=True):
+            action = verification(replace(basis, data=data, reference=reference), made.route, made.stored)
+            facts.append(self._executor.perform(action).facts)
+        return facts
+

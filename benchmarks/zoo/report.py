@@ -1,0 +1,141 @@
+"""The zoo's rows as files: JSON with the machine in it, a page for docs/, and the failures by cause."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from table import COLUMNS, REFUSED, UNVERIFIED, VERIFIED, WRONG, Row, causes, common, counts, share_verified
+
+_TITLES = {
+    "saved-model": "SavedModel",
+    "tflite": "TFLite",
+    "onnx2tf:saved-model": "SavedModel by onnx2tf",
+    "onnx2tf:tflite": "TFLite by onnx2tf",
+}
+_LIBRARIES = ("torch", "tensorflow", "onnx", "onnxruntime", "onnxscript", "onnx2tf", "ai-edge-litert", "numpy")
+
+
+def write_json(path: Path, rows: Sequence[Row], packages: str) -> None:
+    """benchmarks/results/zoo.json."""
+    document = {
+        "environment": {
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "cores": os.cpu_count(),
+            "libraries": {name: version(name) for name in _LIBRARIES},
+            "packages": [line for line in packages.splitlines() if line and not line.startswith("#")],
+        },
+        "summary": {column: summary(rows, column) for column in ("onnx", *COLUMNS)},
+        "rows": [row.to_json() for row in rows],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def summary(rows: Sequence[Row], column: str) -> Mapping[str, Any]:
+    """Counts of a column, and the share that is verified."""
+    found = counts(rows, column)
+    return {"models": found.total(), **found, "share_verified": round(share_verified(rows, column), 4)}
+
+
+def page(rows: Sequence[Row]) -> str:
+    """docs/zoo.md."""
+    by_model: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        by_model.setdefault(row.model, {})[row.column] = row
+    return "\n".join([_HEAD, *_totals(rows), "", "## By model", "", *_table(by_model), "", *_failures(rows)]) + "\n"
+
+
+_HEAD = """# The zoo
+
+Models of many kinds, carried to SavedModel and TFLite by transload's own lowering, and the same ONNX files by onnx2tf
+beside it. `make zoo` makes this page anew (`benchmarks/zoo/`); the figures are in `benchmarks/results/zoo.json`.
+
+A copy is **verified** when, opened in another process than the one that made it, it has the model's names, order,
+layout and dtypes, and agrees with PyTorch (with ONNX Runtime where a package brings the model as ONNX) to 60 dB at the
+batches 1, 3 and 5, and at every size of the other dynamic axes: one file for all of them. It is **wrong** where it
+was made and disagrees, and **refused** where none was made. It is **unverified** where the reference gives nearly the
+same answer to every sample (less than 1 % of its size apart): to agree with that proves nothing.
+
+Weights are random with the statistics of trained ones (`benchmarks/zoo/nets/zoo_weights.py`), except in the family
+`packaged`, which has the weights that its package brings. Pictures are small, and a few families have fewer layers
+than their published smallest: the operators are the same. Seconds are those of the steps that made the copy, from
+PyTorch on, in a process that had its libraries loaded, on two cores that had other work to do: read them with that in
+mind. The number of decibels is the least over all batches and sizes.
+"""
+
+
+def _totals(rows: Sequence[Row]) -> list[str]:
+    lines = ["## Together", "", "| column | models | verified | wrong | refused | unverified | share verified |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for column in COLUMNS:
+        found = counts(rows, column)
+        numbers = " | ".join(str(found[status]) for status in (VERIFIED, WRONG, REFUSED, UNVERIFIED))
+        share = share_verified(rows, column)
+        lines.append(f"| {_TITLES[column]} | {found.total()} | {numbers} | {share:.1%} |")
+    return lines
+
+
+def _table(by_model: Mapping[str, Mapping[str, Row]]) -> list[str]:
+    titles = " | ".join(_TITLES[column] for column in COLUMNS)
+    lines = [f"| model | exporter | {titles} |", "|---|---|---|---|---|---|"]
+    for model, found in by_model.items():
+        cells = " | ".join(cell(found.get(column)) for column in COLUMNS)
+        lines.append(f"| {model} | {_exporter(found.get('onnx'))} | {cells} |")
+    return lines
+
+
+def cell(row: Row | None) -> str:
+    """A row in few words: status, decibels, seconds."""
+    if row is None:
+        return "not run"
+    if row.status != VERIFIED:
+        return f"**{row.status}**" if row.status == WRONG else row.status
+    noise = "exact" if row.sqnr_db is None else f"{row.sqnr_db:.0f} dB"
+    return f"{noise}, {row.seconds or 0:.1f} s"
+
+
+def _exporter(row: Row | None) -> str:
+    if row is None:
+        return "not run"
+    if row.status not in (VERIFIED, UNVERIFIED):
+        return row.status
+    return row.route[-1].removeprefix("torch.onnx-") if row.route else "given"
+
+
+def _failures(rows: Sequence[Row]) -> list[str]:
+    """What is not verified by our own lowering, and why."""
+    lines = ["## What is not verified, and why", ""]
+    own = [row for row in rows if row.column in ("saved-model", "tflite") and row.status != VERIFIED]
+    for row in own:
+        lines.append(f"- {row.model}, {_TITLES[row.column]}: {row.status}: {_one_line(row.reason)}")
+    return lines if own else [*lines, "Nothing."]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("|", "/").split())[:400]
+
+
+def failures(rows: Sequence[Row]) -> str:
+    """Everything that is not verified, by cause, for whoever mends it."""
+    lines = []
+    for column in ("onnx", *COLUMNS):
+        found = [row for row in rows if row.column == column]
+        lines.append(f"# {column}: {dict(counts(rows, column))}")
+        for cause, members in causes(found):
+            lines.append(f"\n## {len(members)}: {cause}")
+            for row in members:
+                lines.append(f"- {row.model}: {_one_line(row.reason)}")
+                lines += [
+                    f"    - {' > '.join(each['route'])}: {each['status']}: {_one_line(each['reason'])}"
+                    for each in row.tried
+                    if each["status"] != "not tried" and common(each["reason"]) != common(row.reason)
+                ]
+        lines.append("")
+    return "\n".join(lines)
