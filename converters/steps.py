@@ -26,6 +26,7 @@ class Step:
     requires: tuple[str, ...]  # modules that the worker must be able to find
     cost: float  # lower is taken first; counts fidelity, then time
     calibrates: bool = False  # takes inputs["data"]
+    environment: str = ""  # of libraries that may clash with the others: another Python may run it
 
 
 def _t(form: Format, precision: Precision = Precision.FP32) -> Target:

@@ -19,7 +19,6 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from .. import __version__
-from ..converters.steps import missing
 from ..models.artifact import RECORD
 from ..models.errors import BadRequest, Exit
 from ..models.formats import PAYLOAD, Target
@@ -120,7 +119,7 @@ def explain(model: str, targets: Sequence[Target]) -> list[Explained]:
     """Every route from the model to each target, cheapest first. Runs nothing."""
     start = start_of(model)
     return [
-        Explained(target, route, missing(route.requires))
+        Explained(target, route, route.lacking)
         for target in targets
         for route in ([Route(())] if target == start else routes_to(target, start))
     ]

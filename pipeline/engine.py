@@ -37,6 +37,8 @@ class Action:
     server: Mapping[str, Any] | None = None  # how to start what `services` gives, for the script that repeats the step
     checkpoints: bool = False
     remembers_refusal: bool = False
+    python: str = ""  # the interpreter, where it is not ours
+    tools: Mapping[str, str] = field(default_factory=dict)  # versions that only that interpreter knows
     volatile: bool = False  # depends on something that nobody can name, such as a server elsewhere: never found again
 
     @property
@@ -46,7 +48,7 @@ class Action:
             {
                 "entry": self.entry,
                 "code": [entry_digest(self.entry), self.code],
-                "toolchain": toolchain(self.requires),
+                "toolchain": {**toolchain(self.requires), **self.tools},
                 "options": self.options,
                 "inputs": {name: each.digest for name, each in self.inputs.items()},
                 "device": self.limits.device,
@@ -154,7 +156,7 @@ class LocalExecutor:
         """The facts, and the files of the user that they came of."""
         root = (action.root,) if action.root else ()
         private = (str(self.store.root), str(self._logs.parent.absolute()))
-        spawn = Spawn(log, cwd, action.limits, root, private, self._repeat_call(action))
+        spawn = Spawn(log, cwd, action.limits, root, private, self._repeat_call(action), action.python)
         with Worker(spawn) as worker:
             with self._lock:
                 if self._stopped:
@@ -188,6 +190,7 @@ class LocalExecutor:
             "sys_path": [action.root] if action.root else [],
             "limits": asdict(action.limits),
             "server": action.server,
+            "python": action.python,
             "job": _job_record(action, Path(), {}),
         }
         file = (self._repeat / f"{action.name}.json").absolute()

@@ -53,6 +53,7 @@ class Spawn:
     sys_path: tuple[str, ...] = ()  # the user's root; goes last
     not_recorded: tuple[str, ...] = ()  # folders whose files are no input of a step that runs the user's code
     repeat: str | None = None  # the command that repeats the step, for the sentence
+    python: str = ""  # another interpreter than ours, to which transload is lent
 
 
 class Worker:
@@ -69,7 +70,7 @@ class Worker:
         spawn.cwd.mkdir(parents=True, exist_ok=True)
         with spawn.log.open("ab") as log, theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "transload.pipeline.worker", str(theirs.fileno())],
+                [spawn.python or sys.executable, "-P", "-m", "transload.pipeline.worker", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -256,9 +257,9 @@ def _environment(spawn: Spawn, lifeline: int) -> dict[str, str]:
     }
     return {
         **{name: os.environ[name] for name in _KEPT if name in os.environ},
-        **_python_path(),
+        **(_lent(cwd) if spawn.python else _python_path()),
         # onnx2tf runs `onnxsim` by its bare name: the environment's own programs come first.
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([str(Path(spawn.python or sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "HOME": str(cwd),
         "TMPDIR": str(cwd),
         "XDG_CACHE_HOME": str(cwd / ".cache"),
@@ -280,6 +281,16 @@ def _python_path() -> dict[str, str]:
     """Where transload was found, if by PYTHONPATH (a checkout that is not installed)."""
     parent = next((p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and _holds_us(p)), None)
     return {"PYTHONPATH": str(Path(parent).absolute())} if parent else {}
+
+
+def _lent(cwd: Path) -> dict[str, str]:
+    """A path with transload and nothing else on it: our other libraries would clash with another interpreter's."""
+    folder = cwd / ".lent"
+    folder.mkdir(exist_ok=True)
+    link = folder / "transload"
+    if not link.is_symlink():
+        link.symlink_to(Path(__file__).resolve().parents[1], target_is_directory=True)
+    return {"PYTHONPATH": str(folder.absolute())}
 
 
 def _holds_us(folder: str) -> bool:

@@ -46,7 +46,8 @@ def repeat(record: Mapping[str, Any], place: Path, log: Path) -> dict[str, Any]:
     with ExitStack() as stack:
         services = _services(record["server"], limits, place, stack) if record["server"] else {}
         job = {**record["job"], "out": str(place / "out"), "services": services}
-        worker = stack.enter_context(Worker(Spawn(log, place / "cwd", limits, tuple(record["sys_path"]))))
+        spawn = Spawn(log, place / "cwd", limits, tuple(record["sys_path"]), python=record["python"])
+        worker = stack.enter_context(Worker(spawn))
         return worker.work(record["entry"], job)
 
 

@@ -12,13 +12,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..converters.steps import STEPS, Step, missing
+from ..converters.steps import STEPS, Step
 from ..models.errors import DiskFull, StepFailed, ToolMissing, TransloadError
 from ..models.formats import Precision, Target
 from ..models.store import Stored
 from ..serving.runtimes.table import RUNTIMES
 from .drift.sessions import DEFAULT_RUNTIME
 from .engine import Action, Executor
+from .interpreters import lacking, python_of, toolchain_of
 from .isolation import Limits
 from .result import TriedRow
 
@@ -37,9 +38,9 @@ class Route:
         return tuple(step.name for step in self.steps)
 
     @property
-    def requires(self) -> tuple[str, ...]:
-        """The modules that its steps need, each once."""
-        return tuple(dict.fromkeys(name for step in self.steps for name in step.requires))
+    def lacking(self) -> str | None:
+        """What keeps its steps from running here, or None."""
+        return "; ".join(dict.fromkeys(why for step in self.steps if (why := lacking(step)))) or None
 
     @property
     def cost(self) -> float:
@@ -72,10 +73,10 @@ def require_routes(targets: Iterable[Target], start: Target | None) -> None:
     Raises ToolMissing.
     """
     for target in targets:
-        lacking = [missing(route.requires) for route in routes_to(target, start)] if target != start else []
-        if lacking and all(lacking):
+        closed = [route.lacking for route in routes_to(target, start)] if target != start else []
+        if closed and all(closed):
             raise ToolMissing(
-                f"the target {target} {lacking[0]}, which is not installed",
+                f"the target {target} {closed[0]}, which is not installed",
                 fix=f"install it (transload doctor shows how), or leave {target} out of --to",
             )
 
@@ -177,8 +178,8 @@ class Router:
                 named = outcome.reason if outcome.inherited else f"{before.names[-1]}: {outcome.reason}"
                 return _Outcome(outcome.status, named, inherited=True)
             source = outcome.stored
-        if lacking := missing(step.requires):
-            return _Outcome("missing", f"{step.name} {lacking}")
+        if why := lacking(step):
+            return _Outcome("missing", f"{step.name} {why}")
         action = self._convert(step, route, source)
         try:
             made = self._executor.perform(action)
@@ -201,6 +202,8 @@ class Router:
             entry=step.entry,
             inputs={"source": source, **({"data": basis.data} if step.calibrates else {})},
             requires=step.requires,
+            python=python_of(step) if step.environment else "",
+            tools=toolchain_of(step),
             code=basis.code if step.source is None else "",
             root=basis.root,
             limits=basis.limits,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...converters.steps import STEPS, Step, missing
 from ...serving.runtimes.table import RUNTIMES, Runtime
+from ..interpreters import lacking
 from .options import Json
 from .render import print_json, print_lines, table
 
@@ -35,16 +36,20 @@ def _order(step: Step) -> tuple[int, float]:
 
 def _step_row(step: Step) -> tuple[str, str, str]:
     source = str(step.source) if step.source else START
-    return f"{source} -> {step.target}", step.name, _closed(step.requires)
+    return f"{source} -> {step.target}", step.name, _closed(lacking(step))
 
 
 def _runtime_row(runtime: Runtime) -> tuple[str, str, str, str]:
     place = "served" if runtime.served else "in process"
-    return runtime.name, ", ".join(runtime.takes), f"{place}, {'/'.join(runtime.devices)}", _closed(runtime.requires)
+    return (
+        runtime.name,
+        ", ".join(runtime.takes),
+        f"{place}, {'/'.join(runtime.devices)}",
+        _closed(missing(runtime.requires)),
+    )
 
 
-def _closed(requires: tuple[str, ...]) -> str:
-    why = missing(requires)
+def _closed(why: str | None) -> str:
     return f"closed here: {why}" if why else ""
 
 
@@ -55,7 +60,7 @@ def _step(step: Step) -> dict[str, object]:
         "target": str(step.target),
         "cost": step.cost,
         "calibrates": step.calibrates,
-        "missing": missing(step.requires),
+        "missing": lacking(step),
     }
 
 

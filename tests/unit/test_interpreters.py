@@ -1,0 +1,73 @@
+"""A step whose libraries clash with ours runs in another Python, which transload is lent to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from transload.converters.steps import Step
+from transload.models.formats import Format, Target
+from transload.pipeline import interpreters
+from transload.pipeline.isolation import Spawn, run_alone
+
+WORK = """
+import sys
+def where(job):
+    import transload.models.job, clashing
+    return {"python": sys.prefix, "clashing": clashing.__file__, "torch": any(name == "torch" for name in sys.modules)}
+"""
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another environment: numpy of ours, and a library that only it has."""
+    folder = tmp_path_factory.mktemp("other")
+    venv.create(folder, symlinks=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "clashing").mkdir()
+    (site / "clashing" / "__init__.py").write_text("")
+    (site / "clashing-7.1.dist-info").mkdir()
+    (site / "clashing-7.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: clashing\nVersion: 7.1\n")
+    (site / "clashing-7.1.dist-info" / "top_level.txt").write_text("clashing\n")
+    import numpy
+
+    (site / "numpy").symlink_to(Path(numpy.__file__).parent)
+    return folder / "bin" / "python"
+
+
+def step(environment: str = "other") -> Step:
+    source, target = Target(Format.PT2), Target(Format.TFLITE)
+    return Step("clash", source, target, "work:where", ("clashing",), 1, environment=environment)
+
+
+def test_a_step_without_its_libraries_says_what_is_missing_and_where_it_may_lie(monkeypatch):
+    monkeypatch.delenv("TRANSLOAD_PYTHON_OTHER", raising=False)
+    assert interpreters.lacking(step()) == "needs clashing (here, or in the Python that TRANSLOAD_PYTHON_OTHER names)"
+    assert interpreters.lacking(step("")) == "needs clashing"
+
+
+def test_the_named_python_runs_it_and_its_versions_count(monkeypatch, other):
+    monkeypatch.setenv("TRANSLOAD_PYTHON_OTHER", str(other))
+    assert interpreters.lacking(step()) is None
+    assert interpreters.python_of(step()) == str(other)
+    assert interpreters.toolchain_of(step()) == {"interpreter": str(other), "clashing": "7.1"}
+
+
+def test_a_python_that_is_none_is_a_missing_library_and_no_crash(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRANSLOAD_PYTHON_OTHER", str(tmp_path / "nothing"))
+    assert interpreters.lacking(step()) == "needs clashing"
+
+
+def test_a_worker_in_another_python_has_transload_and_nothing_else_of_ours(tmp_path, other):
+    (tmp_path / "work.py").write_text(WORK)
+    spawn = Spawn(tmp_path / "log", tmp_path / "cwd", sys_path=(str(tmp_path),), python=str(other))
+    facts = run_alone("work:where", {"inputs": {}, "out": str(tmp_path), "options": {}, "services": {}}, spawn)
+    assert facts["python"] == str(other.parents[1])
+    assert str(other.parents[1]) in facts["clashing"]
+    code = "import importlib.util as u; raise SystemExit(u.find_spec('pydantic') is not None)"
+    assert subprocess.run([other, "-c", code], check=False).returncode == 0, "the environment is not bare"
+    assert sys.prefix != facts["python"]
