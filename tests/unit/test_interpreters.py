@@ -33,9 +33,9 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (site / "clashing-7.1.dist-info").mkdir()
     (site / "clashing-7.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: clashing\nVersion: 7.1\n")
     (site / "clashing-7.1.dist-info" / "top_level.txt").write_text("clashing\n")
-    import numpy
+    import numpy as np
 
-    (site / "numpy").symlink_to(Path(numpy.__file__).parent)
+    (site / "numpy").symlink_to(Path(np.__file__).parent)
     return folder / "bin" / "python"
 
 
