@@ -6,7 +6,8 @@ operators of its body, and is refused by their names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .graph import Graph, Node, graph_of
@@ -17,40 +18,106 @@ if TYPE_CHECKING:
 
 
 def body_of(node: Node, inputs: Sequence[Value | None]) -> Graph | None:
-    """What the specification makes of a node, as a graph that takes the inputs that are there, in their order, and
-    makes the outputs that are wanted; None where the specification has no body for it."""
+    """What the specification makes of a node: a graph that takes the inputs that are there, in their order, and makes
+    as many outputs as the node has; None where the specification has no body for this node."""
     import onnx.defs
 
     if not onnx.defs.has(node.op_type, node.opset, node.domain):
         return None
     schema: Any = onnx.defs.get_schema(node.op_type, node.opset, node.domain)
-    if not (schema.has_function or schema.has_context_dependent_function):
+    function = _function(schema, node, inputs)
+    if function is None or any(each.op_type == node.op_type for each in function.node):
         return None
-    graph = graph_of(_inlined(node, inputs), node.opsets)
-    return None if any(each.op_type == node.op_type for each in graph.nodes) else graph
+    attributes = {name: each.default_value for name, each in schema.attributes.items() if each.default_value.name}
+    return _instance(function, node, inputs, {**attributes, **node.attributes})
 
 
-def _inlined(node: Node, inputs: Sequence[Value | None]) -> onnx.GraphProto:
-    """A model of this one node, with its body in its place."""
+def _function(schema: Any, node: Node, inputs: Sequence[Value | None]) -> onnx.FunctionProto | None:
+    """The body, in the newest wording that the model's opset has; some depend on what the node is given."""
     import onnx
-    import onnx.inliner
-    from onnx import helper
+
+    if schema.has_context_dependent_function:
+        version = _newest(schema.context_dependent_function_opset_versions, node.opset)
+        types = [_type(value) for value in inputs]
+        written = version and schema.get_context_dependent_function_with_opset_version(version, _call(node), types)
+    else:
+        version = _newest(schema.function_opset_versions, node.opset) if schema.has_function else None
+        written = version and schema.get_function_with_opset_version(version)
+    return onnx.FunctionProto.FromString(written) if written else None
+
+
+def _newest(versions: Iterable[int], opset: int) -> int | None:
+    return max((version for version in versions if version <= opset), default=None)
+
+
+def _call(node: Node) -> bytes:
+    """The node as onnx knows it."""
+    import onnx
 
     call = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=node.inputs, output=node.outputs)
     call.attribute.extend(node.attributes.values())
-    given = dict.fromkeys(name for name in node.inputs if name)
-    types = {name: _type(name, value) for name, value in zip(node.inputs, inputs, strict=True) if value is not None}
-    outputs = [onnx.ValueInfoProto(name=name) for name in node.outputs if name]
-    graph = helper.make_graph([call], "body", [types[name] for name in given], outputs)
-    imports = [helper.make_opsetid(domain, version) for domain, version in node.opsets.items()]
-    model = helper.make_model(graph, opset_imports=imports)
-    called = [(node.domain, node.op_type)]
-    return onnx.inliner.inline_selected_functions(model, called, inline_schema_functions=True).graph
+    return call.SerializeToString()
 
 
-def _type(name: str, value: Value) -> onnx.ValueInfoProto:
+def _type(value: Value | None) -> bytes:
+    """A value's type; an empty one for an input that is left out."""
     import numpy as np
     from onnx import helper
 
+    if value is None:
+        return b""
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype))
-    return helper.make_tensor_value_info(name, kind, value.shape)
+    return helper.make_tensor_type_proto(kind, value.shape).SerializeToString()
+
+
+def _instance(
+    function: onnx.FunctionProto,
+    node: Node,
+    inputs: Sequence[Value | None],
+    attributes: Mapping[str, onnx.AttributeProto],
+) -> Graph:
+    """The body of one call: with its attributes, and without the inputs that it leaves out."""
+    from onnx import GraphProto, ValueInfoProto
+
+    given = [name for name, value in zip(function.input, inputs, strict=False) if value is not None]
+    left_out = set(function.input).difference(given)
+    graph = GraphProto(name=node.op_type)
+    graph.node.extend(function.node)
+    graph.input.extend(ValueInfoProto(name=name) for name in given)
+    wanted = [formal for formal, name in zip(function.output, node.outputs, strict=False) if name]
+    graph.output.extend(ValueInfoProto(name=name) for name in wanted)
+    _bind(graph, attributes, left_out)
+    opsets = {**node.opsets, **{each.domain: each.version for each in function.opset_import}}
+    body = graph_of(graph, opsets)
+    nodes = (replace(each, name=f"{node.name or node.outputs[0]}/{each.op_type}") for each in body.nodes)
+    return replace(body, nodes=tuple(replace(each, origin=node.origin) for each in nodes))
+
+
+def _bind(graph: onnx.GraphProto, attributes: Mapping[str, onnx.AttributeProto], left_out: set[str]) -> None:
+    """Write into every node of a body, also inside of its branches, what the call says."""
+    for node in graph.node:
+        for at, name in enumerate(node.input):
+            if name in left_out:
+                node.input[at] = ""
+        bound = [each for each in map(lambda each: _bound(each, attributes), node.attribute) if each is not None]
+        del node.attribute[:]
+        node.attribute.extend(bound)
+        for attribute in node.attribute:
+            for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+                _bind(inner, attributes, left_out)
+
+
+def _bound(
+    attribute: onnx.AttributeProto, attributes: Mapping[str, onnx.AttributeProto]
+) -> onnx.AttributeProto | None:
+    """An attribute of a body's node; one that stands for an attribute of the call has that one's value, or none."""
+    from onnx import AttributeProto
+
+    if not attribute.ref_attr_name:
+        return attribute
+    if attribute.ref_attr_name not in attributes:
+        return None
+    bound = AttributeProto()
+    bound.CopyFrom(attributes[attribute.ref_attr_name])
+    bound.name = attribute.name
+    return bound

@@ -70,9 +70,8 @@ class Walk:
                 f"{node}: the operator, as opset {node.opset} words it, is not among those that can be lowered",
                 fix=OTHER_ROUTE,
             )
-        scope = {name: value for name, value in zip(node.inputs, inputs, strict=True) if value is not None}
-        made = dict(zip(body.outputs, self.run_inside(body, [scope[name] for name in body.inputs], {}), strict=True))
-        return [made.get(name) for name in node.outputs]
+        made = iter(self.run_inside(body, [value for value in inputs if value is not None], {}))
+        return [next(made) if name else None for name in node.outputs]
 
     def _answers(self, op: Op, entry: Entry, *, fold: bool) -> Sequence[Value | None]:
         """Call the operator's function; at once, outside the graph, where all that it reads is known."""
