@@ -27,8 +27,8 @@ INDICES = frozenset({"int32", "int64"})
 NEWEST_READ = 25
 
 FAMILIES = (
-    "activation", "constants", "control", "convolution", "elementwise", "indexing", "linear", "logic", "normalization",
-    "padding", "pooling", "recurrent", "reduction", "resize", "shape", "slicing",
+    "activation", "attention", "constants", "control", "convolution", "elementwise", "indexing", "linear", "logic",
+    "normalization", "padding", "pooling", "recurrent", "reduction", "resize", "shape", "slicing",
 )  # fmt: skip
 
 

@@ -1,0 +1,173 @@
+"""Attention, and what stands beside it: rotary positions, and caches that are written in place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..attend import Heads, Mask, capped, heads_of, merged, places, scores, weighted
+from ..lazy import tf
+from ..reader import Op
+from ..registry import ANY, BOOL, FLOATS, INDICES, lowers
+from ..values import Size, TfTensor, Value, computed
+from .elementwise import dtype_named
+
+
+@lowers("Attention", since=23, T1=FLOATS, T2=FLOATS, U=FLOATS | BOOL)
+def attention(op: Op) -> list[Value | None]:
+    """softmax(Q K^T scale + mask) V by heads, of 3 axes (heads in the last one) or 4; a row without any key is zero.
+
+    Also the keys and values with those of the past before them, and the scores at one of four places.
+    """
+    queries, keys, values = _inputs(op)
+    past = _past(op)
+    offset: Size = 0
+    if past is not None:
+        keys, values, offset = keys.after(past[0]), values.after(past[1]), past[0].length
+    mask = _limits(op, _mask(op, keys), queries, keys, offset)
+    mode, cap = op.integer("qk_matmul_output_mode", 0), op.real("softcap", 0.0)
+    raw = scores(queries, keys, op.real("scale") if op.has("scale") else None)
+    soft = capped(raw, cap)
+    biased = mask.biased(soft)
+    precision = dtype_named(op, op.integer("softmax_precision")) if op.has("softmax_precision") else None
+    weights = mask.softmax(biased, precision)
+    answer = tf.cast(weighted(weights, queries, values), queries.tensor.dtype)
+    if op.value(0).rank == 3:
+        answer = merged(answer, queries, values.width)
+    if mode not in range(4):
+        op.refuse(f"its attribute qk_matmul_output_mode is {mode}, and only 0 to 3 are defined", fix="check the model")
+    shown = None
+    if op.wants(3):
+        shown = (raw, soft, mask.masked(biased, -np.inf), weights)[mode]
+        shown = computed(tf.cast(shown, queries.tensor.dtype))
+    return [computed(answer), computed(keys.tensor), computed(values.tensor), shown]
+
+
+def _inputs(op: Op) -> tuple[Heads, Heads, Heads]:
+    """Queries, keys and values by heads."""
+    query_heads, key_heads = op.integer("q_num_heads", 0), op.integer("kv_num_heads", 0)
+    if op.value(0).rank == 3 and not (query_heads and key_heads):
+        op.refuse("its inputs have 3 axes and it does not say how many heads there are", fix="check the model")
+    made = [heads_of(op.value(at), count) for at, count in enumerate((query_heads, key_heads, key_heads))]
+    queries, keys, values = made
+    check_groups(op, queries, keys)
+    return queries, keys, values
+
+
+def check_groups(op: Op, queries: Heads, keys: Heads) -> None:
+    """Every key's head is shared by as many of the queries' heads."""
+    if isinstance(queries.heads, int) and isinstance(keys.heads, int) and queries.heads % max(keys.heads, 1):
+        op.refuse(f"{queries.heads} heads of queries cannot share {keys.heads} of keys", fix="check the model")
+
+
+def _past(op: Op) -> tuple[Heads, Heads] | None:
+    key, value = op.optional(4), op.optional(5)
+    if (key is None) != (value is None):
+        op.refuse("only one of past_key and past_value is given", fix="check the model")
+    if key is None or value is None:
+        return None
+    if op.optional(6) is not None:
+        op.refuse("past_key and nonpad_kv_seqlen are both given", fix="check the model")
+    return heads_of(key), heads_of(value)
+
+
+def _mask(op: Op, keys: Heads) -> Mask:
+    """The model's own mask: of bool what may be seen, of floats what is added."""
+    given = op.optional(3)
+    if given is None:
+        return Mask()
+    tensor = given.tensor()
+    if op.node.version >= 24 and given.rank and not (isinstance(keys.length, int) and given.shape[-1] == keys.length):
+        tensor = _lengthened(given, keys.length)
+    if given.dtype == "bool":
+        return Mask().only(tensor, blind=True)
+    finite = given.array is not None and bool(np.isfinite(np.asarray(given.array, np.float64)).all())
+    return Mask(bias=tensor, blind=not finite)
+
+
+def _lengthened(mask: Value, length: Size) -> TfTensor:
+    """A mask of fewer keys than there are: the others may not be seen. Its last axis is never broadcast."""
+    more = [[0, 0]] * (mask.rank - 1) + [[0, length - mask.size(mask.rank - 1)]]
+    hidden = False if mask.dtype == "bool" else -np.inf
+    return tf.pad(mask.tensor(), more, constant_values=tf.constant(hidden, mask.tensor().dtype))
+
+
+def _limits(op: Op, mask: Mask, queries: Heads, keys: Heads, offset: Size) -> Mask:
+    """What is_causal, the window and the number of valid keys leave of the keys. Query i stands at `offset` + i."""
+    causal, valid = op.flag("is_causal"), op.optional(6)
+    left, right = op.integer("left_window_size", -1), op.integer("right_window_size", -1)
+    if min(left, right) < -1:
+        op.refuse("a window size is below -1", fix="check the model")
+    keys_at = places(keys.length)
+    if valid is not None:
+        count = tf.reshape(tf.cast(valid.tensor(), tf.int32), [-1, 1, 1, 1])
+        mask = mask.only(keys_at < count, blind=True)
+        offset = count - queries.length
+    queries_at = places(queries.length)[:, None] + offset
+    if causal:
+        mask = mask.only(keys_at <= queries_at, blind=valid is not None)
+    if left >= 0:
+        mask = mask.only(keys_at >= queries_at - left, blind=True)
+    if right >= 0:
+        mask = mask.only(keys_at <= queries_at + right, blind=True)
+    return mask
+
+
+@lowers("RotaryEmbedding", since=23, T=FLOATS, M=INDICES)
+def rotary_embedding(op: Op) -> Value:
+    """Pairs of features turned by the angles of their positions; the caches are (positions, half) by `position_ids`,
+    or (batch, sequence, half) without."""
+    value, positions = op.value(0), op.optional(3)
+    caches = [op.tensor(at) for at in (1, 2)]
+    if positions is not None:
+        caches = [tf.gather(cache, positions.tensor()) for cache in caches]
+    heads = heads_of(value, _heads_named(op, value))
+    cos, sin = (cache[:, None] for cache in caches)
+    turned = rotated(heads, cos, sin, width=op.integer("rotary_embedding_dim", 0), interleaved=op.flag("interleaved"))
+    return computed(merged(turned, heads, heads.width) if value.rank == 3 else turned)
+
+
+def _heads_named(op: Op, value: Value) -> int:
+    count = op.integer("num_heads", 0)
+    if value.rank == 3 and not count:
+        op.refuse("its input has 3 axes and it does not say how many heads there are", fix="check the model")
+    return count
+
+
+def rotated(heads: Heads, cos: TfTensor, sin: TfTensor, *, width: int, interleaved: bool) -> TfTensor:
+    """(batch, heads, sequence, features) with the first `width` features (0: all) turned.
+
+    `cos` and `sin` broadcast to (batch, heads, sequence, width / 2). Pairs lie next to each other if `interleaved`,
+    else half of `width` apart.
+    """
+    turning, rest = (heads.tensor, None) if not width else (heads.tensor[..., :width], heads.tensor[..., width:])
+    half = (width or heads.width) // 2
+    pairs = [turning[..., ::2], turning[..., 1::2]] if interleaved else [turning[..., :half], turning[..., half:]]
+    real = cos * pairs[0] - sin * pairs[1]
+    imaginary = sin * pairs[0] + cos * pairs[1]
+    if interleaved:
+        turned = tf.reshape(tf.stack([real, imaginary], -1), tf.shape(turning))
+        turned.set_shape(turning.shape)
+    else:
+        turned = tf.concat([real, imaginary], -1)
+    return turned if rest is None else tf.concat([turned, rest], -1)
+
+
+@lowers("TensorScatter", since=24, T=ANY)
+def tensor_scatter(op: Op) -> Value:
+    """The cache with `update` written along an axis, in each sample from its own place on; `circular` goes round."""
+    cache, update, start = op.value(0), op.value(1), op.optional(2)
+    axis = op.integer("axis", -2) % cache.rank
+    circular = op.word("mode", "linear", ("linear", "circular")) == "circular"
+    if axis == 0:
+        op.refuse("its attribute axis is that of the batch", fix="check the model")
+    batch, length, most = cache.size(0), update.size(axis), cache.size(axis)
+    at = tf.zeros([1, 1], tf.int32) if start is None else tf.cast(start.tensor(), tf.int32)[:, None]
+    at = at + places(length)[None]
+    at = at % most if circular else at
+    sample = places(batch)[:, None] + tf.zeros_like(at)
+    order = [0, axis, *(each for each in range(1, cache.rank) if each != axis)]
+    places_of = tf.stack([sample, at + tf.zeros_like(sample)], -1)
+    made = tf.tensor_scatter_nd_update(
+        tf.transpose(cache.tensor(), order), places_of, tf.transpose(update.tensor(), order)
+    )
+    return computed(tf.transpose(made, [order.index(each) for each in range(cache.rank)]))
