@@ -69,6 +69,8 @@ STEPS: tuple[Step, ...] = (
          f"{_HERE}.onnx2tf_route:saved_model_from_onnx_by_onnx2tf", ("onnx", *_ONNX2TF, *_TF), 5),
     *_tflite("lowering-tflite", Format.ONNX, ("onnx", *_TF), 1),
     *_tflite("tflite", Format.SAVED_MODEL, _TF, 2),  # of a SavedModel that was given, or that onnx2tf made
+    Step("litert-torch", _t(Format.PT2), _t(Format.TFLITE), f"{_HERE}.litert_route:tflite_from_pt2",
+         ("torch", "litert_torch"), 6, environment="litert"),
 )  # fmt: skip
 
 

@@ -19,11 +19,12 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from ..converters.steps import STEPS, missing
+from ..converters.steps import STEPS, Step, missing
 from ..models.errors import Exit
 from ..models.formats import Target, parse_target
 from ..serving.runtimes.table import RUNTIMES
 from .devices import list_gpus
+from .interpreters import lacking
 from .request import ALL_TARGETS
 
 PYTHONS = ((3, 11), (3, 12), (3, 13))
@@ -191,12 +192,12 @@ def _steps(here: Machine) -> Iterable[Finding]:
     """Each step, open or closed; and each target of the default run that no open steps lead to."""
     open_steps = []
     for step in STEPS:
-        closed = missing(step.requires, here.find)
+        closed = lacking(step) if step.environment else missing(step.requires, here.find)
         if closed is None:
             open_steps.append(step)
         label = f"{step.source or 'source'} -> {step.target} ({step.name})"
         yield Finding(
-            "steps", label, State.NOTE if closed else State.OK, closed or "open", "make setup" if closed else None
+            "steps", label, State.NOTE if closed else State.OK, closed or "open", _step_mend(step) if closed else None
         )
     reached: set[Target | None] = {None}
     while more := {step.target for step in open_steps if step.source in reached} - reached:
@@ -204,6 +205,10 @@ def _steps(here: Machine) -> Iterable[Finding]:
     for target in map(parse_target, ALL_TARGETS):
         if target not in reached:
             yield Finding("steps", f"target {target}", State.FAIL, "no open step leads to it", "make setup")
+
+
+def _step_mend(step: Step) -> str:
+    return f"docs/design/{step.environment}.md shows how" if step.environment else "make setup"
 
 
 def _runtimes(here: Machine) -> Iterable[Finding]:
