@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .graph import Graph, Node, graph_of
+from .graph import Graph, Node, graph_of, graphs_in, opsets_of
 from .values import Value
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def body_of(node: Node, inputs: Sequence[Value | None]) -> Graph | None:
     if function is None or any(each.op_type == node.op_type for each in function.node):
         return None
     attributes = {name: each.default_value for name, each in schema.attributes.items() if each.default_value.name}
-    return _instance(function, node, inputs, {**attributes, **node.attributes})
+    return instance(function, node, inputs, {**attributes, **node.attributes})
 
 
 def _function(schema: Any, node: Node, inputs: Sequence[Value | None]) -> onnx.FunctionProto | None:
@@ -56,7 +56,7 @@ def _call(node: Node) -> bytes:
 
     call = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=node.inputs, output=node.outputs)
     call.attribute.extend(node.attributes.values())
-    return call.SerializeToString()
+    return bytes(call.SerializeToString())
 
 
 def _type(value: Value | None) -> bytes:
@@ -67,16 +67,17 @@ def _type(value: Value | None) -> bytes:
     if value is None:
         return b""
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype))
-    return helper.make_tensor_type_proto(kind, value.shape).SerializeToString()
+    return bytes(helper.make_tensor_type_proto(kind, value.shape).SerializeToString())
 
 
-def _instance(
+def instance(
     function: onnx.FunctionProto,
     node: Node,
     inputs: Sequence[Value | None],
     attributes: Mapping[str, onnx.AttributeProto],
 ) -> Graph:
-    """The body of one call: with its attributes, and without the inputs that it leaves out."""
+    """The body of one call: with its attributes, and without the inputs that it leaves out. Its nodes come from where
+    they say, or else from where the call does."""
     from onnx import GraphProto, ValueInfoProto
 
     given = [name for name, value in zip(function.input, inputs, strict=False) if value is not None]
@@ -87,10 +88,11 @@ def _instance(
     wanted = [formal for formal, name in zip(function.output, node.outputs, strict=False) if name]
     graph.output.extend(ValueInfoProto(name=name) for name in wanted)
     _bind(graph, attributes, left_out)
-    opsets = {**node.opsets, **{each.domain: each.version for each in function.opset_import}}
-    body = graph_of(graph, opsets)
-    nodes = (replace(each, name=f"{node.name or node.outputs[0]}/{each.op_type}") for each in body.nodes)
-    return replace(body, nodes=tuple(replace(each, origin=node.origin) for each in nodes))
+    body = graph_of(graph, {**node.opsets, **opsets_of(function.opset_import)}, node.origin)
+    caller = node.name or node.outputs[0]
+    return replace(
+        body, nodes=tuple(replace(each, name=f"{caller}/{each.name or each.op_type}") for each in body.nodes)
+    )
 
 
 def _bind(graph: onnx.GraphProto, attributes: Mapping[str, onnx.AttributeProto], left_out: set[str]) -> None:
@@ -99,17 +101,15 @@ def _bind(graph: onnx.GraphProto, attributes: Mapping[str, onnx.AttributeProto],
         for at, name in enumerate(node.input):
             if name in left_out:
                 node.input[at] = ""
-        bound = [each for each in map(lambda each: _bound(each, attributes), node.attribute) if each is not None]
+        bound = [made for each in node.attribute if (made := _bound(each, attributes)) is not None]
         del node.attribute[:]
         node.attribute.extend(bound)
         for attribute in node.attribute:
-            for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+            for inner in graphs_in(attribute):
                 _bind(inner, attributes, left_out)
 
 
-def _bound(
-    attribute: onnx.AttributeProto, attributes: Mapping[str, onnx.AttributeProto]
-) -> onnx.AttributeProto | None:
+def _bound(attribute: onnx.AttributeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.AttributeProto | None:
     """An attribute of a body's node; one that stands for an attribute of the call has that one's value, or none."""
     from onnx import AttributeProto
 

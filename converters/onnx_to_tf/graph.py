@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,9 @@ class Origin:
         return ", ".join(part for part in (self.module and f"module {self.module}", self.source) if part)
 
 
+_NOWHERE = Origin()
+
+
 @dataclass(frozen=True, eq=False)
 class Node:
     """One operator call. An empty name in `inputs` or `outputs` is an optional one that is not there."""
@@ -42,6 +45,7 @@ class Node:
     attributes: Mapping[str, onnx.AttributeProto]
     origin: Origin
     opsets: Mapping[str, int]  # the versions that the model imports, by domain
+    overload: str = ""  # which of the model's own functions of one name
 
     @property
     def opset(self) -> int:
@@ -71,11 +75,11 @@ class Model:
     graph: Graph
     inputs: tuple[TensorSpec, ...]
     opset: int  # the version of the standard operators
+    functions: tuple[onnx.FunctionProto, ...] = ()  # that the model itself defines
 
 
 def read_model(path: Path) -> Model:
-    """The model in an ONNX file. Weights kept outside are read from the
-    file's own folder only; functions that the model defines are expanded.
+    """The model in an ONNX file. Weights kept outside are read from the file's own folder only.
 
     Raises BadRequest where the file is no ONNX model, Refused where it uses something that no lowering knows.
     """
@@ -89,31 +93,31 @@ def read_model(path: Path) -> Model:
     if not model.graph.output:
         raise BadRequest(f"{path} is not an ONNX model: it has no outputs", fix="export it anew; it may be cut short")
     constants = {each.name: _array(each, path.parent) for each in model.graph.initializer}
-    if model.functions:
-        model = _expanded(model)
-    opsets = {each.domain if each.domain not in STANDARD else "": each.version for each in model.opset_import}
+    for node in (*model.graph.node, *(node for function in model.functions for node in function.node)):
+        _load_inside(node, path.parent)
+    opsets = opsets_of(model.opset_import)
     graph = _graph(model.graph, opsets, constants)
     declared = {each.name: each for each in model.graph.input}
-    return Model(graph, tuple(_spec(declared[name]) for name in graph.inputs), opsets.get("", 0))
+    inputs = tuple(_spec(declared[name]) for name in graph.inputs)
+    return Model(graph, inputs, opsets.get("", 0), tuple(model.functions))
 
 
-def _expanded(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Without the functions that the model itself defines; its weights stay behind."""
-    import onnx.inliner
-
-    del model.graph.initializer[:]
-    return onnx.inliner.inline_local_functions(model)
+def opsets_of(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    """The versions that a model or a function imports, by domain."""
+    return {"" if each.domain in STANDARD else each.domain: each.version for each in imports}
 
 
-def graph_of(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> Graph:
-    """A graph that lies inside a node or stands for one."""
+def graph_of(graph: onnx.GraphProto, opsets: Mapping[str, int], origin: Origin = _NOWHERE) -> Graph:
+    """A graph that lies inside a node or stands for one; its nodes come from where they say, or else from `origin`."""
     constants = {each.name: tensor_array(each) for each in graph.initializer}
-    return _graph(graph, opsets, constants)
+    return _graph(graph, opsets, constants, origin)
 
 
-def _graph(graph: onnx.GraphProto, opsets: Mapping[str, int], constants: Mapping[str, Array]) -> Graph:
+def _graph(
+    graph: onnx.GraphProto, opsets: Mapping[str, int], constants: Mapping[str, Array], origin: Origin = _NOWHERE
+) -> Graph:
     outputs = tuple(each.name for each in graph.output)
-    nodes = needed([_node(each, opsets) for each in graph.node], outputs)
+    nodes = needed([_node(each, opsets, origin) for each in graph.node], outputs)
     arguments = tuple(each.name for each in graph.input if each.name not in constants)
     return Graph(nodes, constants, arguments, outputs)
 
@@ -131,7 +135,7 @@ def needed(nodes: Sequence[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
 
 def _outer_names(attribute: onnx.AttributeProto) -> Iterator[str]:
     """Every name that the graphs in an attribute read, their own ones included."""
-    for graph in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+    for graph in graphs_in(attribute):
         yield from (each.name for each in graph.output)
         for node in graph.node:
             yield from node.input
@@ -139,7 +143,12 @@ def _outer_names(attribute: onnx.AttributeProto) -> Iterator[str]:
                 yield from _outer_names(inner)
 
 
-def _node(node: onnx.NodeProto, opsets: Mapping[str, int]) -> Node:
+def graphs_in(attribute: onnx.AttributeProto) -> list[onnx.GraphProto]:
+    """The graphs that an attribute holds."""
+    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
+def _node(node: onnx.NodeProto, opsets: Mapping[str, int], origin: Origin) -> Node:
     domain = "" if node.domain in STANDARD else node.domain
     return Node(
         op_type=node.op_type,
@@ -149,8 +158,9 @@ def _node(node: onnx.NodeProto, opsets: Mapping[str, int]) -> Node:
         inputs=tuple(node.input),
         outputs=tuple(node.output),
         attributes={each.name: each for each in node.attribute},
-        origin=_origin(node),
+        origin=own if str(own := _origin(node)) else origin,
         opsets=opsets,
+        overload=node.overload,
     )
 
 
@@ -209,21 +219,44 @@ def tensor_array(tensor: onnx.TensorProto) -> Array:
 
 
 def _array(tensor: onnx.TensorProto, folder: Path) -> Array:
-    """An initializer; one that is kept outside is read from `folder`, by onnx's own check of the location."""
+    """An initializer, wherever it is kept."""
+    from onnx import numpy_helper
+
+    outside = _load(tensor, folder)
+    array: Array = numpy_helper.to_array(tensor)
+    if outside:
+        tensor.ClearField("raw_data")  # a large model's weights would lie here twice
+    return array
+
+
+def _load(tensor: onnx.TensorProto, folder: Path) -> bool:
+    """Whether a tensor is kept outside: it is read from `folder`, by onnx's own check of the location."""
     import onnx.checker
-    from onnx import external_data_helper, numpy_helper
+    from onnx import external_data_helper
 
     if not external_data_helper.uses_external_data(tensor):
-        return numpy_helper.to_array(tensor)
+        return False
     try:
         external_data_helper.load_external_data_for_tensor(tensor, str(folder))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
         raise BadRequest(
             f"the weights of {tensor.name} cannot be read: {error}", fix="keep the weights file beside the model"
         ) from error
-    array: Array = numpy_helper.to_array(tensor)
-    tensor.ClearField("raw_data")  # a large model's weights would lie here twice
-    return array
+    tensor.data_location = tensor.DEFAULT
+    del tensor.external_data[:]
+    return True
+
+
+def _load_inside(node: onnx.NodeProto, folder: Path) -> None:
+    """Read what the attributes of a node, and those of the graphs inside of it, keep outside."""
+    for attribute in node.attribute:
+        for tensor in [*([attribute.t] if attribute.HasField("t") else []), *attribute.tensors]:
+            _load(tensor, folder)
+        for graph in graphs_in(attribute):
+            for tensor in graph.initializer:
+                _load(tensor, folder)
+            for inner in graph.node:
+                _load_inside(inner, folder)
 
 
 def attribute_value(attribute: onnx.AttributeProto) -> Any:

@@ -124,7 +124,7 @@ class Op:
 
     def graph(self, name: str) -> Graph:
         """A graph inside the node."""
-        return graph_of(self._attribute(name, _MISSING), self.node.opsets)
+        return graph_of(self._attribute(name, _MISSING), self.node.opsets, self.node.origin)
 
     def has(self, name: str) -> bool:
         """Whether an attribute is given. Asking is not reading."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
 from .bodies import body_of
+from .functions import Functions
 from .graph import Graph, Node
 from .kernels import TENSORFLOW, Kernels
 from .lazy import tf
 from .reader import OTHER_ROUTE, Op
-from .registry import Entry, find
-from .values import Value, known
+from .registry import ANY, NARROW, Entry, find
+from .values import CARRIERS, Value, known
 from .weights import Weights
+
+if TYPE_CHECKING:
+    import onnx
 
 Scope = dict[str, Value]
 NOT_FOLDED = frozenset({"If", "Loop", "Scan"})  # their graphs fold by themselves
@@ -22,9 +27,13 @@ NOT_FOLDED = frozenset({"If", "Loop", "Scan"})  # their graphs fold by themselve
 class Walk:
     """Lowers nodes one after the other, with the weights and the kernels of one model."""
 
-    def __init__(self, weights: Weights, kernels: Kernels = TENSORFLOW) -> None:
+    def __init__(
+        self, weights: Weights, kernels: Kernels = TENSORFLOW, functions: Sequence[onnx.FunctionProto] = ()
+    ) -> None:
         self.weights = weights
         self.kernels = kernels
+        self.functions = Functions(functions)
+        self._calls: list[tuple[str, str, str]] = []  # the functions that are being lowered
 
     def constants(self, graph: Graph) -> Scope:
         """What a graph knows by heart."""
@@ -51,16 +60,26 @@ class Walk:
         Raises Refused, with the node's name and origin.
         """
         inputs = [scope[name] if name else None for name in node.inputs]
+        if self.functions.knows(node):
+            return self._call(node, inputs)
         entry = find(node.domain, node.op_type, node.version)
         if entry is None:
             return self._lower_body(node, inputs)
         fold = node.op_type not in NOT_FOLDED and entry.folds and not any(each and each.computing for each in inputs)
         kernels = TENSORFLOW if fold else self.kernels
-        op = Op(node, inputs, self.weights, kernels, lambda graph, given: self.run_inside(graph, given, scope))
+        op = Op(node, inputs, self.weights, kernels, lambda graph, given: self._run_branch(op, graph, given, scope))
         check_dtypes(op, inputs, entry)
-        answers = self._answers(op, entry, fold=fold)
+        answers = self._answers(op, inputs, entry, fold=fold)
         op.check_all_read(answers)
         return answers
+
+    def _run_branch(self, op: Op, graph: Graph, given: Sequence[Value], scope: Scope) -> list[Value]:
+        """The outputs of a graph inside the node; they leave it as TensorFlow's tensors, and so need its dtypes."""
+        made = self.run_inside(graph, given, scope)
+        for value in made:
+            if value.dtype in CARRIERS:
+                op.refuse(f"a graph inside it makes a {value.dtype}", fix="cast it inside that graph")
+        return made
 
     def _lower_body(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
         """The node by the body that its specification gives it."""
@@ -70,21 +89,38 @@ class Walk:
                 f"{node}: the operator, as opset {node.opset} words it, is not among those that can be lowered",
                 fix=OTHER_ROUTE,
             )
+        return self._run_body(node, body, inputs)
+
+    def _call(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
+        """The node by the function of the model that it calls."""
+        called = (node.domain, node.op_type, node.overload)
+        if called in self._calls:
+            raise Refused(f"{node}: the function calls itself", fix="check the model with onnx.checker")
+        self._calls.append(called)
+        made = self._run_body(node, self.functions.body_of(node, inputs), inputs)
+        self._calls.pop()
+        return made
+
+    def _run_body(self, node: Node, body: Graph, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
+        """What a body makes; it sees the node's inputs and nothing else around it."""
         made = iter(self.run_inside(body, [value for value in inputs if value is not None], {}))
         return [next(made) if name else None for name in node.outputs]
 
-    def _answers(self, op: Op, entry: Entry, *, fold: bool) -> Sequence[Value | None]:
+    def _answers(self, op: Op, inputs: Sequence[Value | None], entry: Entry, *, fold: bool) -> Sequence[Value | None]:
         """Call the operator's function; at once, outside the graph, where all that it reads is known."""
         try:
             with tf.init_scope() if fold else nullcontext():
                 made = entry.function(op)
                 answers = [made] if isinstance(made, Value) else list(made)
+                _name_carried(op.node, inputs, answers)
                 return [self._folded(each) for each in answers] if fold else answers
         except (ValueError, TypeError, NotImplementedError, tf.errors.OpError) as error:
             raise Refused(f"{op.node}: TensorFlow does not take it: {_first_line(error)}", fix=OTHER_ROUTE) from error
 
     def _folded(self, value: Value | None) -> Value | None:
-        return known(value.tensor().numpy(), self.weights) if value is not None and value.native is not None else value
+        if value is None or value.native is None:
+            return value
+        return known(value.tensor().numpy().astype(value.dtype, copy=False), self.weights)
 
 
 def _first_line(error: BaseException) -> str:
@@ -98,18 +134,37 @@ def check_dtypes(op: Op, inputs: Sequence[Value | None], entry: Entry) -> None:
     """
     for at, value in enumerate(inputs):
         allowed = entry.dtypes.get(type_variable(op.node, at))
-        if value is not None and allowed is not None and value.dtype not in allowed:
+        if value is not None and allowed is not None and not _takes(allowed, value.dtype):
             op.refuse(
                 f"its input {at} is {value.dtype}, and only {', '.join(sorted(allowed))} can be carried",
                 fix="cast it to another dtype in the model",
             )
 
 
-def type_variable(node: Node, at: int) -> str:
-    """The name of the type variable of an input, as "T"; a fixed type's own text where it has none."""
+def _takes(allowed: frozenset[str], dtype: str) -> bool:
+    """Whoever takes ANY only moves what it is given, and so moves what lies in a carrier too."""
+    return dtype in allowed or (dtype in NARROW and allowed >= ANY)
+
+
+def _name_carried(node: Node, inputs: Sequence[Value | None], answers: Sequence[Value | None]) -> None:
+    """Write the dtype's own name to what was only moved, where its tensor lies in a carrier."""
+    narrow = {
+        type_variable(node, at): value.dtype
+        for at, value in enumerate(inputs)
+        if value is not None and value.dtype in CARRIERS
+    }
+    for at, answer in enumerate(answers if narrow else ()):
+        dtype = narrow.get(type_variable(node, at, made=True), "")
+        if answer is not None and answer.computing and answer.dtype == CARRIERS.get(dtype):
+            answer.dtype = dtype
+
+
+def type_variable(node: Node, at: int, *, made: bool = False) -> str:
+    """The name of the type variable of an input or of an output, as "T"; a fixed type's own text where it has none."""
     import onnx.defs
 
     if not onnx.defs.has(node.op_type, node.opset, node.domain):
         return "T"
-    formal = onnx.defs.get_schema(node.op_type, node.opset, node.domain).inputs
+    schema = onnx.defs.get_schema(node.op_type, node.opset, node.domain)
+    formal = schema.outputs if made else schema.inputs
     return str(formal[min(at, len(formal) - 1)].type_str)

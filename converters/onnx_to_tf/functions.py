@@ -1,0 +1,49 @@
+"""Functions that a model defines itself: lowered where they are called, as bodies of the specification are.
+
+Not inlined before by onnx: its inliner (1.23) drops an attribute that an outer function has by default and hands on to
+an inner one, leaves functions of another opset alone, and forgets where a call comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...models.errors import Refused
+from .bodies import instance
+from .graph import STANDARD, Graph, Node
+from .patterns import fused
+from .values import Value
+
+if TYPE_CHECKING:
+    import onnx
+
+_CHECK = "check the model with onnx.checker"
+
+
+class Functions:
+    """By domain, name and overload. A function of the model goes before an operator of the same name."""
+
+    def __init__(self, functions: Sequence[onnx.FunctionProto]) -> None:
+        self._functions = {
+            ("" if each.domain in STANDARD else each.domain, each.name, each.overload): each for each in functions
+        }
+
+    def knows(self, node: Node) -> bool:
+        """Whether the node calls one of them."""
+        return (node.domain, node.op_type, node.overload) in self._functions
+
+    def body_of(self, node: Node, inputs: Sequence[Value | None]) -> Graph:
+        """The function's graph for one call, that takes the inputs that are there and makes the outputs that are
+        wanted, both in the call's order.
+
+        Raises Refused where the call gives or wants what the function does not have.
+        """
+        function = self._functions[node.domain, node.op_type, node.overload]
+        defaults = {each.name: each for each in function.attribute_proto}
+        unknown = set(node.attributes).difference(defaults, function.attribute)
+        if unknown:
+            raise Refused(f"{node}: the function has no attribute {', '.join(sorted(unknown))}", fix=_CHECK)
+        if len(inputs) > len(function.input) or len(node.outputs) > len(function.output):
+            raise Refused(f"{node}: the call has more inputs or outputs than the function", fix=_CHECK)
+        return fused(instance(function, node, inputs, {**defaults, **node.attributes}))
