@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...models.signature import TensorSpec
+from ...models.errors import Refused
+from ...models.signature import NARROW_DTYPES, TensorSpec
 from .graph import read_model
 from .kernels import TENSORFLOW, Kernels
 from .lazy import tf
 from .patterns import fused
-from .values import TfTensor, computed
+from .values import CARRIERS, TfTensor, Value, computed
 from .walk import Walk
 from .weights import Weights
 
@@ -48,14 +49,43 @@ def lower(path: Path, kernels: Kernels = TENSORFLOW) -> LoweredModel:
     ]
 
     def serve(*inputs: TfTensor) -> dict[str, TfTensor]:
-        made = walk.run_inside(graph, [computed(tensor) for tensor in inputs], {})
-        return {name: tf.identity(value.tensor()) for name, value in zip(graph.outputs, made, strict=True)}
+        made = walk.run_inside(graph, arguments_of(model.inputs, inputs), {})
+        return {name: _answer(name, value) for name, value in zip(graph.outputs, made, strict=True)}
 
     module = tf.Module(name="lowered")
     # Traced once, here; a tf.function would be traced again when it is saved.
     module.serve = tf.function(serve, input_signature=specs, autograph=False).get_concrete_function()
     module.weights = tuple(weights.variables)
     return LoweredModel(module, model.inputs, arguments, graph.outputs, model.opset, len(graph.nodes))
+
+
+def arguments_of(specs: Sequence[TensorSpec], tensors: Sequence[TfTensor]) -> list[Value]:
+    """The inputs as values. An axis that has the name of an earlier one is as long as that."""
+    first: dict[str, tuple[Value, int]] = {}
+    values = [_given(tensor) for tensor in tensors]
+    for spec, value in zip(specs, values, strict=True):
+        for axis, name in enumerate(spec.shape):
+            if isinstance(name, str):
+                other, its = first.setdefault(name, (value, axis))
+                value.as_long_as(other, [(axis, its)])
+    return values
+
+
+def _given(tensor: TfTensor) -> Value:
+    dtype = tensor.dtype.name
+    return computed(tf.cast(tensor, CARRIERS[dtype]), dtype=dtype) if dtype in CARRIERS else computed(tensor)
+
+
+def _answer(name: str, value: Value) -> TfTensor:
+    """An output of the model. Raises Refused where TensorFlow cannot make one of its dtype."""
+    if value.dtype not in CARRIERS:
+        return tf.identity(value.tensor())
+    if value.dtype not in NARROW_DTYPES:
+        raise Refused(
+            f"the output {name} is {value.dtype}, which TensorFlow has no kernels for",
+            fix=f"let the model give one of {', '.join(NARROW_DTYPES)}, or cast it in the model",
+        )
+    return tf.cast(value.tensor(), value.dtype)
 
 
 def aliases(names: Sequence[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ logical one, and the transpose is placed there, once. Nothing is ever concluded 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -23,6 +23,23 @@ if TYPE_CHECKING:
 
 TfTensor: TypeAlias = Any  # tensorflow has no types
 Size: TypeAlias = Any  # an int, or an int32 scalar tensor where it is known only when the model runs
+
+# TensorFlow computes nothing in dtypes below 8 bits, nor in floats of 8: such a value keeps its own dtype's name, and
+# its tensor lies in a wider dtype that holds the same numbers.
+CARRIERS = {
+    "int2": "int8",
+    "int4": "int8",
+    "uint2": "uint8",
+    "uint4": "uint8",
+    "float4_e2m1fn": "float32",
+    "float8_e4m3fn": "float32",
+    "float8_e4m3fnuz": "float32",
+    "float8_e5m2": "float32",
+    "float8_e5m2fnuz": "float32",
+    "float8_e8m0fnu": "float32",
+}
+
+FAR = 2**31 - 1  # sizes and places are int32
 
 
 class Layout(Enum):
@@ -42,13 +59,19 @@ class Layout(Enum):
         return self.order(rank).index(axis)
 
 
+# The dtypes whose numbers can be sizes, and their bits.
+_OF_SIZES = {"int8": 7, "int16": 15, "int32": 31, "int64": 63, "uint8": 8, "uint16": 16, "uint32": 32}
+
 _NONE: Any = None  # a computed value asks for no weights
 
 
 class Value:
     """One value of the model. Made by `known`, `sizes` and `computed` below."""
 
-    __slots__ = ("_forms", "_sizes", "array", "dtype", "layout", "native", "non_negative", "parts", "shape", "weights")
+    __slots__ = (
+        "_forms", "_origins", "_sizes",
+        "array", "dtype", "layout", "native", "non_negative", "parts", "shape", "weights",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -62,7 +85,7 @@ class Value:
         non_negative: bool = False,
         weights: Weights = _NONE,
     ) -> None:
-        self.dtype = dtype  # a numpy name
+        self.dtype = dtype  # a numpy name; the tensor's is another one where CARRIERS has it
         self.shape = shape  # logical; None is a size known only when the model runs
         self.array = array
         self.parts = parts  # the elements of a vector (or of a scalar) of sizes
@@ -72,6 +95,7 @@ class Value:
         self.weights = weights
         self._forms: dict[tuple[object, Layout], TfTensor] = {}
         self._sizes: dict[tuple[object, int], Size] = {}
+        self._origins: dict[int, tuple[Value, int]] = {}  # by axis, the value and the axis that it has its size from
 
     @property
     def rank(self) -> int:
@@ -106,29 +130,60 @@ class Value:
         known_size = self.shape[axis]
         if known_size is not None:
             return known_size
+        if axis in self._origins:
+            value, its = self._origins[axis]
+            return value.size(its)
         key = (graph_now(), axis)
         if key not in self._sizes:
             self._sizes[key] = tf.shape(self.native)[self.layout.place(axis, self.rank)]
         return self._sizes[key]
 
-    def size_parts(self) -> tuple[Size, ...] | None:
-        """The elements of an integer scalar or vector of known length, or None where it is none."""
+    def origin(self, axis: int) -> tuple[Value, int]:
+        """The value and the axis that a logical axis has its size from. Equal origins are equal sizes."""
+        return self._origins.get(axis, (self, axis))
+
+    def as_long_as(self, other: Value, axes: Iterable[tuple[int, int]] | None = None) -> Value:
+        """This value, now knowing that its axes are as long as those of `other`: of the same places, or by pairs of
+        (own axis, axis of the other). Sizes that have one origin are one tensor, and cancel in shape arithmetic."""
+        for own, its in axes if axes is not None else ((axis, axis) for axis in range(self.rank)):
+            if self.shape[own] is None and other.shape[its] is None and other.origin(its) != (self, own):
+                self._origins[own] = other.origin(its)
+        return self
+
+    def of_sizes(self, target: Sequence[Size]) -> Value:
+        """This value, now knowing by which tensors its sizes were made: those that cannot stand for "what is left"."""
+        for axis, size in enumerate(target):
+            if self.shape[axis] is None and not isinstance(size, int) and is_axis_size(size):
+                self._sizes[graph_now(), axis] = size
+        return self
+
+    def size_parts(self, *, exact: bool = False) -> tuple[Size, ...] | None:
+        """The elements of an integer scalar or vector of known length, or None where it is none.
+
+        A number that does not fit into an int32 becomes the nearest one that does, as exporters write the largest
+        integer for "to the end". Arithmetic asks for `exact` parts: None for numbers that might be such.
+        """
         if self.parts is not None:
             return self.parts
-        if self.rank > 1 or not np.issubdtype(np.dtype(self.dtype), np.integer):
+        if self.rank > 1 or self.dtype not in _OF_SIZES:
             return None
         if self.array is not None:
             return tuple(int(each) for each in self.array.reshape(-1))
-        if self.shape == ():
-            return (tf.cast(self.native, tf.int32),)
-        if self.shape[0] is None:
+        if self.shape == (None,) or (exact and _OF_SIZES[self.dtype] > 31):
             return None
-        vector = tf.cast(self.native, tf.int32)
-        return tuple(vector[at] for at in range(self.shape[0]))
+        vector = as_int32(self.native)
+        return tuple(vector[at] for at in range(self.shape[0] or 0)) if self.shape else (vector,)
 
     def place(self, axis: int) -> int:
         """Where a logical axis lies in `native`."""
         return self.layout.place(axis, self.rank)
+
+
+def as_int32(tensor: TfTensor) -> TfTensor:
+    """Integers, not uint64, as int32; one that does not fit becomes the largest or the smallest but one."""
+    if tensor.dtype.size > 4 or tensor.dtype == tf.uint32:
+        tensor = tf.clip_by_value(tf.cast(tensor, tf.int64), -FAR, FAR)
+    return tf.cast(tensor, tf.int32)
 
 
 def graph_now() -> object:
@@ -151,8 +206,10 @@ def sizes(parts: Sequence[Size], weights: Weights, *, scalar: bool = False, dtyp
     return Value(dtype, shape, parts=tuple(parts), weights=weights)
 
 
-def computed(tensor: TfTensor, layout: Layout = Layout.LOGICAL, *, non_negative: bool = False) -> Value:
-    """A value that TensorFlow computes, lying in `layout`."""
+def computed(
+    tensor: TfTensor, layout: Layout = Layout.LOGICAL, *, non_negative: bool = False, dtype: str = ""
+) -> Value:
+    """A value that TensorFlow computes, lying in `layout`. `dtype` is its own where the tensor's only carries it."""
     rank = tensor.shape.rank
     if rank is None:
         raise ValueError("a tensor of unknown rank")
@@ -160,7 +217,7 @@ def computed(tensor: TfTensor, layout: Layout = Layout.LOGICAL, *, non_negative:
         layout = Layout.LOGICAL
     physical = tensor.shape.as_list()
     shape = tuple(physical[layout.place(axis, rank)] for axis in range(rank))
-    return Value(tensor.dtype.name, shape, native=tensor, layout=layout, non_negative=non_negative)
+    return Value(dtype or tensor.dtype.name, shape, native=tensor, layout=layout, non_negative=non_negative)
 
 
 def transpose(tensor: TfTensor, order: Sequence[int]) -> TfTensor:
@@ -195,7 +252,7 @@ def pack(target: Sequence[Size]) -> TfTensor:
 def mapped(value: Value, function: Callable[[TfTensor], TfTensor], *, non_negative: bool = False) -> Value:
     """An elementwise function, in whichever layout the value lies."""
     native = value.tensor(value.layout)
-    return computed(function(native), value.layout, non_negative=non_negative)
+    return computed(function(native), value.layout, non_negative=non_negative).as_long_as(value)
 
 
 def broadcast(function: Callable[..., TfTensor], *values: Value) -> Value:
@@ -206,7 +263,14 @@ def broadcast(function: Callable[..., TfTensor], *values: Value) -> Value:
     rank = max(value.rank for value in values)
     last = any(value.layout is Layout.CHANNELS_LAST and value.rank == rank for value in values)
     layout = Layout.CHANNELS_LAST if last else Layout.LOGICAL
-    return computed(function(*[_aligned(value, layout, rank) for value in values]), layout)
+    answer = computed(function(*[_aligned(value, layout, rank) for value in values]), layout)
+    for axis in range(rank):
+        own = [(value, axis - rank + value.rank) for value in values if axis >= rank - value.rank]
+        origins = {value.origin(its) for value, its in own if value.shape[its] != 1}
+        if len(origins) == 1:
+            ((value, its),) = origins
+            answer.as_long_as(value, [(axis, its)])
+    return answer
 
 
 def _aligned(value: Value, layout: Layout, rank: int) -> TfTensor:
@@ -238,6 +302,14 @@ def product(parts: Sequence[Size]) -> Size:
     return answer
 
 
+# Which inputs of an operator have to be sizes for its answer to be one.
+_MAKE_SIZES = {"Mul": slice(None), "AddV2": slice(None), "FloorDiv": slice(None), "SelectV2": slice(1, None)}
+
+
 def is_axis_size(tensor: TfTensor) -> bool:
-    """Whether it is one element of tf.shape, and so never negative."""
+    """Whether it is one element of tf.shape, or made of such by sums, products and choices: never negative."""
+    if tensor.op.type in _MAKE_SIZES:
+        return all(is_axis_size(each) for each in tensor.op.inputs[_MAKE_SIZES[tensor.op.type]])
+    if tensor.op.type == "Const":
+        return bool(np.all(tf.get_static_value(tensor) >= 0))
     return bool(tensor.op.type == "StridedSlice" and tensor.op.inputs[0].op.type == "Shape")

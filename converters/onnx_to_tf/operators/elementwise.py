@@ -11,7 +11,7 @@ import numpy as np
 
 from ..lazy import tf
 from ..reader import Op
-from ..registry import ANY, FLOATS, INTEGERS, NUMBERS, SIGNED, lowers
+from ..registry import FLOATS, INTEGERS, NUMBERS, SIGNED, lowers
 from ..values import Size, TfTensor, Value, broadcast, mapped
 
 # what each takes, and what TensorFlow calls it
@@ -72,7 +72,7 @@ def arithmetic(op: Op, on_sizes: Callable[[Size, Size], Size], function: Callabl
     """A binary operator: on sizes one by one where one side is a vector of partly known sizes."""
     left, right = op.value(0), op.value(1)
     if left.parts is not None or right.parts is not None:
-        a, b = left.size_parts(), right.size_parts()
+        a, b = left.size_parts(exact=True), right.size_parts(exact=True)
         if a is not None and b is not None and (len(a) == len(b) or 1 in (len(a), len(b))):
             count = max(len(a), len(b))
             pairs = zip(a * (count // len(a)), b * (count // len(b)), strict=True)
@@ -191,35 +191,3 @@ def clipped(value: Value, low: Value | None, high: Value | None) -> Value:
 
 def _number(bound: Value | None) -> Any:
     return None if bound is None or bound.array is None else bound.array.item()
-
-
-@lowers("Cast", since=6, T1=ANY)
-def cast(op: Op) -> Value:
-    """To another dtype; floats are cut towards zero."""
-    op.ignore("saturate", "round_mode", because="they speak of the 8-bit floats, which are refused")
-    return _cast(op, dtype_named(op, op.integer("to")))
-
-
-@lowers("CastLike", since=15, T1=ANY, T2=ANY)
-def cast_like(op: Op) -> Value:
-    """To the dtype of the second input."""
-    op.ignore("saturate", "round_mode", because="they speak of the 8-bit floats, which are refused")
-    value, dtype = op.value(0), op.value(1).dtype
-    return _cast(op, dtype) if value.array is None else op.known(value.array.astype(dtype))
-
-
-def _cast(op: Op, dtype: str) -> Value:
-    value = op.value(0)
-    if value.parts is not None and dtype in ("int32", "int64"):
-        return op.sized(value.parts, scalar=value.rank == 0, dtype=dtype)
-    return mapped(value, lambda t: tf.cast(t, dtype), non_negative=value.non_negative)
-
-
-def dtype_named(op: Op, number: int) -> str:
-    """The dtype that ONNX calls by a number."""
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    name = str(tensor_dtype_to_np_dtype(number).name)
-    if name not in ANY:
-        op.refuse(f"the dtype {name} cannot be carried", fix="use a numeric dtype of 8 bits or more")
-    return name
