@@ -28,7 +28,8 @@ NEWEST_READ = 25
 
 FAMILIES = (
     "activation", "attention", "constants", "control", "convolution", "elementwise", "indexing", "linear", "logic",
-    "normalization", "padding", "pooling", "recurrent", "reduction", "resize", "shape", "slicing",
+    "normalization", "padding", "pooling", "recurrent", "reduction", "resize", "sampling", "selection", "shape",
+    "slicing",
 )  # fmt: skip
 
 

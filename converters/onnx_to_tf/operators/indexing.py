@@ -84,33 +84,6 @@ def one_hot(op: Op) -> Value:
     return computed(tf.one_hot(positive, depth, on, off, axis=axis % (indices.rank + 1)))
 
 
-@lowers("TopK", since=11, T=NUMBERS)
-def top_k(op: Op) -> list[Value]:
-    """The k largest or smallest along an axis, in order; of equals the first ones. And where they lay."""
-    op.ignore("sorted", because="sorted answers are right for both")
-    return _top_k(op, largest=op.flag("largest", True))
-
-
-@lowers("TopK", since=10, until=10, T=NUMBERS)
-def top_k_largest(op: Op) -> list[Value]:
-    """In opset 10 always the largest."""
-    return _top_k(op, largest=True)
-
-
-def _top_k(op: Op, *, largest: bool) -> list[Value]:
-    value = op.value(0)
-    axis, last = op.integer("axis", -1) % value.rank, value.rank - 1
-    (count,) = op.sizes(1, "k")
-    order = [at for at in range(value.rank) if at != axis] + [axis]
-    tensor = value.tensor() if axis == last else tf.transpose(value.tensor(), order)
-    if not largest and not tensor.dtype.is_floating and tensor.dtype.name not in ("int32", "int64"):
-        op.refuse(f"the smallest of {tensor.dtype.name} are not carried", fix="cast it to int32 in the model")
-    found, places = tf.math.top_k(tensor if largest else -tensor, count)
-    answers = [found if largest else -found, tf.cast(places, tf.int64)]
-    back = [order.index(at) for at in range(value.rank)]
-    return [computed(each if axis == last else tf.transpose(each, back)) for each in answers]
-
-
 @lowers("ScatterND", since=11, T=ANY)
 def scatter_nd(op: Op) -> Value:
     """`x` with the slices at the index vectors set to the updates, or reduced with them."""
@@ -140,13 +113,6 @@ def scattered(mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) 
         "min": tf.tensor_scatter_nd_min,
     }
     return functions[mode](tensor, places, updates)
-
-
-@lowers("NonZero", since=9, T=ANY)
-def non_zero(op: Op) -> Value:
-    """The places of what is not zero: (rank, count), in row-major order."""
-    tensor = op.tensor(0)
-    return computed(tf.transpose(tf.where(tf.not_equal(tensor, tf.zeros_like(tensor)))))
 
 
 @lowers("Trilu", since=14, T=ANY)

@@ -234,24 +234,3 @@ def _split(op: Op, parts: list[int] | None, count: int | None = None) -> list[Va
         parts = [min(step, whole - step * at) for at in range(count)]
     pieces = tf.split(value.tensor(value.layout), parts, value.place(axis))
     return [computed(piece, value.layout, non_negative=value.non_negative) for piece in pieces]
-
-
-@lowers("DepthToSpace", since=1, T=ANY)
-def depth_to_space(op: Op) -> Value:
-    """(N, C b b, H, W) -> (N, C, H b, W b). DCR: the block's axes come before C in the depth; CRD: after."""
-    block, mode, value = op.integer("blocksize"), op.word("mode", "DCR", ("DCR", "CRD")), op.value(0)
-    depth = value.shape[1]
-    if depth is None:
-        op.refuse("its depth is known only when the model runs", fix="fix the number of channels when exporting")
-    native = value.tensor(Layout.CHANNELS_LAST)
-    if mode == "CRD":
-        order = [c * block * block + at for at in range(block * block) for c in range(depth // (block * block))]
-        native = tf.gather(native, order, axis=3)
-    return computed(tf.nn.depth_to_space(native, block), Layout.CHANNELS_LAST)
-
-
-@lowers("SpaceToDepth", since=1, T=ANY)
-def space_to_depth(op: Op) -> Value:
-    """(N, C, H b, W b) -> (N, b b C, H, W), the block's axes before C in the depth."""
-    block = op.integer("blocksize")
-    return computed(tf.nn.space_to_depth(op.tensor(0, Layout.CHANNELS_LAST), block), Layout.CHANNELS_LAST)
