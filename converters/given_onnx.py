@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.errors import BadRequest
 from ..models.formats import PAYLOAD, Format
-from ..models.signature import Axis, Signature, TensorSpec
+from ..models.signature import DTYPES, Axis, Signature, TensorSpec
 from .onnx_export import declare, save
 
 if TYPE_CHECKING:
@@ -190,6 +190,8 @@ class OnnxFile:
             raise BadRequest(f"{self.path}: {value.name} is no tensor but a {kind}", fix="export tensors only")
         try:
             dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name
+            if dtype not in DTYPES:
+                raise ValueError(f"dtype {dtype!r} is none of {', '.join(DTYPES)}")
             shape = _shape(value)
             if shape is None and given is None:
                 raise BadRequest(

@@ -18,6 +18,8 @@ DTYPES = (
     "float16", "float32", "float64",
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
 )  # fmt: skip
+# TensorFlow computes in these too. A file can be converted that takes or gives them; nothing here serves or measures it.
+NARROW_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,8 @@ class TensorSpec:
     def __post_init__(self) -> None:
         if not self.name:
             raise ValueError("a tensor needs a name")
-        if self.dtype not in DTYPES:
-            raise ValueError(f"dtype {self.dtype!r} is none of {', '.join(DTYPES)}")
+        if self.dtype not in DTYPES + NARROW_DTYPES:
+            raise ValueError(f"dtype {self.dtype!r} is none of {', '.join(DTYPES + NARROW_DTYPES)}")
         if any(isinstance(axis, int) and axis < 0 for axis in self.shape):
             raise ValueError(f"a static axis is 0 or more, got {self.shape}")
 

@@ -22,14 +22,21 @@ BOOL = frozenset({"bool"})
 NUMBERS = FLOATS | INTEGERS
 ANY = NUMBERS | BOOL
 INDICES = frozenset({"int32", "int64"})
+# What TensorFlow has no arithmetic for. Such values lie in a wider dtype (values.CARRIERS), and an operator that takes
+# ANY, and so only moves what it is given, takes them too.
+SMALL_INTEGERS = frozenset({"int2", "int4", "uint2", "uint4"})
+SMALL_FLOATS = frozenset(
+    {"float4_e2m1fn", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"}
+)
+NARROW = SMALL_INTEGERS | SMALL_FLOATS
 
 # The newest wording that the operators here were written against. A newer one is refused until somebody has read it.
 NEWEST_READ = 25
 
 FAMILIES = (
-    "activation", "attention", "constants", "control", "convolution", "elementwise", "indexing", "linear", "logic",
-    "normalization", "padding", "pooling", "recurrent", "reduction", "resize", "sampling", "selection", "shape",
-    "slicing",
+    "activation", "attention", "casting", "constants", "control", "convolution", "elementwise", "indexing", "linear",
+    "logic", "normalization", "padding", "pooling", "recurrent", "reduction", "resize", "sampling", "selection",
+    "shape", "slicing",
 )  # fmt: skip
 
 

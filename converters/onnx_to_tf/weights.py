@@ -10,6 +10,7 @@ import numpy as np
 
 from ...models.signature import Array
 from .lazy import tf
+from .values import CARRIERS
 
 # Shorter arrays stay in the graph: shapes, axes, single numbers that converters want to read.
 LEAST_ELEMENTS = 64
@@ -52,4 +53,5 @@ class Weights:
 def _arranged(array: Array, order: Sequence[int], shape: Sequence[int], part: int | None) -> Array:
     taken = array if part is None else array[part]
     moved = np.transpose(taken, order) if len(order) else taken
-    return np.ascontiguousarray(moved).reshape(shape or moved.shape)
+    wide = np.asarray(moved, CARRIERS.get(array.dtype.name), order="C")
+    return wide.reshape(shape or wide.shape)

@@ -43,7 +43,7 @@ def constant_of_shape(op: Op) -> Value:
 @lowers("EyeLike", since=9, T1=NUMBERS | {"bool"})
 def eye_like(op: Op) -> Value:
     """Ones on a diagonal of a matrix of the input's shape."""
-    from .elementwise import dtype_named
+    from .casting import dtype_named
 
     value, shift = op.value(0), op.integer("k", 0)
     dtype = dtype_named(op, op.integer("dtype")) if op.has("dtype") else value.dtype
