@@ -9,7 +9,7 @@ from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, BOOL, FLOATS, INDICES, lowers
 from ..values import Size, TfTensor, Value, computed
-from .elementwise import dtype_named
+from .casting import dtype_named
 
 
 @lowers("Attention", since=23, T1=FLOATS, T2=FLOATS, U=FLOATS | BOOL)
