@@ -18,7 +18,7 @@ DTYPES = (
     "float16", "float32", "float64",
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
 )  # fmt: skip
-# TensorFlow computes in these too. A file can be converted that takes or gives them; nothing here serves or measures it.
+# TensorFlow has these too. A file that takes or gives them can be converted; nothing here serves or measures it.
 NARROW_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
 
 
