@@ -1,207 +1,206 @@
-"""Resize: along each axis an own linear map, whose weights are computed while lowering."""
+"""Resize, and what it was called before: by scales or to sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import floor
+from collections.abc import Sequence
+from math import isclose
 from typing import Any
 
 import numpy as np
 
-from ....models.signature import Array
 from ..lazy import tf
 from ..reader import Op
-from ..registry import FLOATS, lowers
-from ..values import Layout, Size, TfTensor, Value, computed, is_axis_size
-
-_COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
-_NEAREST: dict[str, Callable[[Array], Array]] = {
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-}
+from ..registry import ANY, FLOATS, NUMBERS, lowers
+from ..resampling import COORDINATES, NEAREST, Axis, Method, resampled
+from ..values import Size, Value
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One logical axis: its size before and after, and the factor by which coordinates are divided."""
-
-    at: int
-    size: int
-    target: int
-    scale: float
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """How values between the places are found."""
-
-    mode: str
-    coordinates: str
-    nearest: str
-    cubic: float
-    exclude_outside: bool
-    antialias: bool
-
-
-@lowers("Resize", since=11, T1=FLOATS, T2=FLOATS)
+@lowers("Resize", since=11, T1=ANY, T2=FLOATS)
 def resize(op: Op) -> Value:
     """By scales or to sizes, along all axes or those that are named."""
     value, method = op.value(0), _method(op)
-    axes = [axis for axis in _axes(op, value) if axis.target != axis.size or axis.scale != 1]
-    if not axes:
-        return value
-    native = value.tensor(Layout.CHANNELS_LAST)
-    if value.rank == 4 and {axis.at for axis in axes} <= {2, 3} and None not in value.shape[2:]:
-        fused = _fused(native, _both(value, axes), method)
-        if fused is not None:
-            return computed(fused, Layout.CHANNELS_LAST)
-    for axis in axes:
-        native = _along(native, Layout.CHANNELS_LAST.place(axis.at, value.rank), axis, method)
-    return computed(native, Layout.CHANNELS_LAST)
+    if method.mode != "nearest" and value.dtype not in NUMBERS:
+        op.refuse(f"it interpolates {value.dtype}", fix="cast it to float32 in the model")
+    return _resized(op, value, _axes(op, value, method), method)
+
+
+@lowers("Resize", since=10, until=10, T=ANY)
+def resize_by_scales(op: Op) -> Value:
+    """Before opset 11 places were divided by the scales, and nothing else."""
+    value = op.value(0)
+    scales = [float(each) for each in op.array(1, "scales")]
+    method = Method(op.word("mode", "nearest", ("nearest", "linear")), "asymmetric")
+    if method.mode == "nearest" and min(scales, default=1) < 1:
+        op.refuse("before opset 11 nothing says which elements are left out", fix="export with opset 11 or newer")
+    return _resized(op, value, _by_scales(op, value, range(value.rank), scales), method)
+
+
+@lowers("Upsample", since=9, T=ANY)
+def upsample(op: Op) -> Value:
+    """By scales that are 1 or more."""
+    value = op.value(0)
+    method = Method(op.word("mode", "nearest", ("nearest", "linear")), "asymmetric")
+    return _resized(op, value, _by_scales(op, value, range(value.rank), _scales(op, 1, value.rank)), method)
+
+
+@lowers("Upsample", since=7, until=8, T=ANY)
+def upsample_by_attribute(op: Op) -> Value:
+    """Before opset 9 the scales were an attribute."""
+    value, scales = op.value(0), op.floats("scales")
+    method = Method(op.word("mode", "nearest", ("nearest", "linear")), "asymmetric")
+    return _resized(op, value, _by_scales(op, value, range(value.rank), scales), method)
+
+
+def _resized(op: Op, value: Value, axes: Sequence[Axis], method: Method) -> Value:
+    axes = [axis for axis in axes if not _passed_on(axis)]
+    return resampled(value, axes, method, op.weights) if axes else value
+
+
+def _passed_on(axis: Axis) -> bool:
+    whole = isinstance(axis.scale, float) and isclose(axis.scale, 1) and axis.size is axis.target
+    return whole and axis.region == (0.0, 1.0)
 
 
 def _method(op: Op) -> Method:
-    op.word("keep_aspect_ratio_policy", "stretch", ("stretch",))
-    op.ignore("extrapolation_value", because="only tf_crop_and_resize extrapolates, and that is refused")
-    op.ignore_input(1, because="only tf_crop_and_resize has a region of interest, and that is refused")
+    mode = op.word("mode", "nearest", ("nearest", "linear", "cubic"))
+    coordinates = op.word("coordinate_transformation_mode", "half_pixel", COORDINATES)
+    antialias, outside = op.flag("antialias"), op.real("extrapolation_value", 0.0)
+    if antialias and mode == "nearest":
+        op.refuse(
+            "it is the nearest with antialias, for which the specification has no rule", fix="leave antialias out"
+        )
     return Method(
-        op.word("mode", "nearest", ("nearest", "linear", "cubic")),
-        op.word("coordinate_transformation_mode", "half_pixel", _COORDINATES),
-        op.word("nearest_mode", "round_prefer_floor", tuple(_NEAREST)),
+        mode,
+        coordinates,
+        op.word("nearest_mode", "round_prefer_floor", tuple(NEAREST)),
         op.real("cubic_coeff_a", -0.75),
         op.flag("exclude_outside"),
-        op.flag("antialias"),
+        antialias,
+        outside if coordinates == "tf_crop_and_resize" else None,
     )
 
 
-def _axes(op: Op, value: Value) -> list[Axis]:
-    """The axes that are resized. One whose size the model only passes on is none of them."""
+def _axes(op: Op, value: Value, method: Method) -> list[Axis]:
+    """The axes that the model names, or all."""
     named = [axis % value.rank for axis in op.ints("axes", range(value.rank))]
-    scales, targets = op.optional(2), op.optional(3)
-    if targets is not None and targets.shape != (0,):
-        if scales is not None and scales.shape != (0,):
-            op.refuse("it has both scales and sizes", fix="check the model with onnx.checker")
-        return [
-            _checked(op, value, at, target, None)
-            for at, target in zip(named, op.sizes(3, "sizes"), strict=True)
-            if not _passed_on(value, at, target)
-        ]
-    factors = [float(each) for each in op.array(2, "scales")]
-    return [_checked(op, value, at, None, factor) for at, factor in zip(named, factors, strict=True) if factor != 1]
+    regions = _regions(op, len(named), method)
+    policy = op.word("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
+    scales, sizes = (op.optional(at) if _given(op, at) else None for at in (2, 3))
+    if (scales is None) == (sizes is None):
+        op.refuse("it has not just one of scales and sizes", fix="check the model with onnx.checker")
+    if sizes is None:
+        return _by_scales(op, value, named, _scales(op, 2, len(named)), regions=regions, method=method)
+    targets = op.sizes(3, "sizes")
+    if policy == "stretch":
+        return [_stretched(op, value, *each) for each in zip(named, targets, regions, strict=True)]
+    return _in_proportion(op, value, named, targets, regions, larger=policy == "not_smaller")
 
 
-def _passed_on(value: Value, at: int, target: Size) -> bool:
-    """Whether an axis only keeps its size: it is the value's own, or the batch got the size of some tensor's axis."""
-    if isinstance(target, int):
-        return target == value.shape[at]
-    return target is value.size(at) or (at == 0 and is_axis_size(target))
+def _given(op: Op, at: int) -> bool:
+    """An input that is empty is not given."""
+    value = op.optional(at)
+    return value is not None and value.shape != (0,)
 
 
-def _checked(op: Op, value: Value, at: int, target: Size | None, scale: float | None) -> Axis:
-    size = value.shape[at]
-    if size is None or not (target is None or isinstance(target, int)):
-        op.refuse(f"the size of axis {at} is known only when the model runs", fix="fix that axis when exporting")
-    wanted = floor(size * scale) if scale is not None else int(target)  # type: ignore[arg-type]
-    return Axis(at, size, wanted, scale if scale is not None else wanted / size)
-
-
-def _both(value: Value, axes: Sequence[Axis]) -> tuple[Axis, Axis]:
-    """Height and width, the one that is not resized too."""
-    found = {axis.at: axis for axis in axes}
-    sizes = {at: value.shape[at] or 0 for at in (2, 3)}
-    high, wide = (found.get(at, Axis(at, sizes[at], sizes[at], 1.0)) for at in (2, 3))
-    return high, wide
-
-
-def _fused(native: TfTensor, axes: tuple[Axis, Axis], method: Method) -> TfTensor | None:
-    """TensorFlow's own resize, which TFLite has a kernel for, where it computes the same; else None."""
-    target = [axis.target for axis in axes]
-    if any(axis.scale != axis.target / axis.size for axis in axes) or method.antialias:
-        return None
-    whole = all(axis.target % axis.size == 0 for axis in axes)
-    if method.mode == "nearest" and whole and _repeats(axes, method):
-        return tf.raw_ops.ResizeNearestNeighbor(images=native, size=target)
-    if method.mode != "linear" or native.dtype != tf.float32:
-        return None
-    if method.coordinates == "align_corners" and min(target) > 1:
-        return tf.raw_ops.ResizeBilinear(images=native, size=target, align_corners=True)
-    half = method.coordinates == "half_pixel" or (method.coordinates == "pytorch_half_pixel" and min(target) > 1)
-    if half or method.coordinates == "asymmetric":
-        return tf.raw_ops.ResizeBilinear(images=native, size=target, half_pixel_centers=half)
-    return None
-
-
-def _repeats(axes: Sequence[Axis], method: Method) -> bool:
-    """Whether each element is only repeated."""
-    return all(
-        (_nearest(axis, method) == np.repeat(np.arange(axis.size), axis.target // axis.size)).all() for axis in axes
+def _regions(op: Op, count: int, method: Method) -> list[tuple[Any, Any]]:
+    """Start and end of what is cut out of each axis: only one of the modes cuts."""
+    if method.outside is None:
+        op.ignore_input(1, because="only tf_crop_and_resize has a region of interest")
+        return [(0.0, 1.0)] * count
+    value = op.value(1)
+    parts: Any = (
+        [float(each) for each in value.array] if value.array is not None else tf.unstack(value.tensor(), 2 * count)
     )
+    return list(zip(parts[:count], parts[count:], strict=True))
 
 
-def _along(tensor: TfTensor, place: int, axis: Axis, method: Method) -> TfTensor:
-    """One axis: chosen elements, or weighted sums by a product with a matrix."""
-    if method.mode == "nearest":
-        return tf.gather(tensor, _nearest(axis, method), axis=place)
-    matrix = tf.constant(_matrix(axis, method).T, tensor.dtype)
-    last = tensor.shape.rank - 1
-    order = [at for at in range(last + 1) if at != place] + [place]
-    back = [order.index(at) for at in range(last + 1)]
-    return tf.transpose(tf.matmul(tf.transpose(tensor, order), matrix), back)
+def _scales(op: Op, at: int, count: int) -> list[Any]:
+    value = op.value(at)
+    return [float(each) for each in value.array] if value.array is not None else tf.unstack(value.tensor(), count)
 
 
-def _coordinates(axis: Axis, method: Method, dtype: type[np.floating[Any]] = np.float64) -> Array:
-    """Where each place of the answer lies in the input, by the formulas of the specification."""
-    at: Array = np.arange(axis.target, dtype=dtype)
-    if method.coordinates == "asymmetric":
-        return np.divide(at, dtype(axis.scale))
-    if method.coordinates == "align_corners":
-        return at * (axis.size - 1) / (axis.target - 1) if axis.target > 1 else at * 0
-    if method.coordinates == "pytorch_half_pixel" and axis.target == 1:
-        return at * 0 - 0.5 if method.antialias else at * 0
-    offset = 0.0
-    if method.coordinates == "half_pixel_symmetric":
-        offset = axis.size / 2 * (1 - axis.target / (axis.scale * axis.size))
-    return np.divide(at + 0.5, dtype(axis.scale)) + (offset - 0.5)
+def _by_scales(
+    op: Op,
+    value: Value,
+    named: Sequence[int],
+    scales: Sequence[Any],
+    *,
+    regions: Sequence[tuple[Any, Any]] | None = None,
+    method: Method | None = None,
+) -> list[Axis]:
+    """Sizes times scales, cut to whole numbers.
+
+    Where the length is no whole number, align_corners takes the place of the last corner from it by the
+    specification's reference and node tests, and by its words from the whole one, as ONNX Runtime does. A model that
+    PyTorch's exporter wrote was trained by the words.
+    """
+    corners = method is not None and method.coordinates == "align_corners" and bool(str(op.node.origin))
+    axes = []
+    for axis, scale, region in zip(named, scales, regions or [(0.0, 1.0)] * len(named), strict=True):
+        size = value.size(axis)
+        target, length = _product(size, scale)
+        whole = isinstance(length, int | float) and length == target
+        known_whole = isinstance(scale, float) and scale == int(scale)
+        axes.append(
+            Axis(axis, size, target, scale, target if corners else length, whole or known_whole or corners, region)
+        )
+    return axes
 
 
-def _nearest(axis: Axis, method: Method) -> Array:
-    # In float32, as ONNX Runtime and PyTorch: places that lie just between two elements depend on it.
-    rounded: Array = _NEAREST[method.nearest](_coordinates(axis, method, np.float32))
-    places: Array = np.clip(rounded, 0, axis.size - 1).astype(np.int32)
-    return places
+def _product(size: Size, scale: Any) -> tuple[Size, Any]:
+    """(whole, length): in float32, as onnx's shape inference has it."""
+    if isinstance(scale, float) and scale == int(scale):
+        return (size if scale == 1 else size * int(scale)), (size if scale == 1 else size * int(scale))
+    if isinstance(size, int) and isinstance(scale, float):
+        return int(np.floor(np.float32(size) * np.float32(scale))), size * scale
+    length = tf.cast(size, tf.float32) * tf.cast(scale, tf.float32)
+    return tf.cast(tf.floor(length), tf.int32), length
 
 
-def _kernel(method: Method) -> tuple[float, Callable[[Array], Array]]:
-    """The reach of the kernel, and its weight at a distance."""
-    if method.mode == "linear":
-        return 1.0, lambda z: np.maximum(1 - z, 0)
-    a = method.cubic
-
-    def cubic(z: Array) -> Array:
-        near = (a + 2) * z**3 - (a + 3) * z**2 + 1
-        far = a * z**3 - 5 * a * z**2 + 8 * a * z - 4 * a
-        return np.where(z <= 1, near, np.where(z < 2, far, 0))
-
-    return 2.0, cubic
+def _stretched(op: Op, value: Value, axis: int, target: Size, region: tuple[Any, Any]) -> Axis:
+    size = value.size(axis)
+    if isinstance(size, int) and size == 0 and not (isinstance(target, int) and target == 0):
+        op.refuse(f"axis {axis} has no elements to resize", fix="check the model's sizes")
+    if size is target or (isinstance(size, int) and isinstance(target, int) and size == target):
+        return Axis(axis, size, size, 1.0, size, exact=True, region=region)
+    return Axis(axis, size, target, _ratio(target, size), target, exact=True, region=region)
 
 
-def _matrix(axis: Axis, method: Method) -> Array:
-    """(target, size): what of each element goes into each place. Beyond the edge its element counts again, or
-    with exclude_outside nothing does, and the rest is scaled up."""
-    reach, weigh = _kernel(method)
-    shrink = min(axis.scale, 1.0) if method.antialias else 1.0
-    steps = int(np.ceil(reach / shrink)) + 1
-    centres = _coordinates(axis, method)
-    matrix = np.zeros((axis.target, axis.size))
-    rows = np.arange(axis.target)
-    for step in range(-steps, steps + 1):
-        places = np.floor(centres).astype(int) + step
-        weights = weigh(np.abs(places - centres) * shrink)
-        if method.exclude_outside:
-            weights = np.where((places < 0) | (places >= axis.size), 0, weights)
-        np.add.at(matrix, (rows, np.clip(places, 0, axis.size - 1)), weights)
-    share: Array = matrix / matrix.sum(1, keepdims=True)
-    return share
+def _ratio(a: Size, b: Size) -> Any:
+    if isinstance(a, int) and isinstance(b, int):
+        return a / b
+    return tf.cast(a, tf.float32) / tf.cast(b, tf.float32)
+
+
+def _in_proportion(
+    op: Op,
+    value: Value,
+    named: Sequence[int],
+    targets: Sequence[Size],
+    regions: Sequence[tuple[Any, Any]],
+    *,
+    larger: bool,
+) -> list[Axis]:
+    """All axes by the smallest ratio of a size to what is there, or by the largest; halves are rounded up."""
+    over, under = targets[0], value.size(named[0])
+    for axis, target in zip(named[1:], targets[1:], strict=True):
+        a, b = target * under, over * value.size(axis)
+        over, under = (
+            _chosen(a > b if larger else a < b, new, old) for new, old in ((target, over), (value.size(axis), under))
+        )
+    if isinstance(under, int) and under == 0:
+        op.refuse("one of its axes has no elements", fix="check the model's sizes")
+    scale = _ratio(over, under)
+    axes = []
+    for axis, region in zip(named, regions, strict=True):
+        size = value.size(axis)
+        target = (2 * over * size + under) // (2 * under)
+        length = (
+            size * scale if isinstance(size, int) or isinstance(scale, float) else tf.cast(size, tf.float32) * scale
+        )
+        axes.append(Axis(axis, size, target, scale, length, exact=False, region=region))
+    return axes
+
+
+def _chosen(condition: Any, a: Size, b: Size) -> Size:
+    return (a if condition else b) if isinstance(condition, bool) else tf.where(condition, a, b)
