@@ -1,0 +1,33 @@
+"""TensorFlow's own kernels. Each method says what it computes; tflite.py has the equivalents under the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lazy import tf
+from ..values import TfTensor
+
+
+class Kernels:
+    """TensorFlow's own."""
+
+    name = "TensorFlow"
+    three_axes = True  # convolutions in three spatial axes, transposed ones included
+
+    def depthwise_conv2d(
+        self, x: TfTensor, weight: TfTensor, strides: Sequence[int], padding: str, dilations: Sequence[int]
+    ) -> TfTensor:
+        """(N, H, W, C) * (h, w, C, multiplier) -> (N, H, W, C * multiplier); strides alike, and 1 with dilations."""
+        return tf.nn.depthwise_conv2d(x, weight, (1, *strides, 1), padding, dilations=dilations)
+
+    def max_pool2d(self, x: TfTensor, kernel: Sequence[int], strides: Sequence[int], padding: str) -> TfTensor:
+        """(N, H, W, C) of any real dtype. Elements that SAME adds never win."""
+        return tf.nn.max_pool2d(x, kernel, strides, padding)
+
+    def avg_pool2d(self, x: TfTensor, kernel: Sequence[int], strides: Sequence[int], padding: str) -> TfTensor:
+        """(N, H, W, C) of any float dtype. Elements that SAME adds do not count."""
+        return tf.nn.avg_pool2d(x, kernel, strides, padding)
+
+    def erf(self, x: TfTensor) -> TfTensor:
+        """The error function of a float tensor, in its shape."""
+        return tf.math.erf(x)

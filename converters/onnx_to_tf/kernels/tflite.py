@@ -1,0 +1,39 @@
+"""Equivalents of TensorFlow's kernels in what TFLite has, without operators of TensorFlow (Flex)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..lazy import tf
+from ..values import TfTensor
+from . import functions
+from .tensorflow import Kernels
+
+
+class TFLiteKernels(Kernels):
+    """In float32 where nothing else is said."""
+
+    name = "TFLite"
+    three_axes = False  # it has some, which are slow, and in float only
+
+    def depthwise_conv2d(
+        self, x: TfTensor, weight: TfTensor, strides: Sequence[int], padding: str, dilations: Sequence[int]
+    ) -> TfTensor:
+        # With dilations as the operator's own, where tf.nn moves space into the batch for TensorFlow's kernel.
+        return tf.raw_ops.DepthwiseConv2dNative(
+            input=x, filter=weight, strides=(1, *strides, 1), padding=padding, dilations=(1, *dilations, 1)
+        )
+
+    def max_pool2d(self, x: TfTensor, kernel: Sequence[int], strides: Sequence[int], padding: str) -> TfTensor:
+        # float32 holds every number of the other dtypes that it is called with.
+        return _in_float32(x, lambda t: tf.nn.max_pool2d(t, kernel, strides, padding))
+
+    def avg_pool2d(self, x: TfTensor, kernel: Sequence[int], strides: Sequence[int], padding: str) -> TfTensor:
+        return _in_float32(x, lambda t: tf.nn.avg_pool2d(t, kernel, strides, padding))
+
+    def erf(self, x: TfTensor) -> TfTensor:
+        return functions.erf(x)
+
+
+def _in_float32(x: TfTensor, function: Callable[[TfTensor], TfTensor]) -> TfTensor:
+    return function(x) if x.dtype == tf.float32 else tf.cast(function(tf.cast(x, tf.float32)), x.dtype)
