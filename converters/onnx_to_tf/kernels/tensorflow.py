@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..lazy import tf
 from ..values import TfTensor
@@ -12,7 +12,9 @@ class Kernels:
     """TensorFlow's own."""
 
     name = "TensorFlow"
+    wider: Mapping[str, str] = {}  # by dtype, the one that is computed in instead (carry.py)
     three_axes = True  # convolutions in three spatial axes, transposed ones included
+    doubles = True  # arithmetic in float64
 
     def depthwise_conv2d(
         self, x: TfTensor, weight: TfTensor, strides: Sequence[int], padding: str, dilations: Sequence[int]
@@ -31,3 +33,7 @@ class Kernels:
     def erf(self, x: TfTensor) -> TfTensor:
         """The error function of a float tensor, in its shape."""
         return tf.math.erf(x)
+
+    def minus_infinity(self, like: TfTensor) -> TfTensor:
+        """Minus infinity in the shape and the dtype of a float tensor without NaN."""
+        return tf.fill(tf.shape(like), tf.constant(float("-inf"), like.dtype))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..lazy import tf
 from ..values import TfTensor
@@ -14,7 +14,13 @@ class TFLiteKernels(Kernels):
     """In float32 where nothing else is said."""
 
     name = "TFLite"
+    # 8-bit integers it takes for quantised numbers: it aborts, or answers with zeros. In others it has few kernels.
+    wider: Mapping[str, str] = {
+        "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64",
+        "float16": "float32", "bfloat16": "float32",
+    }  # fmt: skip
     three_axes = False  # it has some, which are slow, and in float only
+    doubles = False
 
     def depthwise_conv2d(
         self, x: TfTensor, weight: TfTensor, strides: Sequence[int], padding: str, dilations: Sequence[int]
@@ -33,6 +39,10 @@ class TFLiteKernels(Kernels):
 
     def erf(self, x: TfTensor) -> TfTensor:
         return functions.erf(x)
+
+    def minus_infinity(self, like: TfTensor) -> TfTensor:
+        # Its converter makes the lowest number of an infinity that is a constant, and its sums stop there too.
+        return tf.math.log(tf.nn.relu(-tf.abs(like)))
 
 
 def _in_float32(x: TfTensor, function: Callable[[TfTensor], TfTensor]) -> TfTensor:
