@@ -35,8 +35,8 @@ NEWEST_READ = 25
 
 FAMILIES = (
     "activation", "attention", "casting", "constants", "control", "convolution", "elementwise", "indexing", "linear",
-    "logic", "normalization", "padding", "pooling", "recurrent", "reduction", "resize", "sampling", "selection",
-    "shape", "slicing",
+    "logic", "normalization", "padding", "pooling", "quantization", "recurrent", "reduction", "resize", "sampling",
+    "selection", "shape", "slicing",
 )  # fmt: skip
 
 
