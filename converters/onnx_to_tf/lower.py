@@ -14,6 +14,7 @@ from .graph import read_model
 from .kernels import TENSORFLOW, Kernels
 from .lazy import tf
 from .patterns import fused
+from .sequence import TensorSequence
 from .values import CARRIERS, TfTensor, Value, computed
 from .walk import Walk
 from .weights import Weights
@@ -78,6 +79,8 @@ def _given(tensor: TfTensor) -> Value:
 
 def _answer(name: str, value: Value) -> TfTensor:
     """An output of the model. Raises Refused where TensorFlow cannot make one of its dtype."""
+    if isinstance(value, TensorSequence):
+        raise Refused(f"the output {name} is a sequence of tensors", fix="return its tensors one by one")
     if value.dtype not in CARRIERS:
         return tf.identity(value.tensor())
     if value.dtype not in NARROW_DTYPES:

@@ -14,6 +14,7 @@ from ...models.errors import Refused
 from ...models.signature import Array
 from .graph import Graph, Node, attribute_value, graph_of, tensor_array
 from .kernels import Kernels
+from .sequence import TensorSequence
 from .values import Layout, Size, TfTensor, Value, computed, known, sizes
 from .weights import Weights
 
@@ -47,13 +48,31 @@ class Op:
         return found
 
     def optional(self, at: int) -> Value | None:
-        """An input, or None where the model leaves it out."""
+        """An input, or None where the model leaves it out. A tensor: a sequence of them is refused."""
+        found = self.anything(at)
+        if isinstance(found, TensorSequence):
+            self.refuse(f"its input {at} is a sequence of tensors, and it takes a tensor")
+        return found
+
+    def anything(self, at: int) -> Value | None:
+        """An input that may be a sequence of tensors, or None where the model leaves it out."""
         self._inputs_read.add(at)
         return self._inputs[at] if at < len(self._inputs) else None
+
+    def sequence(self, at: int) -> TensorSequence:
+        """An input that must be a sequence of tensors."""
+        found = self.anything(at)
+        if not isinstance(found, TensorSequence):
+            self.refuse(f"its input {at} is no sequence of tensors", fix="check the model with onnx.checker")
+        return found
 
     def values(self, start: int = 0) -> list[Value]:
         """All inputs from `start` on, of an operator that takes any number."""
         return [self.value(at) for at in range(start, len(self._inputs))]
+
+    def everything(self, start: int = 0) -> list[Value]:
+        """As `values`, sequences of tensors among them."""
+        return [self.anything(at) or self.value(at) for at in range(start, len(self._inputs))]
 
     def tensor(self, at: int, layout: Layout = Layout.LOGICAL) -> TfTensor:
         """An input as a tensor in a layout."""

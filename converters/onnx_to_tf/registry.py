@@ -34,9 +34,10 @@ NARROW = SMALL_INTEGERS | SMALL_FLOATS
 NEWEST_READ = 25
 
 FAMILIES = (
-    "activation", "attention", "casting", "constants", "control", "convolution", "elementwise", "indexing", "linear",
-    "logic", "normalization", "padding", "pooling", "quantization", "recurrent", "reduction", "resize", "sampling",
-    "selection", "shape", "slicing",
+    "activation", "attention", "casting", "constants", "control", "convolution", "deformable", "elementwise",
+    "indexing", "joining", "linear", "logic", "normalization", "padding", "pooling", "quantization", "random",
+    "recurrent", "reduction", "resize", "sampling", "selection", "sequences", "shape", "slicing", "transposed",
+    "unpooling",
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
 from .bodies import body_of
+from .carry import carried, restored
 from .functions import Functions
 from .graph import Graph, Node
 from .kernels import TENSORFLOW, Kernels
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import onnx
 
 Scope = dict[str, Value]
-NOT_FOLDED = frozenset({"If", "Loop", "Scan"})  # their graphs fold by themselves
+NOT_FOLDED = frozenset({"If", "Loop", "Scan", "SequenceMap"})  # their graphs fold by themselves
 
 
 class Walk:
@@ -67,11 +68,12 @@ class Walk:
             return self._lower_body(node, inputs)
         fold = node.op_type not in NOT_FOLDED and entry.folds and not any(each and each.computing for each in inputs)
         kernels = TENSORFLOW if fold else self.kernels
-        op = Op(node, inputs, self.weights, kernels, lambda graph, given: self._run_branch(op, graph, given, scope))
+        given = carried(node, inputs, kernels.wider)
+        op = Op(node, given, self.weights, kernels, lambda graph, values: self._run_branch(op, graph, values, scope))
         check_dtypes(op, inputs, entry)
         answers = self._answers(op, inputs, entry, fold=fold)
         op.check_all_read(answers)
-        return answers
+        return _restored(node, inputs, answers, kernels)
 
     def _run_branch(self, op: Op, graph: Graph, given: Sequence[Value], scope: Scope) -> list[Value]:
         """The outputs of a graph inside the node; they leave it as TensorFlow's tensors, and so need its dtypes."""
@@ -144,6 +146,21 @@ def check_dtypes(op: Op, inputs: Sequence[Value | None], entry: Entry) -> None:
 def _takes(allowed: frozenset[str], dtype: str) -> bool:
     """Whoever takes ANY only moves what it is given, and so moves what lies in a carrier too."""
     return dtype in allowed or (dtype in NARROW and allowed >= ANY)
+
+
+def _restored(
+    node: Node, inputs: Sequence[Value | None], answers: Sequence[Value | None], kernels: Kernels
+) -> Sequence[Value | None]:
+    """The answers in the dtypes of the specification, where the dialect's kernels worked in wider ones."""
+    narrow = {
+        type_variable(node, at): value.dtype
+        for at, value in enumerate(inputs)
+        if value is not None and value.dtype in kernels.wider
+    }
+    if not narrow:
+        return answers
+    made = [type_variable(node, at, made=True) for at in range(len(answers))]
+    return restored(answers, made, narrow, kernels.wider)
 
 
 def _name_carried(node: Node, inputs: Sequence[Value | None], answers: Sequence[Value | None]) -> None:

@@ -26,8 +26,8 @@ def constant(op: Op) -> Value:
 
 @lowers("Identity", since=1, T=ANY, V=ANY)
 def identity(op: Op) -> Value:
-    """X"""
-    return op.value(0)
+    """X, a sequence of tensors too."""
+    return op.anything(0) or op.value(0)
 
 
 @lowers("ConstantOfShape", since=9, T1=frozenset({"int64"}))

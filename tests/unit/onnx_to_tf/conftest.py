@@ -103,6 +103,9 @@ def flat_of(folder: Path) -> bytes:
     return bytes(converter.convert())
 
 
+Answer = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+
+
 @dataclass
 class Bench:
     """Where models of one test are written."""
@@ -117,44 +120,74 @@ class Bench:
         model_of(case, path)
         return lower(path, kernels or TENSORFLOW)
 
-    def agrees(self, case: Case, rtol: float = 1e-5, atol: float = 1e-5) -> Any:
-        """Hold our answers against ONNX Runtime's at every batch; shapes, dtypes and what is not finite included."""
+    def in_tensorflow(self, lowered: Any) -> Answer:
+        """A lowered model as a function of its feeds."""
         import tensorflow as tf
-
-        lowered = self.lowered(case)
 
         def answer(feeds: Mapping[str, Array]) -> Mapping[str, Array]:
             got = lowered.module.serve(*[tf.constant(feeds[spec.name]) for spec in lowered.inputs])
             return {name: tensor.numpy() for name, tensor in got.items()}
 
-        self._holds(case, lowered, answer, rtol, atol)
+        return answer
+
+    def in_tflite(self, lowered: Any) -> Answer:
+        """A model that was lowered for TFLite, as the file that it becomes: builtin kernels, one file for all feeds."""
+        from ai_edge_litert.interpreter import Interpreter
+
+        from transload.converters.saved_model import save
+
+        save(lowered, self.folder / "for_tflite")
+        runner = Interpreter(model_content=flat_of(self.folder / "for_tflite")).get_signature_runner("serving_default")
+        return lambda feeds: runner(**feeds)
+
+    def agrees(self, case: Case, rtol: float = 1e-5, atol: float = 1e-5) -> Any:
+        """Hold our answers against ONNX Runtime's at every batch; shapes, dtypes and what is not finite included."""
+        lowered = self.lowered(case)
+        feeds = [feeds_of(case, batch) for batch in BATCHES]
+        self._holds(lowered.outputs, feeds, self.in_tensorflow(lowered), rtol, atol)
         return lowered
 
     def agrees_in_tflite(self, case: Case, rtol: float = 1e-5, atol: float = 1e-5) -> None:
-        """As `agrees`, for the TFLite file that the same model becomes: builtin kernels, one file for every batch."""
-        from ai_edge_litert.interpreter import Interpreter
-
+        """As `agrees`, for the TFLite file that the same model becomes."""
         from transload.converters.onnx_to_tf.kernels import TFLITE
-        from transload.converters.saved_model import save
 
         lowered = self.lowered(case, TFLITE)
-        save(lowered, self.folder / "for_tflite")
-        runner = Interpreter(model_content=flat_of(self.folder / "for_tflite")).get_signature_runner("serving_default")
-        self._holds(case, lowered, lambda feeds: runner(**feeds), rtol, atol)
+        feeds = [feeds_of(case, batch) for batch in BATCHES]
+        self._holds(lowered.outputs, feeds, self.in_tflite(lowered), rtol, atol)
+
+    def model_agrees(self, text: str, *feeds: Mapping[str, Array], tflite: bool = True, **tolerances: float) -> None:
+        """Hold both dialects of a whole model, in onnx's text form, against ONNX Runtime for each of the feeds."""
+        import onnx.parser
+
+        from transload.converters.onnx_to_tf.kernels import TENSORFLOW, TFLITE
+        from transload.converters.onnx_to_tf.lower import lower
+
+        path = self.folder / "model.onnx"
+        onnx.save(onnx.parser.parse_model(text), path)
+        made = lower(path, TENSORFLOW)
+        self._holds(made.outputs, feeds, self.in_tensorflow(made), **tolerances)
+        if tflite:
+            made = lower(path, TFLITE)
+            self._holds(made.outputs, feeds, self.in_tflite(made), **tolerances)
 
     def _holds(
-        self, case: Case, lowered: Any, answer: Callable[..., Mapping[str, Array]], rtol: float, atol: float
+        self,
+        outputs: Sequence[str],
+        many_feeds: Sequence[Mapping[str, Array]],
+        answer: Answer,
+        rtol: float = 1e-5,
+        atol: float = 1e-5,
     ) -> None:
         import onnxruntime
 
         session = onnxruntime.InferenceSession(self.folder / "model.onnx", providers=["CPUExecutionProvider"])
-        for batch in BATCHES:
-            feeds = feeds_of(case, batch)
+        for feeds in many_feeds:
             got = answer(feeds)
-            for name, expected in zip(lowered.outputs, session.run(None, feeds), strict=True):
-                assert got[name].dtype == expected.dtype, (name, batch)
-                assert got[name].shape == expected.shape, (name, batch)
-                np.testing.assert_allclose(got[name], expected, rtol, atol, err_msg=f"{name} at batch {batch}")
+            shapes = {name: array.shape for name, array in feeds.items()}
+            for name, expected in zip(outputs, session.run(None, dict(feeds)), strict=True):
+                assert got[name].dtype == expected.dtype, (name, shapes)
+                assert got[name].shape == expected.shape, (name, shapes)
+                np.testing.assert_allclose(got[name], expected, rtol, atol, err_msg=f"{name} of {shapes}")
 
     def agrees_both_ways(self, case: Callable[[Sizes], Case], **tolerances: float) -> None:
         for sizes in (DISTINCT, EQUAL):

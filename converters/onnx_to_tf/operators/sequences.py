@@ -1,0 +1,157 @@
+"""Sequences of tensors as lists that exist while lowering only: their lengths and the places in them must be known.
+
+torch's exporter writes a split as SplitToSequence and SequenceAt. What is in a sequence may be computed; how many
+tensors there are, and which of them is meant, may not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..lazy import tf
+from ..reader import Op
+from ..registry import ANY, INDICES, lowers
+from ..sequence import TensorSequence
+from ..values import Value, computed
+from .casting import dtype_named
+
+STATIC = "give the axes that the sequence is made along a fixed size, or stack the tensors instead of listing them"
+
+
+def listed(op: Op, elements: list[Value]) -> TensorSequence:
+    """Tensors as a sequence; they must share their dtype."""
+    dtypes = sorted({each.dtype for each in elements})
+    if len(dtypes) != 1:
+        op.refuse(f"it puts {', '.join(dtypes)} into one sequence", fix="cast them to one dtype in the model")
+    return TensorSequence(dtypes[0], elements)
+
+
+@lowers("SequenceEmpty", since=11)
+def sequence_empty(op: Op) -> TensorSequence:
+    """No tensors, of a dtype."""
+    return TensorSequence(dtype_named(op, op.integer("dtype", 1)), ())
+
+
+@lowers("SequenceConstruct", since=11, T=ANY)
+def sequence_construct(op: Op) -> TensorSequence:
+    """The inputs."""
+    return listed(op, op.values())
+
+
+@lowers("SequenceLength", since=11, S=ANY)
+def sequence_length(op: Op) -> Value:
+    """How many there are."""
+    return op.known(np.array(len(op.sequence(0).elements), np.int64))
+
+
+@lowers("SequenceAt", since=11, S=ANY, I=INDICES)
+def sequence_at(op: Op) -> Value:
+    """One of them."""
+    elements = op.sequence(0).elements
+    return elements[_place(op, 1, len(elements))]
+
+
+@lowers("SequenceInsert", since=11, S=ANY, T=ANY, I=INDICES)
+def sequence_insert(op: Op) -> TensorSequence:
+    """One more, at the end or before a place."""
+    sequence, new = op.sequence(0), op.value(1)
+    if new.dtype != sequence.dtype:
+        op.refuse(f"it puts {new.dtype} into a sequence of {sequence.dtype}", fix="cast it in the model")
+    elements = list(sequence.elements)
+    at = len(elements) if op.optional(2) is None else _place(op, 2, len(elements), end=True)
+    elements.insert(at, new)
+    return TensorSequence(sequence.dtype, elements)
+
+
+@lowers("SequenceErase", since=11, S=ANY, I=INDICES)
+def sequence_erase(op: Op) -> TensorSequence:
+    """One less: the last, or that at a place."""
+    sequence = op.sequence(0)
+    elements = list(sequence.elements)
+    if not elements:
+        op.refuse("it takes a tensor out of an empty sequence", fix="check the model")
+    del elements[-1 if op.optional(1) is None else _place(op, 1, len(elements))]
+    return TensorSequence(sequence.dtype, elements)
+
+
+def _place(op: Op, index: int, length: int, *, end: bool = False) -> int:
+    """A place in a sequence, counted from the start; negative ones are given from the back, of `length` tensors."""
+    found = op.value(index)
+    if found.array is None:
+        op.refuse("its position is computed by the model", fix=STATIC)
+    place = int(found.array.reshape(()))
+    if not -length <= place < length + end:
+        op.refuse(f"its position is {place}, and the sequence has {length} tensors", fix="check the model")
+    return place + length if place < 0 else place
+
+
+@lowers("SplitToSequence", since=11, T=ANY, I=INDICES)
+def split_to_sequence(op: Op) -> TensorSequence:
+    """The parts of a tensor along an axis: each of a length, of lengths, or one by one and then without the axis."""
+    value, split = op.value(0), op.optional(1)
+    axis = _axis(op, op.integer("axis", 0), value.rank)
+    keeps = op.flag("keepdims", True) or split is not None  # the specification: ignored where lengths are given
+    lengths = _lengths(op, value.shape[axis], axis, split)
+    if value.array is not None:
+        parts = np.split(value.array, np.cumsum(lengths)[:-1], axis) if lengths else []
+        return TensorSequence(value.dtype, [op.known(part if keeps else part.squeeze(axis)) for part in parts])
+    if not lengths:
+        return TensorSequence(value.dtype, ())
+    if keeps:
+        cut = tf.split(value.tensor(value.layout), lengths, value.place(axis))
+        return TensorSequence(value.dtype, [computed(part, value.layout, dtype=value.dtype) for part in cut])
+    cut = tf.unstack(value.tensor(), len(lengths), axis)
+    return TensorSequence(value.dtype, [computed(part, dtype=value.dtype) for part in cut])
+
+
+def _axis(op: Op, axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        op.refuse(f"it has no axis {axis} among {rank}", fix="check the model")
+    return axis % rank
+
+
+def _lengths(op: Op, size: int | None, axis: int, split: Value | None) -> list[int]:
+    """Of the parts. The size along the axis may be open where the lengths are listed."""
+    if split is not None and split.array is None:
+        op.refuse("its split is computed by the model", fix=STATIC)
+    given = [] if split is None else [int(each) for each in op.integers(1, "split")]
+    if split is not None and split.rank == 1:
+        if min(given, default=0) < 0 or size not in (None, sum(given)):
+            op.refuse(f"its split {given} is not that of {size} elements", fix="check the model")
+        return given
+    if size is None:
+        op.refuse(f"the size of axis {axis}, and so the number of its parts, is known only when it runs", fix=STATIC)
+    length = given[0] if given else 1
+    if length < 1:
+        op.refuse(f"its split is {length}", fix="check the model")
+    return [min(length, size - start) for start in range(0, size, length)]
+
+
+@lowers("ConcatFromSequence", since=11, S=ANY)
+def concat_from_sequence(op: Op) -> Value:
+    """All of them as one, joined along an axis or stacked along a new one."""
+    elements, new = op.sequence(0).elements, op.flag("new_axis")
+    if not elements:
+        op.refuse("it joins an empty sequence", fix="check the model")
+    axis = _axis(op, op.integer("axis"), elements[0].rank + new)
+    sizes = [each.size_parts() for each in elements if each.rank == 1 - new]
+    if any(each.parts is not None for each in elements) and len(sizes) == len(elements) and None not in sizes:
+        return op.sized([part for parts in sizes for part in parts or ()], dtype=elements[0].dtype)
+    join = tf.stack if new else tf.concat
+    return computed(join([each.tensor() for each in elements], axis), dtype=elements[0].dtype)
+
+
+@lowers("SequenceMap", since=17, S=ANY, V=ANY)
+def sequence_map(op: Op) -> list[Value]:
+    """Its body for each place of the first sequence; tensors among the inputs are given whole every time."""
+    count, body = len(op.sequence(0).elements), op.graph("body")
+    given = op.everything()
+    if any(isinstance(each, TensorSequence) and len(each.elements) != count for each in given):
+        op.refuse("its sequences are not of one length", fix="check the model")
+    if not count:
+        op.refuse("its sequences are empty, and the dtypes of its answers not known", fix="check the model")
+    made = [
+        op.branch(body, [each.elements[at] if isinstance(each, TensorSequence) else each for each in given])
+        for at in range(count)
+    ]
+    return [listed(op, list(parts)) for parts in zip(*made, strict=True)]
