@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .kernels import Kernels
 from .lazy import tf
 from .values import Size, TfTensor, Value, reshape
 
@@ -30,8 +31,8 @@ class Heads:
         return widened(self.tensor)
 
     def after(self, past: Heads) -> Heads:
-        """Behind what came before it in the sequence."""
-        return replace(self, tensor=tf.concat([past.tensor, self.tensor], 2), length=past.length + self.length)
+        """Behind what came before it in the sequence, in float32 where it has 16 bits."""
+        return replace(self, tensor=tf.concat([past.wide, self.wide], 2), length=past.length + self.length)
 
 
 def heads_of(value: Value, count: int = 0) -> Heads:
@@ -53,13 +54,14 @@ def widened(tensor: TfTensor) -> TfTensor:
     return tf.cast(tensor, tf.float32) if tensor.dtype.size < 4 else tensor
 
 
-def _one_each(queries: Heads, keys: Heads) -> bool:
-    return isinstance(queries.heads, int) and isinstance(keys.heads, int) and queries.heads == keys.heads
+def same_size(a: Size, b: Size) -> bool:
+    """Whether two sizes are known to be the same."""
+    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
 def _grouped(tensor: TfTensor, queries: Heads, keys: Heads, width: Size) -> TfTensor:
     """(batch, heads, queries, `width`) with the heads that share a key's head below each other, as queries of it."""
-    if _one_each(queries, keys):
+    if same_size(queries.heads, keys.heads):
         return tensor
     shared = queries.heads // keys.heads
     return reshape(tensor, [queries.batch, keys.heads, shared * queries.length, width])
@@ -69,7 +71,7 @@ def scores(queries: Heads, keys: Heads, scale: float | None) -> TfTensor:
     """(batch, heads, queries, keys): the products with each key, by `scale`, or by 1 / sqrt(features)."""
     scaled = queries.wide * (_inverse_root(queries) if scale is None else tf.cast(scale, queries.wide.dtype))
     product = tf.matmul(_grouped(scaled, queries, keys, queries.width), keys.wide, transpose_b=True)
-    if _one_each(queries, keys):
+    if same_size(queries.heads, keys.heads):
         return product
     return reshape(product, [queries.batch, queries.heads, queries.length, keys.length])
 
@@ -83,7 +85,7 @@ def _inverse_root(queries: Heads) -> TfTensor:
 def weighted(weights: TfTensor, queries: Heads, values: Heads) -> TfTensor:
     """(batch, heads, queries, features of the values): the values by their weights (batch, heads, queries, keys)."""
     made = tf.matmul(_grouped(weights, queries, values, values.length), values.wide)
-    if _one_each(queries, values):
+    if same_size(queries.heads, values.heads):
         return made
     return reshape(made, [queries.batch, queries.heads, queries.length, values.width])
 
@@ -116,13 +118,17 @@ class Mask:
         """The scores with what is added to them."""
         return tensor if self.bias is None else tensor + tf.cast(self.bias, tensor.dtype)
 
-    def masked(self, tensor: TfTensor, low: float) -> TfTensor:
-        """Biased scores, and `low` where a key may not be seen."""
-        return tensor if self.allowed is None else tf.where(self.allowed, tensor, tf.cast(low, tensor.dtype))
+    def masked(self, biased: TfTensor) -> TfTensor:
+        """Biased scores, and the lowest number where a key may not be seen."""
+        return biased if self.allowed is None else tf.where(self.allowed, biased, biased.dtype.min)
+
+    def endless(self, biased: TfTensor, kernels: Kernels) -> TfTensor:
+        """Biased scores, and minus infinity where a key may not be seen."""
+        return biased if self.allowed is None else tf.where(self.allowed, biased, kernels.minus_infinity(biased))
 
     def softmax(self, biased: TfTensor, precision: str | None = None) -> TfTensor:
         """Over the keys; zeros where a query sees none. `precision`: the dtype in which it is taken."""
-        masked = self.masked(biased, biased.dtype.min)
+        masked = self.masked(biased)
         exact = masked if precision is None else widened(tf.cast(masked, precision))
         soft = tf.nn.softmax(exact, -1)
         soft = soft if precision is None else tf.cast(tf.cast(soft, precision), biased.dtype)
@@ -130,7 +136,8 @@ class Mask:
 
     def _sighted(self) -> TfTensor:
         """Whether a query sees any key: (batch, heads, queries, 1), or what broadcasts to it."""
-        finite = None if self.bias is None else self.bias > tf.constant(-np.inf, self.bias.dtype)
+        bias = None if self.bias is None else widened(self.bias)
+        finite = None if bias is None else bias >= bias.dtype.min  # minus infinity is below
         each = [part for part in (self.allowed, finite) if part is not None]
         both = each[0] if len(each) == 1 else tf.logical_and(*each)
         return tf.reduce_any(both, -1, keepdims=True)

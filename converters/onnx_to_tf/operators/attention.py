@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..attend import Heads, Mask, capped, heads_of, merged, places, scores, weighted
+from ..attend import Heads, Mask, capped, heads_of, merged, places, same_size, scores, weighted
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, BOOL, FLOATS, INDICES, lowers
@@ -28,18 +28,29 @@ def attention(op: Op) -> list[Value | None]:
     raw = scores(queries, keys, op.real("scale") if op.has("scale") else None)
     soft = capped(raw, cap)
     biased = mask.biased(soft)
-    precision = dtype_named(op, op.integer("softmax_precision")) if op.has("softmax_precision") else None
-    weights = mask.softmax(biased, precision)
-    answer = tf.cast(weighted(weights, queries, values), queries.tensor.dtype)
-    if op.value(0).rank == 3:
-        answer = merged(answer, queries, values.width)
+    weights = mask.softmax(biased, _precision(op))
+    dtype = op.value(0).dtype
+    answer = tf.cast(weighted(weights, queries, values), dtype)
+    answer = merged(answer, queries, values.width) if op.value(0).rank == 3 else answer
+    sequence = [(axis, axis) for axis in range(op.value(0).rank - 1)]
     if mode not in range(4):
         op.refuse(f"its attribute qk_matmul_output_mode is {mode}, and only 0 to 3 are defined", fix="check the model")
     shown = None
     if op.wants(3):
-        shown = (raw, soft, mask.masked(biased, -np.inf), weights)[mode]
-        shown = computed(tf.cast(shown, queries.tensor.dtype))
-    return [computed(answer), computed(keys.tensor), computed(values.tensor), shown]
+        shown = (raw, soft, mask.endless(biased, op.kernels), weights)[mode]
+        shown = computed(tf.cast(shown, dtype))
+    present = [computed(tf.cast(made.tensor, op.value(at).dtype)) for at, made in ((1, keys), (2, values))]
+    return [computed(answer).as_long_as(op.value(0), sequence), *present, shown]
+
+
+def _precision(op: Op) -> str | None:
+    """The dtype in which the softmax is to be taken; without doubles in float32, which holds what comes out of it."""
+    if not op.has("softmax_precision"):
+        return None
+    name = dtype_named(op, op.integer("softmax_precision"))
+    if name not in FLOATS:
+        op.refuse(f"its attribute softmax_precision is {name}", fix="check the model")
+    return "float32" if name == "float64" and not op.kernels.doubles else name
 
 
 def _inputs(op: Op) -> tuple[Heads, Heads, Heads]:
@@ -75,20 +86,28 @@ def _mask(op: Op, keys: Heads) -> Mask:
     given = op.optional(3)
     if given is None:
         return Mask()
-    tensor = given.tensor()
-    if op.node.version >= 24 and given.rank and not (isinstance(keys.length, int) and given.shape[-1] == keys.length):
-        tensor = _lengthened(given, keys.length)
+    added, seen = _apart(op, given)
+    mask = Mask(added and added.tensor(), seen and seen.tensor(), blind=given.array is None or added is not given)
+    have = given.size(given.rank - 1) if given.rank else keys.length
+    if op.node.version < 24 or same_size(have, keys.length):
+        return mask
+    # As opset 24 words it, a mask may be of fewer keys than there are; its last axis is never broadcast.
+    more = [[0, 0]] * (given.rank - 1) + [[0, keys.length - have]]
+    bias, allowed = (None if part is None else tf.pad(part, more) for part in (mask.bias, mask.allowed))
+    return Mask(bias, allowed).only(places(keys.length) < have, blind=True)
+
+
+def _apart(op: Op, given: Value) -> tuple[Value | None, Value | None]:
+    """What is added, and what may be seen. A known mask's minus infinities are what may not: as constants, TFLite's
+    converter would make the lowest number of them."""
     if given.dtype == "bool":
-        return Mask().only(tensor, blind=True)
-    finite = given.array is not None and bool(np.isfinite(np.asarray(given.array, np.float64)).all())
-    return Mask(bias=tensor, blind=not finite)
-
-
-def _lengthened(mask: Value, length: Size) -> TfTensor:
-    """A mask of fewer keys than there are: the others may not be seen. Its last axis is never broadcast."""
-    more = [[0, 0]] * (mask.rank - 1) + [[0, length - mask.size(mask.rank - 1)]]
-    hidden = False if mask.dtype == "bool" else -np.inf
-    return tf.pad(mask.tensor(), more, constant_values=tf.constant(hidden, mask.tensor().dtype))
+        return None, given
+    if given.array is None:
+        return given, None
+    allowed = ~np.isneginf(np.asarray(given.array, np.float32))
+    if allowed.all():
+        return given, None
+    return op.known(np.where(allowed, given.array, given.array.dtype.type(0))), op.known(allowed)
 
 
 def _limits(op: Op, mask: Mask, queries: Heads, keys: Heads, offset: Size) -> Mask:
