@@ -163,7 +163,7 @@ class Value:
         A number that does not fit into an int32 becomes the nearest one that does, as exporters write the largest
         integer for "to the end". Arithmetic asks for `exact` parts: None for numbers that might be such.
         """
-        if self.parts is not None:
+        if self.parts is not None and not (exact and self.native is not None):
             return self.parts
         if self.rank > 1 or self.dtype not in _OF_SIZES:
             return None
@@ -240,6 +240,12 @@ def reshape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor:
         if prod(fixed) > 0:
             return tf.reshape(tensor, [size if isinstance(size, int) else -1 for size in target])
     return tf.reshape(tensor, pack(target))
+
+
+def ranked(tensor: TfTensor, rank: int) -> TfTensor:
+    """The tensor, of a rank that TensorFlow did not see."""
+    tensor.set_shape([None] * rank)
+    return tensor
 
 
 def pack(target: Sequence[Size]) -> TfTensor:

@@ -8,7 +8,19 @@ from math import prod
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, lowers
-from ..values import Layout, Size, Value, broadcast_size, computed, pack, product, reshape, transpose
+from ..values import (
+    Layout,
+    Size,
+    TfTensor,
+    Value,
+    as_int32,
+    broadcast_size,
+    computed,
+    pack,
+    product,
+    reshape,
+    transpose,
+)
 
 
 @lowers("Shape", since=1, until=14, T=ANY)
@@ -37,11 +49,25 @@ def size(op: Op) -> Value:
 def reshape_to(op: Op) -> Value:
     """0 keeps the size of that axis (unless allowzero), -1 takes what is left."""
     value, wanted, literal_zero = op.value(0), op.sizes(1, "shape"), op.flag("allowzero")
-    target = [
-        value.size(at) if isinstance(part, int) and part == 0 and not literal_zero else part
-        for at, part in enumerate(wanted)
-    ]
+    if value.parts is not None and len(wanted) < 2:
+        return op.sized(value.parts, scalar=not wanted, dtype=value.dtype)
+    target = list(wanted) if literal_zero else _zeros_kept(value, wanted)
     return reshaped(value, _resolved(value, target))
+
+
+def _zeros_kept(value: Value, wanted: Sequence[Size]) -> list[Size]:
+    """The shape with each 0 replaced by the value's own size of that axis; tensors are asked when the model runs,
+    except where there is but one, which then is what the others leave."""
+    computed_ones = sum(not isinstance(part, int) for part in wanted)
+
+    def kept(at: int, part: Size) -> Size:
+        if isinstance(part, int):
+            return value.size(at) if part == 0 else part
+        own = value.size(at) if at < value.rank else part
+        alone = computed_ones == 1 and all(isinstance(each, int) and each > 0 for each in wanted if each is not part)
+        return part if own is part or alone else tf.where(tf.equal(part, 0), own, part)
+
+    return [kept(at, part) for at, part in enumerate(wanted)]
 
 
 def _resolved(value: Value, target: list[Size]) -> list[Size]:
@@ -50,12 +76,13 @@ def _resolved(value: Value, target: list[Size]) -> list[Size]:
     if gap is None:
         return target
     have: list[Size] = [value.size(axis) for axis in range(value.rank)]
-    rest = [part for at, part in enumerate(target) if at != gap]
-    for part in [part for part in rest if not isinstance(part, int)]:
-        same = next((at for at, each in enumerate(have) if each is part), None)
-        if same is not None:
+    rest: list[Size] = []
+    for part in target[:gap] + target[gap + 1 :]:
+        same = next((at for at, each in enumerate(have) if each is part and not isinstance(part, int)), None)
+        if same is None:
+            rest.append(part)
+        else:
             del have[same]
-            rest = [each for each in rest if each is not part]
     if all(isinstance(part, int) for part in (*have, *rest)) and prod(rest) > 0:
         return [*target[:gap], prod(have) // prod(rest), *target[gap + 1 :]]
     return target
@@ -65,10 +92,8 @@ def reshaped(value: Value, target: Sequence[Size]) -> Value:
     """The value in another shape. Channels stay last where only the spatial axes are merged or split."""
     if value.layout is Layout.CHANNELS_LAST and _keeps_channels(value, target):
         physical = [target[0], *target[2:], target[1]]
-        return computed(reshape(value.native, physical), Layout.CHANNELS_LAST)
-    answer = computed(reshape(value.tensor(), target))
-    answer.non_negative = value.non_negative
-    return answer
+        return computed(reshape(value.native, physical), Layout.CHANNELS_LAST).of_sizes(target)
+    return computed(reshape(value.tensor(), target), non_negative=value.non_negative).of_sizes(target)
 
 
 def _keeps_channels(value: Value, target: Sequence[Size]) -> bool:
@@ -96,7 +121,10 @@ def flatten(op: Op) -> Value:
 @lowers("Squeeze", since=13, T=ANY)
 def squeeze(op: Op) -> Value:
     """Without the axes named, which have size 1; without every such axis where none is named."""
-    return _squeezed(op, None if op.optional(1) is None else list(op.integers(1, "axes")))
+    axes = op.optional(1)
+    if axes is not None and axes.computing:
+        return _squeezed_by_computed(op, axes)
+    return _squeezed(op, None if axes is None else op.integers(1, "axes"))
 
 
 @lowers("Squeeze", since=1, until=12, T=ANY)
@@ -105,26 +133,50 @@ def squeeze_by_attribute(op: Op) -> Value:
     return _squeezed(op, op.ints("axes") if op.has("axes") else None)
 
 
-def _squeezed(op: Op, axes: list[int] | None) -> Value:
+def _squeezed(op: Op, axes: Sequence[int] | None) -> Value:
     value = op.value(0)
     if axes is None and None in value.shape:
         op.refuse("which axes have size 1 is known only when the model runs", fix="name the axes to squeeze")
-    dropped = (
-        {axis for axis, size in enumerate(value.shape) if size == 1}
-        if axes is None
-        else {axis % value.rank for axis in axes}
-    )
+    named = [axis for axis, size in enumerate(value.shape) if size == 1] if axes is None else axes
+    dropped = {axis % value.rank for axis in named}
     if any(value.shape[axis] not in (1, None) for axis in dropped):
         op.refuse(f"it squeezes the axes {sorted(dropped)} of the shape {value.shape}", fix="check the model")
     if value.parts is not None:
         return op.sized(value.parts, scalar=bool(dropped), dtype=value.dtype)
-    return reshaped(value, [value.size(axis) for axis in range(value.rank) if axis not in dropped])
+    left = [axis for axis in range(value.rank) if axis not in dropped]
+    if any(value.shape[axis] is None for axis in dropped):  # TensorFlow sees to it that they have size 1
+        return computed(tf.squeeze(value.tensor(), sorted(dropped))).as_long_as(value, enumerate(left))
+    return reshaped(value, [value.size(axis) for axis in left])
+
+
+def _squeezed_by_computed(op: Op, axes: Value) -> Value:
+    """Each axis that stays has its place among those that stay; a matrix brings its size there."""
+    value, count = op.value(0), length_of(op, axes, "axes")
+    stays = 1 - tf.cast(_among(axes, value.rank), tf.int32)
+    here = tf.equal(tf.cumsum(stays) - 1, tf.range(value.rank - count)[:, None])
+    sizes = tf.reduce_sum(tf.cast(here, tf.int32) * stays * tf.shape(value.tensor()), axis=1)
+    return computed(tf.reshape(value.tensor(), sizes))
+
+
+def length_of(op: Op, vector: Value, what: str) -> int:
+    """The length of a computed vector (1 for a scalar), which decides about the rank of the answer."""
+    length = vector.shape[0] if vector.rank else 1
+    if length is None:
+        op.refuse(f"the number of its {what} is known only when the model runs", fix=f"make the {what} constants")
+    return length
+
+
+def _among(axes: Value, rank: int) -> TfTensor:
+    """For each of `rank` axes whether it is one of the computed ones, of which negative ones count from the end."""
+    named = tf.math.floormod(as_int32(tf.reshape(axes.tensor(), [-1])), rank)
+    return tf.reduce_any(tf.equal(tf.range(rank)[:, None], named[None, :]), axis=1)
 
 
 @lowers("Unsqueeze", since=13, T=ANY)
 def unsqueeze(op: Op) -> Value:
     """With axes of size 1 at these places of the answer."""
-    return _unsqueezed(op, list(op.integers(1, "axes")))
+    axes = op.value(1)
+    return _unsqueezed_by_computed(op, axes) if axes.computing else _unsqueezed(op, op.integers(1, "axes"))
 
 
 @lowers("Unsqueeze", since=1, until=12, T=ANY)
@@ -133,16 +185,27 @@ def unsqueeze_by_attribute(op: Op) -> Value:
     return _unsqueezed(op, op.ints("axes"))
 
 
-def _unsqueezed(op: Op, axes: list[int]) -> Value:
+def _unsqueezed(op: Op, axes: Sequence[int]) -> Value:
     value = op.value(0)
     rank = value.rank + len(axes)
     added = {axis % rank for axis in axes}
+    if len(added) != len(axes):
+        op.refuse(f"its axes {list(axes)} name one axis twice", fix="check the model")
     if value.rank == 0 and len(added) == 1:
-        parts = value.size_parts()
+        parts = value.size_parts(exact=True)
         if parts is not None and value.dtype in ("int32", "int64"):
             return op.sized(parts, dtype=value.dtype)
     have = iter([value.size(axis) for axis in range(value.rank)])
     return reshaped(value, [1 if at in added else next(have) for at in range(rank)])
+
+
+def _unsqueezed_by_computed(op: Op, axes: Value) -> Value:
+    """Each axis that is not added takes the next size of the value's shape."""
+    value = op.value(0)
+    added = tf.cast(_among(axes, value.rank + length_of(op, axes, "axes")), tf.int32)
+    own = tf.maximum(tf.cumsum(1 - added) - 1, 0)
+    sizes = tf.gather(tf.concat([tf.shape(value.tensor()), [1]], 0), tf.where(added > 0, value.rank, own))
+    return computed(tf.reshape(value.tensor(), sizes))
 
 
 @lowers("Transpose", since=1, T=ANY)
@@ -157,11 +220,13 @@ def transpose_axes(op: Op) -> Value:
     native = value.tensor(value.layout)
     physical = [value.layout.place(axis, value.rank) for axis in order]  # of the answer's logical axes
     if physical == list(range(value.rank)):
-        return computed(native)
-    last = [physical[axis] for axis in Layout.CHANNELS_LAST.order(value.rank)]
-    if last == list(range(value.rank)):
-        return computed(native, Layout.CHANNELS_LAST)
-    return computed(transpose(native, physical))
+        answer = computed(native)
+    elif [physical[axis] for axis in Layout.CHANNELS_LAST.order(value.rank)] == list(range(value.rank)):
+        answer = computed(native, Layout.CHANNELS_LAST)
+    else:
+        answer = computed(transpose(native, physical))
+    answer.non_negative = value.non_negative
+    return answer.as_long_as(value, enumerate(axis % value.rank for axis in order))
 
 
 @lowers("Expand", since=8, T=ANY)
@@ -173,64 +238,8 @@ def expand(op: Op) -> Value:
     target = [broadcast_size(a, b) for a, b in zip(have, [1] * (rank - len(wanted)) + list(wanted), strict=True)]
     if len(target) == value.rank and all(_same(a, b) for a, b in zip(have, target, strict=True)):
         return value
-    return computed(tf.broadcast_to(value.tensor(), pack(target)))
+    return computed(tf.broadcast_to(value.tensor(), pack(target))).of_sizes(target)
 
 
 def _same(a: Size, b: Size) -> bool:
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
-
-
-@lowers("Tile", since=6, T=ANY, T1=frozenset({"int64"}))
-def tile(op: Op) -> Value:
-    """The value repeated along each axis."""
-    return computed(tf.tile(op.tensor(0), pack(op.sizes(1, "repeats"))))
-
-
-@lowers("Concat", since=4, T=ANY)
-def concat(op: Op) -> Value:
-    """Joined along an axis; channels stay last where one of the values has them so."""
-    values, axis = op.values(), op.integer("axis")
-    if any(value.parts is not None for value in values):
-        joined = [value.size_parts() for value in values]
-        if all(parts is not None for parts in joined):
-            return op.sized([part for parts in joined for part in parts or ()], dtype=values[0].dtype)
-    rank = values[0].rank
-    last = any(value.layout is Layout.CHANNELS_LAST for value in values)
-    layout = Layout.CHANNELS_LAST if last else Layout.LOGICAL
-    place = layout.place(axis % rank, rank)
-    answer = computed(tf.concat([value.tensor(layout) for value in values], place), layout)
-    answer.non_negative = all(value.non_negative for value in values)
-    return answer
-
-
-@lowers("Split", since=18, T=ANY)
-def split_evenly_or_by_input(op: Op) -> list[Value]:
-    """By sizes, or into num_outputs equal parts of which the last may be smaller."""
-    if op.optional(1) is not None:
-        return _split(op, list(op.integers(1, "split")))
-    return _split(op, None, op.integer("num_outputs"))
-
-
-@lowers("Split", since=13, until=17, T=ANY)
-def split_by_input(op: Op) -> list[Value]:
-    """By sizes, or into equal parts, one for each output."""
-    return _split(op, None if op.optional(1) is None else list(op.integers(1, "split")))
-
-
-@lowers("Split", since=2, until=12, T=ANY)
-def split_by_attribute(op: Op) -> list[Value]:
-    """Before opset 13 the sizes were an attribute."""
-    return _split(op, op.ints("split") if op.has("split") else None)
-
-
-def _split(op: Op, parts: list[int] | None, count: int | None = None) -> list[Value]:
-    value = op.value(0)
-    axis = op.integer("axis", 0) % value.rank
-    if parts is None:
-        whole, count = value.shape[axis], count or op.outputs
-        if whole is None:
-            op.refuse("it splits an axis whose size is known only when the model runs", fix="give it the sizes")
-        step = -(-whole // count)
-        parts = [min(step, whole - step * at) for at in range(count)]
-    pieces = tf.split(value.tensor(value.layout), parts, value.place(axis))
-    return [computed(piece, value.layout, non_negative=value.non_negative) for piece in pieces]

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, INDICES, lowers
-from ..values import Size, Value, computed
+from ..values import FAR, Size, TfTensor, Value, as_int32, computed, ranked
 
 
 @lowers("Slice", since=10, T=ANY, Tind=INDICES)
 def slice_by_inputs(op: Op) -> Value:
     """From start to end - 1 by steps along each of the axes; the first ones where none are named."""
+    if any(value is not None and value.computing for value in (op.optional(3), op.optional(4))):
+        return _sliced_by_computed_axes(op)
     starts, ends = op.sizes(1, "starts"), op.sizes(2, "ends")
     axes = range(len(starts)) if op.optional(3) is None else op.integers(3, "axes")
     steps = [1] * len(starts) if op.optional(4) is None else op.integers(4, "steps")
@@ -28,14 +30,16 @@ def slice_by_attributes(op: Op) -> Value:
 
 def _sliced(op: Op, starts: Sequence[Size], ends: Sequence[Size], axes: list[int], steps: list[int]) -> Value:
     value = op.value(0)
-    if value.parts is not None and isinstance(starts[0], int) and isinstance(ends[0], int):
+    if value.parts is not None and axes and isinstance(starts[0], int) and isinstance(ends[0], int):
         begin, end = bounds(starts[0], ends[0], steps[0], len(value.parts))
         return op.sized(value.parts[slice(begin, end, steps[0])], dtype=value.dtype)
+    axes = [axis % value.rank for axis in axes]
     cut = [slice(None)] * value.rank
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        cut[value.place(axis % value.rank)] = _cut(start, end, step, value.shape[axis])
+        cut[value.place(axis)] = _cut(value, axis, start, end, step)
     native = value.tensor(value.layout)
-    return computed(native[tuple(cut)], value.layout, non_negative=value.non_negative)
+    answer = computed(native[tuple(cut)], value.layout, non_negative=value.non_negative)
+    return answer.as_long_as(value, [(axis, axis) for axis in range(value.rank) if axis not in axes])
 
 
 def bounds(start: int, end: int, step: int, length: int) -> tuple[int, int | None]:
@@ -48,17 +52,46 @@ def bounds(start: int, end: int, step: int, length: int) -> tuple[int, int | Non
     return min(max(start, 0), length - 1), None if end < 0 else end
 
 
-_FAR = 2**31 - 1  # exporters write the largest integers for "to the end"
-
-
-def _cut(start: Size, end: Size, step: int, length: int | None) -> slice:
+def _cut(value: Value, axis: int, start: Size, end: Size, step: int) -> slice:
+    """TensorFlow cuts start and end to the axis as the specification does, but for a start that lies before the first
+    element and a negative step: TensorFlow begins nowhere, the specification at the first element."""
+    length = value.shape[axis]
     if isinstance(start, int) and isinstance(end, int) and length is not None:
-        begin, stop = bounds(start, end, step, length)
-        return slice(begin, stop, step)
-    first = None if isinstance(start, int) and abs(start) >= _FAR else start
-    last = None if isinstance(end, int) and abs(end) >= _FAR else end
-    return slice(_int32(first), _int32(last), step)
+        return slice(*bounds(start, end, step, length), step)
+    whole = slice(-FAR, FAR) if step > 0 else slice(FAR, -FAR)
+    first, last = _within(start), _within(end)
+    if step < 0 and not (isinstance(first, int) and first >= -1):
+        first = tf.maximum(first, -value.size(axis))
+    return slice(None if _is(first, whole.start) else first, None if _is(last, whole.stop) else last, step)
 
 
-def _int32(size: Size) -> Size:
-    return size if size is None or isinstance(size, int) else tf.cast(size, tf.int32)
+def _within(size: Size) -> Size:
+    """A place, not further from 0 than an int32 goes."""
+    return min(max(size, -FAR), FAR) if isinstance(size, int) else size
+
+
+def _is(size: Size, number: int) -> bool:
+    return isinstance(size, int) and size == number
+
+
+def _sliced_by_computed_axes(op: Op) -> Value:
+    """As `_sliced`, with all of it computed: each axis of the value gets a start, an end and a step."""
+    value = op.value(0)
+    tensor = value.tensor()
+    starts, ends = (as_int32(tf.reshape(op.tensor(at), [-1])) for at in (1, 2))
+    axes = as_int32(op.tensor(3)) if op.optional(3) is not None else tf.range(tf.size(starts))
+    axes = tf.math.floormod(axes, value.rank)
+    steps = as_int32(op.tensor(4)) if op.optional(4) is not None else tf.ones_like(starts)
+    sizes = tf.gather(tf.shape(tensor), axes)
+    back = steps < 0
+    starts = tf.where(starts < 0, starts + sizes, starts)
+    starts = tf.maximum(tf.minimum(starts, tf.where(back, sizes - 1, sizes)), 0)
+    # An end before the first element is written as one that stays so when TensorFlow counts it from the end.
+    ends = tf.where(back & (ends < -sizes), -sizes - 1, ends)
+
+    def everywhere(untouched: TfTensor, given: TfTensor) -> TfTensor:
+        return tf.tensor_scatter_nd_update(untouched, axes[:, None], given)
+
+    begin = everywhere(tf.zeros([value.rank], tf.int32), starts)
+    end, by = everywhere(tf.shape(tensor), ends), everywhere(tf.ones([value.rank], tf.int32), steps)
+    return computed(ranked(tf.strided_slice(tensor, begin, end, by), value.rank))
