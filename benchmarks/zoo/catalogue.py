@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 NETS = Path(__file__).resolve().parent / "nets"
 sys.path.append(str(NETS))
 
-from zoo_feeds import Draw, below, boxes, mask, normal, picture, unit, wave  # noqa: E402
+from zoo_feeds import Draw, below, mask, normal, picture, unit, wave  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -39,32 +40,239 @@ def _pictures(family: str, file: str, text: str) -> Iterator[Entry]:
 _TORCHVISION = """
 alexnet 128 vgg11 128 vgg11_bn 128 squeezenet1_1 96 densenet121 64 inception_v3 128 googlenet 96 resnet18 96
 resnet50 96 resnext50_32x4d 64 wide_resnet50_2 64 shufflenet_v2_x0_5 96 mobilenet_v2 96 mobilenet_v3_small 96
-mobilenet_v3_large 96 mnasnet0_5 96 efficientnet_b0 96 efficientnet_v2_s 96 convnext_tiny 64 regnet_y_400mf 96
+mobilenet_v3_large 96 mnasnet0_5 96 efficientnet_b0 96 efficientnet_v2_s 128 convnext_tiny 64 regnet_y_400mf 96
 regnet_x_400mf 96 vit 96 swin 96 swin_v2 96 maxvit 128
 fcn_resnet50 64 deeplabv3_mobilenet_v3_large 96 lraspp_mobilenet_v3_large 96
 """.strip()
 
 _TIMM = """
-resnet10t 96 resnetv2_18 96 seresnet18 96 skresnet18 96 resnest14d 96 ecaresnet26t 64 botnet26t_256 128
-lambda_resnet26t 128 halonet26t 256 repvgg_a0 96 gernet_s 96 mobileone_s0 96 cspresnet50 64 darknet17 64
-ese_vovnet19b_slim 64 dla46_c 96 dpn48b 64 densenetblur121d 64 efficientnet_lite0 96 mixnet_s 96 tf_efficientnetv2_b0 96
-mobilenetv3_small_050 96 mobilenetv4_conv_small 96 mobilenetv4_hybrid_medium 96 ghostnet_050 96 hardcorenas_a 96
-lcnet_050 96 tinynet_e 96 rexnet_100 96 regnety_002 96 nf_resnet26 64 hgnetv2_b0 96 hrnet_w18_small 96 selecsls42 96
-xception41 96 inception_next_atto 96 convnext_atto 96 convnextv2_atto 96 convmixer_768_32 96 edgenext_xx_small 96
-efficientformerv2_s0 96 efficientvit_b0 96 efficientvit_m0 96 fasternet_t0 96 fastvit_t8 96 mobilevit_xxs 96
-mobilevitv2_050 96 repvit_m0_9 96 repghostnet_050 96 starnet_s1 96 shvit_s1 96 swiftformer_xs 96 levit_128s 96
-pit_ti_224 96 pvt_v2_b0 96 poolformer_s12 64 caformer_s18 64 coatnet_nano_rw_224 96 maxvit_rmlp_pico_rw_256 128
-coat_tiny 96 gcvit_xxtiny 128 davit_tiny 96 mvitv2_tiny 96 nest_tiny 96 twins_svt_small 96 crossvit_tiny_240 240
-tiny_vit_5m_224 96 swinv2_cr_tiny_ns_224 56 visformer_tiny 96 xcit_nano_12_p16_224 96 cait_xxs24_224 96 convit_tiny 96
-deit_tiny_distilled_patch16_224 96 beit_base_patch16_224 96 eva02_tiny_patch14_224 96 vit_tiny_patch16_224 96
-vit_relpos_small_patch16_224 96 samvit_base_patch16_224 96 volo_d1_224 96 mixer_s32_224 96 gmlp_ti16_224 96
-resmlp_12_224 96 tnt_s_legacy_patch16_224 96 sequencer2d_s 96 rdnet_tiny 64 mambaout_femto 64
+resnet10t 96 resnetv2_18 96 skresnet18 96 resnest14d 96 botnet26t_256 128 lambda_resnet26t 128 halonet26t 256
+repvgg_a0 96 gernet_s 96 mobileone_s0 96 darknet17 64 ese_vovnet19b_slim 64 dla46_c 96 dpn48b 64 efficientnet_lite0 96
+mixnet_s 96 tf_efficientnetv2_b0 96 mobilenetv3_small_050 96 mobilenetv4_conv_small 96 ghostnet_050 96 hardcorenas_a 96
+lcnet_050 96 rexnet_100 96 regnety_002 96 nf_resnet26 64 hgnetv2_b0 96 inception_next_atto 96 convnext_atto 96
+convnextv2_atto 96 edgenext_xx_small 96 efficientformerv2_s0 96 efficientvit_b0 96 efficientvit_m0 96 fasternet_t0 96
+fastvit_t8 96 mobilevit_xxs 96 mobilevitv2_050 96 repvit_m0_9 96 starnet_s1 96 shvit_s1 96 swiftformer_xs 96
+levit_128s 96 pit_ti_224 96 pvt_v2_b0 96 poolformer_s12 64 coatnet_nano_rw_224 96 coat_tiny 96 gcvit_xxtiny 128
+mvitv2_tiny 96 nest_tiny 96 crossvit_tiny_240 240 tiny_vit_5m_224 96 xcit_nano_12_p16_224 96 cait_xxs24_224 96
+convit_tiny 96 deit_tiny_distilled_patch16_224 96 beit_base_patch16_224 96 eva02_tiny_patch14_224 96
+vit_tiny_patch16_224 96 vit_relpos_small_patch16_224 96 samvit_base_patch16_224 96 mixer_s32_224 96 gmlp_ti16_224 96
+tnt_s_legacy_patch16_224 96 sequencer2d_s 96 mambaout_femto 64
 """.strip()
+
+
+_LENGTHS: tuple[Mapping[str, int], ...] = ({"length": 9}, {"length": 16}, {"length": 5})
+
+
+def _one(family: str, file: str, name: str, *sizes: Mapping[str, int], **inputs: tuple[str, Draw]) -> Entry:
+    """A model whose factory is called as it is; inputs as `name=(shape, draw)`, floats but where the draw is whole."""
+    specs = {f"{key}={shape}": draw for key, (shape, draw) in inputs.items()}
+    return Entry(f"{family}/{name}", family, f"{file}:{name}", specs, sizes or ({},))
+
+
+def _image_kinds() -> Iterator[Entry]:
+    def kind(name: str, *sizes: Mapping[str, int], **inputs: tuple[str, Draw]) -> Entry:
+        return _one("pictures", "image_kinds.py", name, *sizes, **inputs)
+
+    def image(size: int, channels: int = 3) -> tuple[str, Draw]:
+        return f"float32[batch,{channels},{size},{size}]", picture
+
+    for name, size in (
+        ("unet", 48), ("norms", 24), ("detector", 64), ("detector_topk", 64), ("detector_nms", 64),
+        ("detector_peaks", 64), ("anchors", 48), ("dynamic_convolution", 16), ("vector_quantised", 32),
+        ("translation", 32), ("keypoints", 48), ("pyramid", 64),
+    ):  # fmt: skip
+        yield kind(name, image=image(size))
+    yield kind("volume", volume=("float32[batch,1,8,16,16]", normal))
+    yield kind("film", frames=("float32[batch,3,6,24,24]", normal))
+    yield kind("film_memory", frames=("float32[batch,4,3,16,16]", normal))
+    free = ("float32[batch,3,height,width]", picture)
+    yield kind("super_resolution", {"height": 24, "width": 24}, {"height": 17, "width": 30}, image=free)
+    yield kind("spatial_transformer", image=image(28, 1))
+    yield kind("flow", first=image(48), second=image(48))
+    yield kind("twins", left=image(40), right=image(40))
+    yield kind("capsules", image=image(28, 1))
+    yield kind("blocks", image=image(24))
+    yield kind("generator", seed=("float32[batch,32]", normal))
+    yield kind("styled", style=("float32[batch,12]", normal))
+    text = ("float32[batch,words,24]", normal)
+    step = ("int64[batch]", below(1000))
+    latent = ("float32[batch,4,16,16]", normal)
+    yield kind("diffusion", {"words": 7}, {"words": 12}, latent=latent, step=step, text=text)
+
+
+def _sequence_kinds() -> Iterator[Entry]:
+    def kind(name: str, *sizes: Mapping[str, int], **inputs: tuple[str, Draw]) -> Entry:
+        return _one("sequences", "sequence_kinds.py", name, *sizes, **inputs)
+
+    def tokens(limit: int) -> tuple[str, Draw]:
+        return "int64[batch,length]", below(limit, 1)
+
+    for name, limit in (
+        ("lstm", 200), ("gru", 200), ("rnn", 200), ("decoder", 250), ("translator", 120), ("text_convolution", 500),
+    ):  # fmt: skip
+        yield kind(name, *_LENGTHS, tokens=tokens(limit))
+    masked = {"input_ids": tokens(300), "attention_mask": ("int64[batch,length]", mask)}
+    yield kind("encoder", *_LENGTHS, **masked)
+    yield kind("torch_encoder", *_LENGTHS, **masked)
+    two = {"source": ("int64[batch,heard]", below(100)), "target": ("int64[batch,said]", below(100))}
+    yield kind("torch_transformer", {"heard": 8, "said": 6}, {"heard": 5, "said": 9}, **two)
+    state = ("float32[batch,1,16]", normal)
+    chunk = ("float32[batch,length,10]", normal)
+    yield kind("streaming", *_LENGTHS, chunk=chunk, hidden=state, cell=state)
+    past = ("float32[batch,4,past,8]", normal)
+    yield kind("cached", {"past": 6}, {"past": 11}, state=("float32[batch,32]", normal), keys=past, values=past)
+    for name, shape in (
+        ("projected", "batch,length,6"), ("experts", "batch,length,24"), ("linear_state_space", "batch,length,12"),
+        ("scan", "batch,length,6"), ("temporal", "batch,length,4"),
+    ):  # fmt: skip
+        yield kind(name, *_LENGTHS, **{_INPUT[name]: (f"float32[{shape}]", normal)})
+    for name, shape in (
+        ("cells", "batch,5,6"), ("state_space", "batch,12,16"), ("forecast", "batch,24"),
+        ("patch_series", "batch,40,5"), ("viterbi", "batch,10,6"),
+    ):  # fmt: skip
+        yield kind(name, series=(f"float32[{shape}]", normal))
+    yield kind("conditional", features=("float32[batch,8]", normal))
+
+
+_INPUT = {
+    "projected": "series",
+    "experts": "states",
+    "linear_state_space": "series",
+    "scan": "series",
+    "temporal": "series",
+}
+
+
+def _sound_kinds() -> Iterator[Entry]:
+    def kind(name: str, *sizes: Mapping[str, int], **inputs: tuple[str, Draw]) -> Entry:
+        return _one("sound", "sequence_kinds.py", name, *sizes, **inputs)
+
+    yield kind("sound", wave=("float32[batch,1,2000]", wave))
+    yield kind("wavenet", {"time": 64}, {"time": 101}, wave=("float32[batch,1,time]", wave))
+    yield kind("separator", wave=("float32[batch,1,400]", wave))
+    yield kind("spectrogram", wave=("float32[batch,2000]", wave))
+    yield kind("vocoder", {"frames": 12}, {"frames": 25}, mel=("float32[batch,20,frames]", normal))
+    yield kind("conformer", {"frames": 48}, {"frames": 61}, mel=("float32[batch,frames,40]", normal))
+
+
+def _table_kinds() -> Iterator[Entry]:
+    def kind(name: str, *sizes: Mapping[str, int], **inputs: tuple[str, Draw]) -> Entry:
+        return _one("tables and graphs", "table_kinds.py", name, *sizes, **inputs)
+
+    def whole(shape: str, limit: int) -> tuple[str, Draw]:
+        return f"int64[{shape}]", below(limit)
+
+    def numbers(shape: str) -> tuple[str, Draw]:
+        return f"float32[{shape}]", normal
+
+    image = ("float32[batch,3,32,32]", picture)
+    yield kind("perceptron", features=numbers("batch,20"))
+    yield kind("mixed", image=image, numbers=numbers("batch,7"), kinds=whole("batch,3", 50))
+    yield kind("algebra", x=numbers("batch,6,8"))
+    yield kind("recommender", numbers=numbers("batch,5"), kinds=whole("batch,3,4", 100))
+    yield kind("factorised", kinds=whole("batch,4", 100))
+    yield kind("two_towers", user=whole("batch", 80))
+    yield kind("tab_transformer", kinds=whole("batch,6", 90), numbers=numbers("batch,4"))
+    yield kind("soft_tree", features=numbers("batch,9"))
+    yield kind("autoencoder", features=numbers("batch,16"))
+    yield kind("radiance", points=numbers("batch,8,3"))
+    graph = ({"nodes": 7, "edges": 20}, {"nodes": 10, "edges": 9})
+    both = {"nodes": numbers("batch,nodes,6"), "edges": whole("batch,edges,2", 7)}
+    yield kind("graph_convolution", *graph, **both)
+    adjacency = ("float32[batch,nodes,nodes]", unit)
+    yield kind("graph_attention", {"nodes": 7}, {"nodes": 11}, nodes=numbers("batch,nodes,6"), adjacency=adjacency)
+    yield kind("graph_mean", *graph, nodes=numbers("batch,nodes,5"), edges=whole("batch,edges,2", 7))
+    yield kind("points", {"points": 20}, {"points": 33}, points=numbers("batch,points,3"))
+    yield kind("neighbours", points=numbers("batch,16,3"))
+    yield kind("sets", {"items": 6}, {"items": 13}, items=numbers("batch,items,4"))
+    yield kind("policy", state=numbers("batch,12"), allowed=("bool[batch,6]", below(2)))
+    yield kind("spline", features=numbers("batch,5"))
+    yield kind("fourier", series=numbers("batch,12,10"))
+    yield kind("integers", words=whole("batch,9", 128))
+
+
+_TEXTS = """
+bert bert_sdpa distilbert roberta albert electra deberta_v2 mpnet mobilebert squeezebert convbert modernbert gpt2
+gpt_neo gpt_neox opt bloom llama llama_sdpa qwen2 qwen3 mistral gemma phi falcon
+"""
+_SEEN = """
+vit deit beit dinov2 segformer mobilenet_v2 pvt_v2 yolos siglip_vision
+"""
+
+
+def _transformers() -> Iterator[Entry]:
+    def kind(name: str, *sizes: Mapping[str, int], **inputs: tuple[str, Draw]) -> Entry:
+        return _one("transformers", "transformers_nets.py", name, *sizes, **inputs)
+
+    ids = ("int64[batch,length]", below(300, 3))
+    masked = {"input_ids": ids, "attention_mask": ("int64[batch,length]", mask)}
+    for name in _TEXTS.split():
+        yield kind(name, *_LENGTHS, **masked)
+    for name in ("fnet", "mamba"):
+        yield kind(name, *_LENGTHS, input_ids=ids)
+    both = ({"length": 9, "said": 6}, {"length": 5, "said": 8})
+    for name in ("t5", "bart"):
+        yield kind(name, *both, **masked, decoder_input_ids=("int64[batch,said]", below(300, 3)))
+    image = ("float32[batch,3,64,64]", picture)
+    for name in _SEEN.split():
+        yield kind(name, image=image)
+    yield kind("clip", {"length": 9}, {"length": 5}, **masked, pixel_values=image)
+    mel = ("float32[batch,40,64]", normal)
+    yield kind("whisper_encoder", features=mel)
+    yield kind(
+        "whisper", {"said": 6}, {"said": 9}, features=mel, decoder_input_ids=("int64[batch,said]", below(300, 3))
+    )
+    sound = ("float32[batch,time]", wave)
+    yield kind("wav2vec2", {"time": 800}, {"time": 1001}, input_values=sound)
+    yield kind("hubert", {"time": 800}, {"time": 1001}, input_values=sound)
+    yield kind("audio_spectrogram", input_values=("float32[batch,64,32]", normal))
+    yield kind("patchtst", past_values=("float32[batch,32,3]", normal))
+
+
+def _packaged() -> Iterator[Entry]:
+    def kind(name: str, *sizes: Mapping[str, int], **inputs: tuple[str, Draw]) -> Entry:
+        return _one("packaged", "packaged_nets.py", name, *sizes, **inputs)
+
+    def given(name: str, file: str, spec: str, draw: Draw, *sizes: Mapping[str, int]) -> Entry:
+        return Entry(f"packaged/{name}", "packaged", file, {spec: draw}, sizes or ({},))
+
+    masked = {"input_ids": ("int64[batch,length]", below(30000)), "attention_mask": ("int64[batch,length]", mask)}
+    yield kind("sentence", *_LENGTHS, **masked)
+    yield kind("crepe_tiny", wave=("float32[batch,1024]", wave))
+    yield kind("resemblyzer", {"frames": 40}, {"frames": 57}, mel=("float32[batch,frames,40]", unit))
+    for name, size in (("pnet", 24), ("rnet", 24), ("onet", 48)):
+        yield kind(name, image=(f"float32[batch,3,{size},{size}]", picture))
+    yield kind("efficientnet_lite0", image=("float32[batch,3,96,96]", picture))
+    state = ("float32[batch,128]", unit)
+    yield kind("voice_activity", chunk=("float32[batch,576]", wave), hidden=state, cell=state)
+    yield given("magika", "magika/models/standard_v3_3/model.onnx", "bytes=int32[batch,2048]", below(256))
+    yield given("nudenet", "nudenet/320n.onnx", "images=float32[batch,3,height,width]", picture,
+                {"height": 64, "width": 64}, {"height": 96, "width": 64})  # fmt: skip
+    ocr = "rapidocr_onnxruntime/models"
+    text = "x=float32[batch,3,height,width]"
+    yield given("ocr_detection", f"{ocr}/ch_PP-OCRv4_det_infer.onnx", text, picture,
+                {"height": 64, "width": 64}, {"height": 64, "width": 96})  # fmt: skip
+    yield given("ocr_recognition", f"{ocr}/ch_PP-OCRv4_rec_infer.onnx", text, picture,
+                {"height": 48, "width": 96}, {"height": 48, "width": 120})  # fmt: skip
+    yield given("ocr_angle", f"{ocr}/ch_ppocr_mobile_v2.0_cls_infer.onnx", text, picture, {"height": 48, "width": 192})
+    pitch = "serving_default_input_2:0=float32[batch,43844,1]"
+    yield given("basic_pitch", "basic_pitch/saved_models/icassp_2022/nmp.onnx", pitch, _long_wave)
+
+
+def _long_wave(rng: Any, shape: tuple[int, ...]) -> Any:
+    """Sounds whose time is the second axis."""
+    return wave(rng, (shape[0], shape[2], shape[1])).swapaxes(1, 2)
 
 
 def entries() -> tuple[Entry, ...]:
     """Every model of the zoo, by family."""
     return (
+        *_image_kinds(),
+        *_sequence_kinds(),
+        *_sound_kinds(),
+        *_table_kinds(),
+        *_transformers(),
+        *_packaged(),
         *_pictures("torchvision", "torchvision_nets.py", _TORCHVISION),
         *_pictures("timm", "timm_nets.py", _TIMM),
     )

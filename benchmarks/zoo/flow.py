@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from catalogue import NETS, Entry
 from table import Row, row_of, variation
+
 from transload.converters.steps import STEPS, Step
 from transload.models.code import code_digest
 from transload.models.dataset import Dataset, write_dataset
@@ -30,6 +31,7 @@ BATCHES = (1, 3, 5)
 SAMPLES = 6
 OURS = tuple(step for step in STEPS if step.name != "onnx2tf" and step.source != Target(Format.SAVED_MODEL))
 ONNX2TF = tuple(step for step in STEPS if step.name == "onnx2tf" or step.source == Target(Format.SAVED_MODEL))
+_ANSWER = "transload.pipeline.drift.validate:answer"
 _CHECKS = {"device": "cpu", "threads": 1, "batches": list(BATCHES)}
 
 
@@ -67,7 +69,7 @@ class Subject:
             options: dict[str, Any] = {"path": str(path), "sha256": digest_of(path), "inputs": self._inputs}
             return self._perform("given", "transload.converters.given:onnx_given", options, ("onnx",))
         options = {"ref": str(self._place.home / "nets" / self.entry.ref), "root": self._root, "inputs": self._inputs}
-        return self._perform("source", "transload.models.zoo.given:take_weights", options, ("torch",), self.code)
+        return self._perform("source", "transload.models.zoo.given:take_weights", options, ("torch",), code=self.code)
 
     @cached_property
     def code(self) -> str:
@@ -88,12 +90,9 @@ class Subject:
         runtime = "onnxruntime" if self.is_given else "torch"
         options = {"runtime": runtime, **_CHECKS}
         return [
-            self._perform(
-                "reference", "transload.pipeline.drift.validate:answer", options, RUNTIMES[runtime].requires,
-                self.code, {"model": self.source, "data": data},
-            )
-            for data in self.data
-        ]  # fmt: skip
+            self._perform("reference", _ANSWER, options, RUNTIMES[runtime].requires, code=self.code, inputs=inputs)
+            for inputs in ({"model": self.source, "data": data} for data in self.data)
+        ]
 
     @cached_property
     def variation(self) -> float:
@@ -139,19 +138,11 @@ class Subject:
         return None if self.is_given else str(self._place.packages)
 
     def _perform(
-        self,
-        name: str,
-        entry: str,
-        options: Mapping[str, Any],
-        requires: tuple[str, ...],
-        code: str = "",
-        inputs: Mapping[str, Stored] | None = None,
+        self, name: str, entry: str, options: Mapping[str, Any], requires: tuple[str, ...], **more: Any
     ) -> Stored:
-        return self._executor.perform(
-            Action(
-                name, entry, inputs or {}, options, requires, code, self._root, self._limits, remembers_refusal=True
-            )
-        )
+        """Do an action; `more`: its inputs, and the digest of the code that it calls."""
+        action = Action(name, entry, options=options, requires=requires, root=self._root, limits=self._limits, **more)
+        return self._executor.perform(replace(action, remembers_refusal=True))
 
 
 def _shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -183,9 +174,7 @@ class Bench:
         made = Router(self._executor, subject.basis(), OURS).make(ONNX)
         return self._row(subject, f"onnx2tf:{form}", Target(form), ONNX2TF, made.stored)
 
-    def _row(
-        self, subject: Subject, column: str, target: Target, steps: tuple[Step, ...], start: Stored | None
-    ) -> Row:
+    def _row(self, subject: Subject, column: str, target: Target, steps: tuple[Step, ...], start: Stored | None) -> Row:
         try:
             basis = subject.basis(start)
             made = Router(self._executor, basis, steps).make(target)
@@ -206,4 +195,3 @@ class Bench:
             action = verification(replace(basis, data=data, reference=reference), made.route, made.stored)
             facts.append(self._executor.perform(action).facts)
         return facts
-

@@ -113,8 +113,7 @@ def _failures(rows: Sequence[Row]) -> list[str]:
     """What is not verified by our own lowering, and why."""
     lines = ["## What is not verified, and why", ""]
     own = [row for row in rows if row.column in ("saved-model", "tflite") and row.status != VERIFIED]
-    for row in own:
-        lines.append(f"- {row.model}, {_TITLES[row.column]}: {row.status}: {_one_line(row.reason)}")
+    lines += [f"- {row.model}, {_TITLES[row.column]}: {row.status}: {_one_line(row.reason)}" for row in own]
     return lines if own else [*lines, "Nothing."]
 
 

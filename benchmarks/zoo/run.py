@@ -24,11 +24,12 @@ from catalogue import Entry, entries  # noqa: E402
 from flow import Bench, Place  # noqa: E402
 from report import failures, page, write_json  # noqa: E402
 from table import COLUMNS, VERIFIED, Row  # noqa: E402
+from warm import WarmExecutor  # noqa: E402
+
 from transload.models.code import entry_digest  # noqa: E402
 from transload.models.formats import Format  # noqa: E402
 from transload.models.store import Store  # noqa: E402
 from transload.pipeline.isolation import Limits  # noqa: E402
-from warm import WarmExecutor  # noqa: E402
 
 ROOT = HERE.parents[1]
 _CODE = {
@@ -118,7 +119,7 @@ def main() -> int:
     parser.add_argument("--only", default="*", help="models by pattern, such as timm/* (several with commas)")
     parser.add_argument("--columns", default="onnx,saved-model,tflite", help=f"of onnx,{','.join(COLUMNS)}")
     parser.add_argument("--again", default="failed", choices=("never", "failed", "old", "all"),
-                        help="what is run again: failures of other code, whatever other code made, everything")  # fmt: skip
+                        help="what is run again: failures of other code, all of other code, everything")  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=300, help="limit of one step")
     parser.add_argument("--home", type=Path, default=HERE, help="where nets/, .packages/ and .store/ lie")

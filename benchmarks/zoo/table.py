@@ -19,36 +19,14 @@ class Named(Protocol):
     """What a row takes of an entry of the catalogue."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Family and model."""
+        ...
 
     @property
-    def family(self) -> str: ...
-
-
-class Tried(Protocol):
-    """pipeline.result.TriedRow."""
-
-    @property
-    def route(self) -> tuple[str, ...]: ...
-
-    @property
-    def status(self) -> str: ...
-
-    @property
-    def reason(self) -> str: ...
-
-
-class Outcome(Protocol):
-    """pipeline.routing.Made, as far as a row reads it."""
-
-    @property
-    def route(self) -> Any: ...
-
-    @property
-    def tried(self) -> tuple[Any, ...]: ...
-
-    @property
-    def seconds(self) -> float: ...
+    def family(self) -> str:
+        """By which the table is ordered."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -101,10 +79,8 @@ def _variation(answers: Sequence[Any]) -> float:
     return float(np.sqrt(np.mean((stack - stack.mean(axis=0)) ** 2))) / size if size else 0.0
 
 
-def row_of(
-    entry: Named, column: str, made: Outcome, checks: Sequence[Mapping[str, Any]], varies: float
-) -> Row:
-    """The row of what a router made. `checks` are the facts of drift's `verify` at every size of the model."""
+def row_of(entry: Named, column: str, made: Any, checks: Sequence[Mapping[str, Any]], varies: float) -> Row:
+    """The row of what a router made (pipeline.routing.Made). `checks`: the facts of drift's `verify` at every size."""
     tried = tuple({"route": list(each.route), "status": each.status, "reason": each.reason} for each in made.tried)
     if made.route is None:
         first = next((each for each in made.tried if each.status != "missing"), made.tried[0] if made.tried else None)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torchvision_ops  # noqa: F401  (before timm, which imports torchvision)
+
+# isort: split
 import timm
 from torch import nn
 from zoo_weights import pictures, realistic

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torchvision_ops  # noqa: F401  (before torchvision)
@@ -61,13 +62,13 @@ def _maxvit(size: int) -> nn.Module:
 
 
 def _thin(name: str, width: int) -> Callable[[int], nn.Module]:
-    """alexnet and vgg with a narrower classifier: nine tenths of their weights are its first layer."""
+    """AlexNet and VGG with a narrower classifier: nine tenths of their weights are its first layer."""
 
     def make(size: int) -> nn.Module:  # noqa: ARG001
         model = getattr(models, name)(num_classes=10)
         old = [at for at, layer in enumerate(model.classifier) if isinstance(layer, nn.Linear)]
         sizes = [model.classifier[old[0]].in_features, width, width, 10]
-        for at, (before, after) in zip(old, zip(sizes, sizes[1:], strict=False), strict=True):
+        for at, (before, after) in zip(old, pairwise(sizes), strict=True):
             model.classifier[at] = nn.Linear(before, after)
         return model
 

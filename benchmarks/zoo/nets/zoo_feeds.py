@@ -22,7 +22,7 @@ def unit(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def picture(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Pictures (N, C, H, W), normalised: broad patches of colour under fine noise, each with a brightness of its own."""
+    """Pictures (N, C, H, W), normalised: broad patches of colour under fine noise, each of a brightness of its own."""
     count, channels, height, width = shape
     rows, columns = (np.linspace(0, 1, size) for size in (height, width))
     found = np.zeros(shape)
