@@ -1,36 +1,31 @@
-"""Convolutions. They work with channels last, in two spatial axes where TensorFlow and TFLite have their kernels."""
+"""Convolutions. They work with channels last, in two spatial axes, where TensorFlow and TFLite have their kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..borders import pad
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, lowers
-from ..values import Layout, TfTensor, Value, computed, pack
-from ..windows import Window, read_window, same_padding
-
-_TAKEN = FLOATS
+from ..values import Layout, TfTensor, Value, computed, product, reshape
+from ..windows import Window, read_window, taps
 
 
-@lowers("Conv", since=1, T=_TAKEN)
+@lowers("Conv", since=1, T=FLOATS)
 def conv(op: Op) -> Value:
     """(N, C, ...) * (M, C / group, ...) + bias -> (N, M, ...)"""
     value, kernel = op.value(0), op.value(1)
     group = op.integer("group", 1)
-    window = read_window(op, value, _kernel_sizes(op, kernel))
-    if window.rank == 3:
-        product = _conv3d(op, value, kernel, window, group)
-    else:
-        product = _conv2d(op, value, kernel, window, group)
-    bias = op.optional(2)
-    product = product if bias is None else tf.nn.bias_add(product, bias.tensor())
-    return computed(product, Layout.CHANNELS_LAST)
+    window = read_window(op, value, kernel_sizes(op, kernel))
+    if value.shape[1] is not None and kernel.shape[1] is not None and value.shape[1] != kernel.shape[1] * group:
+        op.refuse(f"{value.shape[1]} channels do not fit a weight of {kernel.shape[1]} and {group} groups")
+    made = convolve(op, value.tensor(Layout.CHANNELS_LAST), kernel, window, group)
+    return computed(with_bias(op, made), Layout.CHANNELS_LAST)
 
 
-def _kernel_sizes(op: Op, kernel: Value) -> tuple[int, ...]:
-    """The spatial sizes of the weight, which the attribute may only repeat."""
+def kernel_sizes(op: Op, kernel: Value) -> tuple[int, ...]:
+    """The spatial sizes of the weight, input 1, which the attribute may only repeat."""
     found = tuple(size for size in kernel.shape[2:] if size is not None)
     if len(found) != kernel.rank - 2 or tuple(op.ints("kernel_shape", found)) != found:
         op.refuse(
@@ -41,6 +36,20 @@ def _kernel_sizes(op: Op, kernel: Value) -> tuple[int, ...]:
     return found
 
 
+def channel_sizes(op: Op, kernel: Value) -> tuple[int, int]:
+    """The first two sizes of the weight."""
+    first, second = kernel.shape[:2]
+    if first is None or second is None:
+        op.refuse("its number of channels is known only when the model runs", fix="fix it when exporting")
+    return first, second
+
+
+def with_bias(op: Op, made: TfTensor) -> TfTensor:
+    """Plus the bias, input 2, where it is given."""
+    bias = op.optional(2)
+    return made if bias is None else tf.nn.bias_add(made, bias.tensor())
+
+
 def arranged(op: Op, kernel: Value, order: Sequence[int], shape: Sequence[int] = ()) -> TfTensor:
     """A weight in the order of axes that TensorFlow wants; a known one is arranged now and held as a variable."""
     if kernel.array is not None:
@@ -49,116 +58,58 @@ def arranged(op: Op, kernel: Value, order: Sequence[int], shape: Sequence[int] =
     return tf.reshape(moved, shape) if shape else moved
 
 
-def _conv2d(op: Op, value: Value, kernel: Value, window: Window, group: int) -> TfTensor:
-    """One or two spatial axes; a single one gets an axis of size 1 before it."""
-    flat = window.rank == 1
-    window = window.widened() if flat else window
-    tensor = value.tensor(Layout.CHANNELS_LAST)
-    tensor = tf.expand_dims(tensor, 1) if flat else tensor
-    channels, filters = value.shape[1], kernel.shape[0]
-    if channels is None or filters is None:
-        op.refuse("its number of channels is known only when the model runs", fix="fix it when exporting")
-    padding: str | list[list[int]] = "SAME" if same_padding(window) else window.explicit_padding()
-    shape = (*window.kernel, channels // group, filters)
-    order = (2, 1, 0) if flat else (2, 3, 1, 0)
+def convolve(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
+    """(N, ..., C), channels last, * (M, C / group, ...) -> (N, ..., M)"""
+    _, width = channel_sizes(op, kernel)
+    if tensor.shape[-1] is None:
+        tensor.set_shape([*tensor.shape[:-1], width * group])
+    if window.rank == 1:
+        made = _conv2d(op, tf.expand_dims(tensor, 1), kernel, window.widened(), group)
+        return tf.squeeze(made, 1)
+    if window.rank == 2:
+        return _conv2d(op, tensor, kernel, window, group)
+    if group == 1 and not window.dilated and op.kernels.three_axes:
+        tensor, padding = (tensor, "SAME") if window.same else (pad(tensor, window.widths), "VALID")
+        return tf.nn.conv3d(tensor, arranged(op, kernel, (2, 3, 4, 1, 0)), (1, *window.strides, 1), padding)
+    return _conv_of_planes(op, tensor, kernel, window, group)
+
+
+def _conv2d(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
+    """In two spatial axes; a weight that has one of them gets an axis of size 1 before it."""
+    (filters, _), channels = channel_sizes(op, kernel), tensor.shape[-1]
+    order = (2, 1, 0) if kernel.rank == 3 else (2, 3, 1, 0)
     depthwise = group == channels and group > 1 and len(set(window.strides)) == 1
-    if depthwise and (max(window.dilations) == 1 or max(window.strides) == 1):
+    if depthwise and (not window.dilated or max(window.strides) == 1):
         # (M, 1, h, w), where M = C * multiplier and C varies slowest -> (h, w, C, multiplier)
         weight = arranged(op, kernel, order, (*window.kernel, channels, filters // channels))
-        if padding != "SAME":  # TensorFlow 2.21 fuses explicit padding with a bias, and aborts
-            tensor, padding = tf.pad(tensor, padding) if window.padded else tensor, "VALID"
-        made = tf.nn.depthwise_conv2d(tensor, weight, (1, *window.strides, 1), padding, dilations=window.dilations)
-    else:
-        weight = arranged(op, kernel, order, shape)
-        made = tf.nn.conv2d(tensor, weight, window.strides, padding, dilations=window.dilations)
-    return tf.squeeze(made, 1) if flat else made
+        if not window.same:  # TensorFlow 2.21 fuses explicit padding with a bias, and aborts
+            tensor, window = pad(tensor, window.widths), window.bare()
+        padding = "SAME" if window.same else "VALID"
+        return op.kernels.depthwise_conv2d(tensor, weight, window.strides, padding, window.dilations)
+    weight = arranged(op, kernel, order, (*window.kernel, channels // group, filters))
+    return _conv2d_of_groups(tensor, weight, window)
 
 
-def _conv3d(op: Op, value: Value, kernel: Value, window: Window, group: int) -> TfTensor:
-    tensor = value.tensor(Layout.CHANNELS_LAST)
-    same = same_padding(window)
-    if not same:
-        tensor = tf.pad(tensor, window.explicit_padding())
-    weight = arranged(op, kernel, (2, 3, 4, 1, 0))
-    if max(window.dilations) > 1 and max(window.strides) > 1:
-        op.refuse("it has strides and dilations in three spatial axes")
-    pieces = [
-        tf.nn.convolution(part, each, window.strides, "SAME" if same else "VALID", dilations=window.dilations)
-        for part, each in zip(tf.split(tensor, group, -1), tf.split(weight, group, -1), strict=True)
-    ]
-    return tf.concat(pieces, -1) if group > 1 else pieces[0]
+def _conv2d_of_groups(tensor: TfTensor, weight: TfTensor, window: Window) -> TfTensor:
+    """The number of groups is that of the channels by that of the weight. Pads that are numbers are the kernel's."""
+    if not window.same and not window.fixed:
+        tensor, window = pad(tensor, window.widths), window.bare()
+    padding = "SAME" if window.same else [list(pair) for pair in window.widths]
+    return tf.nn.conv2d(tensor, weight, window.strides, padding, dilations=window.dilations)
 
 
-@dataclass(frozen=True, slots=True)
-class _Uncut:
-    """A transposed convolution before the pads are cut: along each axis its size, where to begin, and what to keep."""
-
-    size: tuple[object, ...]
-    begin: tuple[int, ...]
-    keep: tuple[object, ...]
-
-
-@lowers("ConvTranspose", since=1, T=_TAKEN)
-def conv_transpose(op: Op) -> Value:
-    """(N, C, ...) * (C, M / group, ...) + bias -> (N, M, ...), each axis stride (size - 1) + extent - pads wide."""
-    value, kernel = op.value(0), op.value(1)
-    group, window = op.integer("group", 1), _transposed_window(op, value, kernel)
-    uncut = _uncut(op, value, window)
-    tensor = value.tensor(Layout.CHANNELS_LAST)
-    rank = window.rank
-    weight = arranged(op, kernel, (*range(2, 2 + rank), 1, 0))
-    pieces = [
-        _transposed(part, each, window, (value.size(0), *uncut.size))
-        for part, each in zip(tf.split(tensor, group, -1), tf.split(weight, group, -1), strict=True)
-    ]
-    made = tf.concat(pieces, -1) if group > 1 else pieces[0]
-    bias = op.optional(2)
-    made = _cut(made, uncut)
-    return computed(made if bias is None else tf.nn.bias_add(made, bias.tensor()), Layout.CHANNELS_LAST)
-
-
-def _transposed_window(op: Op, value: Value, kernel: Value) -> Window:
-    if op.has("output_shape"):
-        op.refuse("its attribute output_shape is not carried", fix="export it with pads and output_padding")
-    if op.word("auto_pad", "NOTSET", ("NOTSET", "VALID")) == "VALID" and op.has("pads"):
-        op.refuse("it has both auto_pad and pads", fix="check the model with onnx.checker")
-    sizes = _kernel_sizes(op, kernel)
-    rank = len(sizes)
-    pads = op.ints("pads", [0] * 2 * rank)
-    window = Window(
-        kernel=sizes,
-        strides=tuple(op.ints("strides", [1] * rank)),
-        dilations=tuple(op.ints("dilations", [1] * rank)),
-        pads=tuple(zip(pads[:rank], pads[rank:], strict=True)),
-        sizes=value.shape[2:],
-    )
-    if max(window.dilations) > 1:
-        op.refuse("its attribute dilations is above 1")
-    return window
-
-
-def _uncut(op: Op, value: Value, window: Window) -> _Uncut:
-    extra = op.ints("output_padding", [0] * window.rank)
-    have = [value.size(2 + at) for at in range(window.rank)]
-    full = tuple((size - 1) * s + k for size, s, k in zip(have, window.strides, window.kernel, strict=True))
-    keep = tuple(size - low - high + more for size, (low, high), more in zip(full, window.pads, extra, strict=True))
-    grown = tuple(size + max(more - high, 0) for size, (_, high), more in zip(full, window.pads, extra, strict=True))
-    return _Uncut(grown, tuple(low for low, _ in window.pads), keep)
-
-
-def _transposed(tensor: TfTensor, weight: TfTensor, window: Window, target: Sequence[object]) -> TfTensor:
-    flat = window.rank == 1
-    strides, shape = list(window.strides), [*target, weight.shape[-2]]
-    if flat:
-        tensor, weight = tf.expand_dims(tensor, 1), tf.expand_dims(weight, 0)
-        strides, shape = [1, *strides], [shape[0], 1, *shape[1:]]
-    function = tf.nn.conv3d_transpose if window.rank == 3 else tf.nn.conv2d_transpose
-    made = function(tensor, weight, pack(shape), [1, *strides, 1], "VALID")
-    return tf.squeeze(made, 1) if flat else made
-
-
-def _cut(tensor: TfTensor, uncut: _Uncut) -> TfTensor:
-    if not any(uncut.begin) and all(a is b or a == b for a, b in zip(uncut.size, uncut.keep, strict=True)):
-        return tensor
-    cuts = [slice(low, low + size) for low, size in zip(uncut.begin, uncut.keep, strict=True)]  # type: ignore[operator]
-    return tensor[(slice(None), *cuts, slice(None))]
+def _conv_of_planes(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
+    """In three spatial axes by two: what the kernel sees along the depth becomes channels, which vary slower, so that
+    each group has its own ones side by side."""
+    depth, plane = window.of(slice(1)), window.of(slice(1, None))
+    filters, width = channel_sizes(op, kernel)
+    tensor = pad(tensor, [(0, 0), *depth.pads, (0, 0), (0, 0), (0, 0)])
+    seen = taps(tensor, 1, depth, 0)
+    places = computed(seen[0])
+    batch, deep, high, wide = (places.size(axis) for axis in range(4))
+    channels = width * group * window.kernel[0]
+    planes = tf.stack([reshape(each, [product([batch, deep]), high, wide, width * group]) for each in seen], -1)
+    planes = reshape(planes, [product([batch, deep]), high, wide, channels])
+    weight = arranged(op, kernel, (3, 4, 1, 2, 0), (*plane.kernel, channels // group, filters))
+    made = computed(_conv2d_of_groups(planes, weight, plane))
+    return reshape(made.tensor(), [batch, deep, made.size(1), made.size(2), filters])

@@ -1,31 +1,32 @@
-"""Padding of whole tensors. That of convolutions and pools lies with them."""
+"""Padding and cutting of whole tensors. That of convolutions and pools lies with them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 
+from .. import borders
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, FLOATS, INDICES, lowers
-from ..values import TfTensor, Value, computed
+from ..values import Size, TfTensor, Value, computed
 
-_MODES = ("constant", "reflect", "edge")
+_MIRRORS = {"reflect": borders.reflect, "edge": borders.edge, "wrap": borders.wrap}
 
 
 @lowers("Pad", since=18, T=ANY, Tind=INDICES)
 def pad_some_axes(op: Op) -> Value:
     """Before and after each of the axes named, or of all; negative pads cut."""
-    value = op.value(0)
-    axes = range(value.rank) if op.optional(3) is None else op.integers(3, "axes")
-    return _padded(op, list(op.integers(1, "pads")), [axis % value.rank for axis in axes], op.optional(2))
+    rank = op.value(0).rank
+    axes = range(rank) if op.optional(3) is None else op.sizes(3, "axes")
+    return _padded(op, op.sizes(1, "pads"), [axis % rank for axis in axes], op.optional(2))
 
 
 @lowers("Pad", since=11, until=17, T=ANY)
 def pad(op: Op) -> Value:
     """Before and after each axis."""
-    return _padded(op, list(op.integers(1, "pads")), list(range(op.value(0).rank)), op.optional(2))
+    return _padded(op, op.sizes(1, "pads"), range(op.value(0).rank), op.optional(2))
 
 
 @lowers("Pad", since=2, until=10, T=FLOATS)
@@ -33,50 +34,88 @@ def pad_by_attributes(op: Op) -> Value:
     """Before opset 11 pads and number were attributes."""
     value = op.value(0)
     number = op.known(np.array(op.real("value", 0.0), value.dtype))
-    return _padded(op, op.ints("pads"), list(range(value.rank)), number)
+    return _padded(op, op.ints("pads"), range(value.rank), number)
 
 
-def _padded(op: Op, pads: list[int], axes: list[int], number: Value | None) -> Value:
-    value, mode = op.value(0), op.word("mode", "constant", _MODES)
+def _padded(op: Op, pads: Sequence[Size], axes: Sequence[Size], number: Value | None) -> Value:
+    value, mode = op.value(0), op.word("mode", "constant", ("constant", *_MIRRORS))
+    if len(pads) != 2 * len(axes):
+        op.refuse(f"it has {len(pads)} pads for {len(axes)} axes", fix="check the model")
+    pairs = list(zip(pads[: len(axes)], pads[len(axes) :], strict=True))
+    widths = _in_place(value, [_of_axis(axis, axes, pairs) for axis in range(value.rank)])
     native = value.tensor(value.layout)
-    widths = [(0, 0)] * value.rank
-    for at, axis in enumerate(axes):
-        widths[value.place(axis)] = (pads[at], pads[at + len(axes)])
-    native = _cut(native, widths)
-    widths = [(max(low, 0), max(high, 0)) for low, high in widths]
-    if any(low or high for low, high in widths):
-        native = _MODE[mode](native, widths, number)
-    return computed(native, value.layout)
+    if mode == "constant":
+        non_negative = value.non_negative and (number is None or _not_below_zero(number))
+        made = borders.pad(native, widths, None if number is None or _is_zero(number) else _scalar(number))
+        return computed(made, value.layout, non_negative=non_negative)
+    if mode == "reflect" and _reflects_once(native, widths):
+        made = tf.pad(native, widths, mode="REFLECT")
+    else:
+        made = borders.mirrored(native, widths, _MIRRORS[mode])
+    return computed(made, value.layout, non_negative=value.non_negative)
 
 
-def _cut(tensor: TfTensor, widths: list[tuple[int, int]]) -> TfTensor:
-    """What negative pads take away."""
-    if all(low >= 0 and high >= 0 for low, high in widths):
-        return tensor
-    return tensor[tuple(slice(max(-low, 0), high if high < 0 else None) for low, high in widths)]
+def _of_axis(axis: int, axes: Sequence[Size], pairs: Sequence[tuple[Size, Size]]) -> tuple[Size, Size]:
+    """What is said of one axis. Axes that the model computes are compared when it runs."""
+    low: Size = 0
+    high: Size = 0
+    for named, (before, after) in zip(axes, pairs, strict=True):
+        if isinstance(named, int):
+            low, high = (before, after) if named == axis else (low, high)
+        else:
+            low, high = tf.where(named == axis, before, low), tf.where(named == axis, after, high)
+    return low, high
 
 
-def _constant(tensor: TfTensor, widths: list[tuple[int, int]], number: Value | None) -> TfTensor:
-    if number is None or (number.array is not None and not number.array.any()):
-        return tf.pad(tensor, widths)
-    return tf.pad(tensor, widths, constant_values=tf.reshape(number.tensor(), []))
+def _in_place(value: Value, widths: Sequence[tuple[Size, Size]]) -> list[tuple[Size, Size]]:
+    """Of logical axes, in the order in which the value lies."""
+    return [widths[axis] for axis in value.layout.order(value.rank)]
 
 
-def _reflect(tensor: TfTensor, widths: list[tuple[int, int]], _number: Value | None) -> TfTensor:
-    return tf.pad(tensor, widths, mode="REFLECT")
+def _scalar(number: Value) -> TfTensor:
+    return tf.reshape(number.tensor(), [])
 
 
-def _edge(tensor: TfTensor, widths: list[tuple[int, int]], _number: Value | None) -> TfTensor:
-    for axis, (low, high) in enumerate(widths):
-        first = tf.repeat(tf.gather(tensor, [0], axis=axis), low, axis=axis)
-        last = tf.repeat(tensor[(*[slice(None)] * axis, slice(-1, None))], high, axis=axis)
-        parts = [*([first] if low else []), tensor, *([last] if high else [])]
-        tensor = tf.concat(parts, axis) if len(parts) > 1 else tensor
-    return tensor
+def _is_zero(number: Value) -> bool:
+    return number.array is not None and not number.array.any()
 
 
-_MODE: dict[str, Callable[[TfTensor, list[tuple[int, int]], Value | None], TfTensor]] = {
-    "constant": _constant,
-    "reflect": _reflect,
-    "edge": _edge,
-}
+def _not_below_zero(number: Value) -> bool:
+    return number.array is not None and bool((number.array >= 0).all())
+
+
+def _reflects_once(tensor: TfTensor, widths: Sequence[tuple[Size, Size]]) -> bool:
+    """Whether the elements suffice for it, which is all that TensorFlow's own kernel does."""
+    return all(
+        isinstance(low, int)
+        and isinstance(high, int)
+        and (low == high == 0 or (min(low, high) >= 0 and size is not None and max(low, high) < size))
+        for (low, high), size in zip(widths, tensor.shape.as_list(), strict=True)
+    )
+
+
+@lowers("CenterCropPad", since=18, T=ANY, Tind=INDICES)
+def center_crop_pad(op: Op) -> Value:
+    """The middle of a value, or the value in the middle of zeros; of an odd difference the larger half lies after."""
+    value, wanted = op.value(0), op.sizes(1, "shape")
+    axes = [axis % value.rank for axis in op.ints("axes", range(value.rank))]
+    if len(wanted) != len(axes):
+        op.refuse(f"its shape has {len(wanted)} sizes for {len(axes)} axes", fix="check the model")
+    widths: list[tuple[Size, Size]] = [(0, 0)] * value.rank
+    for axis, want in zip(axes, wanted, strict=True):
+        widths[axis] = _halves(want - value.size(axis))
+    made = borders.pad(value.tensor(value.layout), _in_place(value, widths))
+    if not tf.executing_eagerly():
+        shape = dict(zip(axes, wanted, strict=True))
+        made.set_shape([_known(shape.get(axis, value.shape[axis])) for axis in value.layout.order(value.rank)])
+    return computed(made, value.layout, non_negative=value.non_negative)
+
+
+def _halves(more: Size) -> tuple[Size, Size]:
+    """What lies before is rounded towards 0, whether it is added or taken away."""
+    low = (more + (more < 0)) // 2 if isinstance(more, int) else (more + tf.cast(more < 0, tf.int32)) // 2
+    return low, more - low
+
+
+def _known(size: Size | None) -> int | None:
+    return size if isinstance(size, int) else None

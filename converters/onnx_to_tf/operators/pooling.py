@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import nullcontext
+from functools import reduce
+from math import prod
 
-import numpy as np
-
+from .. import borders
+from ..borders import sizes_of
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, lowers
-from ..values import Layout, TfTensor, Value, computed, product, reshape
-from ..windows import Window, read_window
+from ..values import Layout, Size, TfTensor, Value, computed, pack, product, reshape
+from ..windows import Window, read_window, taps
+
+_MOVES_ONLY = FLOATS | {"int8", "uint8"}
 
 
 @lowers("GlobalAveragePool", since=1, T=FLOATS)
@@ -26,6 +30,13 @@ def global_max_pool(op: Op) -> Value:
     return _over_space(op, lambda t, axes: tf.reduce_max(t, axes, keepdims=True))
 
 
+@lowers("GlobalLpPool", since=1, T=FLOATS)
+def global_lp_pool(op: Op) -> Value:
+    """(sum |x|^p)^(1/p) over the spatial axes, which stay with size 1."""
+    p = op.real("p", 2.0)
+    return _over_space(op, lambda t, axes: _root(tf.reduce_sum(_power(t, p), axes, keepdims=True), p))
+
+
 def _over_space(op: Op, function: Callable[[TfTensor, list[int]], TfTensor]) -> Value:
     value = op.value(0)
     native = value.tensor(value.layout)
@@ -33,67 +44,62 @@ def _over_space(op: Op, function: Callable[[TfTensor, list[int]], TfTensor]) -> 
     return computed(function(native, axes), value.layout, non_negative=value.non_negative)
 
 
-@lowers("MaxPool", since=1, T=FLOATS | {"int8", "uint8"})
-def max_pool(op: Op) -> Value:
-    """The largest in each window. Pads never win. The second output, where the largest lay, is not carried."""
+@lowers("MaxPool", since=1, T=_MOVES_ONLY)
+def max_pool(op: Op) -> list[Value | None]:
+    """The largest in each window, and where it lay. Pads never win."""
     value = op.value(0)
-    op.ignore("storage_order", because="it only orders the second output")
-    window = _pool_window(op, value)
-    tensor = _padded_for_max(value, window)
-    window = replace(window, pads=((0, 0),) * window.rank)
-    answer = _max_windows(tensor, window)
-    return computed(answer, Layout.CHANNELS_LAST, non_negative=value.non_negative)
-
-
-def _pool_window(op: Op, value: Value) -> Window:
-    """The window, with the pads that ceil_mode adds: the last window may reach over the edge, but it begins inside
-    the input or the pads before it."""
-    window = read_window(op, value, op.ints("kernel_shape"))
-    if not op.flag("ceil_mode"):
-        return window
-    pads = []
-    for size, stride, extent, (low, high) in zip(
-        window.sizes, window.strides, window.extents, window.pads, strict=True
-    ):
-        if size is None:
-            op.refuse("ceil_mode on an axis whose size is known only when the model runs", fix="fix the axis' size")
-        count = -(-(size + low + high - extent) // stride) + 1
-        count -= (count - 1) * stride >= size + low
-        pads.append((low, high + max((count - 1) * stride + extent - size - low - high, 0)))
-    return replace(window, pads=tuple(pads))
-
-
-def _padded_for_max(value: Value, window: Window) -> TfTensor:
-    """Padding that cannot win. Zeros where nothing is negative. Else the edge mirrored, where each window that
-    sees a mirrored element sees the element itself. Both keep the range of the values, which the lowest number
-    would not: it makes 8-bit quantisation useless. That number remains for what is left."""
+    window = read_window(op, value, op.ints("kernel_shape"), ceil=op.flag("ceil_mode"))
     tensor = value.tensor(Layout.CHANNELS_LAST)
-    if not window.padded:
-        return tensor
-    widths = window.explicit_padding()
+    column_major = op.flag("storage_order")
+    largest = _largest(op, value, tensor, window)
+    answer = computed(largest, Layout.CHANNELS_LAST, non_negative=value.non_negative)
+    if not op.wants(1):
+        return [answer]
+    places = _places(tensor, largest, window, column_major=column_major)
+    return [answer, computed(places, Layout.CHANNELS_LAST)]
+
+
+def _largest(op: Op, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
+    """What TensorFlow's SAME adds cannot win; other pads are an operator of their own."""
+    if window.dilated:
+        return _box(_padded_for_max(value, tensor, window), window, tf.maximum)
+    if window.same:
+        return _in_planes(tensor, window, lambda t, k, s: op.kernels.max_pool2d(t, k, s, "SAME"))
+    tensor = _padded_for_max(value, tensor, window)
+    return _in_planes(tensor, window, lambda t, k, s: op.kernels.max_pool2d(t, k, s, "VALID"))
+
+
+def _padded_for_max(value: Value, tensor: TfTensor, window: Window) -> TfTensor:
+    """Padding that cannot win. Zeros where nothing is negative. Else the element at the edge, which every window that
+    begins outside and is not dilated sees itself. Both keep the range of the values, which the lowest number would
+    not: it makes 8-bit quantisation useless. That number remains for what is left."""
     if value.non_negative:
-        return tf.pad(tensor, widths)
-    if _mirrors(window):
-        return tf.pad(tensor, widths, mode="SYMMETRIC")
-    lowest = tensor.dtype.min if tensor.dtype.is_integer else -np.inf
-    return tf.pad(tensor, widths, constant_values=tf.cast(lowest, tensor.dtype))
+        return borders.pad(tensor, window.widths)
+    if not window.dilated and all(_at_most(each, k - 1) for pair, k in _by_kernel(window) for each in pair):
+        if all(_at_most(each, 1) for pair in window.pads for each in pair) and window.fixed:
+            return tf.pad(tensor, window.widths, mode="SYMMETRIC") if window.padded else tensor
+        return borders.mirrored(tensor, window.widths, borders.edge)
+    return borders.pad(tensor, window.widths, _lowest(tensor))
 
 
-def _mirrors(window: Window) -> bool:
-    """An element at distance i outside mirrors the one at distance i inside: the window that begins outside must
-    reach as far in, and the axis must be that long."""
-    return max(window.dilations) == 1 and all(
-        size is not None and 2 * max(pads) <= kernel and max(pads) <= size
-        for size, kernel, pads in zip(window.sizes, window.kernel, window.pads, strict=True)
-    )
+def _by_kernel(window: Window) -> list[tuple[tuple[Size, Size], int]]:
+    return list(zip(window.pads, window.kernel, strict=True))
 
 
-def _max_windows(tensor: TfTensor, window: Window) -> TfTensor:
-    """The largest in each window of a tensor that is padded already."""
-    if max(window.dilations) > 1:
-        dense = tf.nn.pool(tensor, window.kernel, "MAX", dilations=window.dilations)
-        return dense[(slice(None), *[slice(None, None, stride) for stride in window.strides])]
-    return _in_planes(tensor, window, lambda t, k, s: tf.nn.max_pool2d(t, k, s, "VALID"))
+def _at_most(size: Size, limit: int) -> bool:
+    """Of pads that are computed, by ceil_mode or auto_pad, the rules themselves say that they are below the kernel."""
+    return not isinstance(size, int) or size <= limit
+
+
+def _lowest(tensor: TfTensor) -> TfTensor:
+    return tf.constant(tensor.dtype.min if tensor.dtype.is_integer else float("-inf"), tensor.dtype)
+
+
+def _box(tensor: TfTensor, window: Window, combine: Callable[[TfTensor, TfTensor], TfTensor]) -> TfTensor:
+    """Each window of a tensor that is padded already, combined along one axis after the other."""
+    for at in range(window.rank):
+        tensor = reduce(combine, taps(tensor, 1 + at, window, at))
+    return tensor
 
 
 def _in_planes(tensor: TfTensor, window: Window, pool: Callable[..., TfTensor]) -> TfTensor:
@@ -102,45 +108,110 @@ def _in_planes(tensor: TfTensor, window: Window, pool: Callable[..., TfTensor]) 
         return pool(tensor, window.kernel, window.strides)
     if window.rank == 1:
         return tf.squeeze(pool(tf.expand_dims(tensor, 1), (1, *window.kernel), (1, *window.strides)), 1)
-    size = [each if each is not None else tf.shape(tensor)[at] for at, each in enumerate(tensor.shape)]
+    if window.rank != 3:
+        raise NotImplementedError(f"a pool with {window.rank} spatial axes")
+    size = sizes_of(tensor)
     plane = pool(reshape(tensor, [product(size[:2]), *size[2:]]), window.kernel[1:], window.strides[1:])
-    high, wide = plane.shape[1], plane.shape[2]
+    _, high, wide, _ = sizes_of(plane)
     line = reshape(plane, [size[0], size[1], product([high, wide]), size[4]])
     line = pool(line, (window.kernel[0], 1), (window.strides[0], 1))
-    return reshape(line, [size[0], line.shape[1], high, wide, size[4]])
+    return reshape(line, [size[0], sizes_of(line)[1], high, wide, size[4]])
+
+
+def _places(tensor: TfTensor, largest: TfTensor, window: Window, *, column_major: bool) -> TfTensor:
+    """Where in the whole input the largest of each window lies: the first such place along the rows. int64."""
+    sizes = sizes_of(tensor)
+    plane = product(sizes[1:-1])
+    grid = reshape(tf.range(plane), [1, *sizes[1:-1], 1])
+    places = _taps_of_box(borders.pad(grid, window.widths, tf.constant(-1)), window)
+    values = _taps_of_box(borders.pad(tensor, window.widths), window)
+    first = tf.fill(tf.shape(largest), plane)
+    for at, value in zip(places, values, strict=True):  # NaN is less than nothing, and so found too
+        first = tf.minimum(first, tf.where((at >= 0) & ~(value < largest), at, plane))
+    if column_major:
+        first = _by_columns(first, sizes[1:-1])
+    batch, channels = tf.range(sizes[0]), tf.range(sizes[-1])
+    before = reshape(batch, [sizes[0], *[1] * (window.rank + 1)]) * sizes[-1] + channels
+    return tf.cast(first, tf.int64) + tf.cast(before, tf.int64) * tf.cast(plane, tf.int64)
+
+
+def _taps_of_box(tensor: TfTensor, window: Window) -> list[TfTensor]:
+    """What each element of the kernel sees, in the kernel's own order."""
+    seen = [tensor]
+    for at in range(window.rank):
+        seen = [tap for each in seen for tap in taps(each, 1 + at, window, at)]
+    return seen
+
+
+def _by_columns(places: TfTensor, sizes: list[Size]) -> TfTensor:
+    """Places along the rows as places along the columns: the first axis varies fastest."""
+    answer, after = 0, product(sizes)
+    step: Size = 1
+    for size in sizes:
+        after = after // size
+        answer = answer + places // after % size * step
+        step = step * size
+    return answer
 
 
 @lowers("AveragePool", since=7, T=FLOATS)
 def average_pool(op: Op) -> Value:
     """The mean of each window: of what lies inside the input, or with count_include_pad inside the pads too."""
-    value, with_pads = op.value(0), op.flag("count_include_pad")
+    value, with_pads, ceil = op.value(0), op.flag("count_include_pad"), op.flag("ceil_mode")
     given = read_window(op, value, op.ints("kernel_shape"))
-    window = _pool_window(op, value)
-    if max(window.dilations) > 1:
-        op.refuse("its attribute dilations is above 1")
-    if window.padded and None in window.sizes and not (with_pads and window == given):
-        op.refuse("it pads axes whose size is known only when the model runs", fix="fix their size when exporting")
+    window = read_window(op, value, given.kernel, ceil=True) if ceil else given
     tensor = value.tensor(Layout.CHANNELS_LAST)
-    tensor = tf.pad(tensor, window.explicit_padding()) if window.padded else tensor
-    means = _in_planes(tensor, window, lambda t, k, s: tf.nn.avg_pool2d(t, k, s, "VALID"))
-    shares = _counted_share(given, window, with_pads) if window.padded else None
-    if shares is not None and not (shares == 1).all():
-        means = means / tf.constant(shares[None, ..., None], means.dtype)
+    fused = window.same and not window.dilated and not (with_pads and window.padded)
+    if fused:
+        means = _in_planes(tensor, window, lambda t, k, s: op.kernels.avg_pool2d(t, k, s, "SAME"))
+    else:
+        means = _means(op, borders.pad(tensor, window.widths), window)
+        whole = with_pads and (window is given or (window.fixed and window.pads == given.pads))
+        if window.padded and not whole:
+            means = means * _part_that_counts(given, window, means, with_pads=with_pads)
     return computed(means, Layout.CHANNELS_LAST, non_negative=value.non_negative)
 
 
-def _counted_share(given: Window, window: Window, with_pads: bool) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Which part of each window counts: the product of the parts along each axis."""
-    shares: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = np.ones((), np.float64)
-    if with_pads and given == window:
-        return shares
-    for at, given_size in enumerate(window.sizes):
-        low, high = window.pads[at]
-        size = given_size or 0  # the caller has refused sizes that are not known
-        counted = np.zeros(low + size + high)
-        first, last = (0, low + size + given.pads[at][1]) if with_pads else (low, low + size)
-        counted[first:last] = 1
-        starts = range(0, len(counted) - window.kernel[at] + 1, window.strides[at])
-        along = np.array([counted[start : start + window.kernel[at]].mean() for start in starts])
-        shares = shares[..., None] * along
-    return shares
+def _means(op: Op, tensor: TfTensor, window: Window) -> TfTensor:
+    """Of all elements of each window of a tensor that is padded already."""
+    if window.dilated:
+        return _box(tensor, window, tf.add) * tf.cast(1 / prod(window.kernel), tensor.dtype)
+    return _in_planes(tensor, window, lambda t, k, s: op.kernels.avg_pool2d(t, k, s, "VALID"))
+
+
+def _part_that_counts(given: Window, window: Window, means: TfTensor, *, with_pads: bool) -> TfTensor:
+    """What to multiply with so that only the elements that count are divided by: kernel / count along each axis.
+    With sizes that are known it is made now."""
+    known = window.fixed and all(isinstance(size, int) for size in window.sizes)
+    with tf.init_scope() if known else nullcontext():
+        answer = tf.ones([1] * (window.rank + 2), means.dtype)
+        for at in range(window.rank):
+            (low, high), (before, after) = window.pads[at], given.pads[at] if with_pads else (0, 0)
+            counted = tf.ones(pack([1, before + window.sizes[at] + after, 1]), means.dtype)
+            along = borders.pad(counted, [(0, 0), (low - before, high - after), (0, 0)])
+            counts = _box(along, window.of(slice(at, at + 1)), tf.add)
+            shape = [-1 if axis == 1 + at else 1 for axis in range(window.rank + 2)]
+            answer = answer * tf.reshape(window.kernel[at] / counts, shape)
+    return tf.constant(answer.numpy()) if known else answer
+
+
+@lowers("LpPool", since=1, T=FLOATS)
+def lp_pool(op: Op) -> Value:
+    """(sum |x|^p)^(1/p) of each window; pads add nothing."""
+    value, p = op.value(0), op.real("p", 2.0)
+    window = read_window(op, value, op.ints("kernel_shape"), ceil=op.flag("ceil_mode"))
+    powers = borders.pad(_power(value.tensor(Layout.CHANNELS_LAST), p), window.widths)
+    sums = _means(op, powers, window) * tf.cast(prod(window.kernel), powers.dtype)
+    return computed(_root(sums, p), Layout.CHANNELS_LAST, non_negative=True)
+
+
+def _power(tensor: TfTensor, p: float) -> TfTensor:
+    if p == 2:
+        return tf.square(tensor)
+    return tf.abs(tensor) if p == 1 else tf.pow(tf.abs(tensor), tf.cast(p, tensor.dtype))
+
+
+def _root(tensor: TfTensor, p: float) -> TfTensor:
+    if p == 2:
+        return tf.sqrt(tensor)
+    return tensor if p == 1 else tf.pow(tensor, tf.cast(1 / p, tensor.dtype))

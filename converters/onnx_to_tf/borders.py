@@ -1,0 +1,103 @@
+"""What lies around a tensor: numbers, or its own elements once more. Negative widths cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .lazy import tf
+from .values import Size, TfTensor, pack, product, reshape
+
+Widths: TypeAlias = Sequence[tuple[Size, Size]]  # before and after each axis, in the order in which it lies
+Mirror: TypeAlias = Callable[[Any, Any, Size], Any]  # numpy or tf, places (negative ones lie before), size -> places
+
+
+def positive(size: Size) -> Size:
+    """A size, or 0 where it is negative."""
+    return max(size, 0) if isinstance(size, int) else tf.maximum(size, 0)
+
+
+def sizes_of(tensor: TfTensor) -> list[Size]:
+    """The size of each axis as it lies: an int, or an int32 scalar tensor."""
+    shape = tensor.shape.as_list()
+    found = tf.shape(tensor) if None in shape else shape
+    return [found[at] if size is None else size for at, size in enumerate(shape)]
+
+
+def cut(tensor: TfTensor, widths: Widths) -> TfTensor:
+    """What negative widths take away."""
+    if all(isinstance(each, int) and each >= 0 for pair in widths for each in pair):
+        return tensor
+    sizes = sizes_of(tensor)
+    return tensor[tuple(_slice(low, high, size) for (low, high), size in zip(widths, sizes, strict=True))]
+
+
+def _slice(low: Size, high: Size, size: Size) -> slice:
+    first = positive(-low)
+    if isinstance(high, int):
+        return slice(first, high if high < 0 else None)
+    return slice(first, size - positive(-high))
+
+
+def pad(tensor: TfTensor, widths: Widths, number: TfTensor | None = None) -> TfTensor:
+    """With a scalar of the tensor's dtype around it, or zeros."""
+    inner = cut(tensor, widths)
+    wide = [(positive(low), positive(high)) for low, high in widths]
+    flat = [each for pair in wide for each in pair]
+    if all(isinstance(each, int) and each == 0 for each in flat):
+        return inner
+    known = all(isinstance(each, int) for each in flat)
+    paddings = wide if known else tf.reshape(pack(flat), [len(wide), 2])
+    made = tf.pad(inner, paddings) if number is None else tf.pad(inner, paddings, constant_values=number)
+    if not known and not tf.executing_eagerly():
+        made.set_shape([_sum(size, low, high) for size, (low, high) in zip(inner.shape.as_list(), wide, strict=True)])
+    return made
+
+
+def _sum(size: int | None, low: Size, high: Size) -> int | None:
+    return size + low + high if size is not None and isinstance(low, int) and isinstance(high, int) else None
+
+
+def mirrored(tensor: TfTensor, widths: Widths, mirror: Mirror) -> TfTensor:
+    """With its own elements around it: of any dtype, as far out as is wanted."""
+    tensor = cut(tensor, widths)
+    for axis, (low, high) in enumerate(widths):
+        if isinstance(low, int) and isinstance(high, int) and max(low, high) <= 0:
+            continue
+        size = sizes_of(tensor)[axis]
+        first, last = -positive(low), size + positive(high)
+        known = isinstance(first, int) and isinstance(last, int)
+        library: Any = np if known else tf
+        places = np.arange(first, last, dtype=np.int32) if known else tf.range(first, last)
+        tensor = tf.gather(tensor, mirror(library, places, size), axis=axis)
+    return tensor
+
+
+def edge(library: Any, places: Any, size: Size) -> Any:
+    """The first element before, the last one after."""
+    return library.minimum(library.maximum(places, 0), size - 1)
+
+
+def wrap(library: Any, places: Any, size: Size) -> Any:
+    """As if the last element were followed by the first."""
+    return places % library.maximum(size, 1)
+
+
+def reflect(library: Any, places: Any, size: Size) -> Any:
+    """Mirrored at the first and the last element, which are not repeated, to and fro as often as it takes."""
+    period = library.maximum(2 * size - 2, 1)
+    once = places % period
+    return library.minimum(once, period - once)
+
+
+def spread(tensor: TfTensor, axis: int, step: int) -> TfTensor:
+    """With step - 1 zeros between any two elements along an axis; three axes at a time, which TFLite can pad."""
+    if step == 1:
+        return tensor
+    sizes = sizes_of(tensor)
+    flat = reshape(tensor, [product(sizes[: axis + 1]), 1, product(sizes[axis + 1 :])])
+    wide = tf.pad(flat, [[0, 0], [0, step - 1], [0, 0]])
+    wide = reshape(wide, [*sizes[:axis], sizes[axis] * step, *sizes[axis + 1 :]])
+    return wide[(*[slice(None)] * axis, slice(None, 1 - step))]
