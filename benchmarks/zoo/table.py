@@ -83,10 +83,8 @@ def row_of(entry: Named, column: str, made: Any, checks: Sequence[Mapping[str, A
     """The row of what a router made (pipeline.routing.Made). `checks`: the facts of drift's `verify` at every size."""
     tried = tuple({"route": list(each.route), "status": each.status, "reason": each.reason} for each in made.tried)
     if made.route is None:
-        first = next((each for each in made.tried if each.status != "missing"), made.tried[0] if made.tried else None)
-        wrong = any(each.status == WRONG for each in made.tried)
-        reason = first.reason if first else "no route leads there"
-        return Row(entry.name, entry.family, column, WRONG if wrong else REFUSED, reason, tried=tried, variation=varies)
+        status, reason = _failure(tried)
+        return Row(entry.name, entry.family, column, status, reason, tried=tried, variation=varies)
     status, reason = _verdict(checks, varies)
     noise = [check["sqnr_db"] for check in checks if check["sqnr_db"] is not None]
     return Row(
@@ -101,6 +99,19 @@ def row_of(entry: Named, column: str, made: Any, checks: Sequence[Mapping[str, A
         route=tuple(made.route.names),
         tried=tried,
     )
+
+
+def _failure(tried: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """What a target that no route reaches is, and why: by the first route that came as far as its last step."""
+    reached = [each for each in tried if not _ended_before(each)]
+    wrong = any(each["status"] == WRONG for each in reached)
+    told = next((each for each in reached or tried if each["status"] != "missing"), tried[0] if tried else None)
+    return WRONG if wrong else REFUSED, told["reason"] if told else "no route leads there"
+
+
+def _ended_before(tried: Mapping[str, Any]) -> bool:
+    """Whether a step before the last ended the route: its reason begins with that step's name then."""
+    return any(tried["reason"].startswith(f"{step}: ") for step in tried["route"][:-1])
 
 
 def _verdict(checks: Sequence[Mapping[str, Any]], varies: float) -> tuple[str, str]:
