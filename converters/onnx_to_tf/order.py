@@ -21,7 +21,7 @@ def keys(tensor: TfTensor) -> TfTensor:
     whole = tf.int64 if tensor.dtype == tf.float64 else tf.int32
     bits = tf.bitcast(tensor, whole)  # sign and magnitude
     signed = tf.where(bits < 0, whole.min - bits, bits)
-    infinite = tf.bitcast(tf.constant(float("inf"), tensor.dtype), whole)
+    infinite = 0x7FF0000000000000 if whole == tf.int64 else 0x7F800000
     return tf.where(tf.abs(signed) > infinite, tf.constant(whole.max, whole), signed)
 
 

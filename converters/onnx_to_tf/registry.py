@@ -34,10 +34,10 @@ NARROW = SMALL_INTEGERS | SMALL_FLOATS
 NEWEST_READ = 25
 
 FAMILIES = (
-    "activation", "attention", "casting", "constants", "control", "convolution", "deformable", "elementwise",
-    "indexing", "joining", "linear", "logic", "normalization", "padding", "pooling", "quantization", "random",
-    "recurrent", "reduction", "resize", "sampling", "selection", "sequences", "shape", "slicing", "transposed",
-    "unpooling",
+    "activation", "attention", "casting", "constants", "control", "convolution", "deformable", "detection",
+    "elementwise", "indexing", "joining", "linear", "logic", "normalization", "padding", "pooling", "quantization",
+    "random", "recurrent", "reduction", "regions", "resize", "sampling", "selection", "sequences", "shape", "slicing",
+    "transposed", "unpooling",
 )  # fmt: skip
 
 

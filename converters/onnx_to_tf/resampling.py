@@ -267,7 +267,7 @@ def _sum(native: TfTensor, place: int, index: TfTensor, shares: TfTensor) -> TfT
 
 def _matrix(index: TfTensor, shares: TfTensor, size: Size) -> TfTensor:
     """(target, size): the share of each element in each new place."""
-    return tf.reduce_sum(tf.one_hot(index, size, dtype=shares.dtype) * shares[..., None], 1)
+    return tf.reduce_sum(tf.one_hot(index, size, dtype=shares.dtype) * tf.expand_dims(shares, -1), 1)
 
 
 def _by_matrix(native: TfTensor, place: int, matrix: TfTensor) -> TfTensor:

@@ -37,3 +37,26 @@ class Kernels:
     def minus_infinity(self, like: TfTensor) -> TfTensor:
         """Minus infinity in the shape and the dtype of a float tensor without NaN."""
         return tf.fill(tf.shape(like), tf.constant(float("-inf"), like.dtype))
+
+    def non_max_suppression(
+        self, boxes: TfTensor, scores: TfTensor, count: TfTensor, overlap: TfTensor, least: TfTensor | None
+    ) -> tuple[TfTensor, TfTensor]:
+        """Which of the boxes (n, 4), any two opposite corners, are chosen: (count,), and how many of these are meant.
+
+        By falling scores (n,) above `least`, of equals the first; none that overlaps one before by more than `overlap`.
+        """
+        if least is None:  # even -inf is enough
+            scores, least = tf.maximum(scores, scores.dtype.min), tf.constant(float("-inf"))
+        found, valid = tf.raw_ops.NonMaxSuppressionV4(
+            boxes=boxes,
+            scores=scores,
+            max_output_size=count,
+            iou_threshold=overlap,
+            score_threshold=least,
+            pad_to_max_output_size=True,
+        )
+        return found, valid
+
+    def determinant(self, matrices: TfTensor) -> TfTensor:
+        """Of (n, size, size) in float32 or float64: (n,)."""
+        return tf.linalg.det(matrices)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from ..lazy import tf
 from ..values import TfTensor
 from . import functions
+from .boxes import non_max_suppression
+from .matrices import determinant
 from .tensorflow import Kernels
 
 
@@ -43,6 +45,17 @@ class TFLiteKernels(Kernels):
     def minus_infinity(self, like: TfTensor) -> TfTensor:
         # Its converter makes the lowest number of an infinity that is a constant, and its sums stop there too.
         return tf.math.log(tf.nn.relu(-tf.abs(like)))
+
+    def determinant(self, matrices: TfTensor) -> TfTensor:
+        if matrices.shape[1] is None:
+            raise NotImplementedError("TFLite has no determinant of matrices whose size is known only when they come")
+        return determinant(matrices)
+
+    def non_max_suppression(
+        self, boxes: TfTensor, scores: TfTensor, count: TfTensor, overlap: TfTensor, least: TfTensor | None
+    ) -> tuple[TfTensor, TfTensor]:
+        return non_max_suppression(boxes, scores, count, overlap, least)
+
 
 
 def _in_float32(x: TfTensor, function: Callable[[TfTensor], TfTensor]) -> TfTensor:

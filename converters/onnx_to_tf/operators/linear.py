@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, lowers
-from ..values import TfTensor, Value, computed, mapped, product, reshape
+from ..values import TfTensor, Value, computed, mapped, pack, product, reshape
 
 _PRODUCTS = FLOATS | {"int32", "int64"}
 
@@ -66,5 +66,9 @@ def einsum(op: Op) -> Value:
 
 @lowers("Det", since=11, T=FLOATS)
 def determinant(op: Op) -> Value:
-    """The determinants of the innermost matrices."""
-    return computed(tf.linalg.det(op.tensor(0)))
+    """The determinants of the innermost matrices; of 16-bit numbers in float32."""
+    value = op.value(0)
+    before = [value.size(axis) for axis in range(value.rank - 2)]
+    wide = value.tensor() if value.dtype == "float64" else tf.cast(value.tensor(), tf.float32)
+    flat = tf.reshape(wide, pack([product(before), value.size(value.rank - 2), value.size(value.rank - 1)]))
+    return computed(tf.cast(tf.reshape(op.kernels.determinant(flat), pack(before)), value.dtype))

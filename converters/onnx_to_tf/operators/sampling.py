@@ -119,9 +119,9 @@ def _read(image: TfTensor, sizes: Sequence[Size], axes: Sequence[Sequence[Any]])
             inside = within if inside is None else inside & within
         pixel = tf.gather(rows, index + start)
         if inside is not None:
-            pixel = tf.where(inside[..., None], pixel, tf.zeros_like(pixel))
+            pixel = tf.where(tf.expand_dims(inside, -1), pixel, tf.zeros_like(pixel))
         if weight is not None:
-            pixel = pixel * tf.cast(weight, pixel.dtype)[..., None]
+            pixel = pixel * tf.expand_dims(tf.cast(weight, pixel.dtype), -1)
         total = pixel if total is None else total + pixel
     return total
 
