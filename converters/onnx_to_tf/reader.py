@@ -8,6 +8,7 @@ to be named to be ignored.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, NoReturn, TypeAlias
 
 from ...models.errors import Refused
@@ -37,6 +38,13 @@ class Op:
         self._inputs = inputs
         self._attributes_read: set[str] = set()
         self._inputs_read: set[int] = set()
+
+    def over(self, *inputs: Value | None) -> Op:
+        """This node, as a function of another operator reads it that is part of what this one does: with other inputs,
+        and with attributes of the same names. What that function reads of them is read."""
+        inner = copy(self)
+        inner._inputs, inner._inputs_read = inputs, set()
+        return inner
 
     # Inputs
 

@@ -36,8 +36,8 @@ NEWEST_READ = 25
 FAMILIES = (
     "activation", "attention", "casting", "constants", "control", "convolution", "deformable", "detection",
     "elementwise", "indexing", "joining", "linear", "logic", "normalization", "padding", "pooling", "quantization",
-    "random", "recurrent", "reduction", "regions", "resize", "sampling", "selection", "sequences", "shape", "slicing",
-    "transposed", "unpooling",
+    "quantized", "random", "recurrent", "reduction", "regions", "resize", "sampling", "selection", "sequences", "shape",
+    "slicing", "transposed", "unpooling",
 )  # fmt: skip
 
 

@@ -72,14 +72,12 @@ def quantized(
         if dtype in SMALL_FLOATS:
             return rounded(ratio + tf.cast(z[0], ratio.dtype) if z else ratio, dtype, saturate=saturate)
         ratio = tf.round(ratio)
-        return _saturated(
-            ratio if ratio.dtype == tf.float64 else tf.cast(ratio, tf.float32), z[0] if z else None, dtype
-        )
+        return saturated(ratio if ratio.dtype == tf.float64 else tf.cast(ratio, tf.float32), z[0] if z else None, dtype)
 
     return named(broadcast(function, value, scale, *([] if _nothing(zero) else [zero])), dtype)
 
 
-def _saturated(whole: TfTensor, zero: TfTensor | None, dtype: str) -> TfTensor:
+def saturated(whole: TfTensor, zero: TfTensor | None, dtype: str) -> TfTensor:
     """Whole numbers plus a zero point, brought into the range of an integer dtype."""
     low, high = RANGES[dtype]
     moved = whole if zero is None else whole + tf.cast(zero, whole.dtype)
@@ -113,7 +111,7 @@ def dynamically_quantized(value: Value) -> list[Value]:
     low, high = tf.minimum(tf.reduce_min(x), 0.0), tf.maximum(tf.reduce_max(x), 0.0)
     scale = tf.where(tf.equal(low, high), 1.0, quotient(high - low, tf.constant(255.0)))
     zero = tf.round(tf.clip_by_value(-low / scale, 0.0, 255.0))
-    numbers = mapped(value, lambda t: _saturated(tf.round(t / scale), zero, "uint8"))
+    numbers = mapped(value, lambda t: saturated(tf.round(t / scale), zero, "uint8"))
     return [numbers, computed(scale), computed(tf.cast(zero, tf.uint8))]
 
 
