@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 from ..lazy import tf
 from ..values import TfTensor
@@ -30,9 +31,19 @@ class Kernels:
         """(N, H, W, C) of any float dtype. Elements that SAME adds do not count."""
         return tf.nn.avg_pool2d(x, kernel, strides, padding)
 
-    def erf(self, x: TfTensor) -> TfTensor:
-        """The error function of a float tensor, in its shape."""
-        return tf.math.erf(x)
+    def elementwise(self, name: str) -> Callable[..., TfTensor]:
+        """TensorFlow's function of this name ("acos", "bitwise.invert"): of tensors of one dtype, in their shape."""
+        function: Callable[..., TfTensor] = attrgetter(name)(tf)
+        return function
+
+    def shifted(self, x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
+        """The bits of integers moved by int32 places, to the left or to the right. By all bits or more, or by a
+        negative number, nothing is left, but the sign of a signed number that is moved to the right."""
+        bits = x.dtype.size * 8
+        inside = tf.logical_and(places >= 0, places < bits)
+        function = tf.bitwise.left_shift if left else tf.bitwise.right_shift
+        moved = function(x, tf.cast(tf.where(inside, places, bits - 1), x.dtype))
+        return moved if not left and not x.dtype.is_unsigned else tf.where(inside, moved, tf.zeros_like(moved))
 
     def minus_infinity(self, like: TfTensor) -> TfTensor:
         """Minus infinity in the shape and the dtype of a float tensor without NaN."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..lazy import tf
 from ..values import TfTensor
-from . import functions
+from . import functions, integers
 from .boxes import non_max_suppression
 from .matrices import determinant
 from .tensorflow import Kernels
@@ -39,8 +39,17 @@ class TFLiteKernels(Kernels):
     def avg_pool2d(self, x: TfTensor, kernel: Sequence[int], strides: Sequence[int], padding: str) -> TfTensor:
         return _in_float32(x, lambda t: tf.nn.avg_pool2d(t, kernel, strides, padding))
 
-    def erf(self, x: TfTensor) -> TfTensor:
-        return functions.erf(x)
+    def elementwise(self, name: str) -> Callable[..., TfTensor]:
+        own = super().elementwise(name)
+
+        def function(*tensors: TfTensor) -> TfTensor:
+            table = integers.FUNCTIONS if tensors[0].dtype.is_integer else functions.FUNCTIONS
+            return table.get(name, own)(*tensors)
+
+        return function
+
+    def shifted(self, x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
+        return integers.shifted(x, places, left=left)
 
     def minus_infinity(self, like: TfTensor) -> TfTensor:
         # Its converter makes the lowest number of an infinity that is a constant, and its sums stop there too.

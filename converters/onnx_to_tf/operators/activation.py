@@ -29,7 +29,7 @@ def tanh(op: Op) -> Value:
 @lowers("Softplus", since=1, T=FLOATS)
 def softplus(op: Op) -> Value:
     """log(exp(x) + 1)"""
-    return mapped(op.value(0), tf.math.softplus, non_negative=True)
+    return mapped(op.value(0), op.kernels.elementwise("math.softplus"), non_negative=True)
 
 
 @lowers("Softsign", since=1, T=FLOATS)
@@ -41,7 +41,7 @@ def softsign(op: Op) -> Value:
 @lowers("Mish", since=18, T=FLOATS)
 def mish(op: Op) -> Value:
     """`x` tanh(softplus(x))"""
-    return mapped(op.value(0), lambda t: t * tf.tanh(tf.math.softplus(t)))
+    return mapped(op.value(0), lambda t: t * tf.tanh(op.kernels.elementwise("math.softplus")(t)))
 
 
 @lowers("HardSwish", since=14, T=FLOATS)
@@ -88,7 +88,7 @@ def elu(op: Op) -> Value:
     return mapped(op.value(0), lambda t: tf.where(t < 0, tf.cast(alpha, t.dtype) * tf.nn.elu(t), t))
 
 
-@lowers("Celu", since=12, T=FLOATS)
+@lowers("Celu", since=12, until=28, T=FLOATS)
 def celu(op: Op) -> Value:
     """max(0, x) + min(0, alpha (exp(x / alpha) - 1))"""
     alpha = op.real("alpha", 1.0)

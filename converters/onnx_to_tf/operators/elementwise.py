@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
+from ..kernels.integers import truncated_remainder
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, INTEGERS, NUMBERS, SIGNED, lowers
 from ..values import Size, TfTensor, Value, broadcast, mapped
 
-# what each takes, and what TensorFlow calls it
+# what each takes, and what TensorFlow calls it (kernels/: in TFLite some of them are equivalents)
 _UNARY: dict[str, tuple[frozenset[str], str]] = {
     "Acos": (FLOATS, "acos"),
     "Acosh": (FLOATS, "acosh"),
@@ -28,10 +28,10 @@ _UNARY: dict[str, tuple[frozenset[str], str]] = {
     "Exp": (FLOATS, "exp"),
     "Floor": (FLOATS, "floor"),
     "Log": (FLOATS, "math.log"),
+    "Erf": (FLOATS, "math.erf"),
     "Neg": (FLOATS | SIGNED, "negative"),
     "Reciprocal": (FLOATS, "math.reciprocal"),
     "Round": (FLOATS, "round"),  # halves to even, as ONNX has it
-    "Sign": (FLOATS | SIGNED, "sign"),
     "Sin": (FLOATS, "sin"),
     "Sinh": (FLOATS, "sinh"),
     "Sqrt": (FLOATS, "sqrt"),
@@ -42,23 +42,25 @@ _UNARY: dict[str, tuple[frozenset[str], str]] = {
 def _unary(name: str, dtypes: frozenset[str], function: str) -> None:
     @lowers(name, since=6, T=dtypes)
     def lowering(op: Op) -> Value:
-        return mapped(op.value(0), attrgetter(function)(tf))
+        return mapped(op.value(0), op.kernels.elementwise(function))
 
 
 for _name, (_dtypes, _function) in _UNARY.items():
     _unary(_name, _dtypes, _function)
 
 
-@lowers("Erf", since=9, T=FLOATS)
-def erf(op: Op) -> Value:
-    """The error function."""
-    return mapped(op.value(0), op.kernels.erf)
-
-
 @lowers("Abs", since=6, T=NUMBERS)
 def absolute(op: Op) -> Value:
     """|x|"""
-    return mapped(op.value(0), tf.abs, non_negative=True)
+    unsigned = op.value(0).dtype.startswith("uint")
+    return mapped(op.value(0), tf.identity if unsigned else op.kernels.elementwise("abs"), non_negative=True)
+
+
+@lowers("Sign", since=9, T=NUMBERS)
+def sign(op: Op) -> Value:
+    """-1, 0 or 1"""
+    unsigned = op.value(0).dtype.startswith("uint")
+    return mapped(op.value(0), (lambda t: tf.minimum(t, 1)) if unsigned else op.kernels.elementwise("sign"))
 
 
 def _truncated(a: Size, b: Size) -> Size:
@@ -102,29 +104,57 @@ def mul(op: Op) -> Value:
 def div(op: Op) -> Value:
     """The quotient a / b; of integers cut towards zero."""
     if op.value(0).dtype in INTEGERS:
-        return arithmetic(op, _truncated, tf.truncatediv)
+        return arithmetic(op, _truncated, op.kernels.elementwise("truncatediv"))
     return broadcast(tf.divide, op.value(0), op.value(1))
 
 
-@lowers("Mod", since=10, T=NUMBERS)
+@lowers("Mod", since=28, until=28, T=NUMBERS)
 def mod(op: Op) -> Value:
-    """The remainder: with the divisor's sign, or with fmod=1 the dividend's."""
-    fmod = op.flag("fmod")
-    if op.value(0).dtype in FLOATS and not fmod:
+    """The remainder a - n b: with the divisor's sign, n being floor(a / b), or with fmod=1 the dividend's."""
+    whole = op.value(0).dtype in INTEGERS
+    if op.flag("fmod"):
+        return broadcast(truncated_remainder if whole else _truncated_float_remainder, op.value(0), op.value(1))
+    return broadcast(tf.math.floormod if whole else _floored_float_remainder, op.value(0), op.value(1))
+
+
+@lowers("Mod", since=10, T=NUMBERS)
+def mod_before_28(op: Op) -> Value:
+    """As the newer wording, which defines fmod=0 for floats too."""
+    if op.value(0).dtype in FLOATS and not op.flag("fmod"):
         op.refuse("fmod=0 is defined for integers only", fix="export the model with fmod=1")
-    function = tf.truncatemod if fmod else tf.math.floormod
-    return broadcast(function, op.value(0), op.value(1))
+    return mod(op)
+
+
+def _truncated_float_remainder(a: TfTensor, b: TfTensor) -> TfTensor:
+    """C's fmod, which is exact where both are positive; NaN where b is 0."""
+    return tf.sign(a) * tf.math.floormod(tf.abs(a), tf.abs(b))
+
+
+def _floored_float_remainder(a: TfTensor, b: TfTensor) -> TfTensor:
+    """The sign is b's, of a zero too."""
+    rest = tf.math.floormod(a, b)
+    return tf.where(tf.equal(rest, 0), tf.sign(b) * tf.zeros_like(rest), rest)
 
 
 @lowers("Pow", since=7, T=FLOATS | {"int32", "int64"}, T1=NUMBERS)
 def power(op: Op) -> Value:
-    """The power a ** b, in the dtype of a."""
+    """The power a ** b, in the dtype of a. Squares and cubes are products, which every runtime is quick at."""
     base, exponent = op.value(0), op.value(1)
-    if exponent.array is not None and exponent.array.size == 1 and exponent.array.item() == 2 and exponent.rank == 0:
+    number = exponent.array.item() if exponent.array is not None and exponent.rank == 0 else None
+    if number == 2:
         return mapped(base, tf.square, non_negative=True)
-    if base.dtype in INTEGERS and exponent.dtype in FLOATS:
-        return broadcast(lambda a, b: tf.cast(tf.pow(tf.cast(a, b.dtype), b), a.dtype), base, exponent)
-    return broadcast(lambda a, b: tf.pow(a, tf.cast(b, a.dtype)), base, exponent)
+    if number == 3:
+        return mapped(base, lambda t: t * t * t)
+    return broadcast(lambda a, b: _power(op, a, b), base, exponent)
+
+
+def _power(op: Op, a: TfTensor, b: TfTensor) -> TfTensor:
+    """An integer to the power of a float is computed in as many bits as floats have, and cut."""
+    function = op.kernels.elementwise("pow")
+    if not (a.dtype.is_integer and b.dtype.is_floating):
+        return function(a, tf.cast(b, a.dtype))
+    wide = tf.float64 if op.kernels.doubles else tf.float32
+    return tf.cast(function(tf.cast(a, wide), tf.cast(b, wide)), a.dtype)
 
 
 def _all_of(op: Op, function: Callable[[TfTensor, TfTensor], TfTensor]) -> Value:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 import numpy as np
 
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, BOOL, FLOATS, INTEGERS, NUMBERS, lowers
-from ..values import Size, TfTensor, Value, broadcast, is_axis_size, mapped
+from ..values import Size, TfTensor, Value, as_int32, broadcast, is_axis_size, mapped
 
 # since when, what each takes, and what TensorFlow calls it
 _BINARY: dict[str, tuple[int, frozenset[str], str]] = {
@@ -29,7 +27,7 @@ _BINARY: dict[str, tuple[int, frozenset[str], str]] = {
 def _binary(name: str, since: int, dtypes: frozenset[str], function: str) -> None:
     @lowers(name, since=since, T=dtypes)
     def lowering(op: Op) -> Value:
-        return broadcast(attrgetter(function)(tf), op.value(0), op.value(1))
+        return broadcast(op.kernels.elementwise(function), op.value(0), op.value(1))
 
 
 for _name, (_since, _dtypes, _function) in _BINARY.items():
@@ -78,15 +76,14 @@ def negation(op: Op) -> Value:
 @lowers("BitwiseNot", since=18, T=INTEGERS)
 def bitwise_not(op: Op) -> Value:
     """Every bit turned."""
-    return mapped(op.value(0), tf.bitwise.invert)
+    return mapped(op.value(0), op.kernels.elementwise("bitwise.invert"))
 
 
-@lowers("BitShift", since=11, T=frozenset({"uint8", "uint16", "uint32", "uint64"}))
+@lowers("BitShift", since=11, until=28, T=INTEGERS)
 def bit_shift(op: Op) -> Value:
-    """Bits moved to the left or to the right."""
+    """Bits moved to the left or to the right; what a shift by all bits or by a negative number makes, opset 28 says."""
     left = op.word("direction", "", ("LEFT", "RIGHT")) == "LEFT"
-    function = tf.bitwise.left_shift if left else tf.bitwise.right_shift
-    return broadcast(function, op.value(0), op.value(1))
+    return broadcast(lambda x, places: op.kernels.shifted(x, as_int32(places), left=left), op.value(0), op.value(1))
 
 
 @lowers("IsNaN", since=9, T1=FLOATS)
