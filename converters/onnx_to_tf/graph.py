@@ -129,18 +129,27 @@ def needed(nodes: Sequence[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
         if wanted.intersection(node.outputs):
             kept.append(node)
             wanted.update(node.inputs)
-            wanted.update(name for attribute in node.attributes.values() for name in _outer_names(attribute))
+            wanted.update(name for attribute in node.attributes.values() for name in outer_names(attribute))
     return tuple(reversed(kept))
 
 
-def _outer_names(attribute: onnx.AttributeProto) -> Iterator[str]:
+def reads(graph: Graph) -> set[str]:
+    """Every name that a graph reads, from around it or its own."""
+    wanted = {*graph.outputs}
+    for node in graph.nodes:
+        wanted.update(node.inputs)
+        wanted.update(name for attribute in node.attributes.values() for name in outer_names(attribute))
+    return wanted
+
+
+def outer_names(attribute: onnx.AttributeProto) -> Iterator[str]:
     """Every name that the graphs in an attribute read, their own ones included."""
     for graph in graphs_in(attribute):
         yield from (each.name for each in graph.output)
         for node in graph.node:
             yield from node.input
             for inner in node.attribute:
-                yield from _outer_names(inner)
+                yield from outer_names(inner)
 
 
 def graphs_in(attribute: onnx.AttributeProto) -> list[onnx.GraphProto]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...models.errors import Refused
 from ...models.signature import NARROW_DTYPES, TensorSpec
+from .folding import folded
 from .graph import read_model
 from .kernels import TENSORFLOW, Kernels
 from .lazy import tf
@@ -40,7 +41,7 @@ def lower(path: Path, kernels: Kernels = TENSORFLOW) -> LoweredModel:
     words it; the message names the node, the module and the line it comes from.
     """
     model = read_model(path)
-    graph = fused(model.graph)
+    graph = folded(fused(model.graph))
     weights = Weights(graph.constants)
     walk = Walk(weights, kernels, model.functions)
     arguments = aliases([spec.name for spec in model.inputs])
