@@ -1,4 +1,4 @@
-"""The order of numbers, of every dtype and with NaN, as integers that a kernel can sort.
+"""The order of numbers, of every dtype and with NaN, as integers that a kernel can sort; and indices in their bounds.
 
 TensorFlow's and TFLite's top-k put NaN anywhere, and cannot turn the order of unsigned numbers around by a minus sign.
 """
@@ -6,7 +6,7 @@ TensorFlow's and TFLite's top-k put NaN anywhere, and cannot turn the order of u
 from __future__ import annotations
 
 from .lazy import tf
-from .values import TfTensor
+from .values import Size, TfTensor
 
 
 def keys(tensor: TfTensor) -> TfTensor:
@@ -34,3 +34,11 @@ def turned(ordered: TfTensor) -> TfTensor:
 def ascending(ordered: TfTensor) -> TfTensor:
     """Where each key of a vector stands in ascending order, int32; equals keep their order."""
     return tf.math.top_k(turned(ordered), tf.shape(ordered)[0])[1]
+
+
+def within(index: TfTensor, size: Size) -> TfTensor:
+    """Indices cut to an axis of `size`, int32.
+
+    Not by tf.clip_by_value: of the bounds 0 and 1 or 0 and 6 TFLite's converter makes an activation, of integers too.
+    """
+    return tf.minimum(tf.where(index < 0, tf.zeros_like(index), index), size - 1)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .lazy import tf
+from .order import within
 from .values import Layout, Size, TfTensor, Value, computed, known, pack, product
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ def _places(axis: Axis, method: Method, dtype: Any) -> TfTensor:
 
 
 def _nearest(places: TfTensor, method: Method, size: Size) -> TfTensor:
-    return tf.clip_by_value(tf.cast(NEAREST[method.nearest](places), tf.int32), 0, size - 1)
+    return within(tf.cast(NEAREST[method.nearest](places), tf.int32), size)
 
 
 def _taps(places: TfTensor, axis: Axis, method: Method) -> tuple[TfTensor, TfTensor]:
@@ -248,7 +249,7 @@ def _taps(places: TfTensor, axis: Axis, method: Method) -> tuple[TfTensor, TfTen
         weights = tf.where((index < 0) | (index > _real(axis.size, index.dtype) - 1), tf.zeros_like(weights), weights)
     total = tf.reduce_sum(weights, 1, keepdims=True)
     shares = weights / tf.where(tf.equal(total, 0), tf.ones_like(total), total)
-    return tf.clip_by_value(tf.cast(index, tf.int32), 0, axis.size - 1), shares
+    return within(tf.cast(index, tf.int32), axis.size), shares
 
 
 def _cubic(z: TfTensor, a: float) -> TfTensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..lazy import tf
+from ..order import within
 from ..reader import Op
 from ..registry import lowers
 from ..values import Size, TfTensor, Value, computed, pack, product
@@ -35,7 +36,7 @@ def non_max_suppression(op: Op) -> Value:
 def _at_most(op: Op, boxes: Size) -> TfTensor:
     """How many boxes of a class are chosen at most; none where the model does not say."""
     (limit,) = (0,) if op.optional(2) is None else op.sizes(2, "number of boxes of a class")
-    return tf.maximum(tf.minimum(tf.cast(limit, tf.int32), boxes), 0)
+    return within(tf.cast(limit, tf.int32), boxes + 1)
 
 
 def _corners(boxes: TfTensor, *, centred: bool) -> TfTensor:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..lazy import tf
+from ..order import within
 from ..reader import Op
 from ..registry import FLOATS, lowers
 from ..values import Layout, Size, TfTensor, Value, computed, pack
@@ -49,11 +50,10 @@ class _Bins:
         inside = tf.cast((at >= -1) & (at <= length), at.dtype)
         low = tf.minimum(tf.floor(tf.maximum(at, 0)), length - 1)
         part = tf.where(low >= length - 1, tf.zeros_like(at), tf.maximum(at, 0) - low)
-        return [(_index(low, self.axis), (1 - part) * inside), (_index(low + 1, self.axis), part * inside)]
-
-
-def _index(at: TfTensor, size: Size) -> TfTensor:
-    return tf.clip_by_value(tf.cast(at, tf.int32), 0, size - 1)
+        return [
+            (within(tf.cast(low, tf.int32), self.axis), (1 - part) * inside),
+            (within(tf.cast(low, tf.int32) + 1, self.axis), part * inside),
+        ]
 
 
 def _bins(start: TfTensor, end: TfTensor, count: int, ratio: int, axis: Size, *, shifted: bool) -> _Bins:
@@ -166,5 +166,5 @@ def _whole_bins(start: TfTensor, end: TfTensor, count: int, axis: Size) -> tuple
     bins = tf.cast(tf.range(count), size.dtype)[None]
     first, last = tf.floor(bins * size), tf.math.ceil((bins + 1) * size)
     edges = (tf.cast(edge + start[:, None], tf.int32) for edge in (first, last))
-    low, high = (tf.clip_by_value(edge, 0, axis) for edge in edges)
+    low, high = (within(edge, axis + 1) for edge in edges)
     return low, high

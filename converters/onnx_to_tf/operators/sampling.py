@@ -7,6 +7,7 @@ from itertools import product as every
 from typing import Any
 
 from ..lazy import tf
+from ..order import within
 from ..reader import Op
 from ..registry import ANY, FLOATS, lowers
 from ..values import Layout, Size, TfTensor, Value, computed, pack, product
@@ -53,7 +54,8 @@ class _Axis:
         self.padding = padding
         self.size = size
         self.length = tf.cast(size, normalized.dtype)
-        self.low, self.high = (self.length * 0, self.length - 1) if corners else (-0.5, self.length - 0.5)
+        self.low: TfTensor = self.length * 0 if corners else -0.5
+        self.high = self.length - 1 if corners else self.length - 0.5
         half = (normalized + 1) / 2
         self.at = half * (self.length - 1) if corners else half * self.length - 0.5
 
@@ -88,7 +90,7 @@ class _Axis:
         if self.padding == "reflection":
             at = tf.where((at < self.low) | (at > self.high), self._mirrored(at), at)
         index = tf.cast(tf.clip_by_value(at, 0, self.length - 1), tf.int32)
-        return tf.clip_by_value(index, 0, self.size - 1), weight, inside  # twice: NaN is no place
+        return within(index, self.size), weight, inside  # cut twice: NaN is no place
 
 
 def _cubic(t: TfTensor) -> list[TfTensor]:
@@ -113,10 +115,10 @@ def _read(image: TfTensor, sizes: Sequence[Size], axes: Sequence[Sequence[Any]])
     total = None
     for taps in every(*axes):
         index, weight, inside = start * 0, None, None
-        for size, (at, share, within) in zip(spatial, taps, strict=True):
+        for size, (at, share, valid) in zip(spatial, taps, strict=True):
             index = index * size + at
             weight = share if weight is None else weight * share
-            inside = within if inside is None else inside & within
+            inside = valid if inside is None else inside & valid
         pixel = tf.gather(rows, index + start)
         if inside is not None:
             pixel = tf.where(tf.expand_dims(inside, -1), pixel, tf.zeros_like(pixel))
