@@ -54,7 +54,9 @@ def load_weights(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> N
     trouble = _misfit(model.state_dict(), state)
     if trouble:
         raise BadRequest(f"the weights do not fit the model: {trouble}", fix="name the weights that this model made")
-    model.load_state_dict(dict(state), strict=True)
+    own = model.state_dict()
+    own.update(state)  # keeps the layers' versions, which a file does not: torchvision's MNASNet asks for its own
+    model.load_state_dict(own, strict=True)
 
 
 def _misfit(wanted: Mapping[str, torch.Tensor], given: Mapping[str, torch.Tensor]) -> str | None:

@@ -19,6 +19,7 @@ from transload.models.sources import WEIGHTS, read_source
 from transload.models.zoo.build import build_model
 from transload.models.zoo.catalogue import zoo_recipe
 from transload.models.zoo.given import read_given, take_weights
+from transload.models.zoo.weights import load_weights
 
 NET = "zoo:breast-cancer-mlp"
 CODE = """
@@ -222,3 +223,20 @@ def test_a_model_without_weights_has_no_weights_file(tmp_path: Path) -> None:
 def test_a_factory_that_cannot_be_called_is_refused(name: str, inputs: Any, words: str, tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match=words):
         take_weights(job(tmp_path, f"mine.py:{name}", inputs=inputs))
+
+
+class Versioned(torch.nn.Linear):
+    """As torchvision's MNASNet: it will not be loaded by a layer of no version."""
+
+    _version = 2
+
+    def _load_from_state_dict(self, state: Any, prefix: str, metadata: Any, *rest: Any) -> None:
+        if metadata.get("version") != 2:
+            raise ValueError("version should be set")
+        super()._load_from_state_dict(state, prefix, metadata, *rest)
+
+
+def test_layers_are_loaded_as_of_their_own_version() -> None:
+    model = Versioned(2, 2)
+    load_weights(model, {name: torch.ones_like(value) for name, value in model.state_dict().items()})
+    assert torch.equal(model.weight, torch.ones(2, 2))
