@@ -53,4 +53,4 @@ $(ZOO_PACKAGES)/stamp: benchmarks/zoo/requirements.txt # without dependencies: t
 
 zoo: setup $(ZOO_PACKAGES)/stamp
 	$(RUN) benchmarks/zoo/run.py --again old --columns onnx,saved-model,tflite $(ZOO)
-	$(RUN) benchmarks/zoo/run.py --again old --columns onnx2tf:saved-model,onnx2tf:tflite --seconds 180 --publish $(ZOO)
+	$(RUN) benchmarks/zoo/run.py --again old --columns onnx2tf --seconds 180 --publish $(ZOO)

@@ -6,8 +6,9 @@ The factories lie in nets/ and are read by workers only; a model that a package 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,34 +71,35 @@ def _one(family: str, file: str, name: str, *sizes: Mapping[str, int], **inputs:
 
 
 def _image_kinds() -> Iterator[Entry]:
-    def kind(name: str, *sizes: Mapping[str, int], **inputs: tuple[str, Draw]) -> Entry:
-        return _one("pictures", "image_kinds.py", name, *sizes, **inputs)
+    def kind(file: str) -> Callable[..., Entry]:
+        return partial(_one, "pictures", f"{file}_kinds.py")
 
     def image(size: int, channels: int = 3) -> tuple[str, Draw]:
         return f"float32[batch,{channels},{size},{size}]", picture
 
-    for name, size in (
-        ("unet", 48), ("norms", 24), ("detector", 64), ("detector_topk", 64), ("detector_nms", 64),
-        ("detector_peaks", 64), ("anchors", 48), ("dynamic_convolution", 16), ("vector_quantised", 32),
-        ("translation", 32), ("keypoints", 48), ("pyramid", 64),
+    for file, name, size in (
+        ("image", "unet", 48), ("image", "norms", 24), ("image", "dynamic_convolution", 16), ("image", "blocks", 24),
+        ("place", "detector", 64), ("place", "detector_topk", 64), ("place", "detector_nms", 64),
+        ("place", "detector_peaks", 64), ("place", "anchors", 48), ("place", "keypoints", 48), ("place", "pyramid", 64),
+        ("generator", "vector_quantised", 32), ("generator", "translation", 32),
     ):  # fmt: skip
-        yield kind(name, image=image(size))
-    yield kind("volume", volume=("float32[batch,1,8,16,16]", normal))
-    yield kind("film", frames=("float32[batch,3,6,24,24]", normal))
-    yield kind("film_memory", frames=("float32[batch,4,3,16,16]", normal))
+        yield kind(file)(name, image=image(size))
+    plain, place, maker = kind("image"), kind("place"), kind("generator")
+    yield plain("volume", volume=("float32[batch,1,8,16,16]", normal))
+    yield plain("film", frames=("float32[batch,3,6,24,24]", normal))
+    yield plain("film_memory", frames=("float32[batch,4,3,16,16]", normal))
+    yield plain("twins", left=image(40), right=image(40))
+    yield plain("capsules", image=image(28, 1))
+    yield place("spatial_transformer", image=image(28, 1))
+    yield place("flow", first=image(48), second=image(48))
+    yield maker("generator", seed=("float32[batch,32]", normal))
+    yield maker("styled", style=("float32[batch,12]", normal))
     free = ("float32[batch,3,height,width]", picture)
-    yield kind("super_resolution", {"height": 24, "width": 24}, {"height": 17, "width": 30}, image=free)
-    yield kind("spatial_transformer", image=image(28, 1))
-    yield kind("flow", first=image(48), second=image(48))
-    yield kind("twins", left=image(40), right=image(40))
-    yield kind("capsules", image=image(28, 1))
-    yield kind("blocks", image=image(24))
-    yield kind("generator", seed=("float32[batch,32]", normal))
-    yield kind("styled", style=("float32[batch,12]", normal))
+    yield maker("super_resolution", {"height": 24, "width": 24}, {"height": 17, "width": 30}, image=free)
     text = ("float32[batch,words,24]", normal)
     step = ("int64[batch]", below(1000))
     latent = ("float32[batch,4,16,16]", normal)
-    yield kind("diffusion", {"words": 7}, {"words": 12}, latent=latent, step=step, text=text)
+    yield maker("diffusion", {"words": 7}, {"words": 12}, latent=latent, step=step, text=text)
 
 
 def _sequence_kinds() -> Iterator[Entry]:

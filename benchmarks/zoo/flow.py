@@ -27,10 +27,12 @@ from transload.pipeline.routing import Basis, Made, Router, verification
 from transload.serving.runtimes.table import RUNTIMES
 
 ONNX = Target(Format.ONNX)
+BY_ONNX2TF = "onnx2tf"
 BATCHES = (1, 3, 5)
 SAMPLES = 6
-OURS = tuple(step for step in STEPS if step.name != "onnx2tf" and step.source != Target(Format.SAVED_MODEL))
-ONNX2TF = tuple(step for step in STEPS if step.name == "onnx2tf" or step.source == Target(Format.SAVED_MODEL))
+_EXPORTED = (Target(Format.PT2), ONNX)
+OURS = tuple(step for step in STEPS if step.target in _EXPORTED or step.name.startswith("lowering"))
+ONNX2TF = tuple(step for step in STEPS if step.name.startswith(("onnx2tf", "tflite")))  # the latter: of a SavedModel
 _ANSWER = "transload.pipeline.drift.validate:answer"
 _CHECKS = {"device": "cpu", "threads": 1, "batches": list(BATCHES)}
 
@@ -161,30 +163,30 @@ class Bench:
         """The model of an entry."""
         return Subject(entry, self._place, self._executor, self._limits)
 
-    def export(self, subject: Subject) -> Row:
-        """The row of the model's ONNX file."""
-        return self._row(subject, "onnx", ONNX, OURS, None)
+    def rows(self, subject: Subject, column: str) -> list[Row]:
+        """The row of `onnx`, or of `saved-model` or `tflite` by our own lowering; or both rows of `onnx2tf`, which
+        starts from the ONNX file that ours is made of."""
+        if column != BY_ONNX2TF:
+            return self._rows(subject, OURS, {column: Target(Format(column))})
+        forms = (Format.TFLITE, Format.SAVED_MODEL)
+        return self._rows(subject, ONNX2TF, {f"{BY_ONNX2TF}:{form}": Target(form) for form in forms})
 
-    def ours(self, subject: Subject, form: Format) -> Row:
-        """The row of a target by our own lowering."""
-        return self._row(subject, str(form), Target(form), OURS, None)
-
-    def onnx2tf(self, subject: Subject, form: Format) -> Row:
-        """The row of a target by onnx2tf, from the ONNX file that ours is made of."""
-        made = Router(self._executor, subject.basis(), OURS).make(ONNX)
-        return self._row(subject, f"onnx2tf:{form}", Target(form), ONNX2TF, made.stored)
-
-    def _row(self, subject: Subject, column: str, target: Target, steps: tuple[Step, ...], start: Stored | None) -> Row:
+    def _rows(self, subject: Subject, steps: tuple[Step, ...], wanted: Mapping[str, Target]) -> list[Row]:
         try:
+            start = Router(self._executor, subject.basis(), OURS).make(ONNX).stored if steps is ONNX2TF else None
             basis = subject.basis(start)
-            made = Router(self._executor, basis, steps).make(target)
-            checks = self._checks(subject, basis, made) if made.stored else []
-            row = row_of(subject.entry, column, made, checks, subject.variation)
+            router = Router(self._executor, basis, steps)  # what the targets share is made once, or fails once
+            made = {column: router.make(target) for column, target in wanted.items()}
+            rows = [
+                row_of(subject.entry, column, each, self._checks(subject, basis, each), subject.variation)
+                for column, each in made.items()
+            ]
         except TransloadError as error:
-            return Row.failed(subject.entry, column, error.what)
-        if made.stored is not None and target != ONNX:  # copies are large, and made again where they are wanted
-            shutil.rmtree(made.stored.folder, ignore_errors=True)
-        return row
+            return [Row.failed(subject.entry, column, error.what) for column in wanted]
+        for each in made.values():
+            if each.stored is not None and each.target != ONNX:  # copies are large, and made again where wanted
+                shutil.rmtree(each.stored.folder, ignore_errors=True)
+        return rows
 
     def _checks(self, subject: Subject, basis: Basis, made: Made) -> list[Mapping[str, Any]]:
         """The facts of the check at every size; the first was made on the way, and is found."""

@@ -15,19 +15,19 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from catalogue import Entry, entries  # noqa: E402
-from flow import Bench, Place  # noqa: E402
+from flow import BY_ONNX2TF, Bench, Place  # noqa: E402
 from report import failures, page, write_json  # noqa: E402
 from table import COLUMNS, VERIFIED, Row  # noqa: E402
 from warm import WarmExecutor  # noqa: E402
 
 from transload.models.code import entry_digest  # noqa: E402
-from transload.models.formats import Format  # noqa: E402
 from transload.models.store import Store  # noqa: E402
 from transload.pipeline.isolation import Limits  # noqa: E402
 
@@ -36,9 +36,9 @@ _CODE = {
     "onnx": "transload.converters.onnx_export:onnx_from_pt2",
     "saved-model": "transload.converters.saved_model:saved_model_from_onnx",
     "tflite": "transload.converters.tflite:tflite_fp32",
-    "onnx2tf:saved-model": "transload.converters.onnx2tf_route:saved_model_from_onnx_by_onnx2tf",
-    "onnx2tf:tflite": "transload.converters.onnx2tf_route:saved_model_from_onnx_by_onnx2tf",
+    BY_ONNX2TF: "transload.converters.onnx2tf_route:saved_model_from_onnx_by_onnx2tf",
 }
+_KEPT = {BY_ONNX2TF: f"{BY_ONNX2TF}:saved-model"}  # the row that tells whether a column was run
 
 
 class Rows:
@@ -68,15 +68,6 @@ def is_wanted(row: Row | None, again: str, code: str) -> bool:
     return row.code != code and (again == "old" or (again == "failed" and row.status != VERIFIED))
 
 
-def make_row(bench: Bench, entry: Entry, column: str) -> Row:
-    """One cell of the table."""
-    subject = bench.subject(entry)
-    if column == "onnx":
-        return bench.export(subject)
-    route, _, form = column.rpartition(":")
-    return bench.onnx2tf(subject, Format(form)) if route else bench.ours(subject, Format(form))
-
-
 def run(asked: argparse.Namespace, wanted: Sequence[Entry], rows: Rows) -> None:
     """Make the rows that are asked for, several models side by side where --jobs says so."""
     place = Place(asked.home)
@@ -91,13 +82,14 @@ def run(asked: argparse.Namespace, wanted: Sequence[Entry], rows: Rows) -> None:
             for entry in share:
                 for column in columns:
                     code = entry_digest(_CODE[column])
-                    if not is_wanted(rows.read(entry.name, column), asked.again, code):
+                    kept = rows.read(entry.name, _KEPT.get(column, column))
+                    if not is_wanted(kept, asked.again, code):
                         continue
                     started = time.monotonic()
-                    row = Row.from_json({**make_row(bench, entry, column).to_json(), "code": code})
-                    rows.write(row)
-                    spent = time.monotonic() - started
-                    print(f"{row.status:10} {column:12} {spent:6.1f} s  {row.model}  {row.reason[:150]}", flush=True)
+                    for row in bench.rows(bench.subject(entry), column):
+                        rows.write(replace(row, code=code))
+                        told = f"{row.status:10} {row.column:19} {time.monotonic() - started:6.1f} s  {row.model}"
+                        print(f"{told}  {row.reason[:150]}", flush=True)
         finally:
             executor.close()
 
@@ -117,7 +109,7 @@ def main() -> int:
     """Run, and write what became of it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="*", help="models by pattern, such as timm/* (several with commas)")
-    parser.add_argument("--columns", default="onnx,saved-model,tflite", help=f"of onnx,{','.join(COLUMNS)}")
+    parser.add_argument("--columns", default="onnx,saved-model,tflite", help="of onnx,saved-model,tflite,onnx2tf")
     parser.add_argument("--again", default="failed", choices=("never", "failed", "old", "all"),
                         help="what is run again: failures of other code, all of other code, everything")  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1)
