@@ -5,6 +5,7 @@ What a backend raises is an error (a refusal is one); what it answers is right o
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 
 from transload.converters.onnx_to_tf.kernels import TENSORFLOW, TFLITE, Kernels
 from transload.models.errors import Refused
@@ -23,7 +25,8 @@ NEWEST_OF_ONNXRUNTIME = 23
 
 
 def onnxruntime(model: Path, feeds: Mapping[str, Array], _folder: Path) -> Sequence[Array]:
-    """ONNX Runtime; an opset that it cannot load is stamped down to the newest that it can."""
+    """ONNX Runtime; an opset that it cannot load is stamped down to the newest that it can. It takes and gives dtypes
+    that numpy has only by ml_dtypes as values of its own."""
     import onnxruntime as ort
 
     loaded = onnx.load(model)
@@ -34,7 +37,29 @@ def onnxruntime(model: Path, feeds: Mapping[str, Array], _folder: Path) -> Seque
     options = ort.SessionOptions()
     options.log_severity_level = 4
     session = ort.InferenceSession(loaded.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return list(session.run(None, dict(feeds)))
+    values = {name: _ort_value(feed) for name, feed in feeds.items()}
+    return [_array_of(each) for each in session.run_with_ort_values(None, values)]
+
+
+def _ort_value(array: Array) -> Any:
+    """An array as ONNX Runtime's own value: of a dtype that numpy lacks, the bytes that ONNX writes of it."""
+    import onnxruntime as ort
+
+    if array.dtype.isbuiltin == 1:  # 2 is another package's
+        return ort.OrtValue.ortvalue_from_numpy(np.asarray(array))
+    written = onnx.numpy_helper.from_array(array)
+    value = ort.OrtValue.ortvalue_from_shape_and_type(list(array.shape), written.data_type)
+    ctypes.memmove(value.data_ptr(), written.raw_data, len(written.raw_data))
+    return value
+
+
+def _array_of(value: Any) -> Array:
+    """The reverse of `_ort_value`."""
+    kind, shape = value.element_type(), value.shape()
+    if onnx.helper.tensor_dtype_to_np_dtype(kind).isbuiltin == 1:
+        return np.asarray(value.numpy())
+    data = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    return np.asarray(onnx.numpy_helper.to_array(onnx.TensorProto(data_type=kind, dims=shape, raw_data=data)))
 
 
 def saved_model(model: Path, feeds: Mapping[str, Array], folder: Path) -> Sequence[Array]:
