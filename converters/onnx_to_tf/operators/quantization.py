@@ -49,7 +49,7 @@ def dequantize_linear(op: Op) -> Value:
     return dequantized(value, _spread(op, given, value), zero and _spread(op, zero, value), dtype)
 
 
-@lowers("DynamicQuantizeLinear", since=11)
+@lowers("DynamicQuantizeLinear", since=11, T1=frozenset({"float32"}))
 def dynamic_quantize_linear(op: Op) -> list[Value]:
     """Into uint8 by the tensor's own range, 0 included: the numbers, the scale and the zero point."""
     return dynamically_quantized(op.value(0))
@@ -74,7 +74,7 @@ def quantized(
         ratio = tf.round(ratio)
         return saturated(ratio if ratio.dtype == tf.float64 else tf.cast(ratio, tf.float32), z[0] if z else None, dtype)
 
-    return named(broadcast(function, value, scale, *([] if _nothing(zero) else [zero])), dtype)
+    return named(broadcast(function, value, scale, *_unless_zero(zero)), dtype)
 
 
 def saturated(whole: TfTensor, zero: TfTensor | None, dtype: str) -> TfTensor:
@@ -101,7 +101,7 @@ def dequantized(value: Value, scale: Value, zero: Value | None, dtype: str = "fl
         wide = tf.cast(x, exact) - tf.cast(z[0], exact) if z else x
         return tf.cast(tf.cast(wide, tf.float32) * tf.cast(s, tf.float32), dtype)
 
-    return broadcast(function, value, scale, *([] if _nothing(zero) else [zero]))
+    return broadcast(function, value, scale, *_unless_zero(zero))
 
 
 def dynamically_quantized(value: Value) -> list[Value]:
@@ -121,8 +121,11 @@ def named(value: Value, dtype: str) -> Value:
     return value
 
 
-def _nothing(zero: Value | None) -> bool:
-    return zero is None or (zero.array is not None and not np.any(zero.array.astype(np.float32)))
+def _unless_zero(point: Value | None) -> list[Value]:
+    """A zero point that has to be taken into account, or nothing."""
+    if point is None or (point.array is not None and not np.any(point.array.astype(np.float32))):
+        return []
+    return [point]
 
 
 def _quantized_dtype(op: Op, zero: Value | None) -> str:
