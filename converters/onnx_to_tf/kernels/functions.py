@@ -2,7 +2,7 @@
 where nothing else is said; the formulas are those of Kahan, "Branch cuts for complex elementary functions" (1987), and
 of Cody and Waite, "Software manual for the elementary functions" (1980).
 
-XNNPACK's exp and log are exact to an absolute, not to a relative error near 0 and 1: what needs more has a series there.
+XNNPACK's log is exact to an absolute error near 1, and not to a relative one: what needs more has a series there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def erf(x: TfTensor) -> TfTensor:
 
 
 def tan(x: TfTensor) -> TfTensor:
-    """sin x / cos x"""
+    """The quotient sin x / cos x"""
     return tf.sin(x) / tf.cos(x)
 
 

@@ -22,8 +22,8 @@ def truncated_remainder(a: TfTensor, b: TfTensor) -> TfTensor:
 
 
 def truncated_quotient(a: TfTensor, b: TfTensor) -> TfTensor:
-    """a / b cut towards zero. An int64 is divided in float32, three times: each time the error is 2^-22 of what was
-    left, and what is left of an exact multiple is nothing in the end."""
+    """The quotient a / b cut towards zero. An int64 is divided in float32, three times: each time the error is 2^-22
+    of what was left, and what is left of an exact multiple is nothing in the end."""
     if a.dtype == tf.int32:
         return tf.truncatediv(a, b)
     left = a - truncated_remainder(a, b)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, SIGNED, lowers
@@ -141,18 +143,28 @@ def swish(op: Op) -> Value:
 
 
 @lowers("Dropout", since=12, T=FLOATS, T1=FLOATS, T2=frozenset({"bool"}))
-def dropout(op: Op) -> Value:
-    """Nothing, in a model that answers. One that was exported in training is refused."""
+def dropout(op: Op) -> Sequence[Value]:
+    """Nothing, in a model that answers: everything is kept. One that was exported in training and drops is refused."""
+    op.ignore("seed", because="nothing is drawn")
     training = op.optional_array(2, "training_mode")
     if training is not None and bool(training):
-        op.refuse("it was exported in training mode", fix="call eval() on the model before you export it")
+        ratio = op.optional_array(1, "ratio")
+        if ratio is None or ratio.item() != 0:
+            op.refuse("it was exported in training mode", fix="call eval() on the model before you export it")
     op.ignore_input(1, because="the ratio only matters in training")
-    op.ignore("seed", because="it only matters in training")
-    return op.value(0)
+    return _all_kept(op)
 
 
 @lowers("Dropout", since=7, until=11, T=FLOATS)
-def dropout_before_12(op: Op) -> Value:
+def dropout_before_12(op: Op) -> Sequence[Value]:
     """Nothing: up to opset 11 it had no training mode."""
     op.ignore("ratio", because="it only matters in training")
-    return op.value(0)
+    return _all_kept(op)
+
+
+def _all_kept(op: Op) -> Sequence[Value]:
+    """The input, and where somebody reads it a mask that keeps everything: of bools since opset 10."""
+    if not op.wants(1):
+        return [op.value(0)]
+    dtype = tf.bool if op.node.version >= 10 else op.value(0).dtype
+    return [op.value(0), mapped(op.value(0), lambda t: tf.ones(tf.shape(t), dtype))]
