@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from .values import Value
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Lowered: TypeAlias = Value | Sequence[Value | None]
 Lowering: TypeAlias = "Callable[[Op], Lowered]"
+Function = TypeVar("Function", bound="Callable[[Op], Lowered]")
 
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 SIGNED = frozenset({"int8", "int16", "int32", "int64"})
@@ -62,10 +63,10 @@ def lowers(
     domain: str = "",
     folds: bool = True,
     **dtypes: frozenset[str],
-) -> Callable[[Lowering], Lowering]:
+) -> Callable[[Function], Function]:
     """Register a function for the wordings `since` .. `until` (opset versions) of one operator, or of several."""
 
-    def register(function: Lowering) -> Lowering:
+    def register(function: Function) -> Function:
         for op_type in op_types:
             entries = _ENTRIES.setdefault((domain, op_type), [])
             if any(each.since <= until and since <= each.until for each in entries):
