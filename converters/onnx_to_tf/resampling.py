@@ -68,15 +68,15 @@ class Method:
 _OTHERS = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
 
 
-def resampled(value: Value, axes: Sequence[Axis], method: Method, weights: Weights) -> Value:
-    """The value with `axes` resampled. Numbers narrower than float32 are computed in float32, integers are rounded;
-    the nearest are only moved."""
+def resampled(value: Value, axes: Sequence[Axis], method: Method, wide: str, weights: Weights) -> Value:
+    """The value with `axes` resampled, computed in the dtype `wide`. Integers are rounded, halves to even; the nearest
+    are only moved."""
     layout = Layout.CHANNELS_LAST
     if 0 in value.shape or 0 in [axis.target for axis in axes if isinstance(axis.target, int)]:
         return _empty(value, axes)
     native = value.tensor(layout)
     if method.mode != "nearest":
-        native = tf.cast(native, _wide(value.dtype))
+        native = tf.cast(native, wide)
     left = list(axes)
     images = [axis for axis in axes if axis.at > 1 and value.rank == 4]
     if len(images) == 2 and all(_has_kernel(axis, method, native) for axis in images):
@@ -93,10 +93,6 @@ def resampled(value: Value, axes: Sequence[Axis], method: Method, weights: Weigh
 def _empty(value: Value, axes: Sequence[Axis]) -> Value:
     targets = {axis.at: axis.target for axis in axes}
     return computed(tf.zeros(pack([targets.get(at, value.size(at)) for at in range(value.rank)]), value.dtype))
-
-
-def _wide(dtype: str) -> str:
-    return "float64" if dtype in ("float64", "int32", "uint32", "int64", "uint64") else "float32"
 
 
 def _along(native: TfTensor, place: int, axis: Axis, method: Method, weights: Weights) -> TfTensor:

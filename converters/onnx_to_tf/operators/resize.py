@@ -14,6 +14,8 @@ from ..registry import ANY, FLOATS, NUMBERS, lowers
 from ..resampling import COORDINATES, NEAREST, Axis, Method, resampled
 from ..values import Size, Value
 
+_NARROW = ("float16", "bfloat16", "float32")
+
 
 @lowers("Resize", since=11, T1=ANY, T2=FLOATS)
 def resize(op: Op) -> Value:
@@ -53,7 +55,8 @@ def upsample_by_attribute(op: Op) -> Value:
 
 def _resized(op: Op, value: Value, axes: Sequence[Axis], method: Method) -> Value:
     axes = [axis for axis in axes if not _passed_on(axis)]
-    return resampled(value, axes, method, op.weights) if axes else value
+    wide = "float32" if value.dtype in _NARROW or not (value.dtype in FLOATS or op.kernels.doubles) else "float64"
+    return resampled(value, axes, method, wide, op.weights) if axes else value
 
 
 def _passed_on(axis: Axis) -> bool:
