@@ -36,9 +36,10 @@ NEWEST_READ = 25
 
 FAMILIES = (
     "activation", "attention", "casting", "constants", "control", "convolution", "deformable", "detection",
-    "elementwise", "indexing", "joining", "linear", "logic", "normalization", "padding", "pooling", "quantization",
-    "quantized", "random", "recurrent", "reduction", "regions", "resize", "sampling", "selection", "sequences", "shape",
-    "slicing", "transposed", "unpooling",
+    "elementwise", "fused", "fused_attention", "indexing", "joining", "linear", "logic", "loops", "losses",
+    "normalization", "optional", "padding", "pooling", "quantization", "quantized", "random", "recurrent", "reduction",
+    "regions", "resize", "running", "sampling", "selection", "sequences", "shape", "signal", "slicing", "transposed",
+    "unpooling",
 )  # fmt: skip
 
 

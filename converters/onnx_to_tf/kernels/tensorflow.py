@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
+from typing import Any
 
 from ..lazy import tf
-from ..values import TfTensor
+from ..values import Size, TfTensor
+from .piles import ListPile, Pile
 
 
 class Kernels:
@@ -31,6 +33,10 @@ class Kernels:
         """(N, H, W, C) of any float dtype. Elements that SAME adds do not count."""
         return tf.nn.avg_pool2d(x, kernel, strides, padding)
 
+    def pile(self, spec: Any, steps: Size | None) -> Pile:
+        """What collects the outputs of `steps` steps of a loop (None: not counted yet), each of a tf.TensorSpec."""
+        return ListPile(spec, steps)
+
     def elementwise(self, name: str) -> Callable[..., TfTensor]:
         """TensorFlow's function of this name ("acos", "bitwise.invert"): of tensors of one dtype, in their shape."""
         function: Callable[..., TfTensor] = attrgetter(name)(tf)
@@ -48,6 +54,29 @@ class Kernels:
     def minus_infinity(self, like: TfTensor) -> TfTensor:
         """Minus infinity in the shape and the dtype of a float tensor without NaN."""
         return tf.fill(tf.shape(like), tf.constant(float("-inf"), like.dtype))
+
+    def fourier(
+        self, real: TfTensor, imaginary: TfTensor | None, length: Size, bins: Size
+    ) -> tuple[TfTensor, TfTensor]:
+        """The first `bins` of sum_n x_n exp(-2 pi j k n / length), real and imaginary part, along the last axis, which
+        has `length` elements; float32 or float64. `bins` is at most length // 2 + 1 where the numbers are real."""
+        if imaginary is None:
+            made = tf.signal.rfft(real)[..., :bins]
+        else:
+            made = tf.signal.fft(tf.complex(real, imaginary))[..., :bins]
+        return tf.math.real(made), tf.math.imag(made)
+
+    def reduce_max(self, x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
+        """The largest over axes, which may be computed; of no elements minus infinity, or the lowest integer."""
+        return tf.reduce_max(x, axes, keep)
+
+    def reduce_min(self, x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
+        """The smallest over axes, which may be computed; of no elements infinity, or the highest integer."""
+        return tf.reduce_min(x, axes, keep)
+
+    def cumprod(self, x: TfTensor, axis: Size, exclusive: bool, reverse: bool) -> TfTensor:
+        """The running product along an axis, which may be computed; without the element itself if `exclusive`."""
+        return tf.math.cumprod(x, axis, exclusive, reverse)
 
     def non_max_suppression(
         self, boxes: TfTensor, scores: TfTensor, count: TfTensor, overlap: TfTensor, least: TfTensor | None

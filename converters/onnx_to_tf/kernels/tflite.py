@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ..lazy import tf
-from ..values import TfTensor
-from . import functions, integers
+from ..values import Size, TfTensor
+from . import functions, integers, running, spectral
 from .boxes import non_max_suppression
 from .matrices import determinant
+from .piles import GrownPile, Pile
 from .tensorflow import Kernels
 
 
@@ -27,17 +29,18 @@ class TFLiteKernels(Kernels):
     def depthwise_conv2d(
         self, x: TfTensor, weight: TfTensor, strides: Sequence[int], padding: str, dilations: Sequence[int]
     ) -> TfTensor:
-        # With dilations as the operator's own, where tf.nn moves space into the batch for TensorFlow's kernel.
+        """With dilations as the operator's own, where tf.nn moves space into the batch for TensorFlow's kernel."""
         return tf.raw_ops.DepthwiseConv2dNative(
             input=x, filter=weight, strides=(1, *strides, 1), padding=padding, dilations=(1, *dilations, 1)
         )
 
     def max_pool2d(self, x: TfTensor, kernel: Sequence[int], strides: Sequence[int], padding: str) -> TfTensor:
-        # float32 holds every number of the other dtypes that it is called with.
-        return _in_float32(x, lambda t: tf.nn.max_pool2d(t, kernel, strides, padding))
+        """In float32, which holds an integer that comes from 8 bits (`wider`)."""
+        as_float = tf.nn.max_pool2d(tf.cast(x, tf.float32), kernel, strides, padding)
+        return tf.cast(as_float, x.dtype)
 
-    def avg_pool2d(self, x: TfTensor, kernel: Sequence[int], strides: Sequence[int], padding: str) -> TfTensor:
-        return _in_float32(x, lambda t: tf.nn.avg_pool2d(t, kernel, strides, padding))
+    def pile(self, spec: Any, steps: Size | None) -> Pile:
+        return GrownPile(spec, steps)
 
     def elementwise(self, name: str) -> Callable[..., TfTensor]:
         own = super().elementwise(name)
@@ -55,6 +58,17 @@ class TFLiteKernels(Kernels):
         # Its converter makes the lowest number of an infinity that is a constant, and its sums stop there too.
         return tf.math.log(tf.nn.relu(-tf.abs(like)))
 
+    def reduce_max(self, x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
+        return running.largest(x, axes, keep)
+
+    def reduce_min(self, x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
+        return running.smallest(x, axes, keep)
+
+    def cumprod(self, x: TfTensor, axis: Size, exclusive: bool, reverse: bool) -> TfTensor:
+        if not isinstance(axis, int):
+            raise NotImplementedError("TFLite has no running product along a computed axis")
+        return running.product(x, axis, exclusive, reverse)
+
     def determinant(self, matrices: TfTensor) -> TfTensor:
         if matrices.shape[1] is None:
             raise NotImplementedError("TFLite has no determinant of matrices whose size is known only when they come")
@@ -65,7 +79,7 @@ class TFLiteKernels(Kernels):
     ) -> tuple[TfTensor, TfTensor]:
         return non_max_suppression(boxes, scores, count, overlap, least)
 
-
-
-def _in_float32(x: TfTensor, function: Callable[[TfTensor], TfTensor]) -> TfTensor:
-    return function(x) if x.dtype == tf.float32 else tf.cast(function(tf.cast(x, tf.float32)), x.dtype)
+    def fourier(
+        self, real: TfTensor, imaginary: TfTensor | None, length: Size, bins: Size
+    ) -> tuple[TfTensor, TfTensor]:
+        return spectral.transform(real, imaginary, length, bins)

@@ -2,70 +2,141 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from ..kernels import Kernels
 from ..lazy import tf
 from ..reader import Op
-from ..registry import FLOATS, NUMBERS, lowers
-from ..values import Layout, TfTensor, Value, computed
+from ..registry import ANY, FLOATS, NUMBERS, lowers
+from ..values import Layout, TfTensor, Value, as_int32, computed, mapped, product, ranked
 
-Reduction = Callable[[TfTensor, "list[int]", bool], TfTensor]
+Axes = Sequence[int] | TfTensor
+Over = Callable[[Kernels, TfTensor, Axes, bool], TfTensor]
 
 _SUMMABLE = FLOATS | {"int32", "int64", "uint32", "uint64"}
 
 
-def _named(name: str) -> Reduction:
-    """A reduction of TensorFlow's, imported when it is called."""
+@dataclass(frozen=True)
+class Reduction:
+    """What an operator takes, what it does over axes, and to each element where nothing is reduced (None: nothing)."""
 
-    def reduction(tensor: TfTensor, axes: list[int], keep: bool) -> TfTensor:
-        return getattr(tf, name)(tensor, axes, keep)
+    dtypes: frozenset[str]
+    over: Over
+    alone: Callable[[TfTensor], TfTensor] | None = None
 
-    return reduction
+
+def _magnitude(t: TfTensor) -> TfTensor:
+    return t if t.dtype.is_unsigned else tf.abs(t)
 
 
-# by operator: what it takes, the function, and whether it changes a tensor that it does not reduce at all
-_REDUCTIONS: dict[str, tuple[frozenset[str], Reduction, bool]] = {
-    "ReduceL1": (_SUMMABLE, lambda t, axes, keep: tf.reduce_sum(tf.abs(t), axes, keep), True),
-    "ReduceL2": (FLOATS, lambda t, axes, keep: tf.sqrt(tf.reduce_sum(tf.square(t), axes, keep)), True),
-    "ReduceLogSum": (FLOATS, lambda t, axes, keep: tf.math.log(tf.reduce_sum(t, axes, keep)), True),
-    "ReduceLogSumExp": (FLOATS, _named("reduce_logsumexp"), True),
-    "ReduceMax": (NUMBERS, _named("reduce_max"), False),
-    "ReduceMean": (FLOATS, _named("reduce_mean"), False),
-    "ReduceMin": (NUMBERS, _named("reduce_min"), False),
-    "ReduceProd": (_SUMMABLE, _named("reduce_prod"), False),
-    "ReduceSum": (_SUMMABLE, _named("reduce_sum"), False),
-    "ReduceSumSquare": (_SUMMABLE, lambda t, axes, keep: tf.reduce_sum(tf.square(t), axes, keep), True),
+def _log(t: TfTensor) -> TfTensor:
+    return tf.math.log(t)
+
+
+def _square(t: TfTensor) -> TfTensor:
+    return tf.square(t)
+
+
+def _norm(_: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
+    """The root of the sum of squares; of integers by way of float32, as the specification's body has it."""
+    total = tf.reduce_sum(tf.square(t), axes, keep)
+    return tf.sqrt(total) if t.dtype.is_floating else tf.cast(tf.sqrt(tf.cast(total, tf.float32)), t.dtype)
+
+
+def _log_sum_exp(kernels: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
+    """log(sum(exp(t))) with the largest element taken out before, unless it is infinite; of integers in float64, as
+    the specification's body has it."""
+    if not t.dtype.is_floating:
+        return tf.cast(_log_sum_exp(kernels, tf.cast(t, tf.float64), axes, keep), t.dtype)
+    largest = kernels.reduce_max(t, axes, True)
+    shift = tf.where(tf.abs(largest) <= t.dtype.max, largest, tf.zeros_like(largest))
+    made = tf.math.log(tf.reduce_sum(tf.exp(t - shift), axes, True)) + shift
+    return made if keep else tf.reduce_sum(made, axes)
+
+
+def _mean(_: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
+    """Of integers it is cut towards zero."""
+    if t.dtype.is_floating:
+        return tf.reduce_mean(t, axes, keep)
+    count = tf.reduce_sum(tf.ones_like(t), axes, keep)
+    return tf.truncatediv(tf.reduce_sum(t, axes, keep), count)
+
+
+def _largest(kernels: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
+    """False lies before True."""
+    return tf.reduce_any(t, axes, keep) if t.dtype == tf.bool else kernels.reduce_max(t, axes, keep)
+
+
+def _smallest(kernels: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
+    return tf.reduce_all(t, axes, keep) if t.dtype == tf.bool else kernels.reduce_min(t, axes, keep)
+
+
+# Over nothing at all they make what the specification says, as TensorFlow does: 0, 1, the lowest or highest of the
+# dtype (of floats the infinities), False and True, and the logarithm of 0.
+_REDUCTIONS = {
+    "ReduceL1": Reduction(_SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(_magnitude(t), axes, keep), _magnitude),
+    "ReduceL2": Reduction(_SUMMABLE, _norm, _magnitude),
+    "ReduceLogSum": Reduction(FLOATS, lambda _, t, axes, keep: tf.math.log(tf.reduce_sum(t, axes, keep)), _log),
+    "ReduceLogSumExp": Reduction(_SUMMABLE, _log_sum_exp),
+    "ReduceMax": Reduction(ANY, _largest),
+    "ReduceMean": Reduction(_SUMMABLE, _mean),
+    "ReduceMin": Reduction(ANY, _smallest),
+    "ReduceProd": Reduction(_SUMMABLE, lambda _, t, axes, keep: tf.reduce_prod(t, axes, keep)),
+    "ReduceSum": Reduction(_SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(t, axes, keep)),
+    "ReduceSumSquare": Reduction(_SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(_square(t), axes, keep), _square),
 }
 _AXES_BY_INPUT = {"ReduceSum": 13}  # the others took their axes as an input from opset 18 on
 
 
-def _reduction(name: str, dtypes: frozenset[str], function: Reduction, changes: bool) -> None:
+def _lowered(name: str, reduction: Reduction) -> None:
     by_input = _AXES_BY_INPUT.get(name, 18)
 
-    @lowers(name, since=by_input, T=dtypes)
+    @lowers(name, since=by_input, until=28, T=reduction.dtypes)
     def lowering(op: Op) -> Value:
-        axes = [] if op.optional(1) is None else list(op.integers(1, "axes"))
-        if not axes and op.flag("noop_with_empty_axes"):
-            if changes:
-                op.refuse("its attribute noop_with_empty_axes is not carried", fix="leave the operator out")
-            op.flag("keepdims", True)
-            return op.value(0)
-        op.ignore("noop_with_empty_axes", because="there are axes, or all are reduced")
-        return reduced(op, axes, function)
+        axes, noop = op.optional(1), op.flag("noop_with_empty_axes")
+        if axes is not None and axes.computing and axes.shape != (0,):
+            return _over_computed(op, axes, reduction, noop=noop)
+        named = () if axes is None or axes.shape == (0,) else op.integers(1, "axes")
+        if noop and not named:
+            op.ignore("keepdims", because="no axis is reduced")
+            return op.value(0) if reduction.alone is None else mapped(op.value(0), reduction.alone)
+        return reduced(op, named, reduction.over)
 
-    @lowers(name, since=1, until=by_input - 1, T=dtypes)
+    @lowers(name, since=1, until=by_input - 1, T=reduction.dtypes)
     def lowering_by_attribute(op: Op) -> Value:
-        return reduced(op, op.ints("axes", []), function)
+        return reduced(op, op.ints("axes", []), reduction.over)
 
 
-def reduced(op: Op, axes: list[int], function: Reduction) -> Value:
+for _name, _reduction in _REDUCTIONS.items():
+    _lowered(_name, _reduction)
+
+
+def reduced(op: Op, axes: Sequence[int], over: Over) -> Value:
     """Over the axes, or over all where none are named; they stay with size 1 unless keepdims is 0."""
     value, keep = op.value(0), op.flag("keepdims", True)
+    if value.parts is not None and op.node.op_type == "ReduceProd":
+        return op.sized([product(value.parts)], scalar=not (keep and value.rank), dtype=value.dtype)
     gone = {axis % value.rank for axis in axes} or set(range(value.rank))
     left = [axis for axis in range(value.rank) if axis not in gone]
     layout, after = (value.layout, value.layout) if keep else _layouts(value.layout, left)
     places = sorted(layout.place(axis, value.rank) for axis in gone)
-    return computed(function(value.tensor(layout), places, keep), after)
+    answer = computed(over(op.kernels, value.tensor(layout), places, keep), after)
+    return answer.as_long_as(value, zip(left, left, strict=True) if keep else enumerate(left))
+
+
+def _over_computed(op: Op, axes: Value, reduction: Reduction, *, noop: bool) -> Value:
+    """Over axes that the model computes. None at all are all of them, unless `noop`."""
+    value, keep = op.value(0), op.flag("keepdims", True)
+    places, count = as_int32(tf.reshape(axes.tensor(), [-1])), axes.shape[0] if axes.rank else 1
+    if count is None:
+        if not keep or (noop and reduction.alone is not None):
+            op.refuse("the number of its axes is known only when the model runs", fix="make the axes constants")
+        if not noop:
+            every = tf.range(tf.where(tf.equal(tf.size(places), 0), value.rank, 0))
+            places = tf.concat([places, every], 0)
+    made = reduction.over(op.kernels, value.tensor(), places, keep)
+    return computed(ranked(made, value.rank if keep else value.rank - (count or 0)))
 
 
 def _layouts(layout: Layout, left: list[int]) -> tuple[Layout, Layout]:
@@ -76,10 +147,6 @@ def _layouts(layout: Layout, left: list[int]) -> tuple[Layout, Layout]:
     if layout is Layout.LOGICAL or 1 not in left:
         return layout, Layout.LOGICAL
     return (layout, layout) if 0 in left else (Layout.LOGICAL, Layout.LOGICAL)
-
-
-for _name, (_dtypes, _function, _changes) in _REDUCTIONS.items():
-    _reduction(_name, _dtypes, _function, _changes)
 
 
 @lowers("ArgMax", "ArgMin", since=1, T=NUMBERS)
@@ -95,14 +162,3 @@ def arg_extreme(op: Op) -> Value:
     if last:
         found = tf.cast(value.size(axis) - 1, tf.int64) - found
     return computed(tf.expand_dims(found, axis) if keep else found)
-
-
-@lowers("CumSum", since=11, T=_SUMMABLE, T2=frozenset({"int32", "int64"}))
-def cumulative_sum(op: Op) -> Value:
-    """The running sum along an axis: with the element itself or without, from either end."""
-    value = op.value(0)
-    (axis,) = op.integers(1, "axis")
-    exclusive, reverse = op.flag("exclusive"), op.flag("reverse")
-    native = value.tensor(value.layout)
-    place = value.place(axis % value.rank)
-    return computed(tf.cumsum(native, place, exclusive=exclusive, reverse=reverse), value.layout)

@@ -1,4 +1,4 @@
-"""Parts of a tensor by position."""
+"""Parts of a tensor by position, and in reverse."""
 
 from __future__ import annotations
 
@@ -95,3 +95,11 @@ def _sliced_by_computed_axes(op: Op) -> Value:
     begin = everywhere(tf.zeros([value.rank], tf.int32), starts)
     end, by = everywhere(tf.shape(tensor), ends), everywhere(tf.ones([value.rank], tf.int32), steps)
     return computed(ranked(tf.strided_slice(tensor, begin, end, by), value.rank))
+
+
+@lowers("ReverseSequence", since=10, until=28, T=ANY)
+def reverse_sequence(op: Op) -> Value:
+    """The first lengths[i] elements along the time axis in reverse order, for each i along the batch axis."""
+    value, lengths = op.value(0), op.tensor(1)
+    batch, time = op.integer("batch_axis", 1) % value.rank, op.integer("time_axis", 0) % value.rank
+    return computed(tf.reverse_sequence(value.tensor(), lengths, time, batch)).as_long_as(value)
