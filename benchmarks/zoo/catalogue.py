@@ -103,51 +103,41 @@ def _image_kinds() -> Iterator[Entry]:
 
 
 def _sequence_kinds() -> Iterator[Entry]:
-    def kind(name: str, *sizes: Mapping[str, int], **inputs: tuple[str, Draw]) -> Entry:
-        return _one("sequences", "sequence_kinds.py", name, *sizes, **inputs)
+    along = partial(_one, "sequences", "sequence_kinds.py")
+    whole = partial(_one, "sequences", "attention_kinds.py")
 
     def tokens(limit: int) -> tuple[str, Draw]:
         return "int64[batch,length]", below(limit, 1)
 
-    for name, limit in (
-        ("lstm", 200), ("gru", 200), ("rnn", 200), ("decoder", 250), ("translator", 120), ("text_convolution", 500),
+    def series(shape: str) -> tuple[str, Draw]:
+        return f"float32[{shape}]", normal
+
+    for name, limit in (("lstm", 200), ("gru", 200), ("rnn", 200), ("translator", 120), ("text_convolution", 500)):
+        yield along(name, *_LENGTHS, tokens=tokens(limit))
+    for name, width in (("projected", 6), ("linear_state_space", 12), ("scan", 6), ("temporal", 4)):
+        yield along(name, *_LENGTHS, series=series(f"batch,length,{width}"))
+    state = series("batch,1,16")
+    yield along("streaming", *_LENGTHS, chunk=series("batch,length,10"), hidden=state, cell=state)
+    for name, shape in (
+        ("cells", "batch,5,6"), ("state_space", "batch,12,16"), ("forecast", "batch,24"), ("viterbi", "batch,10,6"),
     ):  # fmt: skip
-        yield kind(name, *_LENGTHS, tokens=tokens(limit))
+        yield along(name, series=series(shape))
+    yield along("conditional", features=series("batch,8"))
     masked = {"input_ids": tokens(300), "attention_mask": ("int64[batch,length]", mask)}
-    yield kind("encoder", *_LENGTHS, **masked)
-    yield kind("torch_encoder", *_LENGTHS, **masked)
+    yield whole("encoder", *_LENGTHS, **masked)
+    yield whole("torch_encoder", *_LENGTHS, **masked)
+    yield whole("decoder", *_LENGTHS, tokens=tokens(250))
     two = {"source": ("int64[batch,heard]", below(100)), "target": ("int64[batch,said]", below(100))}
-    yield kind("torch_transformer", {"heard": 8, "said": 6}, {"heard": 5, "said": 9}, **two)
-    state = ("float32[batch,1,16]", normal)
-    chunk = ("float32[batch,length,10]", normal)
-    yield kind("streaming", *_LENGTHS, chunk=chunk, hidden=state, cell=state)
-    past = ("float32[batch,4,past,8]", normal)
-    yield kind("cached", {"past": 6}, {"past": 11}, state=("float32[batch,32]", normal), keys=past, values=past)
-    for name, shape in (
-        ("projected", "batch,length,6"), ("experts", "batch,length,24"), ("linear_state_space", "batch,length,12"),
-        ("scan", "batch,length,6"), ("temporal", "batch,length,4"),
-    ):  # fmt: skip
-        yield kind(name, *_LENGTHS, **{_INPUT[name]: (f"float32[{shape}]", normal)})
-    for name, shape in (
-        ("cells", "batch,5,6"), ("state_space", "batch,12,16"), ("forecast", "batch,24"),
-        ("patch_series", "batch,40,5"), ("viterbi", "batch,10,6"),
-    ):  # fmt: skip
-        yield kind(name, series=(f"float32[{shape}]", normal))
-    yield kind("conditional", features=("float32[batch,8]", normal))
-
-
-_INPUT = {
-    "projected": "series",
-    "experts": "states",
-    "linear_state_space": "series",
-    "scan": "series",
-    "temporal": "series",
-}
+    yield whole("torch_transformer", {"heard": 8, "said": 6}, {"heard": 5, "said": 9}, **two)
+    past = series("batch,4,past,8")
+    yield whole("cached", {"past": 6}, {"past": 11}, state=series("batch,32"), keys=past, values=past)
+    yield whole("experts", *_LENGTHS, states=series("batch,length,24"))
+    yield whole("patch_series", series=series("batch,40,5"))
 
 
 def _sound_kinds() -> Iterator[Entry]:
     def kind(name: str, *sizes: Mapping[str, int], **inputs: tuple[str, Draw]) -> Entry:
-        return _one("sound", "sequence_kinds.py", name, *sizes, **inputs)
+        return _one("sound", "sound_kinds.py", name, *sizes, **inputs)
 
     yield kind("sound", wave=("float32[batch,1,2000]", wave))
     yield kind("wavenet", {"time": 64}, {"time": 101}, wave=("float32[batch,1,time]", wave))
