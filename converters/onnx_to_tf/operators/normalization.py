@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from ..attend import widened
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, lowers
 from ..values import Layout, TfTensor, Value, broadcast, computed, known, mapped, product, reshape
+from .casting import dtype_named
 
 
 @lowers("BatchNormalization", since=9, T=FLOATS, T1=FLOATS, T2=FLOATS, U=FLOATS)
@@ -39,7 +43,7 @@ def _per_channel(vector: Value, rank: int) -> Value:
     return computed(tf.reshape(vector.tensor(), shape))
 
 
-def _normal(tensor: TfTensor, axes: list[int], epsilon: float) -> tuple[TfTensor, TfTensor, TfTensor]:
+def normal(tensor: TfTensor, axes: Sequence[int], epsilon: float) -> tuple[TfTensor, TfTensor, TfTensor]:
     """(x - mean) / sqrt(var + epsilon) over `axes`, the mean, and 1 / sqrt(var + epsilon)."""
     mean = tf.reduce_mean(tensor, axes, keepdims=True)
     centred = tensor - mean
@@ -48,33 +52,46 @@ def _normal(tensor: TfTensor, axes: list[int], epsilon: float) -> tuple[TfTensor
     return centred * inverse, mean, inverse
 
 
+def root_mean_square(tensor: TfTensor, axes: Sequence[int], epsilon: float) -> tuple[TfTensor, TfTensor]:
+    """`x / sqrt(mean(x x) + epsilon)` over `axes`, and the factor."""
+    square = tf.reduce_mean(tf.square(tensor), axes, keepdims=True)
+    inverse = tf.math.rsqrt(square + tf.cast(epsilon, tensor.dtype))
+    return tensor * inverse, inverse
+
+
+def _stash(op: Op) -> str:
+    """The dtype of the first stage: everything but scale and bias."""
+    name = dtype_named(op, op.integer("stash_type", 1))
+    if name not in FLOATS:
+        op.refuse(f"its attribute stash_type is {name}", fix="check the model")
+    return name
+
+
+def axes_from(op: Op, value: Value) -> list[int]:
+    """The axes from the attribute `axis` on."""
+    return list(range(op.integer("axis", -1) % value.rank, value.rank))
+
+
 @lowers("LayerNormalization", since=17, T=FLOATS, U=FLOATS)
 def layer_normalization(op: Op) -> list[Value]:
     """Over the axes from `axis` on, then scale and bias; also the mean and the inverse deviation."""
-    value, axis, epsilon = op.value(0), op.integer("axis", -1), op.real("epsilon", 1e-5)
-    precise = op.integer("stash_type", 1) == 1  # the statistics are taken in float32
-    axes = list(range(axis % value.rank, value.rank))
-    tensor = value.tensor()
-    wide = tf.cast(tensor, tf.float32) if precise and tensor.dtype.size < 4 else tensor
-    normal, mean, inverse = _normal(wide, axes, epsilon)
+    value, stash = op.value(0), _stash(op)
+    wide = widened(tf.cast(value.tensor(), stash))
+    made, mean, inverse = normal(wide, axes_from(op, value), op.real("epsilon", 1e-5))
+    answer = tf.cast(made, value.dtype) * op.tensor(1)
     bias = op.optional(2)
-    answer = tf.cast(normal, tensor.dtype) * op.tensor(1)
     answer = answer if bias is None else answer + bias.tensor()
-    return [computed(answer), computed(mean), computed(inverse)]
+    return [computed(answer).as_long_as(value), computed(tf.cast(mean, stash)), computed(tf.cast(inverse, stash))]
 
 
 @lowers("RMSNormalization", since=23, T=FLOATS, V=FLOATS)
 def rms_normalization(op: Op) -> Value:
-    """`x / sqrt(mean(x x) + epsilon)` over the axes from `axis` on, then scale."""
-    value, axis, epsilon = op.value(0), op.integer("axis", -1), op.real("epsilon", 1e-5)
-    if op.integer("stash_type", 1) != 1:
-        op.refuse("its attribute stash_type is not 1")
-    tensor = value.tensor()
-    wide = tf.cast(tensor, tf.float32) if tensor.dtype.size < 4 else tensor
-    axes = list(range(axis % value.rank, value.rank))
-    square = tf.reduce_mean(tf.square(wide), axes, keepdims=True)
-    normal = tf.cast(wide * tf.math.rsqrt(square + tf.cast(epsilon, wide.dtype)), tensor.dtype)
-    return computed(normal * tf.cast(op.tensor(1), tensor.dtype))
+    """`x / sqrt(mean(x x) + epsilon)` over the axes from `axis` on, then scale, in the dtype of the scale."""
+    value, scale = op.value(0), op.value(1)
+    wide = widened(tf.cast(value.tensor(), _stash(op)))
+    made, _ = root_mean_square(wide, axes_from(op, value), op.real("epsilon", 1e-5))
+    rounded = tf.cast(tf.cast(made, value.dtype), scale.dtype)
+    return computed(rounded * scale.tensor()).as_long_as(value)
 
 
 @lowers("InstanceNormalization", since=6, T=FLOATS)
@@ -82,9 +99,10 @@ def instance_normalization(op: Op) -> Value:
     """Over the spatial axes of each sample and channel, then scale and bias for each channel."""
     value, epsilon = op.value(0), op.real("epsilon", 1e-5)
     axes = sorted(value.place(axis) for axis in range(2, value.rank))
-    normal, _, _ = _normal(value.tensor(value.layout), axes, epsilon)
+    wide, _, _ = normal(widened(value.tensor(value.layout)), axes, epsilon)
+    made = computed(tf.cast(wide, value.dtype), value.layout).as_long_as(value)
     factors = [_per_channel(op.value(at), value.rank) for at in (1, 2)]
-    return broadcast(lambda t, k, c: t * k + c, computed(normal, value.layout), *factors)
+    return broadcast(lambda t, k, c: t * k + c, made, *factors)
 
 
 @lowers("GroupNormalization", since=21, T=FLOATS)
@@ -102,17 +120,16 @@ def group_normalization_before_21(op: Op) -> Value:
 
 def _grouped(op: Op, repeats: int) -> Value:
     value, groups, epsilon = op.value(0), op.integer("num_groups"), op.real("epsilon", 1e-5)
-    if op.integer("stash_type", 1) != 1:
-        op.refuse("its attribute stash_type is not 1")
     channels = value.shape[1]
     if channels is None:
         op.refuse("its number of channels is known only when the model runs", fix="fix it when exporting")
     native = value.tensor(Layout.CHANNELS_LAST)
     spatial = [value.size(axis) for axis in range(2, value.rank)]
     apart = reshape(native, [value.size(0), *spatial, groups, channels // groups])
-    wide = tf.cast(apart, tf.float32) if apart.dtype.size < 4 else apart
-    normal, _, _ = _normal(wide, [*range(1, value.rank - 1), value.rank], epsilon)
-    whole = computed(reshape(tf.cast(normal, native.dtype), [value.size(0), *spatial, channels]), Layout.CHANNELS_LAST)
+    wide = widened(tf.cast(apart, _stash(op)))
+    made, _, _ = normal(wide, [*range(1, value.rank - 1), value.rank], epsilon)
+    joined = reshape(tf.cast(made, native.dtype), [value.size(0), *spatial, channels])
+    whole = computed(joined, Layout.CHANNELS_LAST).as_long_as(value)
     factors = [_per_channel(_repeated(op.value(at), repeats), value.rank) for at in (1, 2)]
     return broadcast(lambda t, k, c: t * k + c, whole, *factors)
 

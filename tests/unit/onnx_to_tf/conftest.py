@@ -36,7 +36,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Case:
-    """One node. `inputs` by name: a shape (random float32, N dynamic) or a pair of shape and maker of values.
+    """One node. `inputs` by name: a shape (random float32; N, or any other name, dynamic) or a pair of shape and maker of values.
     `constants` become initializers. The node's inputs are named in `order`; "" leaves one out."""
 
     op_type: str
@@ -65,7 +65,7 @@ def model_of(case: Case, path: Path) -> tuple[list[str], list[str]]:
     inputs = []
     for name, given in case.inputs.items():
         shape, maker = shape_and_maker(given)
-        sample = maker(np.random.default_rng(0), tuple(1 if axis == "N" else axis for axis in shape))
+        sample = maker(np.random.default_rng(0), tuple(1 if isinstance(axis, str) else axis for axis in shape))
         inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(sample.dtype), shape))
     outputs = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in kept]
     graph = helper.make_graph(
@@ -75,12 +75,16 @@ def model_of(case: Case, path: Path) -> tuple[list[str], list[str]]:
         outputs,
         [numpy_helper.from_array(array, name) for name, array in case.constants.items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", case.opset)], ir_version=10)
+    imports = [helper.make_opsetid("", case.opset), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     inferred = onnx.shape_inference.infer_shapes(model)
     del model.graph.output[:]
     model.graph.output.extend(inferred.graph.output)
-    for output in model.graph.output:  # shape inference does not know functions
-        output.type.tensor_type.elem_type = output.type.tensor_type.elem_type or TensorProto.FLOAT
+    for output in model.graph.output:  # shape inference knows neither functions nor operators of others
+        if "domain" in case.attributes:
+            output.ClearField("type")
+        else:
+            output.type.tensor_type.elem_type = output.type.tensor_type.elem_type or TensorProto.FLOAT
     onnx.save(model, path)
     return [each.name for each in inputs], kept
 
@@ -90,7 +94,7 @@ def feeds_of(case: Case, batch: int, seed: int = 0) -> dict[str, Array]:
     made = {}
     for name, given in case.inputs.items():
         shape, maker = shape_and_maker(given)
-        made[name] = maker(rng, tuple(batch if axis == "N" else axis for axis in shape))
+        made[name] = maker(rng, tuple(batch if isinstance(axis, str) else axis for axis in shape))
     return made
 
 
@@ -202,3 +206,8 @@ def bench(tmp_path: Path) -> Bench:
 @pytest.fixture
 def case() -> type[Case]:
     return Case
+
+
+@pytest.fixture
+def sizes() -> Sizes:
+    return Sizes(DISTINCT)
