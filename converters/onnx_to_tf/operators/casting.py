@@ -6,6 +6,8 @@ is to round to its numbers, to cast from it is nothing but a change of the dtype
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, FLOATS, NARROW, SMALL_INTEGERS, lowers
@@ -57,11 +59,22 @@ def rounded(tensor: TfTensor, dtype: str, *, saturate: bool = True) -> TfTensor:
     if dtype in SMALL_INTEGERS:
         return _lowest_bits(tensor, _BITS[dtype], signed=dtype.startswith("int"))
     if dtype == "float4_e2m1fn":
-        return _as_float4(tf.cast(tensor, tf.float32))
+        return _as_float4(_as_float32(tensor))
     if dtype in CARRIERS:
-        wide = tensor if tensor.dtype.is_floating else tf.cast(tensor, tf.float32)
-        return _as_float8(wide, dtype, saturate=saturate)
+        return _as_float8(_as_float32(tensor), dtype, saturate=saturate)
     return tf.cast(tensor, dtype)
+
+
+def _as_float32(tensor: TfTensor) -> TfTensor:
+    """Numbers as float32 on their way to a shorter float. To round twice can be wrong, unless the first time what is not
+    exact goes to the neighbour whose last bit is set, which is never the middle of two shorter ones."""
+    near = tf.cast(tensor, tf.float32)
+    if tensor.dtype != tf.float64:
+        return near
+    back = tf.cast(near, tf.float64)
+    other = tf.math.nextafter(near, tf.where(back < tensor, np.float32(np.inf), np.float32(-np.inf)))
+    even = tf.equal(tf.bitwise.bitwise_and(tf.bitcast(near, tf.int32), 1), 0)
+    return tf.where(tf.logical_and(tf.not_equal(back, tensor), even), other, near)
 
 
 def _lowest_bits(tensor: TfTensor, bits: int, *, signed: bool) -> TfTensor:
