@@ -21,7 +21,7 @@ from transload.models.errors import Refused
 Array = np.ndarray[Any, np.dtype[Any]]
 Answer = Callable[[Path, Mapping[str, Array], Path], Sequence[Array]]
 SIGNATURE = "serving_default"
-NEWEST_OF_ONNXRUNTIME = 23
+NEWEST_OF_ONNXRUNTIME = 26
 
 
 def onnxruntime(model: Path, feeds: Mapping[str, Array], _folder: Path) -> Sequence[Array]:
