@@ -18,10 +18,11 @@ Wider = Mapping[str, str]  # by dtype, the one that a dialect computes in instea
 # Their answers depend on the width of a dtype, or they only hand on what they are given.
 OF_THE_DTYPE = frozenset(
     {
-        "BitCast", "BitShift", "Cast", "CastLike", "ConcatFromSequence", "Constant", "ConstantOfShape", "ConvInteger",
-        "DequantizeLinear", "DynamicQuantizeLinear", "EyeLike", "Identity", "If", "Loop", "MatMulInteger",
-        "QLinearConv", "QLinearMatMul", "QuantizeLinear", "Scan", "SequenceAt", "SequenceConstruct", "SequenceEmpty",
-        "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap", "Shape", "Size", "SplitToSequence",
+        "Bernoulli", "BitCast", "BitShift", "Cast", "CastLike", "ConcatFromSequence", "Constant", "ConstantOfShape",
+        "ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear", "EyeLike", "Identity", "If", "Loop",
+        "MatMulInteger", "QLinearConv", "QLinearMatMul", "QuantizeLinear", "RandomNormalLike", "RandomUniformLike",
+        "Scan", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert",
+        "SequenceLength", "SequenceMap", "Shape", "Size", "SplitToSequence",
     }
 )  # fmt: skip
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .lazy import tf
+from .repeat import MOST_UNROLLED
 from .values import Size, TfTensor, pack
 
 # From a step's input and the states before it, the states after it. The first state is also the step's output.
 Step = Callable[[TfTensor, "tuple[TfTensor, ...]"], "tuple[TfTensor, ...]"]
-
-# Unrolled steps run faster and can be quantised; each costs TFLite's converter about 30 ms, a loop 300 ms in all.
-MOST_UNROLLED = 16
 
 
 def scan(

@@ -8,7 +8,16 @@ from typing import Any
 
 from ..lazy import tf
 from ..values import Size, TfTensor
+from . import scatters
 from .piles import ListPile, Pile
+
+
+_SCATTERS = {
+    "none": "tensor_scatter_nd_update",
+    "add": "tensor_scatter_nd_add",
+    "max": "tensor_scatter_nd_max",
+    "min": "tensor_scatter_nd_min",
+}
 
 
 class Kernels:
@@ -73,6 +82,13 @@ class Kernels:
     def reduce_min(self, x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
         """The smallest over axes, which may be computed; of no elements infinity, or the highest integer."""
         return tf.reduce_min(x, axes, keep)
+
+    def scatter(self, mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
+        """The tensor with the slices at index vectors set to the updates ("none"), or reduced with them ("add", "mul",
+        "max", "min"), duplicates included."""
+        if mode == "mul":
+            return scatters.combined(mode, tensor, places, updates)
+        return getattr(tf, _SCATTERS[mode])(tensor, places, updates)
 
     def cumprod(self, x: TfTensor, axis: Size, exclusive: bool, reverse: bool) -> TfTensor:
         """The running product along an axis, which may be computed; without the element itself if `exclusive`."""

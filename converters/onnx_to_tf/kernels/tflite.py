@@ -7,7 +7,7 @@ from typing import Any
 
 from ..lazy import tf
 from ..values import Size, TfTensor
-from . import functions, integers, running, spectral
+from . import functions, integers, running, scatters, spectral
 from .boxes import non_max_suppression
 from .matrices import determinant
 from .piles import GrownPile, Pile
@@ -63,6 +63,11 @@ class TFLiteKernels(Kernels):
 
     def reduce_min(self, x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
         return running.smallest(x, axes, keep)
+
+    def scatter(self, mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
+        if mode in ("none", "add"):
+            return super().scatter(mode, tensor, places, updates)
+        return scatters.combined(mode, tensor, places, updates)
 
     def cumprod(self, x: TfTensor, axis: Size, exclusive: bool, reverse: bool) -> TfTensor:
         if not isinstance(axis, int):

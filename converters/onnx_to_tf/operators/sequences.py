@@ -6,13 +6,15 @@ tensors there are, and which of them is meant, may not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, INDICES, lowers
 from ..sequence import TensorSequence
-from ..values import Value, computed
+from ..values import Size, Value, computed
 from .casting import dtype_named
 
 STATIC = "give the axes that the sequence is made along a fixed size, or stack the tensors instead of listing them"
@@ -92,16 +94,41 @@ def split_to_sequence(op: Op) -> TensorSequence:
     axis = _axis(op, op.integer("axis", 0), value.rank)
     keeps = op.flag("keepdims", True) or split is not None  # the specification: ignored where lengths are given
     lengths = _lengths(op, value.shape[axis], axis, split)
+    if not keeps:
+        return TensorSequence(value.dtype, unstacked(op, value, axis, len(lengths)) if lengths else ())
     if value.array is not None:
-        parts = np.split(value.array, np.cumsum(lengths)[:-1], axis) if lengths else []
-        return TensorSequence(value.dtype, [op.known(part if keeps else part.squeeze(axis)) for part in parts])
-    if not lengths:
-        return TensorSequence(value.dtype, ())
-    if keeps:
-        cut = tf.split(value.tensor(value.layout), lengths, value.place(axis))
-        return TensorSequence(value.dtype, [computed(part, value.layout, dtype=value.dtype) for part in cut])
-    cut = tf.unstack(value.tensor(), len(lengths), axis)
-    return TensorSequence(value.dtype, [computed(part, dtype=value.dtype) for part in cut])
+        return TensorSequence(
+            value.dtype, [op.known(part) for part in np.split(value.array, np.cumsum(lengths)[:-1], axis)]
+        )
+    cut = tf.split(value.tensor(value.layout), lengths, value.place(axis)) if lengths else []
+    return TensorSequence(value.dtype, [computed(part, value.layout, dtype=value.dtype) for part in cut])
+
+
+def unstacked(op: Op, value: Value, axis: int, size: int) -> list[Value]:
+    """The parts of a tensor at each place of an axis of this size, without that axis."""
+    if value.parts is not None:
+        return [op.sized([part], scalar=True, dtype=value.dtype) for part in value.parts]
+    if value.array is not None:
+        return [op.known(part) for part in np.moveaxis(value.array, axis, 0)]
+    return [computed(part, dtype=value.dtype) for part in tf.unstack(value.tensor(), size, axis)]
+
+
+def stacked(op: Op, values: Sequence[Value], axis: int) -> Value:
+    """Tensors of one shape along a new axis."""
+    if all(each.array is not None for each in values):
+        return op.known(np.stack([each.array for each in values if each.array is not None], axis))
+    sizes = _sizes(values, 0)
+    if sizes is not None:
+        return op.sized(sizes, dtype=values[0].dtype)
+    return computed(tf.stack([each.tensor() for each in values], axis), dtype=values[0].dtype)
+
+
+def _sizes(values: Sequence[Value], rank: int) -> list[Size] | None:
+    """All numbers in a row, where the values are sizes of this rank."""
+    parts = [each.size_parts(exact=True) for each in values if each.rank == rank]
+    if len(parts) < len(values) or None in parts or not any(each.parts is not None for each in values):
+        return None
+    return [part for each in parts for part in each or ()]
 
 
 def _axis(op: Op, axis: int, rank: int) -> int:
@@ -134,11 +161,12 @@ def concat_from_sequence(op: Op) -> Value:
     if not elements:
         op.refuse("it joins an empty sequence", fix="check the model")
     axis = _axis(op, op.integer("axis"), elements[0].rank + new)
-    sizes = [each.size_parts() for each in elements if each.rank == 1 - new]
-    if any(each.parts is not None for each in elements) and len(sizes) == len(elements) and None not in sizes:
-        return op.sized([part for parts in sizes for part in parts or ()], dtype=elements[0].dtype)
-    join = tf.stack if new else tf.concat
-    return computed(join([each.tensor() for each in elements], axis), dtype=elements[0].dtype)
+    if new:
+        return stacked(op, elements, axis)
+    sizes = _sizes(elements, 1)
+    if sizes is not None:
+        return op.sized(sizes, dtype=elements[0].dtype)
+    return computed(tf.concat([each.tensor() for each in elements], axis), dtype=elements[0].dtype)
 
 
 @lowers("SequenceMap", since=17, S=ANY, V=ANY)
