@@ -11,7 +11,6 @@ from ..values import Size, TfTensor
 from . import scatters
 from .piles import ListPile, Pile
 
-
 _SCATTERS = {
     "none": "tensor_scatter_nd_update",
     "add": "tensor_scatter_nd_add",

@@ -7,7 +7,7 @@ import numpy as np
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, NUMBERS, lowers
-from ..values import Value, pack
+from ..values import Size, TfTensor, Value, is_axis_size, pack
 
 
 @lowers("Constant", since=1)
@@ -37,7 +37,7 @@ def constant_of_shape(op: Op) -> Value:
     target = op.sizes(0, "shape")
     if all(isinstance(size, int) for size in target):
         return op.known(np.full(target, number))
-    return op.computed(tf.fill(pack(target), tf.constant(number)))
+    return op.computed(tf.fill(pack(target), tf.constant(number))).of_sizes(target)
 
 
 @lowers("EyeLike", since=9, T1=NUMBERS | {"bool"})
@@ -51,10 +51,35 @@ def eye_like(op: Op) -> Value:
     return op.computed(tf.cast(tf.equal(columns[None, :], rows[:, None] + shift), dtype))
 
 
-@lowers("Range", since=11, T=frozenset({"float32", "float64", "int16", "int32", "int64"}))
+_COUNTED = frozenset({"float16", "bfloat16", "float32", "float64", "int16", "int32", "int64"})
+
+
+@lowers("Range", since=11, until=28, T=_COUNTED)
 def number_range(op: Op) -> Value:
-    """start, start + step, ... below the limit."""
-    start, limit, step = (tf.reshape(op.tensor(at), []) for at in range(3))
-    if start.dtype == tf.int16:
-        return op.computed(tf.cast(tf.range(*[tf.cast(each, tf.int32) for each in (start, limit, step)]), tf.int16))
-    return op.computed(tf.range(start, limit, step))
+    """Start + i * delta for i below ceil((limit - start) / delta). 16-bit floats are counted in float32 as long as
+    stash_type says so; sizes are counted as sizes."""
+    given, dtype = [op.value(at) for at in range(3)], op.value(0).dtype
+    if op.integer("stash_type", 1) != 1 and dtype in ("float16", "bfloat16"):
+        op.refuse(f"its stash_type is {op.integer('stash_type')}, and only 1 (float32) can be carried")
+    parts = [value.size_parts(exact=True) for value in given]
+    if None not in parts and any(value.parts is not None for value in given):
+        start, limit, delta = (part for each in parts for part in each or ())
+    else:
+        start, limit, delta = (tf.reshape(value.tensor(), []) for value in given)
+        if dtype in ("float16", "bfloat16", "int16"):
+            wide = tf.int32 if dtype == "int16" else tf.float32
+            start, limit, delta = (tf.cast(each, wide) for each in (start, limit, delta))
+    return op.computed(tf.cast(_counted(start, limit, delta), dtype)).of_sizes(
+        [limit] if _is(start, 0) and _is(delta, 1) else []
+    )
+
+
+def _is(part: Size, number: int) -> bool:
+    return isinstance(part, int) and part == number
+
+
+def _counted(start: Size, limit: Size, delta: Size) -> TfTensor:
+    """TensorFlow's range, which wants a limit on the side of the start to which the steps go."""
+    if isinstance(limit, int) or not (_is(start, 0) and _is(delta, 1) and is_axis_size(limit)):
+        limit = tf.where(tf.cast(delta, tf.float32) > 0, tf.maximum(limit, start), tf.minimum(limit, start))
+    return tf.range(start, limit, delta)

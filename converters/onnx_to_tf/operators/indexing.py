@@ -18,7 +18,10 @@ def gather(op: Op) -> Value:
     if value.parts is not None and indices.array is not None and indices.rank < 2:
         chosen = [value.parts[int(at)] for at in indices.array.reshape(-1)]
         return op.sized(chosen, scalar=indices.rank == 0, dtype=value.dtype)
-    return computed(tf.gather(value.tensor(), from_start(op, indices, value.size(axis)), axis=axis))
+    answer = computed(tf.gather(value.tensor(), from_start(op, indices, value.size(axis)), axis=axis))
+    after = indices.rank - 1
+    answer.as_long_as(value, [(at if at < axis else at + after, at) for at in range(value.rank) if at != axis])
+    return answer.as_long_as(indices, [(axis + at, at) for at in range(indices.rank)])
 
 
 def from_start(op: Op, indices: Value, size: Size) -> TfTensor:
@@ -36,7 +39,7 @@ def gather_elements(op: Op) -> Value:
     """answer[i, j, k] = x[i, indices[i, j, k], k], for the axis in the middle."""
     value, indices = op.value(0), op.value(1)
     axis = op.integer("axis", 0) % value.rank
-    return computed(tf.gather_nd(value.tensor(), element_places(op, value, indices, axis)))
+    return computed(tf.gather_nd(value.tensor(), element_places(op, value, indices, axis))).as_long_as(indices)
 
 
 def element_places(op: Op, value: Value, indices: Value, axis: int) -> TfTensor:
@@ -73,54 +76,25 @@ def nd_places(op: Op, value: Value, indices: Value, batch: int = 0) -> TfTensor:
     return tf.where(tensor < 0, tensor + sizes, tensor)
 
 
-@lowers("OneHot", since=9, T1=NUMBERS, T2=NUMBERS, T3=ANY)
+@lowers("OneHot", since=9, until=28, T1=NUMBERS, T2=NUMBERS, T3=ANY)
 def one_hot(op: Op) -> Value:
     """values[1] at the index along a new axis, and values[0] elsewhere; an index out of range gives no values[1]."""
     indices, axis = op.value(0), op.integer("axis", -1)
-    (depth,) = (int(each) for each in op.array(1, "depth").reshape(-1))
     off, on = tf.unstack(op.tensor(2), 2)
+    depth = op.value(1)
+    size: Size = int(depth.array.item()) if depth.array is not None else tf.cast(tf.reshape(op.tensor(1), []), tf.int32)
     whole = mapped(indices, lambda t: tf.cast(t, tf.int64)).tensor()
-    positive = tf.where(whole < 0, whole + depth, whole)
-    return computed(tf.one_hot(positive, depth, on, off, axis=axis % (indices.rank + 1)))
-
-
-@lowers("ScatterND", since=11, T=ANY)
-def scatter_nd(op: Op) -> Value:
-    """`x` with the slices at the index vectors set to the updates, or reduced with them."""
-    value, indices, updates = op.value(0), op.value(1), op.value(2)
-    mode = op.word("reduction", "none", _SCATTERS)
-    return computed(scattered(mode, value.tensor(), nd_places(op, value, indices), updates.tensor()))
-
-
-@lowers("ScatterElements", since=11, T=ANY, Tind=INDICES)
-def scatter_elements(op: Op) -> Value:
-    """x[i, indices[i, j, k], k] = updates[i, j, k], for the axis in the middle, or reduced with it."""
-    value, indices, updates = op.value(0), op.value(1), op.value(2)
-    axis = op.integer("axis", 0) % value.rank
-    mode = op.word("reduction", "none", _SCATTERS)
-    return computed(scattered(mode, value.tensor(), element_places(op, value, indices, axis), updates.tensor()))
-
-
-_SCATTERS = ("none", "add", "max", "min")
-
-
-def scattered(mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
-    """One of TensorFlow's scatters."""
-    functions = {
-        "none": tf.tensor_scatter_nd_update,
-        "add": tf.tensor_scatter_nd_add,
-        "max": tf.tensor_scatter_nd_max,
-        "min": tf.tensor_scatter_nd_min,
-    }
-    return functions[mode](tensor, places, updates)
+    positive = tf.where(whole < 0, whole + tf.cast(size, tf.int64), whole)
+    return computed(tf.one_hot(positive, size, on, off, axis=axis % (indices.rank + 1)))
 
 
 @lowers("Trilu", since=14, T=ANY)
 def trilu(op: Op) -> Value:
     """The upper or the lower triangle of the innermost matrices; the diagonal moved by k."""
     value, upper = op.value(0), op.flag("upper", True)
-    shift = 0 if op.optional(1) is None else op.integers(1, "k")[0]
+    (shift,) = (0,) if op.optional(1) is None else op.sizes(1, "k")
     rows, columns = tf.range(value.size(value.rank - 2)), tf.range(value.size(value.rank - 1))
     offset = columns[None, :] - rows[:, None]
     kept = offset >= shift if upper else offset <= shift
-    return mapped(computed(value.tensor()), lambda t: tf.where(kept, t, tf.zeros_like(t)))
+    tensor = value.tensor()
+    return computed(tf.where(kept, tensor, tf.zeros_like(tensor))).as_long_as(value)

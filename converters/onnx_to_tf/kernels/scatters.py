@@ -1,0 +1,46 @@
+"""Scatters that reduce, by the reductions over segments that TFLite has."""
+
+from __future__ import annotations
+
+from ..lazy import tf
+from ..values import TfTensor
+
+
+def combined(mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
+    """`tensor` multiplied ("mul") by the updates at index vectors without negative ones, or their "max" or "min".
+
+    The updates of one place are brought together first. Places without any get what changes nothing: 1, the lowest or
+    the highest number. Infinities are told apart, since the lowest float is above minus infinity.
+    """
+    depth = places.shape[-1]
+    shape = tf.shape(tensor)
+    places = tf.cast(places, tf.int32)
+    row = tf.zeros(tf.shape(places)[:-1], tf.int32)
+    for at in range(depth):
+        row = row * shape[at] + places[..., at]
+    rows, row = tf.reduce_prod(shape[:depth]), tf.reshape(row, [-1])
+    given = tf.reshape(updates, tf.concat([tf.shape(row), shape[depth:]], 0))
+    have = tf.reshape(tensor, tf.concat([rows[None], shape[depth:]], 0))
+    return tf.reshape(_FUNCTIONS[mode](have, given, row, rows), shape)
+
+
+def _product(have: TfTensor, given: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
+    return have * tf.math.unsorted_segment_prod(given, row, rows)
+
+
+def _largest(have: TfTensor, given: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
+    made = tf.maximum(have, tf.math.unsorted_segment_max(given, row, rows))
+    return _where_any(given >= given.dtype.min, made, have, row, rows) if have.dtype.is_floating else made
+
+
+def _smallest(have: TfTensor, given: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
+    made = tf.minimum(have, tf.math.unsorted_segment_min(given, row, rows))
+    return _where_any(given <= given.dtype.max, made, have, row, rows) if have.dtype.is_floating else made
+
+
+def _where_any(alive: TfTensor, made: TfTensor, have: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
+    """What was made where one of the updates is alive, and else what was there."""
+    return tf.where(tf.math.unsorted_segment_sum(tf.cast(alive, tf.int32), row, rows) > 0, made, have)
+
+
+_FUNCTIONS = {"mul": _product, "max": _largest, "min": _smallest}
