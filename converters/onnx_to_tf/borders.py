@@ -30,8 +30,12 @@ def cut(tensor: TfTensor, widths: Widths) -> TfTensor:
     """What negative widths take away."""
     if all(isinstance(each, int) and each >= 0 for pair in widths for each in pair):
         return tensor
-    sizes = sizes_of(tensor)
-    return tensor[tuple(_slice(low, high, size) for (low, high), size in zip(widths, sizes, strict=True))]
+    parts = [_slice(low, high, size) for (low, high), size in zip(widths, sizes_of(tensor), strict=True)]
+    made = tensor[tuple(parts)]
+    if not tf.executing_eagerly():
+        inside = [(min(low, 0), min(high, 0)) if _known(low, high) else (low, high) for low, high in widths]
+        made.set_shape(_grown(tensor, inside))
+    return made
 
 
 def _slice(low: Size, high: Size, size: Size) -> slice:
@@ -42,22 +46,35 @@ def _slice(low: Size, high: Size, size: Size) -> slice:
 
 
 def pad(tensor: TfTensor, widths: Widths, number: TfTensor | None = None) -> TfTensor:
-    """With a scalar of the tensor's dtype around it, or zeros."""
-    inner = cut(tensor, widths)
-    wide = [(positive(low), positive(high)) for low, high in widths]
-    flat = [each for pair in wide for each in pair]
+    """With a scalar of the tensor's dtype around it, or zeros; negative widths cut."""
+    return surrounded(cut(tensor, widths), [(positive(low), positive(high)) for low, high in widths], number)
+
+
+def surrounded(tensor: TfTensor, widths: Widths, number: TfTensor | None = None) -> TfTensor:
+    """As `pad`, of widths that are never negative."""
+    flat = [each for pair in widths for each in pair]
     if all(isinstance(each, int) and each == 0 for each in flat):
-        return inner
-    known = all(isinstance(each, int) for each in flat)
-    paddings = wide if known else tf.reshape(pack(flat), [len(wide), 2])
-    made = tf.pad(inner, paddings) if number is None else tf.pad(inner, paddings, constant_values=number)
-    if not known and not tf.executing_eagerly():
-        made.set_shape([_sum(size, low, high) for size, (low, high) in zip(inner.shape.as_list(), wide, strict=True)])
-    return made
+        return tensor
+    known = _known(*flat)
+    paddings = widths if known else tf.reshape(pack(flat), [len(widths), 2])
+    made = tf.pad(tensor, paddings) if number is None else tf.pad(tensor, paddings, constant_values=number)
+    if known or tf.executing_eagerly():
+        return made
+    # TFLite's converter forgets the sizes that are known all the same, if only the shape says so.
+    sizes = _grown(tensor, widths)
+    return reshape(made, [tf.shape(made)[at] if size is None else size for at, size in enumerate(sizes)])
 
 
-def _sum(size: int | None, low: Size, high: Size) -> int | None:
-    return size + low + high if size is not None and isinstance(low, int) and isinstance(high, int) else None
+def _known(*sizes: Size) -> bool:
+    return all(isinstance(each, int) for each in sizes)
+
+
+def _grown(tensor: TfTensor, widths: Widths) -> list[int | None]:
+    """The sizes with widths around them, where both are known."""
+    return [
+        size + low + high if size is not None and _known(low, high) else None
+        for size, (low, high) in zip(tensor.shape.as_list(), widths, strict=True)
+    ]
 
 
 def mirrored(tensor: TfTensor, widths: Widths, mirror: Mirror) -> TfTensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..borders import pad
+from ..borders import surrounded
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, lowers
@@ -69,7 +69,7 @@ def convolve(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int
     if window.rank == 2:
         return _conv2d(op, tensor, kernel, window, group)
     if group == 1 and not window.dilated and op.kernels.three_axes:
-        tensor, padding = (tensor, "SAME") if window.same else (pad(tensor, window.widths), "VALID")
+        tensor, padding = (tensor, "SAME") if window.same else (surrounded(tensor, window.widths), "VALID")
         return tf.nn.conv3d(tensor, arranged(op, kernel, (2, 3, 4, 1, 0)), (1, *window.strides, 1), padding)
     return _conv_of_planes(op, tensor, kernel, window, group)
 
@@ -83,7 +83,7 @@ def _conv2d(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int)
         # (M, 1, h, w), where M = C * multiplier and C varies slowest -> (h, w, C, multiplier)
         weight = arranged(op, kernel, order, (*window.kernel, channels, filters // channels))
         if not window.same:  # TensorFlow 2.21 fuses explicit padding with a bias, and aborts
-            tensor, window = pad(tensor, window.widths), window.bare()
+            tensor, window = surrounded(tensor, window.widths), window.bare()
         padding = "SAME" if window.same else "VALID"
         return op.kernels.depthwise_conv2d(tensor, weight, window.strides, padding, window.dilations)
     weight = arranged(op, kernel, order, (*window.kernel, channels // group, filters))
@@ -93,7 +93,7 @@ def _conv2d(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int)
 def _conv2d_of_groups(tensor: TfTensor, weight: TfTensor, window: Window) -> TfTensor:
     """The number of groups is that of the channels by that of the weight. Pads that are numbers are the kernel's."""
     if not window.same and not window.fixed:
-        tensor, window = pad(tensor, window.widths), window.bare()
+        tensor, window = surrounded(tensor, window.widths), window.bare()
     padding = "SAME" if window.same else [list(pair) for pair in window.widths]
     return tf.nn.conv2d(tensor, weight, window.strides, padding, dilations=window.dilations)
 
@@ -103,7 +103,7 @@ def _conv_of_planes(op: Op, tensor: TfTensor, kernel: Value, window: Window, gro
     each group has its own ones side by side."""
     depth, plane = window.of(slice(1)), window.of(slice(1, None))
     filters, width = channel_sizes(op, kernel)
-    tensor = pad(tensor, [(0, 0), *depth.pads, (0, 0), (0, 0), (0, 0)])
+    tensor = surrounded(tensor, [(0, 0), *depth.pads, (0, 0), (0, 0), (0, 0)])
     seen = taps(tensor, 1, depth, 0)
     places = computed(seen[0])
     batch, deep, high, wide = (places.size(axis) for axis in range(4))

@@ -84,7 +84,8 @@ def _interpolated(value: Value, coordinates: list[TfTensor], window: Window, siz
             place, size = tf.cast(floors[at], tf.int32) + high, window.sizes[at]
             near = shares[at] if high else 1 - shares[at]
             share = share * tf.where((place >= 0) & (place < size), near, tf.zeros_like(near))
-            index = index * size + tf.clip_by_value(place, 0, size - 1)
+            # In the other order TFLite's converter makes a ReLU6 of it, which takes no integers, where a size is 7.
+            index = index * size + tf.minimum(tf.maximum(place, 0), size - 1)
         flat = reshape(index, [sizes.batch, sizes.groups, sizes.elements * sizes.places])
         read = tf.gather(table, flat, batch_dims=2)
         read = reshape(read, [sizes.batch, sizes.groups, sizes.elements, sizes.places, sizes.width])

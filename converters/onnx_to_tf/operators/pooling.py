@@ -74,12 +74,12 @@ def _padded_for_max(value: Value, tensor: TfTensor, window: Window) -> TfTensor:
     begins outside and is not dilated sees itself. Both keep the range of the values, which the lowest number would
     not: it makes 8-bit quantisation useless. That number remains for what is left."""
     if value.non_negative:
-        return borders.pad(tensor, window.widths)
+        return borders.surrounded(tensor, window.widths)
     if not window.dilated and all(_at_most(each, k - 1) for pair, k in _by_kernel(window) for each in pair):
         if all(_at_most(each, 1) for pair in window.pads for each in pair) and window.fixed:
             return tf.pad(tensor, window.widths, mode="SYMMETRIC") if window.padded else tensor
         return borders.mirrored(tensor, window.widths, borders.edge)
-    return borders.pad(tensor, window.widths, _lowest(tensor))
+    return borders.surrounded(tensor, window.widths, _lowest(tensor))
 
 
 def _by_kernel(window: Window) -> list[tuple[tuple[Size, Size], int]]:
@@ -123,8 +123,8 @@ def _places(tensor: TfTensor, largest: TfTensor, window: Window, *, column_major
     sizes = sizes_of(tensor)
     plane = product(sizes[1:-1])
     grid = reshape(tf.range(plane), [1, *sizes[1:-1], 1])
-    places = _taps_of_box(borders.pad(grid, window.widths, tf.constant(-1)), window)
-    values = _taps_of_box(borders.pad(tensor, window.widths), window)
+    places = _taps_of_box(borders.surrounded(grid, window.widths, tf.constant(-1)), window)
+    values = _taps_of_box(borders.surrounded(tensor, window.widths), window)
     first = tf.fill(tf.shape(largest), plane)
     for at, value in zip(places, values, strict=True):  # NaN is less than nothing, and so found too
         first = tf.minimum(first, tf.where((at >= 0) & ~(value < largest), at, plane))
@@ -165,7 +165,7 @@ def average_pool(op: Op) -> Value:
     if fused:
         means = _in_planes(tensor, window, lambda t, k, s: op.kernels.avg_pool2d(t, k, s, "SAME"))
     else:
-        means = _means(op, borders.pad(tensor, window.widths), window)
+        means = _means(op, borders.surrounded(tensor, window.widths), window)
         whole = with_pads and (window is given or (window.fixed and window.pads == given.pads))
         if window.padded and not whole:
             means = means * _part_that_counts(given, window, means, with_pads=with_pads)
@@ -200,7 +200,7 @@ def lp_pool(op: Op) -> Value:
     """(sum |x|^p)^(1/p) of each window; pads add nothing."""
     value, p = op.value(0), op.real("p", 2.0)
     window = read_window(op, value, op.ints("kernel_shape"), ceil=op.flag("ceil_mode"))
-    powers = borders.pad(_power(value.tensor(Layout.CHANNELS_LAST), p), window.widths)
+    powers = borders.surrounded(_power(value.tensor(Layout.CHANNELS_LAST), p), window.widths)
     sums = _means(op, powers, window) * tf.cast(prod(window.kernel), powers.dtype)
     return computed(_root(sums, p), Layout.CHANNELS_LAST, non_negative=True)
 

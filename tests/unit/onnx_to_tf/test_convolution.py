@@ -1,4 +1,4 @@
-"""Convolutions and pools."""
+"""Convolutions: plain, transposed, deformable, and blocks laid over an image."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,24 @@ CONVS = {
     "one axis, depthwise": lambda s: ("NCH", (s.C, 1, 3), {"group": s.C, "dilations": [2], "pads": [2, 2]}),
     "three axes": lambda s: ("NCDHW", (s.M, s.C, 2, 3, 2), {"pads": [1, 1, 0, 0, 1, 1], "strides": [1, 2, 1]}),
     "three axes, groups": lambda s: ("NCDHW", (s.M, s.C // 2, 2, 3, 2), {"group": 2}),
+    "three axes, dilated and strided": lambda s: (
+        "NCDHW",
+        (s.M, s.C // 2, 2, 2, 3),
+        {"dilations": [2, 1, 2], "strides": [1, 2, 2], "pads": [1, 0, 2, 0, 1, 2], "group": 2},
+    ),
+    "three axes, depthwise": lambda s: ("NCDHW", (s.C, 1, 2, 3, 2), {"group": s.C, "auto_pad": "SAME_LOWER"}),
 }
+LARGE = {  # of any size along each spatial axis, and never the same
+    "NCH": ("N", 4, "h"),
+    "NCHW": ("N", 4, "h", "w"),
+    "NCDHW": ("N", 4, "d", "h", "w"),
+}
+
+
+def roomy(rng, shape):
+    """The spatial axes are a few elements longer than the batch, each of another size."""
+    sizes = [shape[0] + 2 + at for at in range(2, len(shape))]
+    return rng.standard_normal((*shape[:2], *sizes)).astype(np.float32)
 
 
 @pytest.mark.parametrize("name", CONVS)
@@ -44,12 +61,74 @@ def test_conv_without_a_bias_and_with_axes_of_any_size(bench, case):
     assert lowered.module.serve.structured_outputs["y0"].shape.as_list() == [None, 4, None, None]
 
 
-def test_conv_takes_a_weight_that_the_model_computes(bench, case):
-    bench.agrees_both_ways(
-        lambda s: case("Conv", {"x": s("NCHW"), "w": (s.M, s.C, 3, 3)}, {}, {"pads": [1, 1, 1, 1]}),
-        rtol=1e-4,
-        atol=1e-4,
+COMPUTED = {
+    "plain": lambda s: ("NCHW", (s.M, s.C, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "depthwise": lambda s: ("NCHW", (2 * s.C, 1, 3, 2), {"group": s.C}),
+    "three axes": lambda s: ("NCDHW", (s.M, s.C // 2, 2, 2, 3), {"group": 2, "dilations": [1, 2, 1]}),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_conv_takes_a_weight_that_the_model_computes(bench, case, name):
+    def made(s):
+        shape, kernel, attributes = COMPUTED[name](s)
+        return case("Conv", {"x": s(shape), "w": kernel}, {}, attributes)
+
+    bench.agrees_both_ways(made, rtol=1e-4, atol=1e-4)
+
+
+SIZED = {
+    "upper": ("NCHW", (6, 4, 3, 2), {"auto_pad": "SAME_UPPER", "strides": [2, 3]}),
+    "lower": ("NCHW", (6, 4, 3, 2), {"auto_pad": "SAME_LOWER", "strides": [2, 3]}),
+    "lower, depthwise": ("NCHW", (4, 1, 4, 4), {"auto_pad": "SAME_LOWER", "strides": [2, 2], "group": 4}),
+    "lower, one axis": ("NCH", (6, 4, 4), {"auto_pad": "SAME_LOWER", "strides": [3]}),
+    "lower, three axes": ("NCDHW", (6, 4, 2, 3, 2), {"auto_pad": "SAME_LOWER", "strides": [2, 2, 1]}),
+    "three axes": ("NCDHW", (6, 4, 2, 3, 2), {"pads": [1, 0, 1, 0, 2, 1], "dilations": [2, 1, 1]}),
+}
+
+
+@pytest.mark.parametrize("in_tflite", [False, True])
+@pytest.mark.parametrize("name", SIZED)
+def test_conv_over_axes_of_any_size(bench, case, name, in_tflite):
+    shape, kernel, attributes = SIZED[name]
+    made = case("Conv", {"x": (LARGE[shape], roomy)}, {"w": weight(*kernel)}, attributes)
+    (bench.agrees_in_tflite if in_tflite else bench.agrees)(made, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["dilated", "groups", "one axis, depthwise", "three axes", "three axes, depthwise"])
+def test_conv_in_tflite(bench, case, name):
+    from .conftest import DISTINCT, Sizes
+
+    shape, kernel, attributes = CONVS[name](Sizes(DISTINCT))
+    bench.agrees_in_tflite(
+        case("Conv", {"x": Sizes(DISTINCT)(shape)}, {"w": weight(*kernel)}, attributes), rtol=1e-4, atol=1e-4
     )
+
+
+def test_pads_and_strides_cost_no_operator_where_the_kernel_has_them(bench, case):
+    def operators(kernel, **attributes):
+        lowered = bench.lowered(case("Conv", {"x": (LARGE["NCHW"], roomy)}, {"w": weight(*kernel)}, attributes))
+        return {each.type for each in lowered.module.serve.graph.get_operations()}
+
+    assert "Pad" not in operators((6, 4, 3, 3), pads=[1, 1, 1, 1])
+    assert "Pad" not in operators((6, 4, 3, 3), pads=[1, 1, 1, 1], strides=[2, 2])
+    assert "Pad" not in operators((4, 1, 3, 3), pads=[1, 1, 1, 1], group=4)
+    assert "Pad" not in operators((6, 4, 3, 3), auto_pad="SAME_UPPER", strides=[2, 2])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({"pads": [0, -1, 0, 0]}, "its pads are"),
+        ({"group": 2}, "4 channels do not fit a weight of 4 and 2 groups"),
+        ({"auto_pad": "VALID", "pads": [1, 0, 0, 0]}, "both auto_pad and pads"),
+    ],
+)
+def test_a_convolution_that_the_specification_does_not_allow_is_refused(bench, case, attributes, words):
+    from transload.models.errors import Refused
+
+    with pytest.raises(Refused, match=words):
+        bench.lowered(case("Conv", {"x": ("N", 4, 7, 6)}, {"w": weight(6, 4, 3, 3)}, attributes))
 
 
 TRANSPOSED = {
@@ -62,6 +141,15 @@ TRANSPOSED = {
     "groups": lambda s: ("NCHW", (s.C, s.M // 2, 3, 3), {"group": 2, "strides": [2, 2]}),
     "one axis": lambda s: ("NCH", (s.C, s.M, 4), {"strides": [2], "pads": [1, 1]}),
     "three axes": lambda s: ("NCDHW", (s.C, s.M, 2, 3, 2), {"strides": [2, 1, 2]}),
+    "depthwise": lambda s: ("NCHW", (s.C, 1, 4, 4), {"group": s.C, "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "dilated": lambda s: ("NCHW", (s.C, s.M, 2, 3), {"dilations": [3, 2], "strides": [2, 1], "pads": [1, 0, 0, 2]}),
+    "one axis, dilated, groups": lambda s: ("NCH", (s.C, s.M // 2, 3), {"group": 2, "dilations": [2], "strides": [3]}),
+    "three axes, groups": lambda s: (
+        "NCDHW", (s.C, s.M // 2, 2, 3, 2), {"group": 2, "strides": [2, 1, 2], "pads": [1, 0, 0, 0, 1, 1]}
+    ),
+    "upper": lambda s: ("NCHW", (s.C, s.M, 5, 3), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    "lower": lambda s: ("NCHW", (s.C, s.M, 4, 2), {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
+    "more padding than pads": lambda s: ("NCHW", (s.C, s.M, 2, 2), {"strides": [3, 2], "output_padding": [2, 1]}),
 }  # fmt: skip
 
 
@@ -75,50 +163,108 @@ def test_conv_transpose(bench, case, name):
     bench.agrees_both_ways(made, rtol=1e-4, atol=1e-4)
 
 
-POOLS = {
-    "plain": ("NCHW", {"kernel_shape": [3, 2]}),
-    "strided": ("NCHW", {"kernel_shape": [2, 2], "strides": [2, 2]}),
-    "padded": ("NCHW", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
-    "padded unevenly": ("NCHW", {"kernel_shape": [3, 2], "pads": [0, 1, 2, 0]}),
-    "ceil": ("NCHW", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
-    "ceil and padded": ("NCHW", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1}),
-    "upper": ("NCHW", {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_UPPER"}),
-    "lower": ("NCHW", {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_LOWER"}),
-    "one axis": ("NCH", {"kernel_shape": [3], "strides": [2], "pads": [1, 1]}),
-    "three axes": ("NCDHW", {"kernel_shape": [2, 3, 2], "strides": [1, 2, 1]}),
-    "three axes, padded": ("NCDHW", {"kernel_shape": [2, 3, 2], "strides": [1, 2, 1], "pads": [1, 1, 0, 0, 1, 1]}),
+TRANSPOSED_SIZED = {
+    "same": ("NCHW", (4, 6, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "output padding": ("NCHW", (4, 6, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 0]}),
+    "groups, dilated": ("NCHW", (4, 3, 3, 2), {"strides": [2, 3], "group": 2, "dilations": [2, 1]}),
+    "upper": ("NCHW", (4, 6, 4, 2), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    "one axis": ("NCH", (4, 6, 4), {"strides": [2], "pads": [1, 1]}),
+    "three axes": ("NCDHW", (4, 6, 2, 2, 2), {"strides": [2, 2, 2]}),
 }
-NEGATIVE = lambda rng, shape: -rng.uniform(1, 3, shape).astype(np.float32)  # noqa: E731  padding with 0 would win
 
 
-@pytest.mark.parametrize("name", POOLS)
-def test_max_pool(bench, case, name):
-    shape, attributes = POOLS[name]
-    bench.agrees_both_ways(lambda s: case("MaxPool", {"x": (s(shape), NEGATIVE)}, attributes=attributes))
+@pytest.mark.parametrize("in_tflite", [False, True])
+@pytest.mark.parametrize("name", TRANSPOSED_SIZED)
+def test_conv_transpose_over_axes_of_any_size(bench, case, name, in_tflite):
+    shape, kernel, attributes = TRANSPOSED_SIZED[name]
+    made = case("ConvTranspose", {"x": (LARGE[shape], roomy)}, {"w": weight(*kernel)}, attributes)
+    (bench.agrees_in_tflite if in_tflite else bench.agrees)(made, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("attributes", [{"dilations": [2, 1]}, {"dilations": [1, 2], "strides": [2, 1]}])
-def test_max_pool_dilated(bench, case, attributes):
-    attributes = {"kernel_shape": [2, 2], "pads": [1, 0, 0, 1], **attributes}
-    bench.agrees_both_ways(lambda s: case("MaxPool", {"x": (s("NCHW"), NEGATIVE)}, attributes=attributes))
+@pytest.mark.parametrize("group", [1, 2])
+def test_conv_transpose_takes_a_weight_that_the_model_computes(bench, case, group):
+    bench.agrees_both_ways(
+        lambda s: case(
+            "ConvTranspose",
+            {"x": s("NCHW"), "w": (s.C, s.M // group, 3, 2)},
+            {},
+            {"group": group, "strides": [2, 2], "pads": [1, 0, 1, 1]},
+        ),
+        rtol=1e-4,
+        atol=1e-4,
+    )
 
 
-@pytest.mark.parametrize("with_pads", [0, 1])
-@pytest.mark.parametrize("name", POOLS)
-def test_average_pool(bench, case, name, with_pads):
-    shape, attributes = POOLS[name]
-    attributes = {**attributes, "count_include_pad": with_pads}
-    bench.agrees_both_ways(lambda s: case("AveragePool", {"x": s(shape)}, attributes=attributes))
+def test_conv_transpose_makes_the_shape_that_is_asked_for(bench, case):
+    bench.agrees_both_ways(
+        lambda s: case(
+            "ConvTranspose",
+            {"x": s("NCHW")},
+            {"w": weight(s.C, s.M, 3, 3)},
+            {"strides": [3, 2], "output_shape": [3 * s.H - 1, 2 * s.W - 2]},
+        ),
+        rtol=1e-4,
+        atol=1e-4,
+    )
 
 
-@pytest.mark.parametrize("op_type", ["GlobalAveragePool", "GlobalMaxPool"])
-@pytest.mark.parametrize("shape", ["NCH", "NCHW", "NCDHW"])
-def test_global_pools(bench, case, op_type, shape):
-    bench.agrees_both_ways(lambda s: case(op_type, {"x": s(shape)}))
+def test_pads_of_a_transposed_convolution_cost_no_operator_where_the_kernel_has_them(bench, case):
+    attributes = {"strides": [2, 2], "pads": [1, 1, 1, 1]}
+    lowered = bench.lowered(case("ConvTranspose", {"x": (LARGE["NCHW"], roomy)}, {"w": weight(4, 6, 4, 4)}, attributes))
+    kernels = [each for each in lowered.module.serve.graph.get_operations() if each.type == "Conv2DBackpropInput"]
+    assert [each.get_attr("padding") for each in kernels] == [b"SAME"]
 
 
-def test_the_places_of_the_largest_are_refused(bench, case):
-    from transload.models.errors import Refused
+DEFORMED = {
+    "plain": {"group": 1, "offset_group": 1, "mask": False, "attributes": {}},
+    "groups, a mask": {"group": 2, "offset_group": 2, "mask": True, "attributes": {"pads": [1, 0, 2, 1]}},
+    "strided, dilated": {
+        "group": 1, "offset_group": 4, "mask": True, "attributes": {"strides": [2, 1], "dilations": [1, 2]}
+    },
+}  # fmt: skip
 
-    with pytest.raises(Refused, match="its optional output 1 is not carried"):
-        bench.lowered(case("MaxPool", {"x": ("N", 3, 6, 6)}, attributes={"kernel_shape": [2, 2]}, outputs=2))
+
+@pytest.mark.parametrize("name", DEFORMED)
+@pytest.mark.parametrize("in_tflite", [False, True])
+def test_deform_conv(bench, case, name, in_tflite):
+    group, groups, mask, attributes = DEFORMED[name].values()
+    kernel = (3, 2)
+    strides, dilations = attributes.get("strides", [1, 1]), attributes.get("dilations", [1, 1])
+    pads = attributes.get("pads", [0] * 4)
+
+    def made(s):
+        size = [s.H, s.W]
+        out = [
+            (size[at] + pads[at] + pads[at + 2] - (kernel[at] - 1) * dilations[at] - 1) // strides[at] + 1
+            for at in range(2)
+        ]
+        inputs = {"x": s("NCHW"), "o": ("N", groups * 12, *out)}
+        inputs |= {"m": ("N", groups * 6, *out)} if mask else {}
+        constants = {"w": weight(s.M, s.C // group, *kernel), "b": weight(s.M)}
+        order = ["x", "w", "o", "b", *(["m"] if mask else [])]
+        given = {"group": group, "offset_group": groups, **attributes}
+        return case("DeformConv", inputs, constants, given, order, opset=22)
+
+    if in_tflite:
+        from .conftest import DISTINCT, Sizes
+
+        bench.agrees_in_tflite(made(Sizes(DISTINCT)), rtol=1e-4, atol=1e-4)
+    else:
+        bench.agrees_both_ways(made, rtol=1e-4, atol=1e-4)
+
+
+COLUMNS = {
+    "apart": ([6, 6], [2, 3], {"strides": [2, 3]}, 6),
+    "overlapping": ([5, 7], [2, 3], {}, 20),
+    "padded, dilated": ([5, 6], [2, 3], {"pads": [1, 0, 0, 2], "dilations": [2, 1]}, 24),
+    "three axes": ([3, 4, 5], [2, 1, 2], {"strides": [1, 2, 3]}, 8),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("in_tflite", [False, True])
+def test_col2im(bench, case, name, in_tflite):
+    image, block, attributes, count = COLUMNS[name]
+    constants = {"i": np.array(image), "b": np.array(block)}
+    made = case("Col2Im", {"x": ("N", 3 * int(np.prod(block)), count)}, constants, attributes)
+    (bench.agrees_in_tflite if in_tflite else bench.agrees)(made)
