@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .lazy import tf
-from .repeat import MOST_UNROLLED
+from .reader import Op
+from .repeat import MOST_UNROLLED, Turn, repeat
 from .values import Size, TfTensor, pack
 
 # From a step's input and the states before it, the states after it. The first state is also the step's output.
@@ -13,6 +14,7 @@ Step = Callable[[TfTensor, "tuple[TfTensor, ...]"], "tuple[TfTensor, ...]"]
 
 
 def scan(
+    op: Op,
     inputs: TfTensor,
     steps: Size,
     step: Step,
@@ -28,9 +30,9 @@ def scan(
     Returns the outputs (T, B, H) in the order of the inputs, or None if they are not asked for, and the final states.
     """
     masked = _masked(step, lengths)
-    if isinstance(steps, int) and steps <= MOST_UNROLLED:
+    if isinstance(steps, int) and 0 < steps <= MOST_UNROLLED:
         return _unrolled(inputs, steps, masked, tuple(initial), backwards=backwards, outputs=outputs)
-    return _looped(inputs, steps, masked, tuple(initial), backwards=backwards, outputs=outputs)
+    return _looped(op, inputs, steps, masked, tuple(initial), backwards=backwards, outputs=outputs)
 
 
 _Masked = Callable[[Size, TfTensor, "tuple[TfTensor, ...]"], "tuple[TfTensor, tuple[TfTensor, ...]]"]
@@ -61,23 +63,24 @@ def _unrolled(
 
 
 def _looped(
-    inputs: TfTensor, steps: Size, step: _Masked, states: tuple[TfTensor, ...], *, backwards: bool, outputs: bool
+    op: Op,
+    inputs: TfTensor,
+    steps: Size,
+    step: _Masked,
+    states: tuple[TfTensor, ...],
+    *,
+    backwards: bool,
+    outputs: bool,
 ) -> tuple[TfTensor | None, tuple[TfTensor, ...]]:
-    """The outputs are written into one tensor: TFLite has no list of tensors whose batch is not known."""
-    width = states[0].shape[-1]
     batch = tf.shape(inputs)[1] if inputs.shape[1] is None else inputs.shape[1]
-    made = tf.zeros(pack([steps, batch, width]) if outputs else [0], states[0].dtype)
-    states = tuple(tf.broadcast_to(state, pack([batch, state.shape[-1]])) for state in states)
+    first = [tf.broadcast_to(state, pack([batch, state.shape[-1]])) for state in states]
 
-    def body(count: TfTensor, made: TfTensor, *states: TfTensor) -> tuple[TfTensor, ...]:
+    def turn(count: TfTensor, _told: TfTensor, before: Sequence[TfTensor]) -> Turn:
         place = steps - 1 - count if backwards else count
-        output, after = step(place, tf.gather(inputs, place), states)
-        if outputs:
-            made = tf.tensor_scatter_nd_update(made, tf.reshape(place, [1, 1]), output[None])
-        return (count + 1, made, *after)
+        output, after = step(place, tf.gather(inputs, place), tuple(before))
+        return Turn(after, [output] if outputs else [])
 
-    start = (tf.constant(0), made, *states)
-    _, made, *final = tf.while_loop(
-        lambda count, *_: count < steps, body, start, shape_invariants=tuple(each.shape for each in start)
-    )
-    return (made if outputs else None), tuple(final)
+    final, made = repeat(op, turn, first, steps)
+    if not outputs:
+        return None, tuple(final)
+    return tf.reverse(made[0], [0]) if backwards else made[0], tuple(final)

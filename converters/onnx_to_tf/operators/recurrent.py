@@ -6,7 +6,7 @@ The batch may be any: no state has a fixed size along it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..lazy import tf
@@ -79,17 +79,20 @@ def _activations(op: Op, defaults: Sequence[str], directions: int) -> tuple[tupl
     numbers = [iter(op.floats("activation_alpha", ())), iter(op.floats("activation_beta", ()))]
     bound = op.real("clip") if op.has("clip") else None
     made = [_activation(op, name.lower(), numbers, bound) for name in names]
+    left = [each for source in numbers for each in source]
+    if left:  # meant for one that takes none, and so the others may have been given the wrong ones
+        op.refuse(f"its activations {', '.join(names)} do not take all of activation_alpha and activation_beta")
     count = len(defaults)
     if len(made) != count * directions:
         op.refuse(f"it has {len(made)} activations", fix=f"give {count} for each direction")
     return tuple(tuple(made[at : at + count]) for at in range(0, len(made), count))
 
 
-def _activation(op: Op, name: str, numbers: Sequence[object], bound: float | None) -> Activation:
+def _activation(op: Op, name: str, numbers: Sequence[Iterator[float]], bound: float | None) -> Activation:
     if name not in _ACTIVATIONS:
         op.refuse(f"no activation is called {name!r}", fix=f"use one of {', '.join(_ACTIVATIONS)}")
     defaults, function = _ACTIVATIONS[name]
-    given = [next(source, default) for source, default in zip(numbers, defaults, strict=False)]  # type: ignore[call-overload]
+    given = [next(source, default) for source, default in zip(numbers, defaults, strict=False)]
     if None in given:
         op.refuse(f"its activation {name} needs activation_alpha and activation_beta", fix="give both")
     if bound is None:
@@ -131,7 +134,7 @@ def _run(layer: Layer, cell: Callable[[Weights, int], Step], states: Sequence[in
         fed = tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1) if turned else x
         projected = _projected(fed, weights, fused, steps, batch)
         outputs, final = scan(
-            projected, steps, cell(weights, at), initial,
+            op, projected, steps, cell(weights, at), initial,
             backwards=backwards and not turned, lengths=lengths, outputs=op.wants(0),
         )  # fmt: skip
         if turned and outputs is not None:

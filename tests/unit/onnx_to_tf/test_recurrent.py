@@ -140,3 +140,115 @@ def test_the_batch_may_come_first(bench, case):
 
 def test_only_states_without_outputs(bench, case):
     bench.agrees(layer(case, "GRU", 20, outputs=["", "last"]))
+
+
+def whole(op_type, steps, directions, *, lengths=False, layout=0):
+    """A model in onnx's text form, whose steps may have a name instead of a number; weights are inputs too."""
+    gates, states = GATES[op_type], 2 if op_type == "LSTM" else 1
+    order, first = (("N", steps), f"N,{directions}") if layout else ((steps, "N"), f"{directions},N")
+    inputs = [
+        f"float[{order[0]},{order[1]},3] x",
+        f"float[{directions},{gates * 4},3] w", f"float[{directions},{gates * 4},4] r",
+        f"float[{directions},{gates * 8}] b", *(["int32[N] lengths"] if lengths else []),
+        *(f"float[{first},4] s{at}" for at in range(states)),
+    ]  # fmt: skip
+    names = ["y", "h", "c"][: 1 + states]
+    direction = "bidirectional" if directions == 2 else "reverse"
+    attributes = f'hidden_size = 4, direction = "{direction}", layout = {layout}'
+    given = ["x", "w", "r", "b", "lengths" if lengths else "", *(f"s{at}" for at in range(states))]
+    return f"""<ir_version: 10, opset_import: ["" : 20]>
+    g ({", ".join(inputs)}) => ({", ".join(f"float[] {name}" for name in names)}) {{
+      {", ".join(names)} = {op_type} <{attributes}> ({", ".join(given)}) }}"""
+
+
+def whole_feeds(op_type, steps, directions, batch, *, lengths=False):
+    rng = np.random.default_rng(batch)
+    shapes = {name: array.shape for name, array in weights(op_type, directions, 3, 4).items()}
+    shapes |= {
+        "x": (steps, batch, 3),
+        **{f"s{at}": (directions, batch, 4) for at in range(2 if op_type == "LSTM" else 1)},
+    }
+    made = {name: (rng.standard_normal(shape) * 0.4).astype(np.float32) for name, shape in shapes.items()}
+    return {**made, **({"lengths": rng.integers(1, steps + 1, batch).astype(np.int32)} if lengths else {})}
+
+
+@pytest.mark.parametrize("lengths", [False, True])
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("op_type", GATES)
+def test_steps_batch_and_weights_may_all_be_known_only_when_the_model_runs(bench, op_type, directions, lengths):
+    sizes = [(2, 3), (4, 4), (23, 2)]
+    given = [whole_feeds(op_type, steps, directions, batch, lengths=lengths) for steps, batch in sizes]
+    bench.model_agrees(whole(op_type, "T", directions, lengths=lengths), *given, tflite=directions == 2)
+
+
+@pytest.mark.parametrize("steps", [5, "T"])
+@pytest.mark.parametrize("op_type", GATES)
+def test_batch_first_with_initial_states_and_lengths_is_time_first_turned(bench, op_type, steps):
+    """ONNX Runtime does not know the layout."""
+    import onnx
+    from onnx import parser
+
+    from transload.converters.onnx_to_tf.lower import lower
+
+    feeds = whole_feeds(op_type, 5, 2, 3, lengths=True)
+    turned = {name: a.swapaxes(0, 1) if name[0] in "xs" else a for name, a in feeds.items()}
+    answers = []
+    for layout, given in ((0, feeds), (1, turned)):
+        path = bench.folder / "model.onnx"
+        onnx.save(parser.parse_model(whole(op_type, steps, 2, lengths=True, layout=layout)), path)
+        answers.append(bench.in_tensorflow(lower(path))(given))
+    first, second = answers
+    np.testing.assert_allclose(second["y"], first["y"].transpose(2, 0, 1, 3), atol=1e-6)
+    for name in sorted(set(first) - {"y"}):
+        np.testing.assert_allclose(second[name], first[name].swapaxes(0, 1), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_an_lstm_may_forget_as_much_as_it_takes_in(bench, case, kind):
+    bench.agrees(layer(case, "LSTM", STEPS[kind], states=2, outputs=3, input_forget=1))
+
+
+def test_an_activation_for_each_gate_and_direction(bench, case):
+    given = {
+        "activations": ["HardSigmoid", "LeakyRelu", "Sigmoid", "Elu"],
+        "activation_alpha": [0.25, 0.3, 0.7], "activation_beta": [0.4],
+    }  # fmt: skip
+    bench.agrees(layer(case, "GRU", 5, 2, **given))
+
+
+def test_numbers_that_no_activation_takes_are_refused(bench, case):
+    """They may be meant by position, and then the others would have been given wrong ones."""
+    from transload.models.errors import Refused
+
+    given = {"activations": ["Sigmoid", "LeakyRelu"], "activation_alpha": [0.0, 0.3]}
+    with pytest.raises(Refused, match="its activations Sigmoid, LeakyRelu do not take all of activation_alpha"):
+        bench.lowered(layer(case, "GRU", 5, **given))
+
+
+TFLITE = {
+    "gru": ("GRU", {"linear_before_reset": 1}),
+    "affine": ("RNN", {"activations": ["Affine"], "activation_alpha": [0.7], "activation_beta": [0.1]}),
+    "softplus and softsign": ("GRU", {"activations": ["Softplus", "Softsign"]}),
+    "elu and relus": ("LSTM", {"activations": ["Elu", "LeakyRelu", "Relu"], "outputs": 3}),
+    "hard sigmoid, scaled tanh, thresholded relu": (
+        "LSTM",
+        {
+            "activations": ["HardSigmoid", "ScaledTanh", "ThresholdedRelu"],
+            "outputs": 3,
+            "activation_alpha": [0.3, 0.7, 0.1],
+            "activation_beta": [0.4, 1.3],
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TFLITE)
+def test_tflite_has_every_activation(bench, case, kind):
+    op_type, given = TFLITE[kind]
+    bench.agrees_in_tflite(layer(case, op_type, 5, **given))
+
+
+@pytest.mark.parametrize("op_type", GATES)
+def test_tflite_takes_long_layers_in_both_directions(bench, case, op_type):
+    states = 2 if op_type == "LSTM" else 1
+    bench.agrees_in_tflite(layer(case, op_type, 20, 2, states=states, extra=("lengths",), outputs=1 + states))
