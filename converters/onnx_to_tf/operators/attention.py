@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..attend import Heads, Mask, capped, heads_of, merged, places, same_size, scores, weighted
+from ..attend import Heads, Mask, capped, heads_of, merged, places, same_size, scores, weighted, widened
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, BOOL, FLOATS, INDICES, lowers
@@ -190,3 +190,24 @@ def tensor_scatter(op: Op) -> Value:
         tf.transpose(cache.tensor(), order), places_of, tf.transpose(update.tensor(), order)
     )
     return computed(tf.transpose(made, [order.index(each) for each in range(cache.rank)]))
+
+
+@lowers("CausalConvWithState", since=27, until=28, T=FLOATS)
+def causal_conv_with_state(op: Op) -> list[Value]:
+    """Each channel of (batch, channels, length) by its own kernel, over what came before; and the last of it."""
+    value, kernel, bias, past = op.value(0), op.value(1), op.optional(2), op.optional(3)
+    taps, length = kernel.shape[2], value.size(2)
+    if taps is None:
+        op.refuse("the size of its kernel is not known", fix="fix it when exporting")
+    wide, weight = widened(value.tensor()), widened(kernel.tensor())
+    if past is None:
+        whole = tf.pad(wide, [[0, 0], [0, 0], [taps - 1, 0]])
+    else:
+        whole = tf.concat([widened(past.tensor()), wide], 2)
+    made = tf.add_n([whole[:, :, at : at + length] * weight[:, 0, at, None] for at in range(taps)])
+    if bias is not None:
+        made = made + widened(bias.tensor())[:, None]
+    if op.word("activation", "none", ("none", "silu", "swish")) != "none":
+        made = made * tf.sigmoid(made)
+    answer, state = tf.cast(made, value.dtype), tf.cast(whole[:, :, length:], value.dtype)
+    return [computed(answer).as_long_as(value), computed(state)]

@@ -36,7 +36,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Case:
-    """One node. `inputs` by name: a shape (random float32; N, or any other name, dynamic) or a pair of shape and maker of values.
+    """One node. `inputs` by name: a shape (random float32, N dynamic) or a pair of shape and maker of values.
     `constants` become initializers. The node's inputs are named in `order`; "" leaves one out."""
 
     op_type: str
@@ -159,6 +159,20 @@ class Bench:
         feeds = [feeds_of(case, batch) for batch in BATCHES]
         self._holds(lowered.outputs, feeds, self.in_tflite(lowered), rtol, atol)
 
+    def agrees_with_reference(
+        self, case: Case, rtol: float = 1e-5, atol: float = 1e-5, *, in_tflite: bool = False
+    ) -> None:
+        """As `agrees`, against the specification's reference: of wordings that ONNX Runtime does not know."""
+        from onnx.reference import ReferenceEvaluator
+
+        from transload.converters.onnx_to_tf.kernels import TENSORFLOW, TFLITE
+
+        lowered = self.lowered(case, TFLITE if in_tflite else TENSORFLOW)
+        answer = self.in_tflite(lowered) if in_tflite else self.in_tensorflow(lowered)
+        feeds = [feeds_of(case, batch) for batch in BATCHES]
+        judge = ReferenceEvaluator(str(self.folder / "model.onnx"))
+        self._holds(lowered.outputs, feeds, answer, rtol, atol, judge)
+
     def model_agrees(self, text: str, *feeds: Mapping[str, Array], tflite: bool = True, **tolerances: float) -> None:
         """Hold both dialects of a whole model, in onnx's text form, against ONNX Runtime for each of the feeds."""
         import onnx.parser
@@ -174,17 +188,18 @@ class Bench:
             made = lower(path, TFLITE)
             self._holds(made.outputs, feeds, self.in_tflite(made), **tolerances)
 
-    def _holds(
+    def _holds(  # noqa: PLR0917
         self,
         outputs: Sequence[str],
         many_feeds: Sequence[Mapping[str, Array]],
         answer: Answer,
         rtol: float = 1e-5,
         atol: float = 1e-5,
+        judge: Any = None,
     ) -> None:
         import onnxruntime
 
-        session = onnxruntime.InferenceSession(self.folder / "model.onnx", providers=["CPUExecutionProvider"])
+        session = judge or onnxruntime.InferenceSession(self.folder / "model.onnx", providers=["CPUExecutionProvider"])
         for feeds in many_feeds:
             got = answer(feeds)
             shapes = {name: array.shape for name, array in feeds.items()}
@@ -211,3 +226,8 @@ def case() -> type[Case]:
 @pytest.fixture
 def sizes() -> Sizes:
     return Sizes(DISTINCT)
+
+
+@pytest.fixture
+def same_sizes() -> Sizes:
+    return Sizes(EQUAL)
