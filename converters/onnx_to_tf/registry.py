@@ -36,7 +36,7 @@ NEWEST_READ = 25
 
 FAMILIES = (
     "activation", "attention", "casting", "constants", "control", "convolution", "deformable", "detection",
-    "elementwise", "fused", "fused_attention", "indexing", "joining", "linear", "logic", "loops", "losses",
+    "einsum", "elementwise", "fused", "fused_attention", "indexing", "joining", "linear", "logic", "loops", "losses",
     "normalization", "optional", "padding", "pooling", "quantization", "quantized", "random", "recurrent", "reduction",
     "regions", "resize", "running", "sampling", "scatter", "selection", "sequences", "shape", "signal", "slicing",
     "transposed", "unpooling",

@@ -82,6 +82,10 @@ class Kernels:
         """The smallest over axes, which may be computed; of no elements infinity, or the highest integer."""
         return tf.reduce_min(x, axes, keep)
 
+    def matmul(self, a: TfTensor, b: TfTensor, transpose_a: bool = False, transpose_b: bool = False) -> TfTensor:
+        """(..., M, K) by (..., K, N), floats or signed integers of 32 or 64 bits; the axes before broadcast."""
+        return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
     def scatter(self, mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
         """The tensor with the slices at index vectors set to the updates ("none"), or reduced with them ("add", "mul",
         "max", "min"), duplicates included."""

@@ -64,6 +64,13 @@ class TFLiteKernels(Kernels):
     def reduce_min(self, x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
         return running.smallest(x, axes, keep)
 
+    def matmul(self, a: TfTensor, b: TfTensor, transpose_a: bool = False, transpose_b: bool = False) -> TfTensor:
+        if a.dtype.is_floating:
+            return super().matmul(a, b, transpose_a, transpose_b)
+        a = tf.linalg.matrix_transpose(a) if transpose_a else a  # it multiplies no matrices of whole numbers
+        b = tf.linalg.matrix_transpose(b) if transpose_b else b
+        return tf.reduce_sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
+
     def scatter(self, mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
         if mode in ("none", "add"):
             return super().scatter(mode, tensor, places, updates)
