@@ -66,8 +66,8 @@ def rounded(tensor: TfTensor, dtype: str, *, saturate: bool = True) -> TfTensor:
 
 
 def _as_float32(tensor: TfTensor) -> TfTensor:
-    """Numbers as float32 on their way to a shorter float. To round twice can be wrong, unless the first time what is not
-    exact goes to the neighbour whose last bit is set, which is never the middle of two shorter ones."""
+    """Numbers as float32 on their way to a shorter float. To round twice can be wrong, unless what is not exact goes
+    the first time to the neighbour whose last bit is set, which is never the middle of two shorter ones."""
     near = tf.cast(tensor, tf.float32)
     if tensor.dtype != tf.float64:
         return near
