@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .kernels import Kernels
 from .lazy import tf
 from .values import Size, TfTensor, pack, product, reshape
 
@@ -107,6 +108,12 @@ def reflect(library: Any, places: Any, size: Size) -> Any:
     period = library.maximum(2 * size - 2, 1)
     once = places % period
     return library.minimum(once, period - once)
+
+
+def minus_infinity(kernels: Kernels, tensor: TfTensor) -> TfTensor:
+    """A scalar of the tensor's dtype that is computed from it: of a constant TFLite's converter makes the lowest
+    finite number, which is smaller than nothing that may lie beside it."""
+    return kernels.minus_infinity(tf.cast(tf.reduce_any(tf.not_equal(tensor, tensor)), tensor.dtype))
 
 
 def spread(tensor: TfTensor, axis: int, step: int) -> TfTensor:

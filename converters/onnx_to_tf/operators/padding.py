@@ -46,7 +46,7 @@ def _padded(op: Op, pads: Sequence[Size], axes: Sequence[Size], number: Value | 
     native = value.tensor(value.layout)
     if mode == "constant":
         non_negative = value.non_negative and (number is None or _not_below_zero(number))
-        made = borders.pad(native, widths, None if number is None or _is_zero(number) else _scalar(number))
+        made = borders.pad(native, widths, None if number is None or _is_zero(number) else _scalar(op, number, native))
         return computed(made, value.layout, non_negative=non_negative)
     if mode == "reflect" and _reflects_once(native, widths):
         made = tf.pad(native, widths, mode="REFLECT")
@@ -72,7 +72,10 @@ def _in_place(value: Value, widths: Sequence[tuple[Size, Size]]) -> list[tuple[S
     return [widths[axis] for axis in value.layout.order(value.rank)]
 
 
-def _scalar(number: Value) -> TfTensor:
+def _scalar(op: Op, number: Value, tensor: TfTensor) -> TfTensor:
+    if number.array is not None and tensor.dtype.is_floating and np.isinf(number.array).all():
+        lowest = borders.minus_infinity(op.kernels, tensor)
+        return -lowest if (number.array > 0).all() else lowest
     return tf.reshape(number.tensor(), [])
 
 

@@ -62,14 +62,14 @@ def max_pool(op: Op) -> list[Value | None]:
 def _largest(op: Op, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
     """What TensorFlow's SAME adds cannot win; other pads are an operator of their own."""
     if window.dilated:
-        return _box(_padded_for_max(value, tensor, window), window, tf.maximum)
+        return _box(_padded_for_max(op, value, tensor, window), window, tf.maximum)
     if window.same:
         return _in_planes(tensor, window, lambda t, k, s: op.kernels.max_pool2d(t, k, s, "SAME"))
-    tensor = _padded_for_max(value, tensor, window)
+    tensor = _padded_for_max(op, value, tensor, window)
     return _in_planes(tensor, window, lambda t, k, s: op.kernels.max_pool2d(t, k, s, "VALID"))
 
 
-def _padded_for_max(value: Value, tensor: TfTensor, window: Window) -> TfTensor:
+def _padded_for_max(op: Op, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
     """Padding that cannot win. Zeros where nothing is negative. Else the element at the edge, which every window that
     begins outside and is not dilated sees itself. Both keep the range of the values, which the lowest number would
     not: it makes 8-bit quantisation useless. That number remains for what is left."""
@@ -79,7 +79,7 @@ def _padded_for_max(value: Value, tensor: TfTensor, window: Window) -> TfTensor:
         if all(_at_most(each, 1) for pair in window.pads for each in pair) and window.fixed:
             return tf.pad(tensor, window.widths, mode="SYMMETRIC") if window.padded else tensor
         return borders.mirrored(tensor, window.widths, borders.edge)
-    return borders.surrounded(tensor, window.widths, _lowest(tensor))
+    return borders.surrounded(tensor, window.widths, _lowest(op, tensor))
 
 
 def _by_kernel(window: Window) -> list[tuple[tuple[Size, Size], int]]:
@@ -91,8 +91,10 @@ def _at_most(size: Size, limit: int) -> bool:
     return not isinstance(size, int) or size <= limit
 
 
-def _lowest(tensor: TfTensor) -> TfTensor:
-    return tf.constant(tensor.dtype.min if tensor.dtype.is_integer else float("-inf"), tensor.dtype)
+def _lowest(op: Op, tensor: TfTensor) -> TfTensor:
+    if tensor.dtype.is_integer:
+        return tf.constant(tensor.dtype.min, tensor.dtype)
+    return borders.minus_infinity(op.kernels, tensor)
 
 
 def _box(tensor: TfTensor, window: Window, combine: Callable[[TfTensor, TfTensor], TfTensor]) -> TfTensor:

@@ -72,6 +72,14 @@ def test_a_number_that_the_model_computes(bench, case):
     bench.agrees_both_ways(lambda s: case("Pad", {"x": s("NCH"), "v": ()}, {"p": ints(0, 1, 0, 1, 0, 2)}, {}, "xpv"))
 
 
+@pytest.mark.parametrize("in_tflite", [False, True])
+@pytest.mark.parametrize("number", [-np.inf, np.inf])
+def test_infinity_around_it(bench, case, number, in_tflite):
+    """Of an infinity that is a constant TFLite's converter makes the largest finite number."""
+    made = case("Pad", {"x": ("N", 4, 5)}, {"p": ints(0, 1, 0, 1, 0, 2), "v": np.array(number, np.float32)})
+    (bench.agrees_in_tflite if in_tflite else bench.agrees)(made)
+
+
 def test_it_reflects_as_often_as_it_takes(bench, case):
     """As numpy.pad does, by which the specification explains itself; ONNX Runtime refuses more than the size."""
     x = np.arange(6, dtype=np.float32).reshape(1, 2, 3)

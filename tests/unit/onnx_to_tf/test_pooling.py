@@ -69,6 +69,13 @@ def test_the_places_of_the_largest_over_axes_of_any_size(bench, case, in_tflite)
     (bench.agrees_in_tflite if in_tflite else bench.agrees)(made)
 
 
+@pytest.mark.parametrize("in_tflite", [False, True])
+def test_minus_infinity_is_the_largest_where_there_is_nothing_else(bench, case, in_tflite):
+    nothing = lambda rng, shape: np.full(shape, -np.inf, np.float32)  # noqa: E731
+    made = case("MaxPool", {"x": (("N", 4, 7, 6), nothing)}, attributes=POOLS["dilated"][1])
+    (bench.agrees_in_tflite if in_tflite else bench.agrees)(made)
+
+
 def test_a_max_pool_pads_with_what_lies_inside_so_that_8_bits_keep_their_range(bench, case):
     """The lowest number as padding would be part of the range that is quantised."""
     for attributes in (POOLS["padded"][1], POOLS["lower"][1], {"kernel_shape": [4, 4], "pads": [2, 1, 2, 1]}):
