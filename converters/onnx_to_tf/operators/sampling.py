@@ -72,11 +72,11 @@ class _Axis:
         return [self._tap(low + (first + step), weight) for step, weight in enumerate(weights)]
 
     def _inside(self, at: TfTensor) -> TfTensor:
-        """A place beyond the border moved to it or mirrored at it; with zeros it stays where it is."""
-        outside = (at < self.low) | (at > self.high)
-        if self.padding == "border":
-            return tf.where(outside, tf.clip_by_value(at, 0, self.length - 1), at)
-        return tf.where(outside, self._mirrored(at), at) if self.padding == "reflection" else at
+        """A place beyond the border mirrored at it. With zeros and border it stays, and its elements are looked at one
+        by one, as PyTorch and ONNX Runtime do; the specification's reference moves the places of cubic ones too."""
+        if self.padding != "reflection":
+            return at
+        return tf.where((at < self.low) | (at > self.high), self._mirrored(at), at)
 
     def _mirrored(self, at: TfTensor) -> TfTensor:
         """To and fro between the two borders. Between borders that coincide there is one place."""
@@ -87,9 +87,7 @@ class _Axis:
 
     def _tap(self, at: TfTensor, weight: TfTensor) -> tuple[TfTensor, TfTensor, TfTensor]:
         inside = (at >= 0) & (at <= self.length - 1) if self.padding == "zeros" else None
-        if self.padding == "reflection":
-            at = tf.where((at < self.low) | (at > self.high), self._mirrored(at), at)
-        index = tf.cast(tf.clip_by_value(at, 0, self.length - 1), tf.int32)
+        index = tf.cast(tf.clip_by_value(self._inside(at), 0, self.length - 1), tf.int32)
         return within(index, self.size), weight, inside  # cut twice: NaN is no place
 
 
