@@ -1,7 +1,7 @@
 """ONNX to TFLite by our own lowering, and SavedModel to TFLite, in four precisions. TensorFlow's own converter writes
 the file; nothing of it needs the Flex delegate.
 
-Where TFLite lacks a kernel, the lowering of an ONNX model emits an equivalent (onnx_to_tf/kernels.py): so it is lowered
+Where TFLite lacks a kernel, the lowering of an ONNX model emits an equivalent (onnx_to_tf/kernels/): so it is lowered
 anew here, and not taken from the SavedModel that TensorFlow serves.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from ..models.job import Job
 from ..models.signature import Array, Signature
 from .onnx_to_tf.kernels import TFLITE
 from .saved_model import SIGNATURE, lowered_with_names, save
+from .tflite_file import better_in_float, calibrated_tensors, float_operators, in_order, operators, with_ranges
 
 CALIBRATION = "calibration.npz"
 MOST_SAMPLES = 128  # one by one: more of them change the ranges little and cost their time
@@ -53,7 +53,8 @@ def tflite_int8_dynamic(job: Job) -> Mapping[str, Any]:
 
 def tflite_int8(job: Job) -> Mapping[str, Any]:
     """Weights and arithmetic in int8, by ranges seen on inputs["data"]/calibration.npz; inputs and outputs keep their
-    dtypes. The facts name the operators that stay in float because TFLite has them in no other form."""
+    dtypes. The facts name the operators that stay in float: TFLite has them in no other form, or 8 bits would ruin them
+    (tflite_file.better_in_float)."""
     data = read_dataset(job.inputs["data"] / CALIBRATION)
 
     def set_up(tf: Any, converter: Any, signature: Signature) -> None:
@@ -64,10 +65,44 @@ def tflite_int8(job: Job) -> Mapping[str, Any]:
             tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
             tf.lite.OpsSet.TFLITE_BUILTINS,
         ]
+        converter._experimental_calibrate_only = True  # which operators stay float depends on the ranges
 
-    facts = _converted(job, Precision.INT8, set_up)
+    facts = _converted(job, Precision.INT8, set_up, lambda flat: _quantised(flat, data))
     count = min(len(data), MOST_SAMPLES)
     return {**facts, "calibrated_on": count, "float_operators": float_operators(job.out / PAYLOAD[Format.TFLITE])}
+
+
+def _quantised(calibrated: bytes, data: Dataset) -> bytes:
+    """A calibrated model in int8, but for what 8 bits would ruin."""
+    from tensorflow.lite.python.convert import mlir_quantize
+
+    measured = with_ranges(calibrated, _ranges(calibrated, data))
+    return bytes(mlir_quantize(measured, denylisted_nodes=better_in_float(measured)))
+
+
+def _ranges(calibrated: bytes, data: Dataset) -> dict[int, tuple[float, float]]:
+    """The smallest and the largest number of each tensor of the main graph that was calibrated, by its number.
+
+    TensorFlow's calibrator looks at an operator's inputs after it ran: where the answer was written over an input, the
+    input is given the answer's range, as scores are given that of the mask which is added to them.
+    """
+    import tensorflow as tf
+
+    interpreter = tf.lite.Interpreter(
+        model_content=calibrated,
+        experimental_op_resolver_type=tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_preserve_all_tensors=True,
+    )
+    runner = interpreter.get_signature_runner(SIGNATURE)
+    found: dict[int, tuple[float, float]] = {}
+    for sample in samples(data):
+        runner(**sample)
+        for at in calibrated_tensors(calibrated):
+            seen = interpreter.get_tensor(at)
+            if seen.size:
+                low, high = found.get(at, (float("inf"), float("-inf")))
+                found[at] = min(low, float(seen.min())), max(high, float(seen.max()))
+    return found
 
 
 def samples(data: Dataset) -> Iterator[dict[str, Array]]:
@@ -85,7 +120,13 @@ def _check_data(data: Dataset, signature: Signature) -> None:
         )
 
 
-def _converted(job: Job, precision: Precision, set_up: Callable[[Any, Any, Signature], None]) -> Mapping[str, Any]:
+def _converted(
+    job: Job,
+    precision: Precision,
+    set_up: Callable[[Any, Any, Signature], None],
+    finish: Callable[[bytes], bytes] = bytes,
+) -> Mapping[str, Any]:
+    """Convert inputs["source"], with what a precision sets of the converter and does with the file."""
     import tensorflow as tf
     from tensorflow.lite.python.convert_phase import ConverterError
 
@@ -97,11 +138,12 @@ def _converted(job: Job, precision: Precision, set_up: Callable[[Any, Any, Signa
     try:
         with warnings.catch_warnings():  # it calibrates with its own interpreter, and warns of that
             warnings.filterwarnings("ignore", r"\s*Warning: tf.lite.Interpreter is deprecated", UserWarning)
-            flat: bytes = converter.convert()
+            flat = finish(converter.convert())
     except ConverterError as error:
         raise Refused(_reason(str(error)), fix="serve this model as SavedModel or ONNX") from error
     path = job.out / PAYLOAD[Format.TFLITE]
-    path.write_bytes(flat)
+    names = [[spec.name for spec in specs] for specs in (source.signature.inputs, source.signature.outputs)]
+    path.write_bytes(in_order(flat, *names))
     write_artifact(job.out, Target(Format.TFLITE, precision), source.signature)
     return {"operators": sum(operators(path).values())}
 
@@ -120,27 +162,3 @@ def _reason(text: str) -> str:
         return f"TFLite has no kernel for {', '.join(each.strip() for each in named)}"
     found = re.search(r"error: (?:loc\(.*?\): )?([^\n]+)", text)
     return f"TensorFlow's TFLite converter failed: {found[1] if found else text.strip().splitlines()[0]}"
-
-
-def operators(path: Path) -> Counter[str]:
-    """How often each operator occurs in a TFLite file, by the names of TFLite's schema."""
-    return Counter(name for name, _floats in _operators(path))
-
-
-def float_operators(path: Path) -> list[str]:
-    """The operators that compute in float, those that only quantise and dequantise aside."""
-    return sorted({name for name, floats in _operators(path) if floats and name not in ("QUANTIZE", "DEQUANTIZE")})
-
-
-def _operators(path: Path) -> Iterator[tuple[str, bool]]:
-    """Name, and whether an output is float, of each operator of each subgraph."""
-    from tensorflow.lite.python import schema_py_generated as schema
-
-    model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
-    names = {number: name for name, number in vars(schema.BuiltinOperator).items() if isinstance(number, int)}
-    floats = (schema.TensorType.FLOAT32, schema.TensorType.FLOAT16)
-    for graph in model.subgraphs:
-        for operator in graph.operators:
-            code = model.operatorCodes[operator.opcodeIndex]
-            name = names[max(code.builtinCode, code.deprecatedBuiltinCode)]
-            yield name, any(graph.tensors[at].type in floats for at in operator.outputs if at >= 0)

@@ -1,0 +1,163 @@
+"""What a TFLite file says: its operators, the order of its inputs and outputs, and which of its operators lose their
+answers in 8 bits. By the schema that TensorFlow brings; a file is never unpacked as a whole, which would copy weights.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# 256 levels over a wider range are steps of 32 and more. Masks are such: the lowest float, or -10000.
+WIDEST = 4096.0
+_ROOTS = ("RSQRT", "SQRT")
+_OF_STATISTICS = ("ADD", "MEAN", "SUM", "SQUARED_DIFFERENCE", "SQUARE", "MUL", "MAXIMUM")
+_SQUARES = ("SQUARED_DIFFERENCE", "SQUARE", "MUL")
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator of a subgraph; tensors by their numbers there. `name` as TFLite's schema has it."""
+
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def operators(path: Path) -> Counter[str]:
+    """How often each operator occurs in a TFLite file, by the names of TFLite's schema."""
+    return Counter(each.name for graph in _graphs(path.read_bytes()) for each in _operators_of(graph))
+
+
+def float_operators(path: Path) -> list[str]:
+    """The operators that compute in float, those that only quantise and dequantise aside."""
+    from tensorflow.lite.python.schema_py_generated import TensorType
+
+    floats = (TensorType.FLOAT32, TensorType.FLOAT16)
+    return sorted(
+        {
+            each.name
+            for graph in _graphs(path.read_bytes())
+            for each in _operators_of(graph)
+            if any(graph.tables.Tensors(at).Type() in floats for at in each.outputs)
+        }
+        - {"QUANTIZE", "DEQUANTIZE"}
+    )
+
+
+def in_order(flat: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
+    """A file with one signature, its main graph's inputs and outputs put into the order of the signature's names. Its
+    converter sorts them; who asks for inputs by their numbers wants the model's own order."""
+    from tensorflow.lite.python.schema_py_generated import Model
+
+    written = bytearray(flat)
+    model = Model.GetRootAs(written, 0)
+    graph, signature = model.Subgraphs(0), model.SignatureDefs(0)
+    for order, names, numbers in (
+        (inputs, [signature.Inputs(at) for at in range(signature.InputsLength())], graph.InputsAsNumpy()),
+        (outputs, [signature.Outputs(at) for at in range(signature.OutputsLength())], graph.OutputsAsNumpy()),
+    ):
+        by_name = {each.Name().decode(): each.TensorIndex() for each in names}
+        wanted = [by_name[name] for name in order]
+        if sorted(wanted) == sorted(int(each) for each in numbers):
+            numbers[:] = wanted
+    return bytes(written)
+
+
+def calibrated_tensors(calibrated: bytes) -> list[int]:
+    """The tensors of the main graph for which calibration noted one range."""
+    graph = next(_graphs(calibrated))
+    return [at for at in range(graph.tables.TensorsLength()) if graph.is_calibrated(at)]
+
+
+def with_ranges(calibrated: bytes, ranges: Mapping[int, tuple[float, float]]) -> bytes:
+    """The file with other ranges of tensors of the main graph, which must have been calibrated."""
+    written = bytearray(calibrated)
+    tables = next(_graphs(written)).tables
+    for at, (low, high) in ranges.items():
+        seen = tables.Tensors(at).Quantization()
+        seen.MinAsNumpy()[0], seen.MaxAsNumpy()[0] = low, high
+    return bytes(written)
+
+
+def better_in_float(calibrated: bytes) -> list[str]:
+    """Of a file that was calibrated, the operators that 8 bits would ruin, by the names of what they make.
+
+    Whatever reads or makes numbers beyond WIDEST; and the variance that a normalisation divides by the root of, whose
+    square spans twice the digits that 8 bits have.
+    """
+    return [
+        name
+        for graph in _graphs(calibrated)
+        for operator in _ruined(graph)
+        for name in (graph.tables.Tensors(at).Name().decode() for at in operator.outputs)
+    ]
+
+
+def _ruined(graph: _Graph) -> Iterator[Operator]:
+    every = list(_operators_of(graph))
+    makers = {at: operator for operator in every for at in operator.outputs}
+    statistics: set[int] = set()
+    for operator in every:
+        if operator.name in _ROOTS:
+            statistics.update(_variance(operator, makers))
+    for operator in every:
+        wide = any(at >= 0 and graph.widest(at) > WIDEST for at in (*operator.inputs, *operator.outputs))
+        if wide or not statistics.isdisjoint(operator.outputs):
+            yield operator
+
+
+def _variance(root: Operator, makers: Mapping[int, Operator]) -> Iterator[int]:
+    """What a root is taken of, back to the squares, by tensors."""
+    todo = [root]
+    while todo:
+        operator = todo.pop()
+        yield from operator.outputs
+        if operator.name not in _SQUARES:
+            found = [makers[at] for at in operator.inputs if at in makers]
+            todo += [each for each in found if each.name in _OF_STATISTICS]
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    tables: Any  # the schema's SubGraph
+    names: tuple[str, ...]  # of the model's operator codes
+
+    def is_calibrated(self, at: int) -> bool:
+        """Whether one range was noted of a tensor."""
+        seen = self.tables.Tensors(at).Quantization()
+        return seen is not None and seen.MinLength() == seen.MaxLength() == 1
+
+    def widest(self, at: int) -> float:
+        """The largest size of a number that calibration saw in a tensor."""
+        seen = self.tables.Tensors(at).Quantization()
+        ends = (
+            [] if seen is None else [*map(seen.Min, range(seen.MinLength())), *map(seen.Max, range(seen.MaxLength()))]
+        )
+        return max(map(abs, ends), default=0.0)
+
+
+def _graphs(flat: bytes | bytearray) -> Iterator[_Graph]:
+    from tensorflow.lite.python import schema_py_generated as schema
+
+    model = schema.Model.GetRootAs(flat, 0)
+    known = {number: name for name, number in vars(schema.BuiltinOperator).items() if isinstance(number, int)}
+    codes = [model.OperatorCodes(at) for at in range(model.OperatorCodesLength())]
+    names = tuple(known[max(code.BuiltinCode(), code.DeprecatedBuiltinCode())] for code in codes)
+    for at in range(model.SubgraphsLength()):
+        yield _Graph(model.Subgraphs(at), names)
+
+
+def _operators_of(graph: _Graph) -> Iterator[Operator]:
+    for at in range(graph.tables.OperatorsLength()):
+        each = graph.tables.Operators(at)
+        inputs, outputs = (
+            tuple(int(number) for number in numbers) if count else ()
+            for count, numbers in (
+                (each.InputsLength(), each.InputsAsNumpy()),
+                (each.OutputsLength(), each.OutputsAsNumpy()),
+            )
+        )
+        yield Operator(graph.names[each.OpcodeIndex()], inputs, outputs)
