@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
+from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -40,6 +41,7 @@ CARRIERS = {
 }
 
 FAR = 2**31 - 1  # sizes and places are int32
+MOST_BROADCAST = 5  # axes that every kernel broadcasts along
 
 
 class Layout(Enum):
@@ -269,7 +271,8 @@ def broadcast(function: Callable[..., TfTensor], *values: Value) -> Value:
     rank = max(value.rank for value in values)
     last = any(value.layout is Layout.CHANNELS_LAST and value.rank == rank for value in values)
     layout = Layout.CHANNELS_LAST if last else Layout.LOGICAL
-    answer = computed(function(*[_aligned(value, layout, rank) for value in values]), layout)
+    aligned = [_aligned(value, layout, rank) for value in values]
+    answer = computed(function(*(_spread(aligned) if rank > MOST_BROADCAST else aligned)), layout)
     for axis in range(rank):
         own = [(value, axis - rank + value.rank) for value in values if axis >= rank - value.rank]
         origins = {value.origin(its) for value, its in own if value.shape[its] != 1}
@@ -277,6 +280,14 @@ def broadcast(function: Callable[..., TfTensor], *values: Value) -> Value:
             ((value, its),) = origins
             answer.as_long_as(value, [(axis, its)])
     return answer
+
+
+def _spread(tensors: Sequence[TfTensor]) -> list[TfTensor]:
+    """Tensors in the shape that they broadcast to, where TensorFlow's kernels might not: they take five axes of sizes
+    that are repeated in turns by the one and by the other."""
+    shape = reduce(tf.broadcast_dynamic_shape, [tf.shape(tensor) for tensor in tensors])
+    static = reduce(tf.broadcast_static_shape, [tensor.shape for tensor in tensors])
+    return [tf.ensure_shape(tf.broadcast_to(tensor, shape), static) for tensor in tensors]
 
 
 def _aligned(value: Value, layout: Layout, rank: int) -> TfTensor:
