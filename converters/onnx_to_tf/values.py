@@ -287,7 +287,10 @@ def _spread(tensors: Sequence[TfTensor]) -> list[TfTensor]:
     that are repeated in turns by the one and by the other."""
     shape = reduce(tf.broadcast_dynamic_shape, [tf.shape(tensor) for tensor in tensors])
     static = reduce(tf.broadcast_static_shape, [tensor.shape for tensor in tensors])
-    return [tf.ensure_shape(tf.broadcast_to(tensor, shape), static) for tensor in tensors]
+    spread = [tf.broadcast_to(tensor, shape) for tensor in tensors]
+    for tensor in spread:
+        tensor.set_shape(static)
+    return spread
 
 
 def _aligned(value: Value, layout: Layout, rank: int) -> TfTensor:
