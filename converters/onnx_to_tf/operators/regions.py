@@ -44,8 +44,8 @@ class _Bins:
         """The two elements around the sample at a step of every bin: index and share, (regions, bins)."""
         bins = tf.cast(tf.range(self.count), self.size.dtype)[None]
         samples = tf.cast(tf.maximum(self.samples, 1), self.size.dtype)
-        within = (tf.cast(step, self.size.dtype) + 0.5) * self.size / samples
-        at = self.start[:, None] + bins * self.size[:, None] + within[:, None]
+        offset = (tf.cast(step, self.size.dtype) + 0.5) * self.size / samples
+        at = self.start[:, None] + bins * self.size[:, None] + offset[:, None]
         length = tf.cast(self.axis, at.dtype)
         inside = tf.cast((at >= -1) & (at <= length), at.dtype)
         low = tf.minimum(tf.floor(tf.maximum(at, 0)), length - 1)
