@@ -30,7 +30,7 @@ def loop(op: Op) -> list[Value]:
     body = op.graph("body")
     count = _steps_ahead(op, body, trips, condition, states)
     listing = any(isinstance(each, TensorSequence) for each in states)
-    if count is not None and (0 < count <= (MOST_AHEAD if listing else MOST_UNROLLED) or (listing and not count)):
+    if count is not None and count <= (MOST_AHEAD if listing else MOST_UNROLLED) and (count or listing):
         return _unrolled_loop(op, body, count, states)
     if listing:
         op.refuse(
@@ -38,7 +38,7 @@ def loop(op: Op) -> list[Value]:
             fix="collect tensors of one shape as a scan output, or make the number of steps a constant",
         )
     if count is not None:  # the condition is settled with it
-        return _repeated_loop(op, body, count, None, states)
+        return _repeated_loop(op, body, min(count, FAR), None, states)
     return _repeated_loop(op, body, _limit(trips), condition, states)
 
 
