@@ -12,10 +12,8 @@ import zipfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..models.errors import BadRequest
-from ..models.signature import Axis, Signature, TensorSpec
+from ..models.signature import Axis, Signature, TensorSpec, served_dtype
 
 if TYPE_CHECKING:
     import torch
@@ -162,9 +160,8 @@ def _spec(path: Path, name: str, value: Any, known: dict[str, str], first: str |
             own = first if first and at == 0 and first not in known.values() else f"{name}_{at}"
             axes.append(known.setdefault(str(size), own))
     try:
-        dtype = np.dtype(str(value.dtype).removeprefix("torch.")).name
-        return TensorSpec(name, dtype, tuple(axes))
-    except (TypeError, ValueError) as error:
+        return TensorSpec(name, served_dtype(str(value.dtype)), tuple(axes))
+    except ValueError as error:
         raise BadRequest(
             f"{path}: {name} is {value.dtype}, which the formats do not carry", fix="export it in float32"
         ) from error

@@ -22,6 +22,17 @@ DTYPES = (
 NARROW_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
 
 
+def served_dtype(name: str) -> str:
+    """The numpy name of a dtype, as "torch.float32" has one, that everything here can carry.
+
+    Raises ValueError where something cannot.
+    """
+    found = name.removeprefix("torch.")
+    if found not in DTYPES:
+        raise ValueError(f"dtype {found!r} is none of {', '.join(DTYPES)}")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """One input or output. Axes are outermost first; a str names a dynamic axis, and the same

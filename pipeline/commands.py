@@ -136,7 +136,7 @@ def convert(request: RunRequest, asked: Asked, out: Path, places: Places, progre
         _check_free(out / target.slug)
     context = _context(request, out, places, progress)
     with _room(out), _scratch(context):
-        prepared = prepare_given(context, asked)
+        prepared = prepare_given(context, asked, probes_only=True)
         with progress.stage("convert", len(request.targets)) as stage:
             made = convert_all(context, prepared)
             stage.note = f"{sum(each.stored is not None for each in made)} of {len(made)} targets made"

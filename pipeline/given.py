@@ -122,8 +122,8 @@ def start_of(text: str) -> Target | None:
     return {Kind.ONNX: Target(Format.ONNX), Kind.PT2: Target(Format.PT2), Kind.CODE: None}[kind]
 
 
-def prepare_given(context: Context, asked: Asked) -> Prepared:
-    """The model, the data that it is judged on, and its own answers.
+def prepare_given(context: Context, asked: Asked, *, probes_only: bool = False) -> Prepared:
+    """The model, the data that it is judged on, and its own answers: to all of it, or to the probes of a conversion.
 
     Raises TransloadError.
     """
@@ -133,7 +133,9 @@ def prepare_given(context: Context, asked: Asked) -> Prepared:
     with context.progress.stage("reference") as stage:
         require_runtime(taken.runtime)
         data = take_data(context, taken, asked.data)
-        reference = prepare.answer_reference(context, taken.model, taken.stored, data, taken.runtime)
+        reference = prepare.answer_reference(
+            context, taken.model, taken.stored, data, taken.runtime, probes_only=probes_only
+        )
         stage.note = f"{_count(data, asked.data, taken)} answered by {taken.runtime}"
     return Prepared(taken.model, taken.stored, data, reference, taken.start)
 

@@ -175,15 +175,30 @@ def prepare_data(context: Context, recipe: Described) -> Stored:
 
 
 def answer_reference(
-    context: Context, model: Described, source: Stored, data: Stored, runtime: str = "torch"
+    context: Context,
+    model: Described,
+    source: Stored,
+    data: Stored,
+    runtime: str = "torch",
+    *,
+    probes_only: bool = False,
 ) -> Stored:
-    """What the model answers on the CPU: a source in PyTorch, eager; anything else in the runtime named."""
+    """What the model answers on the CPU: a source in PyTorch, eager; anything else in the runtime named.
+
+    `probes_only`: at the probe batches and no more, which is all that a conversion is verified by.
+    """
     return context.executor.perform(
         Action(
             name="reference",
             entry="transload.pipeline.drift.validate:answer",
             inputs={"model": source, "data": data},
-            options={"runtime": runtime, "device": "cpu", "threads": 1, "batches": batches(context)},
+            options={
+                "runtime": runtime,
+                "device": "cpu",
+                "threads": 1,
+                "batches": batches(context),
+                "probes_only": probes_only,
+            },
             requires=RUNTIMES[runtime].requires,
             code=model.code,
             root=model.root,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..errors import BadRequest
-from ..signature import Array, Signature, TensorSpec
+from ..signature import Array, Signature, TensorSpec, served_dtype
 from .build import sample_tensors
 
 if TYPE_CHECKING:
@@ -54,8 +52,8 @@ def _spec(name: str, first: torch.Tensor, second: torch.Tensor, known: Mapping[t
         for at, (size, other) in enumerate(zip(first.shape, second.shape, strict=True))
     ]
     try:
-        return TensorSpec(name, np.dtype(str(first.dtype).removeprefix("torch.")).name, tuple(shape))
-    except (TypeError, ValueError) as error:
+        return TensorSpec(name, served_dtype(str(first.dtype)), tuple(shape))
+    except ValueError as error:
         raise BadRequest(
             f"the output {name} is {first.dtype}, which the formats do not carry", fix="let the model return float32"
         ) from error
