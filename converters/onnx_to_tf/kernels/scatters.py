@@ -6,6 +6,15 @@ from ..lazy import tf
 from ..values import TfTensor
 
 
+def replaced(tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
+    """`tensor` with the updates in their places. TFLite's converter would multiply what goes by 0, and infinities do
+    not go by that."""
+    if tensor.dtype == tf.bool:
+        return tf.cast(replaced(*(tf.cast(each, tf.int32) for each in (tensor, places, updates))), tf.bool)
+    touched = tf.scatter_nd(places, tf.ones_like(updates, tf.int32), tf.shape(tensor, places.dtype)) > 0
+    return tf.where(touched, tf.scatter_nd(places, updates, tf.shape(tensor, places.dtype)), tensor)
+
+
 def combined(mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
     """`tensor` multiplied ("mul") by the updates at index vectors without negative ones, or their "max" or "min".
 

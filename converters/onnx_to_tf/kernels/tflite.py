@@ -72,7 +72,9 @@ class TFLiteKernels(Kernels):
         return tf.reduce_sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
 
     def scatter(self, mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
-        if mode in ("none", "add"):
+        if mode == "none":
+            return scatters.replaced(tensor, tf.cast(places, tf.int32), updates)
+        if mode == "add":
             return super().scatter(mode, tensor, places, updates)
         return scatters.combined(mode, tensor, places, updates)
 

@@ -46,29 +46,73 @@ def test_indexing(bench, case, name):
     bench.agrees_both_ways(lambda s: CASES[name](s, case))
 
 
-@pytest.mark.parametrize("reduction", ["none", "add", "max", "min"])
-def test_scatters_reduce_as_they_are_told(bench, case, reduction):
-    repeated = np.array([[1], [1], [0]] if reduction != "none" else [[1], [2], [0]], "i8")
+REDUCTIONS = ["none", "add", "mul", "max", "min"]
+
+
+def with_infinity(rng, shape):
+    """The lowest float is above minus infinity: a maximum over no updates must not become it."""
+    made = rng.standard_normal(shape).astype(np.float32)
+    made[0] = -np.inf
+    return made
+
+
+def scattered(op_type, reduction, s, case, dtype=np.float32):
+    if op_type == "ScatterND":
+        indices = np.array([[1], [1], [-1]] if reduction != "none" else [[1], [2], [0]], "i8")
+    else:
+        indices = np.array([[1], [1], [-1]] if reduction != "none" else [[1], [2], [0]], "i8").repeat(s.H, 1)
+    values = (lambda rng, shape: rng.integers(-9, 9, shape).astype(dtype)) if dtype != np.float32 else with_infinity
+    updates = (lambda rng, shape: rng.standard_normal(shape).astype(np.float32)) if dtype == np.float32 else values
+    inputs = {"x": ((4, s.H), values), "u": ((3, s.H), updates)}
+    return case(op_type, inputs, {"i": indices}, {"reduction": reduction}, order=["x", "i", "u"])
+
+
+@pytest.mark.parametrize("op_type", ["ScatterND", "ScatterElements"])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_scatters_reduce_as_they_are_told_duplicates_included(bench, case, op_type, reduction):
+    bench.agrees_both_ways(lambda s: scattered(op_type, reduction, s, case))
+    bench.agrees_both_ways(lambda s: scattered(op_type, reduction, s, case, np.int32))
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_scatters_reduce_in_tflite(bench, case, sizes, reduction):
+    bench.agrees_in_tflite(scattered("ScatterND", reduction, sizes, case))
+
+
+def test_scatter_is_the_older_name(bench, case):
+    made = lambda s: case(  # noqa: E731
+        "Scatter", {"x": (4, s.H), "u": (2, s.H)}, {"i": np.array([[0], [3]], "i8").repeat(s.H, 1)},
+        order=["x", "i", "u"], opset=10,
+    )  # fmt: skip
+    bench.agrees_both_ways(made)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+def test_a_one_hot_of_a_computed_depth(bench, case, dtype):
+    depth = ((), lambda _rng, _shape: np.array(5, dtype))
     bench.agrees_both_ways(
         lambda s: case(
-            "ScatterND",
-            {"x": (3, s.H), "u": (3, s.H)},
-            {"i": repeated},
-            {"reduction": reduction},
-            order=["x", "i", "u"],
+            "OneHot",
+            {"i": (s("NH"), indices(-7, 7)), "d": depth},
+            {"v": np.array([2, 3], "f4")},
+            {"axis": 0},
+            order=["i", "d", "v"],
         )
     )
 
 
-def test_a_reduction_that_tensorflow_has_not_is_refused(bench, case):
-    from transload.models.errors import Refused
+@pytest.mark.parametrize("numbers", [(3, 9, 3), (10, 4, -2), (5, 3, 1), (3, 5, -1), (4, 4, 1), (0, 7, 2)])
+@pytest.mark.parametrize("dtype", ["int16", "int32", "int64", "float32"])
+def test_a_range_of_computed_numbers_may_be_empty(bench, case, numbers, dtype):
+    given = {
+        name: ((), lambda _rng, _shape, number=number: np.array(number, dtype))
+        for name, number in zip("abc", numbers, strict=True)
+    }
+    bench.agrees(case("Range", given))
 
-    made = case(
-        "ScatterND",
-        {"x": (3, 2), "u": (1, 2)},
-        {"i": np.array([[1]], "i8")},
-        {"reduction": "mul"},
-        order=["x", "i", "u"],
-    )
-    with pytest.raises(Refused, match="its attribute reduction is 'mul'"):
-        bench.lowered(made)
+
+@pytest.mark.parametrize("shift", [-2, 0, 1, 9])
+@pytest.mark.parametrize("upper", [0, 1])
+def test_a_triangle_of_a_computed_shift(bench, case, shift, upper):
+    given = ((), lambda _rng, _shape: np.array(shift, "i8"))
+    bench.agrees_both_ways(lambda s: case("Trilu", {"x": s("NHW"), "k": given}, attributes={"upper": upper}))

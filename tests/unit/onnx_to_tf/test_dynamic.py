@@ -1,0 +1,178 @@
+"""Operands that the model computes, and several dynamic axes at once: in both dialects, at sizes that differ and at
+sizes that are equal."""
+
+import numpy as np
+import pytest
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]>'
+
+
+def floats(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def ints(*numbers):
+    return np.array(numbers, np.int64)
+
+
+SIZES = [(2, 7), (1, 5), (4, 4), (3, 12), (8, 8)]  # batch and sequence
+
+
+def test_heads_are_split_and_joined_at_any_batch_and_length(bench):
+    text = (
+        HEAD
+        + """ g (float[b, t, 12] x) => (float[b, t, 12] y) <
+        int64[1] zero = {0}, int64[1] one = {1}, int64[2] heads = {3, 4}, int64[1] rest = {-1}> {
+        s = Shape(x)
+        b = Gather <axis = 0> (s, zero)
+        t = Gather <axis = 0> (s, one)
+        split = Concat <axis = 0> (b, t, heads)
+        h = Reshape(x, split)
+        q = Transpose <perm = [0, 2, 1, 3]> (h)
+        k = Transpose <perm = [0, 2, 3, 1]> (h)
+        a = MatMul(q, k)
+        p = Softmax(a)
+        v = MatMul(p, q)
+        back = Transpose <perm = [0, 2, 1, 3]> (v)
+        joined = Concat <axis = 0> (b, t, rest)
+        y = Reshape(back, joined)
+    }"""
+    )
+    bench.model_agrees(text, *({"x": floats(b, t, 12)} for b, t in SIZES))
+
+
+def test_a_causal_mask_is_made_of_a_shape_and_expanded(bench):
+    text = (
+        HEAD
+        + """ g (float[b, t, t] x) => (float[b, 1, t, t] y) <
+        int64 zero = {0}, int64 one = {1}, int64[1] first = {0}, int64[1] second = {1}, int64[1] ones = {1},
+        int64[2] last = {-2, -1}, float low = {-100}> {
+        s = Shape(x)
+        t = Gather(s, one)
+        b1 = Gather(s, first)
+        t1 = Gather(s, second)
+        line = Range(zero, t, one)
+        row = Unsqueeze(line, first)
+        column = Unsqueeze(line, second)
+        seen = LessOrEqual(row, column)
+        shape = Concat <axis = 0> (b1, ones, t1, t1)
+        wide = Expand(seen, shape)
+        x4 = Unsqueeze(x, second)
+        y = Where(wide, x4, low)
+    }"""
+    )
+    bench.model_agrees(text, *({"x": floats(b, t, t)} for b, t in SIZES))
+
+
+def test_a_picture_of_any_height_and_width_comes_back_in_its_own_size(bench):
+    text = (
+        HEAD
+        + """ g (float[b, 3, h, w] x) => (float[b, 3, h, w] y, int64[1] n) <int64[1] rest = {-1}> {
+        s = Shape(x)
+        f = Flatten <axis = 2> (x)
+        r = Relu(f)
+        y = Reshape(r, s)
+        z = ReduceProd <keepdims = 0> (s)
+        n = Reshape(z, rest)
+    }"""
+    )
+    bench.model_agrees(text, *({"x": floats(2, 3, h, w)} for h, w in [(4, 6), (3, 3), (5, 2)]))
+
+
+COMPUTED = {
+    "Reshape": ("Reshape(x, s)", {"s": [ints(6, 4), ints(-1, 2), ints(2, -1), ints(0, 12), ints(0, -1)]}),
+    "Reshape, zero is zero": ("Reshape <allowzero = 0> (x, s)", {"s": [ints(0, 0, 4), ints(0, -1, 4), ints(3, 2, 4)]}),
+    "Expand": ("Expand(x, s)", {"s": [ints(1, 1, 1), ints(2, 3, 4)]}),
+    "Tile": ("Tile(x, s)", {"s": [ints(1, 2, 1), ints(3, 1, 2)]}),
+    "Squeeze": ("Squeeze(u, s)", {"s": [ints(0), ints(-2)]}),
+    "Unsqueeze": ("Unsqueeze(x, s)", {"s": [ints(0, 2), ints(-1, 1), ints(4, 3)]}),
+    "Slice": ("Slice(x, s, e, a, k)", {
+        "s": [ints(1, 0), ints(-1, 2), ints(-9, 0)], "e": [ints(9, -1), ints(-(2**63), 0), ints(2**63 - 1, 1)],
+        "a": [ints(1, 2), ints(2, -2), ints(0, 1)], "k": [ints(1, 2), ints(-2, -1), ints(1, 1)]}),
+    "Slice of known axes": ("Slice(x, s, e)", {"s": [ints(1), ints(-9)], "e": [ints(2**63 - 1), ints(-1)]}),
+    "ReduceSum": ("ReduceSum(x, s)", {"s": [ints(0, 2), ints(-1, 1)]}),
+    "ReduceMax without the axes": ("ReduceMax <keepdims = 0> (x, s)", {"s": [ints(0, 2), ints(-1, 1)]}),
+    "ReduceLogSumExp": ("ReduceLogSumExp(x, s)", {"s": [ints(1), ints(-1)]}),
+    "CumSum": ("CumSum(x, c)", {"c": [np.array(0, "i8"), np.array(-1, "i8")]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_operands_may_be_computed(bench, name):
+    node, operands = COMPUTED[name]
+    declared = "".join(
+        f", int64[{','.join(map(str, values[0].shape))}] {key}" if values[0].shape else f", int64 {key}"
+        for key, values in operands.items()
+    )
+    rank = "" if "Squeeze(u" in node else "x = Identity(u)"
+    shape = "1, b, 1, 4" if "Squeeze(u" in node else "b, t, 4"
+    given = floats(1, 2, 1, 4) if "Squeeze(u" in node else floats(2, 3, 4)
+    text = f"{HEAD} g (float[{shape}] u{declared}) => (float[] y) {{ {rank} y = {node} }}".replace(
+        "float[] y", "float y"
+    )
+    rows = [dict(zip(operands, row, strict=True)) for row in zip(*operands.values(), strict=True)]
+    bench.model_agrees(text, *({"u": given, **row} for row in rows), atol=1e-4)
+
+
+def test_a_split_of_computed_sizes(bench):
+    text = HEAD + " g (float[b, t] x, int64[2] s) => (float[b, p] y, float[b, q] z) { y, z = Split <axis = 1> (x, s) }"
+    bench.model_agrees(text, *({"x": floats(3, 6), "s": ints(*s)} for s in [(2, 4), (5, 1), (3, 3)]))
+
+
+def test_the_last_of_a_counted_split_may_be_smaller_at_any_length(bench):
+    text = (
+        HEAD
+        + """ g (float[b, t] x) => (float[b, p] y, float[b, q] z, float[b, r] w) {
+        y, z, w = Split <axis = 1, num_outputs = 3> (x) }"""
+    )
+    bench.model_agrees(text, *({"x": floats(2, t)} for t in (7, 9, 3, 5)))
+
+
+def test_axes_of_one_name_are_one_size(bench):
+    import onnx.parser
+
+    from transload.converters.onnx_to_tf.lower import lower
+
+    text = (
+        HEAD
+        + """ g (float[b, 3] x, float[b, 3] y) => (float[b, 3] z) {
+        s = Shape(x)
+        z = Expand(y, s)
+    }"""
+    )
+    bench.model_agrees(text, *({"x": floats(b, 3), "y": floats(b, 3) + 1} for b in (1, 2, 3)))
+    onnx.save(onnx.parser.parse_model(text), bench.folder / "named.onnx")
+    kinds = [each.type for each in lower(bench.folder / "named.onnx").module.serve.graph.get_operations()]
+    assert "BroadcastTo" not in kinds  # nothing is expanded, and so nothing is asked
+    onnx.save(onnx.parser.parse_model(text.replace("float[b, 3] y", "float[c, 3] y")), bench.folder / "others.onnx")
+    kinds = [each.type for each in lower(bench.folder / "others.onnx").module.serve.graph.get_operations()]
+    assert "BroadcastTo" in kinds
+
+
+def test_sizes_cancel_once_each():
+    """Two axes of one name against one: only one of them cancels."""
+    import tensorflow as tf
+
+    from transload.converters.onnx_to_tf.operators.shape import _resolved
+    from transload.converters.onnx_to_tf.values import computed
+
+    with tf.Graph().as_default():
+        value = computed(tf.compat.v1.placeholder(tf.float32, [None, 12]))
+        size = value.size(0)
+        assert _resolved(value, [size, -1]) == [size, 12]
+        assert _resolved(value, [size, size, -1])[-1] == -1
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
+def test_tensors_without_elements(bench, shape):
+    text = (
+        HEAD
+        + """ g (float[b, t] x) => (float[b, 1] a, float[t] m, float[n] f, float[b, t] c) <
+        int64[1] one = {1}, int64[1] zero = {0}, int64[1] rest = {-1}> {
+        a = ReduceSum(x, one)
+        m = ReduceProd <keepdims = 0> (x, zero)
+        f = Reshape(x, rest)
+        c = Concat <axis = 0> (x, x)
+    }"""
+    )
+    bench.model_agrees(text, {"x": floats(*shape)}, tflite=False)
