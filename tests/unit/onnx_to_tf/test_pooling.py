@@ -150,6 +150,12 @@ def test_max_unpool(bench, case, in_tflite):
         bench.agrees_both_ways(made)
 
 
+def test_what_two_windows_found_is_there_once(bench, case):
+    ones, first = lambda rng, shape: np.ones(shape, np.float32), lambda rng, shape: np.zeros(shape, np.int64)
+    inputs = {"x": (("N", 3, 4, 5), ones), "i": (("N", 3, 4, 5), first)}
+    bench.agrees(case("MaxUnpool", inputs, attributes={"kernel_shape": [2, 2]}))
+
+
 def test_an_unpooling_with_two_words_on_its_shape_is_refused(bench, case):
     from transload.models.errors import Refused
 
