@@ -148,9 +148,8 @@ def test_failures_of_one_cause_are_one_group(table: ModuleType) -> None:
 
 
 def test_the_share_counts_every_model_of_a_column(table: ModuleType) -> None:
-    rows = [
-        table.Row(f"m{at}", "f", "tflite", status, "") for at, status in enumerate(("verified", "wrong", "refused"))
-    ]
+    statuses = ("verified", "wrong", "refused", "refused")
+    rows = [table.Row(f"m{at}", "f", "tflite", status, "") for at, status in enumerate(statuses)]
     other = table.Row("m9", "f", "saved-model", "verified", "")
     assert table.share_verified([*rows, other], "tflite") == 0.25
     assert table.share_verified([], "tflite") == 0.0
