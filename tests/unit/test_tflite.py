@@ -16,7 +16,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from transload.converters import tflite
+from transload.converters import tflite, tflite_file
 from transload.converters.saved_model import saved_model_from_onnx
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.dataset import Dataset, write_dataset
@@ -127,12 +127,58 @@ def test_int8_computes_in_int8_and_says_on_how_much_it_was_calibrated(tower: Pat
 
 def test_float_operators_are_named(tower: Path, tmp_path: Path) -> None:
     tflite.tflite_fp32(Job({"source": tower / "saved"}, tmp_path))
-    assert "CONV_2D" in tflite.float_operators(tmp_path / "model.tflite")
+    assert "CONV_2D" in tflite_file.float_operators(tmp_path / "model.tflite")
+
+
+def test_inputs_and_outputs_keep_the_models_order_in_the_file(tower: Path, tmp_path: Path) -> None:
+    """TensorFlow's converter sorts them by name."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    tflite.tflite_fp32(Job({"source": tower / "saved"}, tmp_path))
+    interpreter = Interpreter(model_path=str(tmp_path / "model.tflite"))
+    assert [each["shape"][1] for each in interpreter.get_input_details()] == [5, 3]
+    runner = interpreter.get_signature_runner("serving_default")
+    by_name = {name: each["index"] for name, each in runner.get_output_details().items()}
+    order = [each["index"] for each in interpreter.get_output_details()]
+    assert order == [by_name["scores"], by_name["a/probabilities"]]
+
+
+def test_int8_leaves_masks_and_variances_in_float(tmp_path: Path) -> None:
+    """The lowest float as a mask aborts TensorFlow's quantiser; a variance in 8 bits is 0 where a token is quiet."""
+    node = helper.make_node
+    nodes = [
+        node("LayerNormalization", ["x", "scale"], ["n"]),
+        node("MatMul", ["n", "w"], ["q"]),
+        node("Transpose", ["q"], ["k"], perm=[0, 2, 1]),
+        node("MatMul", ["q", "k"], ["s"]),
+        node("Add", ["s", "hidden"], ["m"]),
+        node("Softmax", ["m"], ["p"]),
+        node("MatMul", ["p", "q"], ["y"]),
+    ]
+    signature = Signature(
+        (TensorSpec("x", "float32", ("batch", 6, 8)),), (TensorSpec("y", "float32", ("batch", 6, 8)),)
+    )
+    lowest = np.triu(np.full((6, 6), np.finfo(np.float32).min), 1)
+    folder = saved_model(tmp_path / "m", nodes, signature, {"scale": weight(8), "w": weight(8, 8), "hidden": lowest})
+    loud_and_quiet = np.random.default_rng(1).standard_normal((30, 6, 8)) * np.array([[[6], [3], [1], [5], [1], [4]]])
+    given = {"x": loud_and_quiet.astype(np.float32)}
+    (tmp_path / "data").mkdir()
+    write_dataset(tmp_path / "data" / "calibration.npz", Dataset(given))
+    answers = {}
+    for step in (tflite.tflite_fp32, tflite.tflite_int8):
+        out = tmp_path / step.__name__
+        out.mkdir()
+        facts = step(Job({"source": folder / "saved", "data": tmp_path / "data"}, out))
+        answers[step.__name__] = run(out / "model.tflite", given)["y"]
+    assert {"RSQRT", "SOFTMAX"} <= set(facts["float_operators"])
+    assert "BATCH_MATMUL" not in facts["float_operators"]
+    exact, got = answers["tflite_fp32"], answers["tflite_int8"]
+    assert 10 * np.log10(np.square(exact).sum() / np.square(got - exact).sum()) > 20
 
 
 def test_weights_are_constants_and_not_resources(tower: Path, tmp_path: Path) -> None:
     tflite.tflite_fp32(Job({"source": tower / "saved"}, tmp_path))
-    found = tflite.operators(tmp_path / "model.tflite")
+    found = tflite_file.operators(tmp_path / "model.tflite")
     assert not {"VAR_HANDLE", "READ_VARIABLE", "CALL_ONCE", "CUSTOM"} & set(found)
 
 

@@ -95,6 +95,11 @@ def softplus(x: TfTensor) -> TfTensor:
     return tf.nn.relu(x) + log1p(tf.exp(-tf.abs(x)))
 
 
+def is_inf(x: TfTensor) -> TfTensor:
+    """Beyond the largest number: TFLite's converter makes that of an infinity that is a constant."""
+    return tf.abs(x) > x.dtype.max
+
+
 def polynomial(x: TfTensor, coefficients: Sequence[float]) -> TfTensor:
     """By Horner's rule; the highest power's coefficient first."""
     answer = x * coefficients[0] + coefficients[1]
@@ -114,5 +119,6 @@ _ATANH = tuple(1 / (2 * power + 1) for power in range(7, -1, -1))  # atanh(s) / 
 
 FUNCTIONS: dict[str, Callable[[TfTensor], TfTensor]] = {
     "acos": acos, "acosh": acosh, "asin": asin, "asinh": asinh, "atan": atan, "atanh": atanh, "cosh": cosh,
-    "math.erf": erf, "math.softplus": softplus, "sinh": sinh, "tan": tan,
+    "math.erf": erf, "math.is_inf": is_inf, "math.softplus": softplus,
+    "sinh": sinh, "tan": tan,
 }  # fmt: skip

@@ -98,7 +98,7 @@ def is_inf(op: Op) -> Value:
     negative, positive = op.flag("detect_negative", True), op.flag("detect_positive", True)
 
     def function(t: TfTensor) -> TfTensor:
-        infinite = tf.math.is_inf(t)
+        infinite = op.kernels.elementwise("math.is_inf")(t)
         if negative and positive:
             return infinite
         if not negative and not positive:
