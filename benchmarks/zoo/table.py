@@ -135,6 +135,11 @@ def share_verified(rows: Iterable[Row], column: str) -> float:
     return found[VERIFIED] / found.total() if found else 0.0
 
 
+def exported(rows: Iterable[Row]) -> set[str]:
+    """The models that one of torch's exporters, or a package, gives as an ONNX file that agrees with the reference."""
+    return {row.model for row in rows if row.column == "onnx" and row.status in (VERIFIED, UNVERIFIED)}
+
+
 def causes(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
     """Rows that are not verified, by what they have in common, the most frequent first."""
     groups: dict[str, list[Row]] = defaultdict(list)

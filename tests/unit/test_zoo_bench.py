@@ -179,11 +179,13 @@ def test_a_cell_says_wrong_loudly_and_never_decibels_of_what_is_not_verified(tab
 def test_the_page_counts_and_explains(table: ModuleType) -> None:
     report = importlib.import_module("report")
     rows = [
+        table.Row("a", "f", "onnx", "verified", ""),
+        table.Row("b", "f", "onnx", "wrong", "torch.onnx-dynamo: at batch 1: no"),
         table.Row("a", "f", "saved-model", "verified", "", sqnr_db=120.0, seconds=1.0),
         table.Row("b", "f", "saved-model", "refused", "no | kernel\nfor it"),
     ]
     page = report.page(rows)
-    assert "| SavedModel | 2 | 1 | 0 | 1 | 0 | 50.0% |" in page
+    assert "| SavedModel | 2 | 1 | 0 | 1 | 0 | 50.0% | 100.0% |" in page
     assert "- b, SavedModel: refused: no / kernel for it" in page
 
 
