@@ -13,6 +13,7 @@ import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -36,22 +37,27 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
-    found = _run(asked)
-    for key, answers in found.items():
+    found = {}
+    for key, answers in _run(asked):
+        found[key] = answers
         counts = Counter(status for status, _ in answers.values())
         print(f"{key}: {counts['right']} right, {counts['WRONG']} WRONG, {counts['error']} errors of {len(answers)}")
-    if asked.write:
-        kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        kept.update(found)
-        RESULTS.write_text(json.dumps(kept, indent=0, sort_keys=True) + "\n")
-        PAGE.write_text(page(kept))
+        if asked.write:
+            _keep(key, answers)
     wrong = [key for key, answers in found.items() if key.split("/")[0] in OURS
              for status, _ in answers.values() if status == "WRONG"]  # fmt: skip
     return 1 if wrong else 0
 
 
-def _run(asked: argparse.Namespace) -> dict[str, dict[str, list[str]]]:
-    """By "backend/view", by case: the status and why."""
+def _keep(key: str, answers: dict[str, list[str]]) -> None:
+    """Each as it is done: the whole takes an hour."""
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    RESULTS.write_text(json.dumps({**kept, key: answers}, indent=0, sort_keys=True) + "\n")
+    PAGE.write_text(page({**kept, key: answers}))
+
+
+def _run(asked: argparse.Namespace) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """By "backend/view" the answers: by case the status and why."""
     jobs = [(backend, view) for backend in asked.backend for view in asked.view]
 
     def answers(job: tuple[str, str]) -> tuple[str, dict[str, list[str]]]:
@@ -62,7 +68,7 @@ def _run(asked: argparse.Namespace) -> dict[str, dict[str, list[str]]]:
         return f"{backend}/{view}", run_cases(backend, view, names, tell=bool(asked.only))
 
     with ThreadPoolExecutor(asked.jobs) as pool:
-        return dict(pool.map(answers, jobs))
+        yield from pool.map(answers, jobs)
 
 
 if __name__ == "__main__":
