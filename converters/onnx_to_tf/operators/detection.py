@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..lazy import tf
 from ..order import within
 from ..reader import Op
 from ..registry import lowers
-from ..values import Size, TfTensor, Value, computed, pack, product
+from ..values import FAR, Size, TfTensor, Value, computed, pack, product
 
 
 @lowers("NonMaxSuppression", since=10)
@@ -19,6 +21,9 @@ def non_max_suppression(op: Op) -> Value:
     lines = tf.reshape(scores.tensor(), pack([product([scores.size(0), classes]), scores.size(2)]))
     overlap = tf.zeros([]) if op.optional(3) is None else tf.reshape(op.tensor(3), [])
     least = None if op.optional(4) is None else tf.reshape(op.tensor(4), [])
+    if isinstance(count, int) and count == 0:
+        return op.known(np.zeros((0, 3), np.int64))
+    count = tf.constant(count) if isinstance(count, int) else count
 
     def choose(at: TfTensor, chosen: TfTensor, counts: TfTensor) -> tuple[TfTensor, TfTensor, TfTensor]:
         own = tf.gather(corners, at // classes)
@@ -33,10 +38,12 @@ def non_max_suppression(op: Op) -> Value:
     return computed(_rows(chosen, counts, count, classes))
 
 
-def _at_most(op: Op, boxes: Size) -> TfTensor:
+def _at_most(op: Op, boxes: Size) -> Size:
     """How many boxes of a class are chosen at most; none where the model does not say."""
     (limit,) = (0,) if op.optional(2) is None else op.sizes(2, "number of boxes of a class")
-    return within(tf.cast(limit, tf.int32), boxes + 1)
+    if isinstance(limit, int) and isinstance(boxes, int):
+        return max(min(limit, boxes), 0)
+    return within(tf.constant(min(limit, FAR), tf.int32) if isinstance(limit, int) else limit, boxes + 1)
 
 
 def _corners(boxes: TfTensor, *, centred: bool) -> TfTensor:
