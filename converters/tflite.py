@@ -61,6 +61,7 @@ def tflite_int8(job: Job) -> Mapping[str, Any]:
         _check_data(data, signature)
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
         converter.representative_dataset = lambda: samples(data)
+        converter.canonicalizing_inf_as_min_max_float = True  # a range that holds an infinity says nothing
         converter.target_spec.supported_ops = [
             tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
             tf.lite.OpsSet.TFLITE_BUILTINS,
@@ -132,8 +133,7 @@ def _converted(
 
     source = read_artifact(job.inputs["source"])
     folder = _lowered(source) if source.target.format is Format.ONNX else source.path
-    converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[SIGNATURE])
-    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    converter = converter_of(folder)
     set_up(tf, converter, source.signature)
     try:
         with warnings.catch_warnings():  # it calibrates with its own interpreter, and warns of that
@@ -146,6 +146,17 @@ def _converted(
     path.write_bytes(in_order(flat, *names))
     write_artifact(job.out, Target(Format.TFLITE, precision), source.signature)
     return {"operators": sum(operators(path).values())}
+
+
+def converter_of(folder: Path) -> Any:
+    """TensorFlow's converter for a SavedModel's `serving_default`: builtin kernels, and numbers as they are."""
+    import tensorflow as tf
+
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[SIGNATURE])
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    # By default it makes the largest number of a constant infinity, without a word.
+    converter.canonicalizing_inf_as_min_max_float = False
+    return converter
 
 
 def _lowered(source: Artifact) -> Path:

@@ -117,13 +117,12 @@ def _saved(model: Path, kernels: Kernels, folder: Path) -> Path:
 
 def flat_of(saved: Path) -> bytes:
     """A SavedModel as TFLite of builtin kernels."""
-    import tensorflow as tf
     from tensorflow.lite.python.convert_phase import ConverterError
 
-    converter = tf.lite.TFLiteConverter.from_saved_model(str(saved), signature_keys=[SIGNATURE])
-    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    from transload.converters.tflite import converter_of
+
     try:
-        return bytes(converter.convert())
+        return bytes(converter_of(saved).convert())
     except ConverterError as error:
         raise Refused(f"TFLite's converter: {error}", fix="none") from error
 

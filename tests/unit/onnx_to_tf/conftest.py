@@ -100,11 +100,9 @@ def feeds_of(case: Case, batch: int, seed: int = 0) -> dict[str, Array]:
 
 def flat_of(folder: Path) -> bytes:
     """A SavedModel as TFLite of builtin kernels."""
-    import tensorflow as tf
+    from transload.converters.tflite import converter_of
 
-    converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=["serving_default"])
-    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-    return bytes(converter.convert())
+    return bytes(converter_of(folder).convert())
 
 
 Answer = Callable[[Mapping[str, Array]], Mapping[str, Array]]

@@ -118,3 +118,11 @@ def test_an_operator_that_only_the_specification_writes_is_lowered_by_its_body(b
     made = case("HannWindow", {}, {"size": np.array(6)})
     want = 0.5 - 0.5 * np.cos(np.arange(6) * np.pi / 3)
     np.testing.assert_allclose(bench.lowered(made).module.serve()["y0"], want, atol=1e-6)
+
+
+def test_a_constant_infinity_stays_one_in_tflite(bench, case):
+    import numpy as np
+
+    infinities = np.array([np.inf, -np.inf, 0.0, 1.0, -np.inf, np.inf, 2.0], np.float32)
+    bench.agrees_in_tflite(case("Add", {"x": ("N", 3, 7)}, {"b": infinities}))
+    bench.agrees_in_tflite(case("Max", {"x": ("N", 3, 7)}, {"b": np.float32(-np.inf)}))
