@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 NETS = Path(__file__).resolve().parent / "nets"
 sys.path.append(str(NETS))
 
@@ -237,7 +239,7 @@ def _packaged() -> Iterator[Entry]:
     yield kind("efficientnet_lite0", image=("float32[batch,3,96,96]", picture))
     state = ("float32[batch,128]", unit)
     yield kind("voice_activity", chunk=("float32[batch,576]", wave), hidden=state, cell=state)
-    yield given("magika", "magika/models/standard_v3_3/model.onnx", "bytes=int32[batch,2048]", below(256))
+    yield given("magika", "magika/models/standard_v3_3/model.onnx", "bytes=int32[batch,2048]", _bytes)
     yield given("nudenet", "nudenet/320n.onnx", "images=float32[batch,3,height,width]", picture,
                 {"height": 64, "width": 64}, {"height": 96, "width": 64})  # fmt: skip
     ocr = "rapidocr_onnxruntime/models"
@@ -246,9 +248,18 @@ def _packaged() -> Iterator[Entry]:
                 {"height": 64, "width": 64}, {"height": 64, "width": 96})  # fmt: skip
     yield given("ocr_recognition", f"{ocr}/ch_PP-OCRv4_rec_infer.onnx", text, picture,
                 {"height": 48, "width": 96}, {"height": 48, "width": 120})  # fmt: skip
-    yield given("ocr_angle", f"{ocr}/ch_ppocr_mobile_v2.0_cls_infer.onnx", text, picture, {"height": 48, "width": 192})
+    square = "x=float32[batch,3,side,side]"  # the file calls both axes "?"
+    yield given("ocr_angle", f"{ocr}/ch_ppocr_mobile_v2.0_cls_infer.onnx", square, picture, {"side": 48}, {"side": 64})
     pitch = "serving_default_input_2:0=float32[batch,43844,1]"
     yield given("basic_pitch", "basic_pitch/saved_models/icassp_2022/nmp.onnx", pitch, _long_wave)
+
+
+def _bytes(rng: Any, shape: tuple[int, ...]) -> Any:
+    """Files by their bytes: each of an alphabet of its own, some ended early (256 stands for what is beyond an end)."""
+    low, width = rng.integers(0, 128, (2, shape[0], 1))
+    found = low + rng.integers(0, 128, shape) % (width + 1)
+    ends = rng.integers(shape[1] // 4, 2 * shape[1], (shape[0], 1))
+    return np.where(np.arange(shape[1]) < ends, found, 256)
 
 
 def _long_wave(rng: Any, shape: tuple[int, ...]) -> Any:
