@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .registry import entries, find
 
 BEGIN = "<!-- operators: begin (converters/onnx_to_tf/coverage.py) -->"
@@ -12,20 +14,20 @@ def table() -> str:
     """The part of the page between the marks: the operators of the standard domain in their newest wording."""
     import onnx.defs
 
-    newest = {
-        schema.name: schema.since_version
-        for schema in onnx.defs.get_all_schemas()
-        if not schema.domain and not schema.deprecated
-    }
-    missing = sorted(name for name in newest if ("", name) not in entries())
-    unread = sorted(
-        f"{name} ({since})" for name, since in newest.items() if name not in missing and not find("", name, since)
-    )
-    lowered = sorted(set(newest) - set(missing))
+    schemas: list[Any] = [each for each in onnx.defs.get_all_schemas() if not each.domain and not each.deprecated]
+    newest = {each.name: each.since_version for each in schemas}
+    bodies = {each.name for each in schemas if each.has_function or each.has_context_dependent_function}
+    lowered = sorted(name for name in newest if ("", name) in entries())
+    spelled = sorted(bodies.difference(lowered))
+    unread = sorted(f"{name} ({newest[name]})" for name in lowered if not find("", name, newest[name]))
+    missing = sorted(set(newest).difference(lowered, spelled))
+    foreign = sorted(name for domain, name in entries() if domain == "com.microsoft")
     parts = (
-        f"Of the {len(newest)} operators that onnx knows, {len(lowered)} are lowered.",
-        f"**Lowered ({len(lowered)}):** {', '.join(lowered)}.",
-        f"**Lowered, but not as the opset in brackets words it anew ({len(unread)}):** {', '.join(unread)}.",
+        f"Of the {len(newest)} operators that onnx knows, {len(lowered) + len(spelled)} are lowered.",
+        f"**By a function of their own ({len(lowered)}):** {', '.join(lowered)}.",
+        f"**By the body that the specification gives them ({len(spelled)}):** {', '.join(spelled)}.",
+        f"**Not as the opset in brackets words them anew ({len(unread)}):** {', '.join(unread) or 'none'}.",
+        f"**Of com.microsoft ({len(foreign)}):** {', '.join(foreign)}.",
         f"**Not lowered ({len(missing)}):** {', '.join(missing)}.",
     )
     return "\n\n".join(parts)

@@ -67,8 +67,8 @@ class Kernels:
         self,
         real: TfTensor,
         imaginary: TfTensor | None,
-        length: Size,
-        bins: Size,  # noqa: ARG002  (TFLite needs it)
+        length: Size,  # noqa: ARG002  (TFLite needs it)
+        bins: Size,
     ) -> tuple[TfTensor, TfTensor]:
         """The first `bins` of sum_n x_n exp(-2 pi j k n / length), real and imaginary part, along the last axis, which
         has `length` elements; float32 or float64. `bins` is at most length // 2 + 1 where the numbers are real."""
