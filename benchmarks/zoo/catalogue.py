@@ -216,9 +216,8 @@ def _transformers() -> Iterator[Entry]:
     yield kind(
         "whisper", {"said": 6}, {"said": 9}, features=mel, decoder_input_ids=("int64[batch,said]", below(300, 3))
     )
-    sound = ("float32[batch,time]", wave)
-    yield kind("wav2vec2", {"time": 800}, {"time": 1001}, input_values=sound)
-    yield kind("hubert", {"time": 800}, {"time": 1001}, input_values=sound)
+    for name in ("wav2vec2", "hubert"):
+        yield kind(name, input_values=("float32[batch,1000]", wave))
     yield kind("audio_spectrogram", input_values=("float32[batch,64,32]", normal))
     yield kind("patchtst", past_values=("float32[batch,32,3]", normal))
 

@@ -53,6 +53,7 @@ def share_of_exported(rows: Sequence[Row], column: str) -> float:
 
 def page(rows: Sequence[Row]) -> str:
     """docs/zoo.md."""
+    rows = [Row.from_json(row.to_json()) for row in rows]  # as they are published
     by_model: dict[str, dict[str, Row]] = {}
     for row in rows:
         by_model.setdefault(row.model, {})[row.column] = row
@@ -69,6 +70,8 @@ layout and dtypes, and agrees with PyTorch (with ONNX Runtime where a package br
 batches 1, 3 and 5, and at every size of the other dynamic axes: one file for all of them. It is **wrong** where it
 was made and disagrees, and **refused** where none was made. It is **unverified** where the reference gives nearly the
 same answer to every sample (less than 1 % of its size apart): to agree with that proves nothing.
+
+onnx2tf's TFLite is made of its SavedModel, as the product makes it: where that is wrong, none is made.
 
 Weights are random with the statistics of trained ones (`benchmarks/zoo/nets/zoo_weights.py`), except in the family
 `packaged`, which has the weights that its package brings. Pictures are small, and a few families have fewer layers

@@ -55,13 +55,18 @@ class Row:
         return Row(entry.name, entry.family, column, REFUSED, f"model: {reason}")
 
     def to_json(self) -> dict[str, Any]:
-        """The row as JSON values."""
-        return asdict(self)
+        """The row as JSON values, without the folders of this machine."""
+        tried = [{**each, "reason": _no_folders(each["reason"])} for each in self.tried]
+        return {**asdict(self), "reason": _no_folders(self.reason), "tried": tried}
 
     @staticmethod
     def from_json(doc: Mapping[str, Any]) -> Row:
         """The reverse of `to_json`."""
         return Row(**{**doc, "route": tuple(doc["route"]), "tried": tuple(doc["tried"])})
+
+
+def _no_folders(text: str) -> str:
+    return re.sub(r"(?<!\S)/\S+/(?=[\w.])", "", text)
 
 
 def variation(calls: Sequence[Mapping[str, Any]]) -> float:

@@ -114,6 +114,11 @@ def test_a_row_survives_being_written(table: ModuleType) -> None:
     assert table.Row.from_json(row.to_json()) == row
 
 
+def test_what_is_published_names_no_folder_of_the_machine(table: ModuleType) -> None:
+    row = table.Row("m", "f", "tflite", "refused", "torch cannot open /a/b/model.pt2: '/layer/Conv' at /c/net.py:3: no")
+    assert row.to_json()["reason"] == "torch cannot open model.pt2: '/layer/Conv' at net.py:3: no"
+
+
 def calls(*values: Any) -> list[dict[str, Any]]:
     return [{"y": np.asarray(value, np.float32)} for value in values]
 
