@@ -220,7 +220,7 @@ def test_recurrent_layers_need_no_flex(tmp_path: Path, op_type: str, steps: int)
     folder = saved_model(tmp_path / "m", [node], signature, constants)
     out = tmp_path / "out"
     out.mkdir()
-    tflite.tflite_fp32(Job({"source": folder / "saved"}, out))
+    tflite.tflite_fp32(Job({"source": folder / "onnx"}, out))
     served = tf.saved_model.load(str(folder / "saved" / "saved_model")).signatures["serving_default"]
     for batch in (1, 2, 5):
         x = np.random.default_rng(batch).standard_normal((steps, batch, 5)).astype(np.float32)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..lazy import tf
 from ..order import within
 from ..reader import Op
-from ..registry import FLOATS, lowers
+from ..registry import FLOATS, INDICES, lowers
 from ..values import Layout, Size, TfTensor, Value, computed, pack
 
 # One sample of every bin, added to what was made of those before: (step along height, step along width, before).
@@ -16,7 +16,7 @@ _Step = Callable[[Size, Size, TfTensor], TfTensor]
 _MOST_UNROLLED = 16
 
 
-@lowers("RoiAlign", since=16, T1=FLOATS)
+@lowers("RoiAlign", since=16, T1=FLOATS, T2=INDICES)
 def roi_align(op: Op) -> Value:
     """Regions (count, 4) of X (N, C, H, W), each divided into bins, of which samples are averaged or the largest is
     taken: (count, C, bins along the height, bins along the width)."""
@@ -24,7 +24,7 @@ def roi_align(op: Op) -> Value:
     return _aligned(op, shifted=mode == "half_pixel")
 
 
-@lowers("RoiAlign", since=10, until=15, T1=FLOATS)
+@lowers("RoiAlign", since=10, until=15, T1=FLOATS, T2=INDICES)
 def roi_align_unshifted(op: Op) -> Value:
     """Before opset 16 coordinates were not shifted by half a pixel."""
     return _aligned(op, shifted=False)

@@ -9,7 +9,7 @@ from typing import Any
 from ..lazy import tf
 from ..order import within
 from ..reader import Op
-from ..registry import ANY, FLOATS, lowers
+from ..registry import ANY, FLOATS, INDICES, lowers
 from ..values import Layout, Size, TfTensor, Value, computed, pack, product
 
 _NAMES = {"bilinear": "linear", "bicubic": "cubic"}  # what opset 16 calls them
@@ -126,7 +126,7 @@ def _read(image: TfTensor, sizes: Sequence[Size], axes: Sequence[Sequence[Any]])
     return total
 
 
-@lowers("AffineGrid", since=20, T1=FLOATS)
+@lowers("AffineGrid", since=20, T1=FLOATS, T2=INDICES)
 def affine_grid(op: Op) -> Value:
     """Matrices (N, 2, 3) or (N, 3, 4) applied to the places of an image of `size` (N, C, spatial axes), each axis from
     -1 to 1: (N, spatial axes, 2 or 3)."""

@@ -8,12 +8,12 @@ from contextlib import nullcontext
 from ..borders import pad
 from ..lazy import tf
 from ..reader import Op
-from ..registry import FLOATS, NUMBERS, lowers
+from ..registry import FLOATS, INDICES, NUMBERS, lowers
 from ..values import Size, TfTensor, Value, computed, pack, product, reshape
 from ..windows import read_pads
 
 
-@lowers("MaxUnpool", since=9, T1=FLOATS)
+@lowers("MaxUnpool", since=9, T1=FLOATS, T2=INDICES)
 def max_unpool(op: Op) -> Value:
     """Zeros, and each value where MaxPool found it: at its place in the flat answer that kernel, strides and pads
     describe. A larger output_shape adds zeros after that, as the specification's own test has it."""
