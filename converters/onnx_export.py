@@ -41,7 +41,13 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
     if exported is None:
         raise Refused("torch.onnx.export returned no program", fix="read the log of this step")
     path = job.out / PAYLOAD[Format.ONNX]
-    exported.save(str(path), include_initializers=True, keep_initializers_as_inputs=False)
+    weights_bytes = sum(each.nbytes for each in program.state_dict.values())
+    exported.save(
+        str(path),
+        include_initializers=True,
+        keep_initializers_as_inputs=False,
+        external_data=weights_bytes > _PROTOBUF_LIMIT_BYTES,  # written as they lie in memory, and not once more
+    )
     return _finish(job.out, path, source.signature)
 
 
@@ -78,7 +84,7 @@ def _finish(out: Path, path: Path, signature: Signature) -> Mapping[str, Any]:
     """Give inputs and outputs the signature's names and axes, check the model, and record it."""
     import onnx
 
-    model = onnx.load(path)
+    model = onnx.load(path, load_external_data=False)
     for value, spec in zip(model.graph.input, signature.inputs, strict=True):
         _check_name(value.name, spec)
         declare(value, spec)
@@ -86,7 +92,7 @@ def _finish(out: Path, path: Path, signature: Signature) -> Mapping[str, Any]:
         if value.name == _inner(spec):
             _rename_output(model.graph, value.name, spec.name)
         declare(value, spec)
-    save(model, path)
+    onnx.save_model(model, path)  # weights that lie beside it stay there
     onnx.checker.check_model(path)
     made: Artifact = write_artifact(out, _TARGET, signature)
     return {"opset": opset_of(model), "operators": len(model.graph.node), "file": made.path.name}
@@ -142,7 +148,7 @@ def save(model: onnx.ModelProto, path: Path) -> None:
     onnx.save_model(model, path, save_as_external_data=large, location=f"{path.name}.data" if large else None)
 
 
-_PROTOBUF_LIMIT_BYTES = 2_000_000_000
+_PROTOBUF_LIMIT_BYTES = 1_900_000_000
 
 
 def opset_of(model: onnx.ModelProto) -> int:

@@ -24,6 +24,7 @@ from .saved_model import SIGNATURE, lowered_with_names, save
 from .tflite_file import better_in_float, calibrated_tensors, float_operators, in_order, operators, with_ranges
 
 CALIBRATION = "calibration.npz"
+_MOST_BYTES = (1 << 31) - (1 << 20)  # flatbuffers count in 32 bits, with a sign
 MOST_SAMPLES = 128  # one by one: more of them change the ranges little and cost their time
 
 
@@ -162,7 +163,14 @@ def converter_of(folder: Path) -> Any:
 def _lowered(source: Artifact) -> Path:
     """An ONNX artifact as a SavedModel of operators that TFLite has, in the worker's own folder."""
     folder = Path("lowered")
-    save(lowered_with_names(source, TFLITE), folder)
+    lowered = lowered_with_names(source, TFLITE)
+    weights_bytes = sum(int(each.shape.num_elements()) * each.dtype.size for each in lowered.module.weights)
+    if weights_bytes > _MOST_BYTES:  # of every precision: the converter begins with them as they are
+        raise Refused(
+            f"a TFLite file ends at 2 GB, and the weights of this model take {weights_bytes / 1e9:.1f} GB",
+            fix="serve this model as SavedModel or ONNX",
+        )
+    save(lowered, folder)
     return folder
 
 

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import psutil
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ..models.errors import BadRequest
@@ -56,6 +57,11 @@ def _tfserving(text: str | None) -> str | None:
     return text
 
 
+def most_of_the_memory_gb() -> float:
+    """What one step may use unless the file says otherwise: a converter holds a large model several times."""
+    return float(round(0.7 * psutil.virtual_memory().total / 1e9, 1))
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
@@ -82,7 +88,7 @@ class ConvertSection(_Section):
     targets: Annotated[tuple[TargetText, ...], Field(min_length=1)] = ALL_TARGETS
     cross_check: bool = True  # try the other steps to a target too, and report what they gave
     step_seconds: float = Field(default=600.0, gt=0)
-    step_memory_gb: float = Field(default=8.0, gt=0)
+    step_memory_gb: float = Field(default_factory=most_of_the_memory_gb, gt=0)
 
 
 class ValidateSection(_Section):
