@@ -28,7 +28,7 @@ from table import COLUMNS, VERIFIED, Row  # noqa: E402
 from warm import WarmExecutor  # noqa: E402
 
 from transload.models.code import entry_digest  # noqa: E402
-from transload.models.store import Store  # noqa: E402
+from transload.models.store import Store, digest_of_json  # noqa: E402
 from transload.pipeline.isolation import Limits  # noqa: E402
 
 ROOT = HERE.parents[1]
@@ -81,12 +81,13 @@ def run(asked: argparse.Namespace, wanted: Sequence[Entry], rows: Rows) -> None:
         try:
             for entry in share:
                 for column in columns:
-                    code = entry_digest(_CODE[column])
+                    subject = bench.subject(entry)
+                    code = digest_of_json([entry_digest(_CODE[column]), subject.code, list(entry.inputs), entry.sizes])
                     kept = rows.read(entry.name, _KEPT.get(column, column))
                     if not is_wanted(kept, asked.again, code):
                         continue
                     started = time.monotonic()
-                    for row in bench.rows(bench.subject(entry), column):
+                    for row in bench.rows(subject, column):
                         rows.write(replace(row, code=code))
                         told = f"{row.status:10} {row.column:19} {time.monotonic() - started:6.1f} s  {row.model}"
                         print(f"{told}  {row.reason[:150]}", flush=True)

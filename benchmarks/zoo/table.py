@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -66,7 +67,8 @@ class Row:
 
 
 def _no_folders(text: str) -> str:
-    return re.sub(r"(?<!\S)/\S+/(?=[\w.])", "", text)
+    """A sentence with files by their names alone; nodes of a graph, whose names look like paths, keep theirs."""
+    return re.sub(r"/([\w.+-]+)/(?:[\w.+-]+/)*", lambda found: "" if Path("/", found[1]).is_dir() else found[0], text)
 
 
 def variation(calls: Sequence[Mapping[str, Any]]) -> float:

@@ -115,8 +115,8 @@ def test_a_row_survives_being_written(table: ModuleType) -> None:
 
 
 def test_what_is_published_names_no_folder_of_the_machine(table: ModuleType) -> None:
-    row = table.Row("m", "f", "tflite", "refused", "torch cannot open /a/b/model.pt2: '/layer/Conv' at /c/net.py:3: no")
-    assert row.to_json()["reason"] == "torch cannot open model.pt2: '/layer/Conv' at net.py:3: no"
+    row = table.Row("m", "f", "tflite", "refused", "no model./usr/lib/model.pt2: '/layer.0/Conv' at /usr/net.py:3")
+    assert row.to_json()["reason"] == "no model.model.pt2: '/layer.0/Conv' at net.py:3"
 
 
 def calls(*values: Any) -> list[dict[str, Any]]:
