@@ -26,6 +26,7 @@ class Kernels:
     wider: Mapping[str, str] = {}  # by dtype, the one that is computed in instead (carry.py)
     three_axes = True  # convolutions in three spatial axes, transposed ones included
     doubles = True  # arithmetic in float64
+    flattens_rows = True  # rows of any rank times one matrix: as rows of two axes
 
     def depthwise_conv2d(
         self, x: TfTensor, weight: TfTensor, strides: Sequence[int], padding: str, dilations: Sequence[int]

@@ -25,6 +25,9 @@ class TFLiteKernels(Kernels):
     }  # fmt: skip
     three_axes = False  # it has some, which are slow, and in float only
     doubles = False
+    # Its kernel takes rows of any rank. Reshapes to a computed shape around it left XNNPACK with memory that was
+    # another's by the second call, where a loop followed (litert 2.3): one interpreter in twenty answered wrongly.
+    flattens_rows = False
 
     def depthwise_conv2d(
         self, x: TfTensor, weight: TfTensor, strides: Sequence[int], padding: str, dilations: Sequence[int]

@@ -47,11 +47,11 @@ def _product(op: Op, a: TfTensor, b: TfTensor, **turned: bool) -> TfTensor:
 
 @lowers("MatMul", since=1, T=_PRODUCTS)
 def matmul(op: Op) -> Value:
-    """numpy.matmul. Many rows against one matrix become one product, which is what runtimes have kernels for."""
+    """numpy.matmul. Many rows against one matrix become one product where that is what a runtime has a kernel for."""
     left, right = op.value(0), op.value(1)
     if left.rank == 1 or right.rank == 1:
         return _with_vectors(op, left, right)
-    if right.rank == 2 and left.rank > 2 and left.shape[-1] is not None:
+    if right.rank == 2 and left.rank > 2 and left.shape[-1] is not None and op.kernels.flattens_rows:
         rows = [left.size(axis) for axis in range(left.rank - 1)]
         flat = _product(op, reshape(left.tensor(), [product(rows), left.shape[-1]]), right.tensor())
         answer = computed(reshape(flat, [*rows, right.size(1)]))
