@@ -41,9 +41,10 @@ def export(model: torch.nn.Module, signature: Signature) -> torch.export.Exporte
     from torch._dynamo.exc import UserError  # the error that carries torch's reason has no public name
 
     try:
-        return torch.export.export(
-            model, example_inputs(signature), dynamic_shapes=dynamic_shapes(signature), strict=False
-        )
+        with torch.no_grad():  # a block without gradients inside the model else becomes one that cannot be loaded again
+            return torch.export.export(
+                model, example_inputs(signature), dynamic_shapes=dynamic_shapes(signature), strict=False
+            )
     except UserError as error:
         raise Refused(f"torch.export: {str(error).splitlines()[0]}", fix=_AXES_FIX) from error
 

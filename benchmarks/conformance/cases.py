@@ -149,7 +149,7 @@ def with_initializers(case: Case) -> Case:
 
 def difference(got: Sequence[Array], want: Sequence[Array]) -> str | None:
     """What is wrong with an answer, or None: rtol 1e-3, atol 1e-5, integers and bools exact, shape and dtype exact.
-    In bfloat16 2 ** -6, two neighbours: the reference rounds there after every step."""
+    In 16 bits two units of the last place, 2 ** -9 and 2 ** -6: the reference rounds there after every step."""
     if len(got) != len(want):
         return f"{len(got)} outputs, expected {len(want)}"
     for at, (have, expected) in enumerate(zip(got, want, strict=True)):
@@ -162,7 +162,7 @@ def difference(got: Sequence[Array], want: Sequence[Array]) -> str | None:
                 return f"output {at} differs at {int((have != expected).sum())} of {expected.size} places"
             continue
         a, b = have.astype(np.float64), expected.astype(np.float64)
-        rtol = 2**-6 if expected.dtype.name == "bfloat16" else 1e-3
+        rtol = {"bfloat16": 2**-6, "float16": 2**-9}.get(expected.dtype.name, 1e-3)
         if not np.allclose(a, b, rtol=rtol, atol=1e-5, equal_nan=True):
             with np.errstate(all="ignore"):
                 return f"output {at} differs by up to {np.nanmax(np.abs(a - b)):.3g}"

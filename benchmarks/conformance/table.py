@@ -12,7 +12,8 @@ Found = Mapping[str, Mapping[str, list[str]]]
 
 _HEAD = """# Conformance: the ONNX backend node tests
 
-Made by `make conformance`; do not edit. Right: rtol 1e-3, atol 1e-5, integers and bools exact, shapes and dtypes exact,
+Made by `make conformance`; do not edit. Right: rtol 1e-3 (float16: 2^-9, bfloat16: 2^-6, two of
+their units), atol 1e-5, integers and bools exact, shapes and dtypes exact,
 outputs by order (ours by name). WRONG is silent: nothing was raised. TFLite without Flex.
 
 Tests of strings, sequences, optionals and random numbers are left out. **View A**: as they are, every operand an input

@@ -102,7 +102,7 @@ def _keeps_channels(value: Value, target: Sequence[Size]) -> bool:
     spatial, wanted = value.shape[2:], target[2:]
     return (
         len(target) > 2
-        and value.shape[1] == target[1]
+        and _same(value.shape[1], target[1])
         and None not in spatial
         and all(isinstance(part, int) and part > 0 for part in wanted)
         and prod(part or 0 for part in spatial) == prod(wanted)
