@@ -207,7 +207,10 @@ def test_an_operator_without_a_kernel_is_refused_by_name(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("steps", [6, 20])
 @pytest.mark.parametrize("op_type", ["GRU", "LSTM"])
-def test_recurrent_layers_need_no_flex(tmp_path: Path, op_type: str, steps: int) -> None:
+def test_recurrent_layers_need_no_flex(
+    tmp_path: Path, op_type: str, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a worker's own folder: it lowers into it
     import tensorflow as tf
 
     gates = {"GRU": 3, "LSTM": 4}[op_type]
