@@ -30,6 +30,19 @@ def bert_base() -> nn.Module:
     return _settled(_Encoder(width=768, heads=12, layers=12, vocabulary=30522))
 
 
+def digits_cnn() -> nn.Module:
+    """The net of the digits recipe."""
+    return nn.Sequential(
+        _conv(1, 32, 3), nn.ReLU(), _conv(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(1024, 128),
+        nn.ReLU(), nn.Linear(128, 10),
+    ).eval()  # fmt: skip
+
+
+def above_2gb() -> nn.Module:
+    """Four square layers, 2.3 GB of weights."""
+    return nn.Sequential(*(nn.Sequential(nn.Linear(12000, 12000), nn.Tanh()) for _ in range(4))).eval()
+
+
 def _settled(model: nn.Module) -> nn.Module:
     """In eval mode, with BatchNorm statistics of what it is fed, so that its answers vary with the input."""
     torch.manual_seed(0)
