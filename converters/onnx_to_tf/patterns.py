@@ -73,9 +73,9 @@ class _Finder:
         return left if self._is(right, sqrt(0.5)) else right if self._is(left, sqrt(0.5)) else None
 
     def _is(self, name: str, number: float) -> bool:
-        """Whether a name stands for a known scalar."""
+        """Whether a name stands for a known scalar; an array of one element might add axes to the answer."""
         array = self.constants.get(name)
         maker = self.makers.get(name)
         if array is None and maker is not None and maker.op_type == "Constant" and "value" in maker.attributes:
             array = tensor_array(maker.attributes["value"].t)
-        return array is not None and array.size == 1 and isclose(float(array.item()), number, rel_tol=1e-6)
+        return array is not None and array.ndim == 0 and isclose(float(array.item()), number, rel_tol=1e-6)

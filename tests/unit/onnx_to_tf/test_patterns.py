@@ -44,3 +44,14 @@ def test_what_only_looks_like_a_gelu_stays(bench, change):
 def test_a_gelu_of_another_value_stays(bench):
     nodes = "d = Div(x, root) e = Erf(d) s = Add(e, one) n = Neg(x) m = Mul(n, s) y = Mul(m, half)"
     assert "Gelu" not in operators(model(nodes))
+
+
+def test_a_half_that_adds_axes_stays(bench):
+    """The product has the rank of the constant."""
+    text = (
+        model(SPELLED["divided"])
+        .replace("float half", "float[1, 1, 1] half")
+        .replace("float[N, 5] y", "float[M, N, 5] y")
+    )
+    assert "Gelu" not in operators(text)
+    bench.model_agrees(text, {"x": np.ones((3, 5), np.float32)}, tflite=False)
