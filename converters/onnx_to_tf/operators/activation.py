@@ -94,9 +94,13 @@ def elu(op: Op) -> Value:
 def celu(op: Op) -> Value:
     """max(0, x) + min(0, alpha (exp(x / alpha) - 1))"""
     alpha = op.real("alpha", 1.0)
-    return mapped(
-        op.value(0), lambda t: tf.where(t < 0, tf.cast(alpha, t.dtype) * tf.nn.elu(t / tf.cast(alpha, t.dtype)), t)
-    )
+
+    def function(t: TfTensor) -> TfTensor:
+        scale = tf.cast(alpha, t.dtype)
+        grown = t / scale
+        return tf.where(t < 0, scale * (tf.nn.elu(grown) if alpha > 0 else tf.exp(grown) - 1), t)
+
+    return mapped(op.value(0), function)
 
 
 @lowers("Selu", since=6, T=FLOATS)

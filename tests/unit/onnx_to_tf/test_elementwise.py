@@ -201,3 +201,7 @@ def test_swish_and_rms_normalisation_are_what_the_specification_says(bench, case
     root = np.sqrt(np.square(x).mean(-1, keepdims=True) + 0.1)
     np.testing.assert_allclose(swish.module.serve(tf.constant(x))["y0"], x / (1 + np.exp(-0.7 * x)), rtol=1e-5)
     np.testing.assert_allclose(norm.module.serve(tf.constant(x))["y0"], x / root * scale, rtol=1e-5)
+
+
+def test_a_celu_may_have_a_negative_alpha(bench, case):
+    bench.agrees(case("Celu", {"x": ("N", 4)}, attributes={"alpha": -1.5}))
