@@ -27,6 +27,10 @@ OF_THE_DTYPE = frozenset(
 )  # fmt: skip
 
 
+# Of no elements they make the lowest or the highest integer, which in the wider dtype lies outside the narrow one.
+_EXTREMES = frozenset({"ReduceMax", "ReduceMin"})
+
+
 def carried(node: Node, inputs: Sequence[Value | None], wider: Wider) -> list[Value | None]:
     """The inputs of a node in the dtypes that the dialect computes in; what only carries a name stays as it lies."""
     if node.domain or node.op_type in OF_THE_DTYPE:
@@ -37,16 +41,26 @@ def carried(node: Node, inputs: Sequence[Value | None], wider: Wider) -> list[Va
 
 
 def restored(
-    answers: Sequence[Value | None], made: Sequence[str], narrow: Mapping[str, str], wider: Wider
+    node: Node, answers: Sequence[Value | None], made: Sequence[str], narrow: Mapping[str, str], wider: Wider
 ) -> list[Value | None]:
     """What a node made of carried inputs, in the dtypes that the specification gives it. `made`: the type variable of
     each output; `narrow`: by type variable, the dtype that its inputs had before they were carried."""
     return [
-        _cast(answer, narrow[variable])
+        _cast(_cut(answer, narrow[variable]) if node.op_type in _EXTREMES else answer, narrow[variable])
         if answer is not None and variable in narrow and answer.dtype == wider[narrow[variable]]
         else answer
         for answer, variable in zip(answers, made, strict=True)
     ]
+
+
+def _cut(value: Value, dtype: str) -> Value:
+    """Integers cut to what a dtype holds."""
+    narrow = tf.as_dtype(dtype)
+    if value.array is not None or not narrow.is_integer:
+        return value
+    return mapped(
+        value, lambda t: tf.minimum(tf.maximum(t, tf.cast(narrow.min, t.dtype)), tf.cast(narrow.max, t.dtype))
+    )
 
 
 def _cast(value: Value, dtype: str) -> Value:

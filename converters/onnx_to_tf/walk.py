@@ -160,7 +160,7 @@ def _restored(
     if not narrow:
         return answers
     made = [type_variable(node, at, made=True) for at in range(len(answers))]
-    return restored(answers, made, narrow, kernels.wider)
+    return restored(node, answers, made, narrow, kernels.wider)
 
 
 def _name_carried(node: Node, inputs: Sequence[Value | None], answers: Sequence[Value | None]) -> None:

@@ -139,3 +139,11 @@ def test_rows_of_any_rank_meet_a_matrix_without_a_reshape_in_tflite(bench, case)
     bench.agrees_in_tflite(case("MatMul", {"x": ("N", "N", 3, 7)}, {"w": weight}))
     operators = Interpreter(model_content=flat_of(bench.folder / "for_tflite"))._get_ops_details()
     assert {each["op_name"] for each in operators} == {"FULLY_CONNECTED"}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_extremes_of_no_narrow_integers_are_those_of_their_dtype(bench, case, dtype):
+    none = ((2, "N"), lambda _rng, shape: np.zeros((*shape[:-1], 0), dtype))
+    for name in ("ReduceMax", "ReduceMin"):
+        operands = {"x": none}, {"axes": np.array([1], np.int64)}
+        bench.agrees_with_reference(case(name, *operands, {"keepdims": 0}), in_tflite=True)
