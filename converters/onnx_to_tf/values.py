@@ -159,6 +159,12 @@ class Value:
                 self._sizes[graph_now(), axis] = size
         return self
 
+    @property
+    def only_parts(self) -> tuple[Size, ...] | None:
+        """`parts` where they are all there is. Beside a tensor some of them may be numbers cut to what a size can be:
+        good for who wants sizes, and not for who hands them on."""
+        return self.parts if self.native is None else None
+
     def size_parts(self, *, exact: bool = False) -> tuple[Size, ...] | None:
         """The elements of an integer scalar or vector of known length, or None where it is none.
 

@@ -48,8 +48,8 @@ def cast_to(op: Op, value: Value, dtype: str) -> Value:
     op.ignore("round_mode", because="it speaks of float8_e8m0fnu, to which nothing is cast here")
     if dtype == "float8_e8m0fnu":
         op.refuse("it casts to float8_e8m0fnu", fix="cast to float32 in the model")
-    if value.parts is not None and dtype in ("int32", "int64"):
-        return op.sized(value.parts, scalar=value.rank == 0, dtype=dtype)
+    if value.only_parts is not None and dtype in ("int32", "int64"):
+        return op.sized(value.only_parts, scalar=value.rank == 0, dtype=dtype)
     made = rounded(value.tensor(value.layout), dtype, saturate=saturate)
     return computed(made, value.layout, non_negative=value.non_negative and dtype in FLOATS, dtype=dtype)
 

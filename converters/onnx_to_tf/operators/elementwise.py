@@ -70,12 +70,20 @@ def _truncated(a: Size, b: Size) -> Size:
     return tf.truncatediv(a, b)
 
 
+_LARGEST = 2**20  # what a size is computed with as a size, in int32; larger numbers are no sizes, and int64 holds them
+
+
+def _known_size(part: Size) -> int:
+    return abs(part) if isinstance(part, int) else 0
+
+
 def arithmetic(op: Op, on_sizes: Callable[[Size, Size], Size], function: Callable[..., TfTensor]) -> Value:
     """A binary operator: on sizes one by one where one side is a vector of partly known sizes."""
     left, right = op.value(0), op.value(1)
     if left.parts is not None or right.parts is not None:
         a, b = left.size_parts(exact=True), right.size_parts(exact=True)
-        if a is not None and b is not None and (len(a) == len(b) or 1 in (len(a), len(b))):
+        fits = a is not None and b is not None and (len(a) == len(b) or 1 in (len(a), len(b)))
+        if a is not None and b is not None and fits and max(map(_known_size, (*a, *b)), default=0) <= _LARGEST:
             count = max(len(a), len(b))
             pairs = zip(a * (count // len(a)), b * (count // len(b)), strict=True)
             return op.sized([on_sizes(*pair) for pair in pairs], scalar=left.rank + right.rank == 0, dtype=left.dtype)

@@ -15,8 +15,8 @@ def gather(op: Op) -> Value:
     """Slices along an axis; the indices' axes come in that axis' place."""
     value, indices = op.value(0), op.value(1)
     axis = op.integer("axis", 0) % value.rank
-    if value.parts is not None and indices.array is not None and indices.rank < 2:
-        chosen = [value.parts[int(at)] for at in indices.array.reshape(-1)]
+    if value.only_parts is not None and indices.array is not None and indices.rank < 2:
+        chosen = [value.only_parts[int(at)] for at in indices.array.reshape(-1)]
         return op.sized(chosen, scalar=indices.rank == 0, dtype=value.dtype)
     answer = computed(tf.gather(value.tensor(), from_start(op, indices, value.size(axis)), axis=axis))
     after = indices.rank - 1

@@ -43,7 +43,7 @@ def equal(op: Op) -> Value:
         if left is not None and right is not None and len(left) == len(right):
             answers = [_same_size(*pair) for pair in zip(left, right, strict=True)]
             if None not in answers:
-                return op.known(np.array(answers, bool).reshape(a.shape))
+                return op.known(np.array(answers, bool).reshape(max(a.shape, b.shape, key=len)))
     return broadcast(tf.equal, a, b)
 
 
@@ -59,11 +59,12 @@ def _same_size(a: Size, b: Size) -> bool | None:
 def where(op: Op) -> Value:
     """The second input where the first is true, and else the third."""
     choice, yes, no = op.value(0), op.value(1), op.value(2)
+    rank = max(choice.rank, yes.rank, no.rank)
     if choice.array is not None and (yes.parts is not None or no.parts is not None):
-        a, b = yes.size_parts(), no.size_parts()
-        if a is not None and b is not None and len(a) == len(b) == choice.array.size:
+        a, b = yes.size_parts(exact=True), no.size_parts(exact=True)
+        if a is not None and b is not None and len(a) == len(b) == choice.array.size and rank < 2:
             chosen = [x if take else y for take, x, y in zip(choice.array.reshape(-1), a, b, strict=True)]
-            return op.sized(chosen, scalar=yes.rank == 0, dtype=yes.dtype)
+            return op.sized(chosen, scalar=rank == 0, dtype=yes.dtype)
     return broadcast(tf.where, choice, yes, no)
 
 

@@ -115,8 +115,8 @@ for _name, _reduction in _REDUCTIONS.items():
 def reduced(op: Op, axes: Sequence[int], over: Over) -> Value:
     """Over the axes, or over all where none are named; they stay with size 1 unless keepdims is 0."""
     value, keep = op.value(0), op.flag("keepdims", True)
-    if value.parts is not None and op.node.op_type == "ReduceProd":
-        return op.sized([product(value.parts)], scalar=not (keep and value.rank), dtype=value.dtype)
+    if value.only_parts is not None and op.node.op_type == "ReduceProd":
+        return op.sized([product(value.only_parts)], scalar=not (keep and value.rank), dtype=value.dtype)
     gone = {axis % value.rank for axis in axes} or set(range(value.rank))
     left = [axis for axis in range(value.rank) if axis not in gone]
     layout, after = (value.layout, value.layout) if keep else _layouts(value.layout, left)

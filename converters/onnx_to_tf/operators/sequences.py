@@ -106,8 +106,8 @@ def split_to_sequence(op: Op) -> TensorSequence:
 
 def unstacked(op: Op, value: Value, axis: int, size: int) -> list[Value]:
     """The parts of a tensor at each place of an axis of this size, without that axis."""
-    if value.parts is not None:
-        return [op.sized([part], scalar=True, dtype=value.dtype) for part in value.parts]
+    if value.only_parts is not None:
+        return [op.sized([part], scalar=True, dtype=value.dtype) for part in value.only_parts]
     if value.array is not None:
         return [op.known(part) for part in np.moveaxis(value.array, axis, 0)]
     return [computed(part, dtype=value.dtype) for part in tf.unstack(value.tensor(), size, axis)]

@@ -49,8 +49,8 @@ def size(op: Op) -> Value:
 def reshape_to(op: Op) -> Value:
     """0 keeps the size of that axis (unless allowzero), -1 takes what is left."""
     value, wanted, literal_zero = op.value(0), op.sizes(1, "shape"), op.flag("allowzero")
-    if value.parts is not None and len(wanted) < 2:
-        return op.sized(value.parts, scalar=not wanted, dtype=value.dtype)
+    if value.only_parts is not None and len(wanted) < 2:
+        return op.sized(value.only_parts, scalar=not wanted, dtype=value.dtype)
     target = list(wanted) if literal_zero else _zeros_kept(value, wanted)
     return reshaped(value, _resolved(value, target))
 
@@ -141,8 +141,8 @@ def _squeezed(op: Op, axes: Sequence[int] | None) -> Value:
     dropped = {axis % value.rank for axis in named}
     if any(value.shape[axis] not in (1, None) for axis in dropped):
         op.refuse(f"it squeezes the axes {sorted(dropped)} of the shape {value.shape}", fix="check the model")
-    if value.parts is not None:
-        return op.sized(value.parts, scalar=bool(dropped), dtype=value.dtype)
+    if value.only_parts is not None:
+        return op.sized(value.only_parts, scalar=bool(dropped), dtype=value.dtype)
     left = [axis for axis in range(value.rank) if axis not in dropped]
     if any(value.shape[axis] is None for axis in dropped):  # TensorFlow sees to it that they have size 1
         return computed(tf.squeeze(value.tensor(), sorted(dropped))).as_long_as(value, enumerate(left))

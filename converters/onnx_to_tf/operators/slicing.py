@@ -30,9 +30,9 @@ def slice_by_attributes(op: Op) -> Value:
 
 def _sliced(op: Op, starts: Sequence[Size], ends: Sequence[Size], axes: list[int], steps: list[int]) -> Value:
     value = op.value(0)
-    if value.parts is not None and axes and isinstance(starts[0], int) and isinstance(ends[0], int):
-        begin, end = bounds(starts[0], ends[0], steps[0], len(value.parts))
-        return op.sized(value.parts[slice(begin, end, steps[0])], dtype=value.dtype)
+    if value.only_parts is not None and axes and isinstance(starts[0], int) and isinstance(ends[0], int):
+        begin, end = bounds(starts[0], ends[0], steps[0], len(value.only_parts))
+        return op.sized(value.only_parts[slice(begin, end, steps[0])], dtype=value.dtype)
     axes = [axis % value.rank for axis in axes]
     cut = [slice(None)] * value.rank
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):

@@ -176,3 +176,39 @@ def test_tensors_without_elements(bench, shape):
     }"""
     )
     bench.model_agrees(text, {"x": floats(*shape)}, tflite=False)
+
+
+def test_arithmetic_of_sizes_and_large_numbers_has_64_bits(bench):
+    text = (
+        HEAD
+        + """ g (float[b, 3] x) => (int64[1] product, int64[1] total) <
+        int64[1] factor = {1000000000}, int64[1] more = {2147483646}> {
+        s = Shape <start = 0, end = 1> (x)
+        product = Mul(s, factor)
+        total = Add(s, more)
+    }"""
+    )
+    bench.model_agrees(text, {"x": floats(1, 3)}, {"x": floats(5, 3)})
+
+
+TAKEN = {
+    "Slice": "y = Slice(c, one, two)",
+    "Gather": "y = Gather(c, one)",
+    "Reshape": "y = Reshape(c, two)",
+    "Cast": "y = Cast <to = 7> (c)",
+    "Where": "y = Where(no, s, z)",
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_numbers_beside_sizes_keep_their_64_bits(bench, name):
+    text = (
+        HEAD
+        + """ g (float[b, 3] x, int64[1] z) => (int64[k] y) <int64[1] one = {1}, int64[1] two = {2}, bool[1] no = {0}> {
+        s = Shape <start = 0, end = 1> (x)
+        c = Concat <axis = 0> (s, z)
+        """
+        + TAKEN[name]
+        + "}"
+    )
+    bench.model_agrees(text, {"x": floats(2, 3), "z": ints(5_000_000_000)})
