@@ -50,10 +50,11 @@ def main() -> int:
 
 
 def _keep(key: str, answers: dict[str, list[str]]) -> None:
-    """Each as it is done: the whole takes an hour."""
+    """Each as it is done: the whole takes an hour. Cases that were not asked for keep what they had."""
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps({**kept, key: answers}, indent=0, sort_keys=True) + "\n")
-    PAGE.write_text(page({**kept, key: answers}))
+    kept[key] = {**kept.get(key, {}), **answers}
+    RESULTS.write_text(json.dumps(kept, indent=0, sort_keys=True) + "\n")
+    PAGE.write_text(page(kept))
 
 
 def _run(asked: argparse.Namespace) -> Iterator[tuple[str, dict[str, list[str]]]]:
