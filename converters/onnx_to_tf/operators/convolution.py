@@ -9,6 +9,7 @@ from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, lowers
 from ..values import Layout, TfTensor, Value, computed, product, reshape
+from ..weights import LEAST_ELEMENTS
 from ..windows import Window, read_window, taps
 
 
@@ -47,7 +48,13 @@ def channel_sizes(op: Op, kernel: Value) -> tuple[int, int]:
 def with_bias(op: Op, made: TfTensor) -> TfTensor:
     """Plus the bias, input 2, where it is given."""
     bias = op.optional(2)
-    return made if bias is None else tf.nn.bias_add(made, bias.tensor())
+    if bias is None:
+        return made
+    if bias.array is not None and bias.array.size < LEAST_ELEMENTS:  # it stays in the graph as a constant, and to such
+        return (
+            made + bias.tensor()
+        )  # a BiasAdd TensorFlow 2.21's optimiser adds what comes next, of any rank, and fails
+    return tf.nn.bias_add(made, bias.tensor())
 
 
 def arranged(op: Op, kernel: Value, order: Sequence[int], shape: Sequence[int] = ()) -> TfTensor:
@@ -69,7 +76,9 @@ def convolve(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int
     if window.rank == 2:
         return _conv2d(op, tensor, kernel, window, group)
     if group == 1 and not window.dilated and op.kernels.three_axes:
-        tensor, padding = (tensor, "SAME") if window.same else (surrounded(tensor, window.widths), "VALID")
+        if not window.same:  # by PadV2: of two Pads before a Conv3D TensorFlow 2.21's graph optimiser loses one
+            tensor = surrounded(tensor, window.widths, tf.zeros([], tensor.dtype))
+        padding = "SAME" if window.same else "VALID"
         return tf.nn.conv3d(tensor, arranged(op, kernel, (2, 3, 4, 1, 0)), (1, *window.strides, 1), padding)
     return _conv_of_planes(op, tensor, kernel, window, group)
 

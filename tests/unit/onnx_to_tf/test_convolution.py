@@ -268,3 +268,21 @@ def test_col2im(bench, case, name, in_tflite):
     constants = {"i": np.array(image), "b": np.array(block)}
     made = case("Col2Im", {"x": ("N", 3 * int(np.prod(block)), count)}, constants, attributes)
     (bench.agrees_in_tflite if in_tflite else bench.agrees)(made)
+
+
+def test_a_number_in_an_array_may_be_added_to_a_convolution_with_a_bias(bench):
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[N, 2, 5, 3] x) => (float[N, 2, 5, 3] y)
+        <float[2, 2, 1, 1] w = {1, 2, 3, 4}, float[2] b = {5, 6}, float[1] more = {3}> {
+        a = Conv(x, w, b)
+        y = Add(a, more)
+    }"""
+    bench.model_agrees(text, {"x": np.ones((2, 2, 5, 3), np.float32)})
+
+
+def test_pads_of_a_convolution_in_three_axes_come_on_top_of_a_pad(bench):
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[N, 1, 5, 6, 3] x) => (float[N, 1, d, h, w] y)
+        <int64[10] pads = {0, 0, 1, 0, 0, 0, 0, 2, 0, 0}, float[1, 1, 1, 1, 1] w = {2}> {
+        a = Pad(x, pads)
+        y = Conv <pads = [1, 1, 1, 1, 1, 1]> (a, w)
+    }"""
+    bench.model_agrees(text, {"x": np.ones((2, 1, 5, 6, 3), np.float32)})
