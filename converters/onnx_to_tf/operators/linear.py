@@ -6,6 +6,7 @@ from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, INTEGERS, lowers
 from ..values import TfTensor, Value, computed, mapped, pack, product, reshape
+from ..weights import LEAST_ELEMENTS
 
 _PRODUCTS = FLOATS | {"int32", "int64", "uint32", "uint64"}
 
@@ -30,9 +31,10 @@ def gemm(op: Op) -> Value:
 
 
 def _plus(product: TfTensor, addend: Value) -> TfTensor:
-    """A vector as wide as the product becomes a bias, which runtimes fuse."""
+    """A vector as wide as the product becomes a bias, which runtimes fuse; not a short one (see with_bias)."""
     width = product.shape[-1]
-    if addend.rank == 1 and width is not None and addend.shape[0] == width and addend.dtype in FLOATS:
+    short = addend.array is not None and addend.array.size < LEAST_ELEMENTS
+    if not short and addend.rank == 1 and width is not None and addend.shape[0] == width and addend.dtype in FLOATS:
         return tf.nn.bias_add(product, addend.tensor())
     return tf.add(product, addend.tensor())
 

@@ -127,3 +127,12 @@ def test_logarithms_of_sums(bench, case):
 
 def test_determinants(bench, case):
     bench.agrees_both_ways(lambda s: case("Det", {"x": s("NHH")}), rtol=1e-3)
+
+
+def test_a_number_in_a_matrix_may_be_added_to_a_gemm_with_a_bias(bench):
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[N, 2] x) => (float[N, 2] y)
+        <float[2, 2] w = {1, 2, 3, 4}, float[2] b = {5, 6}, float[1, 1] more = {3}> {
+        a = Gemm(x, w, b)
+        y = Add(a, more)
+    }"""
+    bench.model_agrees(text, {"x": np.ones((3, 2), np.float32)})
