@@ -135,7 +135,7 @@ def test_the_artifacts_are_linked_ready_to_deploy(whole: Finished) -> None:
 
 
 def test_every_step_leaves_a_log_and_a_script_that_repeats_it(whole: Finished) -> None:
-    script = whole.folder / "repeat" / "convert.tflite.torch.export+torch.onnx-dynamo+lowering+tflite.sh"
+    script = whole.folder / "repeat" / "convert.tflite.torch.export+torch.onnx-dynamo+lowering-tflite.sh"
     assert (whole.folder / "logs" / f"{script.stem}.log").is_file()
     subprocess.run(["sh", str(script)], check=True, capture_output=True)
     assert (script.with_suffix("") / "out" / "model.tflite").stat().st_size > 100_000
