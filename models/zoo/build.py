@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import BadRequest
-from ..recipe import Recipe
 from ..signature import Array, Signature, TensorSpec
-from ..sources import WEIGHTS, CodeRef, read_source
-from .catalogue import load_named
-from .loading import user_code
+from ..sources import WEIGHTS, read_source
+from .construct import construct
 from .weights import load_weights, read_weights
 
 if TYPE_CHECKING:
@@ -36,29 +34,6 @@ def build_model(folder: Path) -> torch.nn.Module:
     if (folder / WEIGHTS).exists():
         load_weights(model, read_weights(folder / WEIGHTS))
     return model
-
-
-def construct(ref: CodeRef, seed: int = _SEED) -> torch.nn.Module:
-    """The module that a recipe, a class, a function or an instance gives, in eval mode, without gradients.
-
-    Raises BadRequest where that is no torch module.
-    """
-    import torch
-
-    with torch.random.fork_rng(devices=[]), user_code(f"making the model {ref.text}", ref):
-        torch.manual_seed(seed)
-        found = load_named(ref)  # an instance is made while its file is imported
-        torch.manual_seed(seed)
-        if isinstance(found, Recipe):
-            model = found.net()
-        else:
-            model = found() if callable(found) and not isinstance(found, torch.nn.Module) else found
-    if not isinstance(model, torch.nn.Module):
-        raise BadRequest(
-            f"{ref.text} gives a {type(model).__name__}, not a torch.nn.Module",
-            fix="name a class, a function or an instance that gives a module",
-        )
-    return model.eval().requires_grad_(False)
 
 
 def call_model(model: torch.nn.Module, signature: Signature, inputs: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:

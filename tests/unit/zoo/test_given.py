@@ -18,7 +18,8 @@ from transload.models.job import Job
 from transload.models.sources import WEIGHTS, read_source
 from transload.models.zoo.build import build_model
 from transload.models.zoo.catalogue import zoo_recipe
-from transload.models.zoo.given import read_given, take_weights
+from transload.models.zoo.given import take_weights
+from transload.models.zoo.weight_files import read_given
 from transload.models.zoo.weights import load_weights
 
 NET = "zoo:breast-cancer-mlp"
