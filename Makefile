@@ -3,6 +3,7 @@
 # make slow    the slow tests                                 make docs-check   docs and code say the same
 # make gpu-check   on a machine with a GPU
 # make conformance   the ONNX node tests through SavedModel and TFLite, and others beside them (docs/conformance.md)
+# make routes   40 models from every format to every other (docs/routes.md)
 # make zoo   many models through every step, and onnx2tf beside them (docs/zoo.md); hours. ZOO='--only timm/*' for some
 #
 # PYTHON=/path/to/python3.12 picks the interpreter, EXTRAS=gpu,dev the extras (docs/install.md).
@@ -14,10 +15,10 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help setup demo test slow lint gpu-check docs-check conformance zoo
+.PHONY: help setup demo test slow lint gpu-check docs-check conformance zoo routes
 
 help:
-	@sed -n '1,8s/^# \{0,1\}//p' Makefile
+	@sed -n '1,9s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -51,6 +52,9 @@ $(ZOO_PACKAGES)/stamp: benchmarks/zoo/requirements.txt # without dependencies: t
 	rm -rf $(ZOO_PACKAGES)
 	$(RUN) -m pip install -q --no-deps --target $(ZOO_PACKAGES)/site-packages -r $<
 	touch $@
+
+routes: setup $(ZOO_PACKAGES)/stamp
+	$(RUN) benchmarks/routes --jobs 2 --again --publish $(ROUTES)
 
 zoo: setup $(ZOO_PACKAGES)/stamp
 	$(RUN) benchmarks/zoo/run.py --again old --columns onnx,saved-model,tflite $(ZOO)

@@ -156,12 +156,12 @@ class Bench:
 
     def __init__(self, place: Place, executor: Executor, limits: Limits) -> None:
         self._place = place
-        self._executor = executor
+        self.executor = executor
         self._limits = limits
 
     def subject(self, entry: Entry) -> Subject:
         """The model of an entry."""
-        return Subject(entry, self._place, self._executor, self._limits)
+        return Subject(entry, self._place, self.executor, self._limits)
 
     def rows(self, subject: Subject, column: str) -> list[Row]:
         """The row of `onnx`, or of `saved-model` or `tflite` by our own lowering; or both rows of `onnx2tf`, which
@@ -173,12 +173,12 @@ class Bench:
 
     def _rows(self, subject: Subject, steps: tuple[Step, ...], wanted: Mapping[str, Target]) -> list[Row]:
         try:
-            start = Router(self._executor, subject.basis(), OURS).make(ONNX).stored if steps is ONNX2TF else None
+            start = Router(self.executor, subject.basis(), OURS).make(ONNX).stored if steps is ONNX2TF else None
             basis = subject.basis(start)
-            router = Router(self._executor, basis, steps)  # what the targets share is made once, or fails once
+            router = Router(self.executor, basis, steps)  # what the targets share is made once, or fails once
             made = {column: router.make(target) for column, target in wanted.items()}
             rows = [
-                row_of(subject.entry, column, each, self._checks(subject, basis, each), subject.variation)
+                row_of(subject.entry, column, each, self.checks(subject, basis, each), subject.variation)
                 for column, each in made.items()
             ]
         except TransloadError as error:
@@ -188,12 +188,12 @@ class Bench:
                 shutil.rmtree(each.stored.folder, ignore_errors=True)
         return rows
 
-    def _checks(self, subject: Subject, basis: Basis, made: Made) -> list[Mapping[str, Any]]:
+    def checks(self, subject: Subject, basis: Basis, made: Made) -> list[Mapping[str, Any]]:
         """The facts of the check at every size; the first was made on the way, and is found."""
         if not made.route or not made.route.steps or made.stored is None:  # it was given
             return []
         facts = []
         for data, reference in zip(subject.data, subject.references, strict=True):
             action = verification(replace(basis, data=data, reference=reference), made.route, made.stored)
-            facts.append(self._executor.perform(action).facts)
+            facts.append(self.executor.perform(action).facts)
         return facts

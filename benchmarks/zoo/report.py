@@ -28,7 +28,7 @@ def write_json(path: Path, rows: Sequence[Row], packages: str) -> None:
             "python": platform.python_version(),
             "machine": platform.machine(),
             "cores": os.cpu_count(),
-            "libraries": {name: version(name) for name in _LIBRARIES},
+            "libraries": libraries(),
             "packages": [line for line in packages.splitlines() if line and not line.startswith("#")],
         },
         "summary": {column: summary(rows, column) for column in ("onnx", *COLUMNS)},
@@ -36,6 +36,11 @@ def write_json(path: Path, rows: Sequence[Row], packages: str) -> None:
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def libraries() -> dict[str, str]:
+    """The versions that decide what becomes of a model."""
+    return {name: version(name) for name in _LIBRARIES}
 
 
 def summary(rows: Sequence[Row], column: str) -> Mapping[str, Any]:
