@@ -24,7 +24,7 @@ _TARGET = Target(Format.ONNX)
 
 
 def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
-    """Export a captured program with torch's dynamo exporter."""
+    """Export a captured program with torch's dynamo exporter, at options["opset"] where it is there."""
     import torch
 
     source = read_artifact(job.inputs["source"])
@@ -32,7 +32,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
     exported = torch.onnx.export(
         program,
         dynamo=True,
-        opset_version=DYNAMO_OPSET,
+        opset_version=job.options.get("opset", DYNAMO_OPSET),
         input_names=[spec.name for spec in source.signature.inputs],
         output_names=[_inner(spec) for spec in source.signature.outputs],
         optimize=True,
@@ -52,7 +52,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
 
 
 def onnx_from_source(job: Job) -> Mapping[str, Any]:
-    """Export the source with torch's older exporter, which traces it."""
+    """Export the source with torch's older exporter, which traces it, at options["opset"] where it is there."""
     import torch
 
     from ..models.zoo.build import build_model
@@ -67,7 +67,7 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
             example_inputs(source.signature),
             str(path),
             dynamo=False,
-            opset_version=TORCHSCRIPT_OPSET,
+            opset_version=job.options.get("opset", TORCHSCRIPT_OPSET),
             input_names=[spec.name for spec in source.signature.inputs],
             output_names=[spec.name for spec in source.signature.outputs],
             dynamic_axes={spec.name: spec.dynamic_axes for spec in specs},

@@ -6,9 +6,10 @@ inputs["source"], writes payload and record into `out`, and takes calibration da
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
+from typing import Any
 
 from ..models.formats import Format, Precision, Target
 
@@ -27,6 +28,9 @@ class Step:
     cost: float  # lower is taken first; counts fidelity, then time
     calibrates: bool = False  # takes inputs["data"]
     environment: str = ""  # of libraries that may clash with the others: another Python may run it
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what its entry finds in job.options
+    stands_in_for: str = ""  # another step, that this one does in another way: taken only where that one gave nothing
+    package: str = ""  # the third party that brought it, with its version; nothing where it is ours
 
 
 def _t(form: Format, precision: Precision = Precision.FP32) -> Target:
@@ -59,6 +63,11 @@ STEPS: tuple[Step, ...] = (
          ("torch", "onnx", "onnxscript"), 1),
     Step("torch.onnx-torchscript", None, _t(Format.ONNX), f"{_HERE}.onnx_export:onnx_from_source",
          ("torch", "onnx"), 4),
+    # Each exporter once more at another opset, where operators are spelled differently.
+    Step("torch.onnx-dynamo@18", _t(Format.PT2), _t(Format.ONNX), f"{_HERE}.onnx_export:onnx_from_pt2",
+         ("torch", "onnx", "onnxscript"), 5, options={"opset": 18}, stands_in_for="torch.onnx-dynamo"),
+    Step("torch.onnx-torchscript@20", None, _t(Format.ONNX), f"{_HERE}.onnx_export:onnx_from_source",
+         ("torch", "onnx"), 7, options={"opset": 20}, stands_in_for="torch.onnx-torchscript"),
     Step("onnxruntime-qdq", _t(Format.ONNX), _t(Format.ONNX, Precision.INT8),
          f"{_HERE}.onnx_precision:onnx_int8_from_onnx", ("onnx", "onnxruntime"), 1, calibrates=True),
     Step("onnxruntime-fp16", _t(Format.ONNX), _t(Format.ONNX, Precision.FP16),
