@@ -30,8 +30,8 @@ from .request import ALL_TARGETS
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 TESTED_PYTHON = (3, 11)
 LEAST_FREE_BYTES = 2_000_000_000  # a run of the digits recipe with all targets takes a tenth of it
-EXTRAS = ("cpu", "gpu", "dev")
-MENDS = {"cpu": "make setup", "gpu": "make setup EXTRAS=gpu,dev", "dev": "make setup"}
+EXTRAS = ("cpu", "gpu", "models", "dev")
+MENDS = {"cpu": "make setup", "gpu": "make setup EXTRAS=gpu,dev", "models": "make setup", "dev": "make setup"}
 TFSERVING = "tensorflow_model_server"
 
 
@@ -131,8 +131,7 @@ def _libraries(here: Machine) -> Iterable[Finding]:
         yield Finding("libraries", "transload", State.WARN, "not installed: versions are not checked", "make setup")
         return
     absent: dict[str, list[str]] = {}
-    for text in wanted:
-        requirement = Requirement(text)
+    for requirement in _each_once(wanted):
         extra = next((each for each in EXTRAS if f'extra == "{each}"' in str(requirement.marker or "")), "")
         version = here.version(requirement.name)
         if version is None:
@@ -143,11 +142,19 @@ def _libraries(here: Machine) -> Iterable[Finding]:
             yield _installed(requirement, version)
     for name in absent.get("", ()):
         yield Finding("libraries", name, State.FAIL, "not installed", "make setup")
-    for extra in ("gpu", "dev"):
+    for extra in ("gpu", "models", "dev"):
         if extra in absent:
             yield Finding(
                 "libraries", f"extra {extra}", State.NOTE, f"without {', '.join(absent[extra])}", MENDS[extra]
             )
+
+
+def _each_once(wanted: Iterable[str]) -> Iterable[Requirement]:
+    """The extra dev has what models has: a library counts for the first extra that names it."""
+    found: dict[str, Requirement] = {}
+    for requirement in map(Requirement, wanted):
+        found.setdefault(requirement.name, requirement)
+    return found.values()
 
 
 def _installed(requirement: Requirement, version: str) -> Finding:
