@@ -68,15 +68,19 @@ def _known(name: str) -> ModuleSpec | None:
 
 
 def entry_digest(entry: str) -> str:
-    """The sha256 of an entry of ours, as in "transload.converters.tflite:tflite_int8".
+    """The sha256 of an entry of ours, as in "transload.converters.tflite:tflite_int8", or of a third party's step.
 
     Where its imports enter a sub-package (converters/onnx_to_tf/), all of that sub-package counts: such a package
-    is a registry that imports its modules by name at run time.
+    is a registry that imports its modules by name at run time. Of a third party's, what its module imports relatively
+    or from its own folder counts; the rest of it is a matter of its version.
 
     Raises BadRequest where there is no such module.
     """
     name = entry.partition(":")[0]
     parts = tuple(name.split("."))
+    if parts[0] != _PACKAGE:
+        file = module_file(name)
+        return code_digest(file, file.parents[len(parts) - (file.name != "__init__.py")])
     found = _resolve(parts, ())
     if parts[0] != _PACKAGE or not found or found[-1] not in _candidates(_OURS.joinpath(*parts[1:])):
         raise BadRequest(f"no module of transload is called {name}", fix="name MODULE:FUNCTION")

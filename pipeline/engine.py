@@ -32,6 +32,7 @@ class Action:
     requires: tuple[str, ...] = ()
     code: str = ""  # the digest of a user's code that the entry will call
     root: str | None = None  # the user's folder: last on sys.path
+    folders: tuple[str, ...] = ()  # where a third party's step is imported from, where that is not installed as we are
     limits: Limits = field(default_factory=Limits)
     services: Services = field(default=lambda: nullcontext({}))  # opened only if the action really runs
     server: Mapping[str, Any] | None = None  # how to start what `services` gives, for the script that repeats the step
@@ -40,6 +41,11 @@ class Action:
     python: str = ""  # the interpreter, where it is not ours
     tools: Mapping[str, str] = field(default_factory=dict)  # versions that only that interpreter knows
     volatile: bool = False  # depends on something that nobody can name, such as a server elsewhere: never found again
+
+    @property
+    def sys_path(self) -> tuple[str, ...]:
+        """What the worker has on its path beside what is installed, the user's own folder last."""
+        return (*self.folders, *((self.root,) if self.root else ()))
 
     @property
     def key(self) -> str:
@@ -154,9 +160,8 @@ class LocalExecutor:
         self, action: Action, job: Mapping[str, Any], cwd: Path, log: Path
     ) -> tuple[dict[str, Any], tuple[Path, ...]]:
         """The facts, and the files of the user that they came of."""
-        root = (action.root,) if action.root else ()
         private = (str(self.store.root), str(self._logs.parent.absolute()))
-        spawn = Spawn(log, cwd, action.limits, root, private, self._repeat_call(action), action.python)
+        spawn = Spawn(log, cwd, action.limits, action.sys_path, private, self._repeat_call(action), action.python)
         with Worker(spawn) as worker:
             with self._lock:
                 if self._stopped:
@@ -187,7 +192,7 @@ class LocalExecutor:
         """A script that does the step alone, in the foreground."""
         record = {
             "entry": action.entry,
-            "sys_path": [action.root] if action.root else [],
+            "sys_path": list(action.sys_path),
             "limits": asdict(action.limits),
             "server": action.server,
             "python": action.python,
