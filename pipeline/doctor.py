@@ -19,7 +19,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from ..converters.steps import STEPS, Step, missing
+from ..converters import third_party
+from ..converters.steps import Step, missing
 from ..models.errors import Exit
 from ..models.formats import Target, parse_target
 from ..serving.runtimes.table import RUNTIMES
@@ -198,7 +199,8 @@ def _devices(here: Machine) -> Iterable[Finding]:
 def _steps(here: Machine) -> Iterable[Finding]:
     """Each step, open or closed; and each target of the default run that no open steps lead to."""
     open_steps = []
-    for step in STEPS:
+    known = third_party.known()
+    for step in known.steps:
         closed = lacking(step) if step.environment else missing(step.requires, here.find)
         if closed is None:
             open_steps.append(step)
@@ -206,6 +208,8 @@ def _steps(here: Machine) -> Iterable[Finding]:
         yield Finding(
             "steps", label, State.NOTE if closed else State.OK, closed or "open", _step_mend(step) if closed else None
         )
+    for why in known.refused:
+        yield Finding("steps", "of a third party", State.WARN, why, "ask its author, or uninstall it")
     reached: set[Target | None] = {None}
     while more := {step.target for step in open_steps if step.source in reached} - reached:
         reached |= more
@@ -215,6 +219,8 @@ def _steps(here: Machine) -> Iterable[Finding]:
 
 
 def _step_mend(step: Step) -> str:
+    if step.package:
+        return f"install what {step.package} needs"
     return f"docs/design/{step.environment}.md shows how" if step.environment else "make setup"
 
 

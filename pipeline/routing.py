@@ -1,19 +1,22 @@
 """From the source to a target: every chain of steps, cheapest first, and the first that verifies.
 
 A step that returned 0 has proved nothing: what it made is reloaded in a fresh process and compared with the reference
-before the next step builds on it, and before it counts as an artifact.
+before the next step builds on it, and before it counts as an artifact. One exception: what its own runtime cannot run
+at all (ONNX Runtime lacks an operator) answered nothing wrong; the next step may build on it, and then only agreement
+with the reference counts.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..converters.steps import STEPS, Step
-from ..models.errors import DiskFull, StepFailed, ToolMissing, TransloadError
+from ..converters import third_party
+from ..converters.steps import Step
+from ..models.errors import DiskFull, StepFailed, TransloadError
 from ..models.formats import Precision, Target
 from ..models.store import Stored
 from ..serving.runtimes.table import RUNTIMES
@@ -22,63 +25,9 @@ from .engine import Action, Executor
 from .interpreters import lacking, python_of, toolchain_of
 from .isolation import Limits
 from .result import TriedRow
+from .routes import Route, require_routes, routes_to
 
 VERIFY = "transload.pipeline.drift.validate:verify"
-
-
-@dataclass(frozen=True)
-class Route:
-    """A chain of steps from the source (or from a given artifact) to a target."""
-
-    steps: tuple[Step, ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The steps' names, in order."""
-        return tuple(step.name for step in self.steps)
-
-    @property
-    def lacking(self) -> str | None:
-        """What keeps its steps from running here, or None."""
-        return "; ".join(dict.fromkeys(why for step in self.steps if (why := lacking(step)))) or None
-
-    @property
-    def cost(self) -> float:
-        """The sum of the steps' costs."""
-        return sum(step.cost for step in self.steps)
-
-
-def routes_to(target: Target, start: Target | None, steps: tuple[Step, ...] = STEPS) -> list[Route]:
-    """Every route without a detour from `start` (None: the model in PyTorch) to `target`, cheapest first."""
-    # The sort is stable: equal costs stay in the table's order.
-    return sorted(_chains(target, start, steps, frozenset()), key=lambda route: route.cost)
-
-
-def _chains(
-    target: Target, start: Target | None, steps: tuple[Step, ...], passed: frozenset[Target]
-) -> Iterator[Route]:
-    for step in steps:
-        if step.target != target or step.source in passed:
-            continue
-        if step.source == start:
-            yield Route((step,))
-        elif step.source is not None:
-            for before in _chains(step.source, start, steps, passed | {target}):
-                yield Route((*before.steps, step))
-
-
-def require_routes(targets: Iterable[Target], start: Target | None) -> None:
-    """Refuse at once what no route can make here: each lacks a library. A target without any route is not judged.
-
-    Raises ToolMissing.
-    """
-    for target in targets:
-        closed = [route.lacking for route in routes_to(target, start)] if target != start else []
-        if closed and all(closed):
-            raise ToolMissing(
-                f"the target {target} {closed[0]}, which is not installed",
-                fix=f"install it (transload doctor shows how), or leave {target} out of --to",
-            )
 
 
 @dataclass(frozen=True)
@@ -97,6 +46,16 @@ class Basis:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """A step that gave nothing that may be used: pipeline/shrink.py looks for a smaller piece of it that fails."""
+
+    route: Route  # up to the step, which is its last
+    source: Stored  # what the step was given
+    status: str  # "wrong" or "failed"
+    reason: str
+
+
+@dataclass(frozen=True)
 class Made:
     """What became of a target. `stored` is None where no route led to it."""
 
@@ -106,26 +65,34 @@ class Made:
     tried: tuple[TriedRow, ...]
     seconds: float  # of the winning route's steps, when they were done
     batches: tuple[int, ...]
+    failures: tuple[Failure, ...] = ()  # each once, the cheapest route's first
 
 
 @dataclass(frozen=True)
 class _Outcome:
-    """Of one prefix of a route: the verified artifact, or why there is none."""
+    """Of one prefix of a route: the artifact, or why there is none."""
 
     status: str
     reason: str
     stored: Stored | None = None
     batches: tuple[int, ...] = ()
     inherited: bool = False  # an earlier step of the route ended it
+    not_run: bool = False  # nothing has run it: good to build on, and no result
+    failure: Failure | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it may be handed out."""
+        return self.stored is not None and not self.not_run
 
 
 class Router:
     """Walks routes for one basis. Thread-safe; a prefix that several routes share is walked once."""
 
-    def __init__(self, executor: Executor, basis: Basis, steps: tuple[Step, ...] = STEPS) -> None:
+    def __init__(self, executor: Executor, basis: Basis, steps: tuple[Step, ...] | None = None) -> None:
         self._executor = executor
         self._basis = basis
-        self._steps = steps
+        self._steps = third_party.known().steps if steps is None else steps
         self._lock = threading.Lock()
         self._outcomes: dict[tuple[str, ...], Future[_Outcome]] = {}
 
@@ -134,18 +101,34 @@ class Router:
         if target == self._basis.start:
             return Made(target, self._basis.source, Route(()), (), 0.0, ())
         tried: list[TriedRow] = []
+        failures: dict[tuple[str, ...], Failure] = {}
         won: tuple[Route, _Outcome] | None = None
         for route in routes_to(target, self._basis.start, self._steps):
+            if route.stands_in and (won or not self._called_for(route)):
+                continue
             if won and not (cross_check and self._is_news(route, won[0])):
-                outcome = _Outcome("not tried", f"{' > '.join(won[0].names)} is cheaper and {won[1].status}")
+                outcome = _Outcome("not tried", f"{won[0]} is cheaper and {won[1].status}")
             else:
                 outcome = self._walk(route)
-            if not won and outcome.stored:
+            if not won and outcome.counts:
                 won = (route, outcome)
-            tried.append(TriedRow(route.names, outcome.status, outcome.reason))  # type: ignore[arg-type]  # a Literal
+            if outcome.failure:
+                failures.setdefault(outcome.failure.route.names, outcome.failure)
+            tried.append(TriedRow(route.names, _said(outcome), outcome.reason))  # type: ignore[arg-type]  # a Literal
+        rows, failed = tuple(tried), tuple(failures.values())
         if not won:
-            return Made(target, None, None, tuple(tried), 0.0, ())
-        return Made(target, won[1].stored, won[0], tuple(tried), self._seconds(won[0]), won[1].batches)
+            return Made(target, None, None, rows, 0.0, (), failed)
+        return Made(target, won[1].stored, won[0], rows, self._seconds(won[0]), won[1].batches, failed)
+
+    def _called_for(self, route: Route) -> bool:
+        """Whether every stand-in of a route stands in for a step that gave nothing which may be handed out."""
+        originals = {step.name: step for step in self._steps}
+        for at, step in enumerate(route.steps):
+            if step.stands_in_for in originals:
+                outcome = self._walk(Route((*route.steps[:at], originals[step.stands_in_for])))
+                if outcome.counts or outcome.inherited or outcome.status == "missing":
+                    return False
+        return True
 
     def _is_news(self, route: Route, winner: Route) -> bool:
         """Whether a route says something that the winner does not: another last step from where the winner came by,
@@ -171,29 +154,42 @@ class Router:
 
     def _work_out(self, route: Route) -> _Outcome:
         step, before = route.steps[-1], Route(route.steps[:-1])
-        source = self._basis.source
+        source, unseen = self._basis.source, ""
         if before.steps:
             outcome = self._walk(before)
             if outcome.stored is None:
                 named = outcome.reason if outcome.inherited else f"{before.names[-1]}: {outcome.reason}"
-                return _Outcome(outcome.status, named, inherited=True)
+                return _Outcome(outcome.status, named, inherited=True, failure=outcome.failure)
             source = outcome.stored
+            unseen = f"{before.names[-1]}: {outcome.reason}" if outcome.not_run else ""
         if why := lacking(step):
             return _Outcome("missing", f"{step.name} {why}")
+        outcome = self._try(step, route, source, unseen)
+        if outcome.status in ("wrong", "failed") or outcome.not_run:
+            return replace(outcome, failure=Failure(route, source, _said(outcome), outcome.reason))
+        return outcome
+
+    def _try(self, step: Step, route: Route, source: Stored, unseen: str) -> _Outcome:
+        """Do the step and check what it made. `unseen`: why nothing has run what it starts from; empty where it ran."""
         action = self._convert(step, route, source)
         try:
             made = self._executor.perform(action)
             action = verification(self._basis, route, made)
-            checked = self._executor.perform(action)
+            facts = self._executor.perform(action).facts
         except DiskFull:
             raise  # no route is better than another then
         except StepFailed as error:  # its own mend is to read the log
             return _Outcome("failed", f"{error.what} (logs/{action.name}.log)")
         except TransloadError as error:
             return _Outcome("failed", f"{error.what}; {error.fix}")
-        facts = checked.facts
+        batches = tuple(facts["batches"])
+        if facts["status"] == "wrong" and not facts.get("ran", True):
+            return _Outcome("unverified", facts["reason"], made, not_run=True)
+        if unseen and facts["status"] == "unverified":
+            return _Outcome("unverified", f"{facts['reason']}; nor was what it is made from run: {unseen}")
+        reason = f"{facts['reason']}; what it is made from was not run ({unseen})" if unseen else facts["reason"]
         good = facts["status"] != "wrong"  # "unverified" is a copy that nothing speaks against, and nothing for
-        return _Outcome(facts["status"], facts["reason"], made if good else None, tuple(facts["batches"]))
+        return _Outcome(facts["status"], reason, made if good else None, batches)
 
     def _convert(self, step: Step, route: Route, source: Stored) -> Action:
         basis = self._basis
@@ -201,14 +197,21 @@ class Router:
             name=f"convert.{step.target.slug}.{'+'.join(route.names)}",
             entry=step.entry,
             inputs={"source": source, **({"data": basis.data} if step.calibrates else {})},
+            options=step.options,
             requires=step.requires,
             python=python_of(step) if step.environment else "",
-            tools=toolchain_of(step),
+            tools={**toolchain_of(step), **({"package": step.package} if step.package else {})},
+            folders=third_party.folders(step),
             code=basis.code if step.source is None else "",
             root=basis.root,
             limits=basis.limits,
             remembers_refusal=True,
         )
+
+
+def _said(outcome: _Outcome) -> str:
+    """The status of a route in run.json: what cannot be run is no result, and no wrong answer either."""
+    return "failed" if outcome.not_run else outcome.status
 
 
 def verification(basis: Basis, route: Route, made: Stored) -> Action:
@@ -229,3 +232,6 @@ def verification(basis: Basis, route: Route, made: Stored) -> Action:
         limits=basis.limits,
         remembers_refusal=True,
     )
+
+
+__all__ = ["VERIFY", "Basis", "Failure", "Made", "Route", "Router", "require_routes", "routes_to", "verification"]

@@ -102,7 +102,7 @@ def verify(job: Job) -> Mapping[str, Any]:
     except ToolMissing:
         raise
     except BadRequest as error:  # the payload itself is at fault: a runtime refuses what a converter made
-        return {"status": "wrong", "reason": error.what, "sqnr_db": None, "batches": []}
+        return {"status": "wrong", "reason": error.what, "sqnr_db": None, "batches": [], "ran": False}
     good = [one for one in found if one.verdict != FAIL]
     noise = [one.row["sqnr_db"] for one in found if one.row["sqnr_db"] is not None]
     failed = next((one for one in found if one.verdict == FAIL), None)

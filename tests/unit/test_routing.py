@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from transload.converters.steps import STEPS, Step
+from transload.converters.steps import Step
 from transload.models.errors import DiskFull, Refused
-from transload.models.formats import Format, Target, parse_target
+from transload.models.formats import Format, Precision, Target, parse_target
 from transload.models.store import Stored, disk_full
 from transload.pipeline.engine import Action
+from transload.pipeline.request import ALL_TARGETS
 from transload.pipeline.routing import VERIFY, Basis, Router, routes_to
 
 ONNX, SAVED, LITE = Target(Format.ONNX), Target(Format.SAVED_MODEL), Target(Format.TFLITE)
+TORCHSCRIPT = Target(Format.TORCHSCRIPT)
 
 
 def step(name: str, source: Target | None, target: Target, cost: float, requires: tuple[str, ...] = ()) -> Step:
@@ -25,7 +28,7 @@ def stored(text: str, **facts: object) -> Stored:
 
 
 class FakeExecutor:
-    """Steps listed in `refuse` raise; what is listed in `wrong` does not verify."""
+    """Steps in `refuse` raise; what those in `wrong` make does not verify, and of those in `shut` cannot be opened."""
 
     def __init__(
         self,
@@ -33,8 +36,9 @@ class FakeExecutor:
         wrong: tuple[str, ...] = (),
         full: tuple[str, ...] = (),
         constant: tuple[str, ...] = (),
+        shut: tuple[str, ...] = (),
     ) -> None:
-        self.refuse, self.wrong, self.full, self.constant = refuse, wrong, full, constant
+        self.refuse, self.wrong, self.full, self.constant, self.shut = refuse, wrong, full, constant, shut
         self.done: list[str] = []
 
     def perform(self, action: Action) -> Stored:
@@ -42,6 +46,8 @@ class FakeExecutor:
         if action.entry == VERIFY:
             made = action.inputs["artifact"].digest
             step = made.split(">")[-1]
+            if step in self.shut:
+                return stored("v", status="wrong", reason=f"cannot open {made}", batches=[], ran=False)
             status = "wrong" if step in self.wrong else "unverified" if step in self.constant else "verified"
             return stored("v", status=status, reason=f"seen {made}", batches=[1, 2])
         self.done.append(name)
@@ -82,8 +88,42 @@ def test_a_cycle_of_steps_is_not_walked() -> None:
 
 
 def test_every_default_target_has_a_route_from_pytorch() -> None:
-    for target in {step.target for step in STEPS}:
+    for target in map(parse_target, ALL_TARGETS):
         assert routes_to(target, None), target
+
+
+def names_of(target: Target, start: Target | None, *steps: Step) -> list[str]:
+    return [str(route) for route in routes_to(target, start, steps)]
+
+
+def test_a_route_passes_no_format_twice_and_builds_on_no_reduced_precision() -> None:
+    small = Target(Format.ONNX, Precision.INT8)
+    steps = (*STEPS_HERE, step("shrink", ONNX, small, 1), step("grow", small, SAVED, 1), step("back", SAVED, ONNX, 1))
+    assert names_of(small, None, *steps) == ["a > shrink", "b > shrink"]
+    assert names_of(small, SAVED, *steps) == ["back > shrink"]
+    assert not [route for route in names_of(SAVED, None, *steps) if "grow" in route]
+    assert names_of(ONNX, SAVED, *steps) == ["back"]
+
+
+def test_a_file_reaches_another_precision_of_its_format_by_way_of_another_format() -> None:
+    light = Target(Format.TFLITE, Precision.INT8)
+    steps = (step("up", LITE, ONNX, 1), step("down", ONNX, light, 1), step("same", ONNX, LITE, 1))
+    assert names_of(light, LITE, *steps) == ["up > down"]
+
+
+def test_a_detour_is_listed_where_it_ends_in_another_step_or_is_the_only_way() -> None:
+    round_ = (step("script", None, TORCHSCRIPT, 1), step("again", TORCHSCRIPT, ONNX, 5))
+    assert names_of(ONNX, None, *STEPS_HERE, *round_) == ["a", "b", "script > again"]
+    assert "script > again > own" not in names_of(SAVED, None, *STEPS_HERE, *round_)
+    assert names_of(SAVED, None, *STEPS_HERE[2:], *round_) == ["script > again > own", "script > again > other"]
+
+
+def test_routes_stay_few_where_every_format_leads_to_every_other() -> None:
+    targets = [Target(form) for form in Format]
+    every = [step(f"{a}-{b}", a, b, 1) for a in (None, *targets) for b in targets if a != b]
+    for target in targets:
+        found = names_of(target, None, *every)
+        assert len(found) == len(targets), found
 
 
 def test_the_cheapest_route_that_verifies_wins_and_the_rest_are_not_tried() -> None:
@@ -149,6 +189,48 @@ def test_agreeing_with_a_constant_is_no_evidence_and_is_not_called_verified() ->
     made = Router(FakeExecutor(constant=("own",)), basis(), STEPS_HERE).make(SAVED)
     assert made.stored == stored("src>a>own")
     assert [row.status for row in made.tried] == ["unverified", "not tried", "not tried", "not tried"]
+
+
+def test_the_next_step_may_build_on_what_nothing_here_can_run_and_then_has_to_verify() -> None:
+    made = Router(FakeExecutor(shut=("a",)), basis(), STEPS_HERE).make(SAVED)
+    assert made.route is not None
+    assert made.route.names == ("a", "own")
+    assert made.tried[0].status == "verified"
+    assert made.tried[0].reason == "seen src>a>own; what it is made from was not run (a: cannot open src>a)"
+    made = Router(FakeExecutor(shut=("a",), constant=("own", "other")), basis(), STEPS_HERE).make(SAVED)
+    assert made.route is not None
+    assert made.route.names == ("b", "own"), "an answer to nothing is no evidence for what nobody ran"
+    assert [row.status for row in made.tried] == ["unverified", "unverified", "not tried", "not tried"]
+
+
+def test_what_nothing_here_can_run_is_no_result_and_no_wrong_answer() -> None:
+    made = Router(FakeExecutor(shut=("a", "b")), basis(), STEPS_HERE).make(ONNX)
+    assert made.stored is None
+    assert [(row.status, row.reason) for row in made.tried] == [
+        ("failed", "cannot open src>a"), ("failed", "cannot open src>b"),
+    ]  # fmt: skip
+
+
+STAND_INS = (*STEPS_HERE, replace(step("a@18", None, ONNX, 7), stands_in_for="a"))
+
+
+def test_a_stand_in_is_tried_only_where_the_step_itself_gave_nothing() -> None:
+    made = Router(FakeExecutor(), basis(), STAND_INS).make(ONNX)
+    assert [row.route for row in made.tried] == [("a",), ("b",)]
+    made = Router(FakeExecutor(refuse=("a", "b")), basis(), STAND_INS).make(ONNX)
+    assert made.route is not None
+    assert made.route.names == ("a@18",)
+    assert [row.status for row in made.tried] == ["failed", "failed", "verified"]
+    made = Router(FakeExecutor(refuse=("own", "other")), basis(), STAND_INS).make(SAVED)
+    assert made.stored is None
+    assert {row.route[0] for row in made.tried} == {"a", "b"}, "the step itself verified: its twin is not asked"
+
+
+def test_a_step_that_failed_is_kept_with_what_it_was_given() -> None:
+    made = Router(FakeExecutor(wrong=("own",), refuse=("b", "other")), basis(), STEPS_HERE).make(LITE)
+    assert [(str(each.route), each.source.digest, each.status) for each in made.failures] == [
+        ("a > own", "src>a", "wrong"), ("b", "src", "failed"), ("a > other", "src>a", "failed"),
+    ]  # fmt: skip
 
 
 def test_a_full_disk_ends_the_run_and_not_only_a_route() -> None:

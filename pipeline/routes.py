@@ -1,0 +1,105 @@
+"""The routes that the table of steps makes, as data: nothing is run and no framework is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ..converters import third_party
+from ..converters.steps import Step
+from ..models.errors import ToolMissing
+from ..models.formats import Format, Precision, Target
+from .interpreters import lacking
+
+
+@dataclass(frozen=True)
+class Route:
+    """A chain of steps from the source (or from a given artifact) to a target."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The steps' names, in order."""
+        return tuple(step.name for step in self.steps)
+
+    @property
+    def lacking(self) -> str | None:
+        """What keeps its steps from running here, or None."""
+        return "; ".join(dict.fromkeys(why for step in self.steps if (why := lacking(step)))) or None
+
+    @property
+    def cost(self) -> float:
+        """The sum of the steps' costs."""
+        return sum(step.cost for step in self.steps)
+
+    @property
+    def passes(self) -> frozenset[Format]:
+        """The formats between its ends."""
+        return frozenset(step.target.format for step in self.steps[:-1])
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether one of its steps is another's way of doing the same."""
+        return any(step.stands_in_for for step in self.steps)
+
+    def __str__(self) -> str:
+        return " > ".join(self.names)
+
+
+def routes_to(target: Target, start: Target | None, steps: tuple[Step, ...] | None = None) -> list[Route]:
+    """Every route from `start` (None: the model in PyTorch) to `target`, cheapest first.
+
+    No route passes a format twice, or builds on a reduced precision. A detour, which passes more formats than a cheaper
+    route with the same last step, is none either: it could only give the same in a longer way.
+    """
+    known = third_party.known().steps if steps is None else steps
+    originals = {step.name: step for step in known}
+    # The sort is stable: equal costs stay in the table's order.
+    found = sorted(_chains(target, start, known, frozenset()), key=lambda route: route.cost)
+    plain = {route: _plain(route, originals) for route in found}
+    return [route for route in found if not any(_is_detour(plain[route], other) for other in found)]
+
+
+def _plain(route: Route, originals: dict[str, Step]) -> Route:
+    """A route as it is without stand-ins: it is worth what that one is."""
+    return Route(tuple(originals.get(step.stands_in_for, step) for step in route.steps))
+
+
+def _is_detour(route: Route, other: Route) -> bool:
+    return other.steps[-1] == route.steps[-1] and other.cost < route.cost and other.passes < route.passes
+
+
+def _chains(
+    target: Target, start: Target | None, steps: tuple[Step, ...], passed: frozenset[Format]
+) -> Iterator[Route]:
+    """Backwards from the target. `passed`: the formats of what is made after it."""
+    for step in steps:
+        before = step.source
+        if step.target != target:
+            continue
+        if before == start:
+            yield Route((step,))
+            continue
+        # Only the last step may change the precision alone: onnx to onnx:int8 passes ONNX once.
+        behind = passed if before is None or before.format is target.format else passed | {target.format}
+        if before is None or before.precision is not Precision.FP32 or before.format in behind:
+            continue
+        if start is not None and before.format is start.format:
+            continue
+        for route in _chains(before, start, steps, behind | {before.format}):
+            yield Route((*route.steps, step))
+
+
+def require_routes(targets: Iterable[Target], start: Target | None) -> None:
+    """Refuse at once what no route can make here: each lacks a library. A target without any route is not judged.
+
+    Raises ToolMissing.
+    """
+    for target in targets:
+        closed = [route.lacking for route in routes_to(target, start)] if target != start else []
+        if closed and all(closed):
+            raise ToolMissing(
+                f"the target {target} {closed[0]}, which is not installed",
+                fix=f"install it (transload doctor shows how), or leave {target} out of --to",
+            )
