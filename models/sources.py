@@ -7,8 +7,10 @@ Building the module needs torch and runs the user's code: models/zoo/build.py do
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from .errors import BadRequest
 from .signature import Signature
@@ -16,18 +18,32 @@ from .signature import Signature
 RECORD = "source.json"
 WEIGHTS = "weights.safetensors"
 DEFAULT_NAME = "RECIPE"
+LIBRARIES: Mapping[str, tuple[str, ...]] = {  # the modules that a model of theirs needs
+    "torchvision": ("torchvision",),
+    "timm": ("timm", "torchvision"),
+    "hf": ("transformers",),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class CodeRef:
-    """Where a Python object lies: `path/to/file.py[:NAME]`, `package.module[:NAME]`, or `zoo:digits-cnn`.
+    """Where a Python object lies: `path/to/file.py[:NAME]`, `package.module[:NAME]`, `zoo:digits-cnn`, or a model of a
+    library: `torchvision:NAME`, `timm:NAME`, `hf:FOLDER`.
 
     `root` is the folder that goes last on sys.path in the worker, so that the user's own imports work,
-    and that a relative path starts at. NAME is RECIPE where it is left out.
+    and that a relative path starts at. NAME is RECIPE where it is left out. `settings` are the arguments that whatever
+    makes the model is called with, JSON values by name (models/zoo/settings.py).
     """
 
     text: str
     root: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def library(self) -> str | None:
+        """torchvision, timm or hf, where the model is one of theirs."""
+        kind, colon, _ = self.text.partition(":")
+        return kind if colon and kind in LIBRARIES else None
 
     @property
     def recipe(self) -> str | None:
@@ -51,10 +67,21 @@ class CodeRef:
 
     @property
     def _split(self) -> tuple[str, str]:
+        if self.library:
+            return self.library, self.text.partition(":")[2]
         if self.text.endswith(".py"):
             return self.text, ""
         place, colon, name = self.text.rpartition(":")
         return (place, name) if colon else (self.text, "")
+
+
+def code_ref(text: str, root: str | None, settings: Mapping[str, Any] | None = None) -> CodeRef:
+    """What a person's word names, who is in the folder `root`. Where no code of theirs runs there is no root."""
+    library = CodeRef(text).library
+    if library == "hf":
+        folder = (Path(root or "") / text.partition(":")[2]).absolute()
+        return CodeRef(f"hf:{folder}", None, settings or {})
+    return CodeRef(text, None if library or text.startswith("zoo:") else root, settings or {})
 
 
 @dataclass(frozen=True, slots=True)

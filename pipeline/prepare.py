@@ -214,7 +214,7 @@ def batches(context: Context) -> list[int]:
 
 def ref_options(ref: CodeRef) -> dict[str, Any]:
     """How a job names code."""
-    return {"ref": ref.text, "root": ref.root}
+    return {"ref": ref.text, "root": ref.root, **({"settings": dict(ref.settings)} if ref.settings else {})}
 
 
 def _ref_of(recipe: Described) -> CodeRef:

@@ -83,7 +83,7 @@ def ref_digest(ref: CodeRef) -> str:
 
 def ref_of(job: Job) -> CodeRef:
     """The model that a job's options name."""
-    return CodeRef(job.options["ref"], job.options.get("root"))
+    return CodeRef(job.options["ref"], job.options.get("root"), job.options.get("settings", {}))
 
 
 def describe(job: Job) -> Mapping[str, Any]:

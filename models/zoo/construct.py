@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import inspect
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest
 from ..recipe import Recipe
 from ..sources import CodeRef
 from .catalogue import load_named
 from .loading import user_code
+from .settings import arguments
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +21,7 @@ _SEED = 0
 def construct(ref: CodeRef, seed: int = _SEED) -> torch.nn.Module:
     """The module that a recipe, a class, a function or an instance gives, in eval mode, without gradients.
 
-    Raises BadRequest where that is no torch module.
+    Raises BadRequest where that is no torch module, or does not take the reference's settings.
     """
     import torch
 
@@ -27,13 +29,30 @@ def construct(ref: CodeRef, seed: int = _SEED) -> torch.nn.Module:
         torch.manual_seed(seed)
         found = load_named(ref)  # an instance is made while its file is imported
         torch.manual_seed(seed)
-        if isinstance(found, Recipe):
-            model = found.net()
-        else:
-            model = found() if callable(found) and not isinstance(found, torch.nn.Module) else found
+        model = _made(found, ref)
     if not isinstance(model, torch.nn.Module):
         raise BadRequest(
             f"{ref.text} gives a {type(model).__name__}, not a torch.nn.Module",
             fix="name a class, a function or an instance that gives a module",
         )
     return model.eval().requires_grad_(False)
+
+
+def _made(found: Any, ref: CodeRef) -> Any:
+    import torch
+
+    if isinstance(found, Recipe):
+        _check_unset(ref, "a recipe")
+        return found.net()
+    if isinstance(found, torch.nn.Module) or not callable(found):
+        _check_unset(ref, "no class and no function")
+        return found
+    if inspect.isabstract(found):
+        lacking = ", ".join(sorted(found.__abstractmethods__))
+        raise BadRequest(f"{ref.text} is abstract: it lacks {lacking}", fix="name a class that has them")
+    return found(**arguments(found, ref.settings, ref.text))
+
+
+def _check_unset(ref: CodeRef, what: str) -> None:
+    if ref.settings:
+        raise BadRequest(f"{ref.text} is {what}, and takes no settings", fix="leave --set out")
