@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from ...converters.steps import STEPS, Step, missing
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ...converters import third_party
+from ...converters.steps import Step, missing
+from ...models.formats import Target
 from ...serving.runtimes.table import RUNTIMES, Runtime
 from ..interpreters import lacking
+from .convert import MODEL
 from .options import Json
 from .render import print_json, print_lines, table
 
-START = "the model in PyTorch"
+START = "PyTorch"
 
 
 def command(json: Json = False) -> None:
@@ -16,41 +22,110 @@ def command(json: Json = False) -> None:
 
     A step or a runtime that cannot be taken on this machine says what it needs.
     """
+    known = third_party.known()
     if json:
         print_json(
-            {"steps": [_step(step) for step in STEPS], "runtimes": [_runtime(each) for each in RUNTIMES.values()]}
+            {
+                "steps": [_step(step) for step in known.steps],
+                "refused": list(known.refused),
+                "runtimes": [_runtime(each) for each in RUNTIMES.values()],
+            }
         )
         return
-    lines = ["Steps, cheapest first for each target:"]
-    lines += table([_step_row(step) for step in sorted(STEPS, key=_order)], indent="  ")
+    edges = edges_of(known.steps)
+    lines = [f"A model is {MODEL}", "", "Steps:", *tree(edges), *_notes(edges), *_closed(edges)]
+    lines += [f"note: {why}" for why in known.refused]
     lines += ["", "Runtimes:"]
     lines += table([_runtime_row(each) for each in RUNTIMES.values()], indent="  ")
     print_lines(lines)
 
 
-def _order(step: Step) -> tuple[int, float]:
-    """Targets in the order of the table, the cheapest step of each first."""
-    first = next(at for at, each in enumerate(STEPS) if each.target == step.target)
-    return first, step.cost
+@dataclass
+class Edge:
+    """What a person sees as one step: the rows that differ in precision alone, and those that stand in for them."""
+
+    name: str
+    source: Target | None
+    package: str
+    missing: str | None
+    targets: list[Target] = field(default_factory=list)
+    stand_ins: list[str] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """Its name, what else it is called, and whose it is."""
+        others = f" [{', '.join(self.stand_ins)}]" if self.stand_ins else ""
+        return f"{self.name}{others}{f' ({self.package})' if self.package else ''}"
+
+    @property
+    def ends(self) -> str:
+        """The targets that it leads to."""
+        return f"{', '.join(map(str, self.targets))}{'  (closed here)' if self.missing else ''}"
 
 
-def _step_row(step: Step) -> tuple[str, str, str]:
-    source = str(step.source) if step.source else START
-    return f"{source} -> {step.target}", step.name, _closed(lacking(step))
+def edges_of(steps: Iterable[Step]) -> list[Edge]:
+    """The graph, in the table's order of sources; from each, the targets in the table's order, the cheapest first."""
+    steps = list(steps)
+    sources = list(dict.fromkeys(step.source for step in steps))
+    ends = list(dict.fromkeys(step.target.format for step in steps))
+    edges: dict[tuple[Target | None, str, str], Edge] = {}
+    for step in sorted(steps, key=lambda each: (sources.index(each.source), ends.index(each.target.format), each.cost)):
+        if step.stands_in_for:
+            continue
+        name = _stem(step, steps)
+        key = (step.source, name, step.target.format)
+        edge = edges.setdefault(key, Edge(name, step.source, step.package, lacking(step)))
+        edge.targets.append(step.target)
+        edge.stand_ins += [other.name.removeprefix(name) for other in steps if other.stands_in_for == step.name]
+    return list(edges.values())
+
+
+def _stem(step: Step, steps: Sequence[Step]) -> str:
+    """A step's name without the precision that it ends in, where that is the name of a step too."""
+    stem = step.name.removesuffix(f"-{step.target.precision.value}")
+    return stem if any((each.name, each.source) == (stem, step.source) for each in steps) else step.name
+
+
+def tree(edges: Sequence[Edge]) -> list[str]:
+    """A line for each edge, those of one source under each other."""
+    rows = [row for source in dict.fromkeys(edge.source for edge in edges) for row in _branch(source, edges)]
+    first, second = (max(len(row[at]) for row in rows) for at in (0, 2))
+    return [
+        f"  {source:<{first}} {joint} {label} {'─' * (second - len(label))}─ {ends}"
+        for source, joint, label, ends in rows
+    ]
+
+
+def _branch(source: Target | None, edges: Sequence[Edge]) -> Iterator[tuple[str, str, str, str]]:
+    own = [edge for edge in edges if edge.source == source]
+    for at, edge in enumerate(own):
+        first, last = at == 0, at == len(own) - 1
+        joint = "──" if first and last else "┬─" if first else "└─" if last else "├─"
+        yield (str(source or START) if first else ""), joint, edge.label, edge.ends
+
+
+def _notes(edges: Sequence[Edge]) -> list[str]:
+    named = next((edge for edge in edges if edge.stand_ins), None)
+    if named is None:
+        return []
+    twin = named.stand_ins[0]
+    return ["", f"[{twin}]: {named.name}{twin} does the same in another way, where {named.name} gives nothing."]
+
+
+def _closed(edges: Sequence[Edge]) -> list[str]:
+    rows = [(edge.name, edge.missing) for edge in edges if edge.missing]
+    return ["", "Closed here:", *table(list(dict.fromkeys(rows)), indent="  ")] if rows else []
 
 
 def _runtime_row(runtime: Runtime) -> tuple[str, str, str, str]:
     place = "served" if runtime.served else "in process"
+    why = missing(runtime.requires)
     return (
         runtime.name,
         ", ".join(runtime.takes),
         f"{place}, {'/'.join(runtime.devices)}",
-        _closed(missing(runtime.requires)),
+        f"closed here: {why}" if why else "",
     )
-
-
-def _closed(why: str | None) -> str:
-    return f"closed here: {why}" if why else ""
 
 
 def _step(step: Step) -> dict[str, object]:
@@ -60,6 +135,8 @@ def _step(step: Step) -> dict[str, object]:
         "target": str(step.target),
         "cost": step.cost,
         "calibrates": step.calibrates,
+        "stands_in_for": step.stands_in_for or None,
+        "package": step.package or None,
         "missing": lacking(step),
     }
 

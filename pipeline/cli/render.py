@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,5 +26,13 @@ def table(rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
 
 
 def print_lines(lines: Sequence[str]) -> None:
-    """Lines on stdout."""
-    print("\n".join(lines))
+    """Lines on stdout; the joints of a tree as ASCII where stdout takes no more."""
+    text = "\n".join(lines)
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        text = text.translate(_ASCII).encode(sys.stdout.encoding or "ascii", "replace").decode()
+    print(text)
+
+
+_ASCII = str.maketrans({"─": "-", "┬": "+", "├": "+", "└": "+"})
