@@ -46,9 +46,9 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
         str(path),
         include_initializers=True,
         keep_initializers_as_inputs=False,
-        external_data=weights_bytes > _PROTOBUF_LIMIT_BYTES,  # written as they lie in memory, and not once more
+        external_data=weights_bytes > PROTOBUF_LIMIT_BYTES,  # written as they lie in memory, and not once more
     )
-    return _finish(job.out, path, source.signature)
+    return finish(job.out, path, source.signature)
 
 
 def onnx_from_source(job: Job) -> Mapping[str, Any]:
@@ -72,7 +72,7 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
             output_names=[spec.name for spec in source.signature.outputs],
             dynamic_axes={spec.name: spec.dynamic_axes for spec in specs},
         )
-    return _finish(job.out, path, source.signature)
+    return finish(job.out, path, source.signature)
 
 
 def _inner(spec: TensorSpec) -> str:
@@ -80,7 +80,7 @@ def _inner(spec: TensorSpec) -> str:
     return f"transload.output.{spec.name}"
 
 
-def _finish(out: Path, path: Path, signature: Signature) -> Mapping[str, Any]:
+def finish(out: Path, path: Path, signature: Signature) -> Mapping[str, Any]:
     """Give inputs and outputs the signature's names and axes, check the model, and record it."""
     import onnx
 
@@ -107,14 +107,14 @@ def _rename_output(graph: onnx.GraphProto, old: str, new: str) -> None:
     """Rename an output; an inner value that has the name already steps aside."""
     taken = {name for node in graph.node for name in node.output} | {each.name for each in graph.initializer}
     if new in taken:
-        _rename_value(graph, new, f"{new}.inner")
-    _rename_value(graph, old, new)
+        rename_value(graph, new, f"{new}.inner")
+    rename_value(graph, old, new)
     for value in graph.output:
         if value.name == old:
             value.name = new
 
 
-def _rename_value(graph: onnx.GraphProto, old: str, new: str) -> None:
+def rename_value(graph: onnx.GraphProto, old: str, new: str) -> None:
     """Everywhere in the graph and in the graphs inside its nodes."""
     for node in graph.node:
         for names in (node.input, node.output):
@@ -123,7 +123,7 @@ def _rename_value(graph: onnx.GraphProto, old: str, new: str) -> None:
                     names[at] = new
         for attribute in node.attribute:
             for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
-                _rename_value(inner, old, new)
+                rename_value(inner, old, new)
     for value in (*graph.value_info, *graph.initializer):
         if value.name == old:
             value.name = new
@@ -144,11 +144,11 @@ def save(model: onnx.ModelProto, path: Path) -> None:
     """Write a model; above protobuf's 2 GB its weights go into one file beside it."""
     import onnx
 
-    large = model.ByteSize() > _PROTOBUF_LIMIT_BYTES
+    large = model.ByteSize() > PROTOBUF_LIMIT_BYTES
     onnx.save_model(model, path, save_as_external_data=large, location=f"{path.name}.data" if large else None)
 
 
-_PROTOBUF_LIMIT_BYTES = 1_900_000_000
+PROTOBUF_LIMIT_BYTES = 1_900_000_000
 
 
 def opset_of(model: onnx.ModelProto) -> int:
@@ -156,4 +156,6 @@ def opset_of(model: onnx.ModelProto) -> int:
     return max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=0)
 
 
-__all__ = ["declare", "onnx_from_pt2", "onnx_from_source", "opset_of", "save"]
+__all__ = [
+    "PROTOBUF_LIMIT_BYTES", "declare", "finish", "onnx_from_pt2", "onnx_from_source", "opset_of", "rename_value", "save",
+]  # fmt: skip
