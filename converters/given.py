@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from ..models.errors import BadRequest
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
 from ..models.recipe import Recipe
-from ..models.samples import check_batch_axis, check_file
-from ..models.signature import Axis, Signature, TensorSpec
+from ..models.samples import check_file, check_inputs
+from ..models.signature import Axis, Signature, TensorSpec, bounds_of
 from ..models.store import digest_of
 from ..models.zoo.catalogue import load_named, ref_of
 from .given_onnx import OnnxFile, check_external, parse_onnx
@@ -52,7 +53,7 @@ def onnx_given(job: Job) -> Mapping[str, Any]:
         check_file(path.parent / name, digest)
     given.load_external()
     signature = fit(given.signature(asked), asked)
-    check_batch_axis(signature.inputs)
+    check_inputs(signature.inputs)
     given.declare(signature)
     given.check()
     given.write(job.out)
@@ -68,7 +69,7 @@ def pt2_given(job: Job) -> Mapping[str, Any]:
     path = _file(job)
     check_pt2(path)
     signature = fit(signature_of_pt2(load_pt2(path), path), _asked(job))
-    check_batch_axis(signature.inputs)
+    check_inputs(signature.inputs)
     shutil.copyfile(path, job.out / PAYLOAD[Format.PT2])
     write_artifact(job.out, Target(Format.PT2), signature)
     return {"signature": signature.to_json()}
@@ -84,7 +85,7 @@ def artifact_given(job: Job) -> Mapping[str, Any]:
     artifact = read_checked(folder)
     if digest_of(folder) != job.options["sha256"]:
         raise BadRequest(f"{folder} has changed since this command began", fix="run again when it is finished")
-    check_batch_axis(artifact.signature.inputs)
+    check_inputs(artifact.signature.inputs)
     shutil.copytree(folder, job.out, dirs_exist_ok=True)
     return {"target": str(artifact.target), "signature": artifact.signature.to_json()}
 
@@ -130,8 +131,10 @@ def fit(found: Signature, asked: Sequence[TensorSpec]) -> Signature:
 
     def renamed(spec: TensorSpec) -> TensorSpec:
         shape = tuple(axes.get(axis, axis) if isinstance(axis, str) else axis for axis in spec.shape)
-        return TensorSpec(spec.name, spec.dtype, shape)
+        kept = {axis: bounds[axis] for axis in shape if isinstance(axis, str) and axis in bounds}
+        return replace(spec, shape=shape, bounds=tuple(kept.items()))
 
+    bounds = {str(axes[axis]): each for axis, each in found.bounds.items()} | bounds_of(asked)
     return Signature(tuple(map(renamed, found.inputs)), tuple(map(renamed, found.outputs)))
 
 
@@ -151,4 +154,4 @@ def _file(job: Job) -> Path:
 
 
 def _asked(job: Job) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(row["name"], row["dtype"], tuple(row["shape"])) for row in job.options.get("inputs") or ())
+    return tuple(map(TensorSpec.from_json, job.options.get("inputs") or ()))

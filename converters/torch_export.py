@@ -63,10 +63,13 @@ def example_inputs(signature: Signature, batch: int = EXAMPLE_BATCH) -> tuple[to
 
 
 def dynamic_shapes(signature: Signature) -> tuple[dict[int, Any], ...]:
-    """Per input, position -> torch Dim of each dynamic axis; one name is one Dim.
+    """Per input, position -> torch Dim of each dynamic axis, with its bounds; one name is one Dim.
 
     Dim.DYNAMIC and not Dim(name): the latter turns a relation between two axes into an error.
     """
     from torch.export import Dim
 
-    return tuple(dict.fromkeys(spec.dynamic_axes, Dim.DYNAMIC) for spec in signature.inputs)
+    hints = {axis: Dim.DYNAMIC(min=low, max=high) for axis, (low, high) in signature.bounds.items()}
+    return tuple(
+        {at: hints.get(axis, Dim.DYNAMIC) for at, axis in spec.dynamic_axes.items()} for spec in signature.inputs
+    )

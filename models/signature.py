@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -33,14 +33,38 @@ def served_dtype(name: str) -> str:
     return found
 
 
+class Bounds(NamedTuple):
+    """The sizes that a dynamic axis may have, both ends among them; `high` None: no end is known."""
+
+    low: int = 1
+    high: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.low}..{'' if self.high is None else self.high}"
+
+    def __contains__(self, size: object) -> bool:
+        return isinstance(size, int) and self.low <= size and (self.high is None or size <= self.high)
+
+    def nearest(self, size: int) -> int:
+        """The allowed size that is nearest to `size`."""
+        return max(self.low, size if self.high is None else min(size, self.high))
+
+
+ANY_SIZE = Bounds()
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """One input or output. Axes are outermost first; a str names a dynamic axis, and the same
-    name means the same size in every spec of the model: ("batch", 3, 224, 224)."""
+    name means the same size in every spec of the model: ("batch", 3, 224, 224).
+
+    `bounds` are of axes in `shape`, where any were given. They hold for the axis of that name in the whole model:
+    Signature.bounds has them all."""
 
     name: str
     dtype: str  # a numpy name: "float32"
     shape: tuple[Axis, ...]
+    bounds: tuple[tuple[str, Bounds], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -49,9 +73,14 @@ class TensorSpec:
             raise ValueError(f"dtype {self.dtype!r} is none of {', '.join(DTYPES + NARROW_DTYPES)}")
         if any(isinstance(axis, int) and axis < 0 for axis in self.shape):
             raise ValueError(f"a static axis is 0 or more, got {self.shape}")
+        for axis, (low, high) in self.bounds:
+            if axis not in self.shape or low < 1 or (high is not None and high <= low):
+                raise ValueError(f"bounds are of an axis in {self.shape}, from 1 and rising, got {axis}={low}..{high}")
 
     def __str__(self) -> str:
-        return f"{self.name}={self.dtype}[{','.join(map(str, self.shape))}]"
+        bounds = dict(self.bounds)
+        dims = (f"{axis}={bounds.pop(axis)}" if axis in bounds else str(axis) for axis in self.shape)
+        return f"{self.name}={self.dtype}[{','.join(dims)}]"
 
     @property
     def dynamic_axes(self) -> dict[int, str]:
@@ -59,8 +88,16 @@ class TensorSpec:
         return {at: axis for at, axis in enumerate(self.shape) if isinstance(axis, str)}
 
     def to_json(self) -> dict[str, Any]:
-        """{name, dtype, shape}; dynamic axes are strings in `shape`."""
-        return {"name": self.name, "dtype": self.dtype, "shape": list(self.shape)}
+        """{name, dtype, shape}; dynamic axes are strings in `shape`. Where it has any, bounds: {axis: [low, high]}."""
+        bounds = {"bounds": {axis: list(each) for axis, each in self.bounds}} if self.bounds else {}
+        return {"name": self.name, "dtype": self.dtype, "shape": list(self.shape), **bounds}
+
+    @staticmethod
+    def from_json(row: Mapping[str, Any]) -> TensorSpec:
+        """The reverse of `to_json`."""
+        name, dtype, shape = row["name"], row["dtype"], tuple(row["shape"])
+        bounds = ((axis, Bounds(low, high)) for axis, (low, high) in dict(row.get("bounds", ())).items())
+        return TensorSpec(name, dtype, shape, tuple(bounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +112,12 @@ class Signature:
             names = [spec.name for spec in specs]
             if not names or len(set(names)) != len(names):
                 raise ValueError(f"{side} need names that differ, got {names}")
+        bounds_of(self.inputs)
+
+    @property
+    def bounds(self) -> dict[str, Bounds]:
+        """The bounds of dynamic axes by name, as the inputs give them; an axis that has none may have any size."""
+        return bounds_of(self.inputs)
 
     def to_json(self) -> dict[str, Any]:
         """{inputs: [spec], outputs: [spec]}"""
@@ -86,19 +129,36 @@ class Signature:
     @staticmethod
     def from_json(doc: Mapping[str, Any]) -> Signature:
         """The reverse of `to_json`."""
-        return Signature(_specs(doc["inputs"]), _specs(doc["outputs"]))
+        inputs, outputs = (tuple(map(TensorSpec.from_json, doc[side])) for side in ("inputs", "outputs"))
+        return Signature(inputs, outputs)
 
 
-def _specs(rows: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(row["name"], row["dtype"], tuple(row["shape"])) for row in rows)
+def bounds_of(specs: Iterable[TensorSpec]) -> dict[str, Bounds]:
+    """The bounds of dynamic axes by name. An axis need not be given them in each of its places.
+
+    Raises BadRequest where one axis has two.
+    """
+    found: dict[str, Bounds] = {}
+    for spec in specs:
+        for axis, bounds in spec.bounds:
+            if found.setdefault(axis, bounds) != bounds:
+                raise BadRequest(
+                    f"the axis {axis} is {found[axis]} in one place and {bounds} in another",
+                    fix=f"give {axis} its bounds once; one name is one axis",
+                )
+    return found
 
 
 _INPUT = re.compile(r"(?P<name>[^=\s]+)=(?P<dtype>[a-z0-9]+)\[(?P<dims>[^\]]*)\]")
-_AXIS_NAME = re.compile(r"[A-Za-z_]\w*")
+_AXIS = re.compile(r"(?P<name>[A-Za-z_]\w*)(\s*=\s*(?P<low>\d+)\s*\.\.\s*(?P<high>\d*))?", re.ASCII)
 
 
 def parse_input(text: str) -> TensorSpec:
-    """`NAME=DTYPE[dims]` as a TensorSpec: a number is a fixed size, a word a dynamic axis."""
+    """`NAME=DTYPE[dims]` as a TensorSpec: a number is a fixed size, a word a dynamic axis, `word=1..64` or `word=8..` a
+    dynamic axis with bounds.
+
+    Raises BadRequest.
+    """
     fix = "write it as in --input image=float32[batch,3,224,224]"
     found = _INPUT.fullmatch(text.strip())
     if not found:
@@ -109,20 +169,36 @@ def parse_input(text: str) -> TensorSpec:
             fix=f"use one of {', '.join(DTYPES)}",
         )
     dims = [dim.strip() for dim in found["dims"].split(",")] if found["dims"].strip() else []
-    return TensorSpec(found["name"], found["dtype"], tuple(_axis(dim, text, fix) for dim in dims))
+    axes = [_axis(dim, text, fix) for dim in dims]
+    given = [(axis, bounds) for axis, bounds in axes if isinstance(axis, str) and bounds]
+    for axis, bounds in given:
+        if dict(given)[axis] != bounds:
+            raise BadRequest(f"--input {text!r}: the axis {axis} has two bounds", fix=f"give {axis} its bounds once")
+    return TensorSpec(found["name"], found["dtype"], tuple(axis for axis, _ in axes), tuple(dict(given).items()))
 
 
-def _axis(dim: str, text: str, fix: str) -> Axis:
-    if dim.isdecimal():
-        return int(dim)
-    if _AXIS_NAME.fullmatch(dim):
-        return dim
-    raise BadRequest(f"--input {text!r}: {dim!r} is neither a size nor the name of an axis", fix=fix)
+def _axis(dim: str, text: str, fix: str) -> tuple[Axis, Bounds | None]:
+    if dim.isascii() and dim.isdecimal():
+        return int(dim), None
+    found = _AXIS.fullmatch(dim)
+    if not found:
+        raise BadRequest(f"--input {text!r}: {dim!r} is neither a size nor the name of an axis", fix=fix)
+    name, low, high = found["name"], found["low"], found["high"]
+    if low is None:
+        return name, None
+    bounds = Bounds(int(low), int(high) if high else None)
+    if bounds.low < 1:
+        mend = f"write {name}=1..{high if int(high or 2) > 1 else ''}"
+        raise BadRequest(f"--input {text!r}: an axis has a size of 1 or more", fix=mend)
+    if bounds.high is not None and bounds.high <= bounds.low:
+        mend = f"a fixed size is written {low}" if bounds.high == bounds.low else f"write {name}={high}..{low}"
+        raise BadRequest(f"--input {text!r}: {dim!r} leaves no two sizes", fix=mend)
+    return name, bounds
 
 
 def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Array]) -> dict[str, int]:
     """Hold feeds against the inputs: names, dtypes, ranks, static sizes, and that an axis name has
-    one size. Returns the size of each named axis. Runs before any runtime sees a request: a wrong
+    one size, within its bounds. Returns the size of each named axis. Runs before any runtime sees a request: a wrong
     rank kills TensorFlow's process.
 
     Raises BadRequest.
@@ -136,6 +212,10 @@ def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Array]) -> dict
     sizes: dict[str, int] = {}
     for spec in specs:
         _check_feed(spec, feeds[spec.name], sizes)
+    for axis, bounds in bounds_of(specs).items():
+        if sizes[axis] not in bounds:
+            raise BadRequest(f"the axis {axis} has the size {sizes[axis]}, and the model takes {bounds}",
+                             fix=f"send a size within {bounds}")  # fmt: skip
     return sizes
 
 

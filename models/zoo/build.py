@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..axes import example_sizes
 from ..errors import BadRequest
 from ..signature import Array, Signature, TensorSpec
 from ..sources import WEIGHTS, read_source
+from .calling import Call, flat
 from .construct import construct
+from .halves import widen
 from .weights import load_weights, read_weights
 
 if TYPE_CHECKING:
     import torch
 
 _SEED = 0
-BATCH = "batch"
-_STEADY_BATCH = 8  # of 2 rows with 2 outputs each, dropout of one half leaves two calls alike once in 10 times
 
 
 def build_model(folder: Path) -> torch.nn.Module:
-    """The module of the source in `folder`, with its weights, in eval mode, without gradients, on the CPU.
+    """The module of the source in `folder`, with its weights, in eval mode, without gradients, on the CPU: it takes the
+    signature's inputs by position, and `name_outputs` finds the signature's outputs in what it returns.
 
-    Without a weights file it is as its code constructs it under a fixed seed.
+    Without a weights file it is as its code constructs it under a fixed seed. Half-precision weights are float32.
 
     Raises BadRequest where the code or the weights do not fit.
     """
@@ -33,7 +35,8 @@ def build_model(folder: Path) -> torch.nn.Module:
     model = construct(source.ref)
     if (folder / WEIGHTS).exists():
         load_weights(model, read_weights(folder / WEIGHTS))
-    return model
+    widen(model)
+    return model if source.call is None else flat(model, Call.from_json(source.call))
 
 
 def call_model(model: torch.nn.Module, signature: Signature, inputs: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -65,13 +68,9 @@ def name_outputs(given: Any, names: Sequence[str]) -> dict[str, torch.Tensor]:
 
 
 def sample_inputs(signature: Signature, batch: int, seed: int = _SEED) -> dict[str, Array]:
-    """Inputs by name to trace or to try a model with; the axis "batch" is of size `batch`, any other dynamic axis of
-    a size of its own (see sample_tensors)."""
-    sizes = {BATCH: batch}
-    for spec in signature.inputs:
-        for axis in spec.dynamic_axes.values():
-            sizes.setdefault(axis, 5 + 2 * len(sizes))
-    return sample_tensors(signature.inputs, sizes, seed)
+    """Inputs by name to trace or to try a model with; the batch is of the size `batch`, any other dynamic axis of a
+    size of its own, each within its bounds (see sample_tensors)."""
+    return sample_tensors(signature.inputs, example_sizes(signature.inputs, batch), seed)
 
 
 def sample_tensors(specs: Sequence[TensorSpec], sizes: Mapping[str, int], seed: int = _SEED) -> dict[str, Array]:
@@ -89,22 +88,3 @@ def _sample(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator
     if kind == "b":
         return np.asarray(rng.random(shape) < 0.6)
     return np.asarray(rng.integers(0, 4, shape), dtype=spec.dtype)
-
-
-def check_steady(model: torch.nn.Module, signature: Signature) -> dict[str, torch.Tensor]:
-    """Call the model twice on the same sample; the outputs by name.
-
-    Raises BadRequest where the two differ: eval() has not switched off whatever draws random numbers in it.
-    """
-    import torch
-
-    inputs = [torch.from_numpy(value) for value in sample_inputs(signature, _STEADY_BATCH).values()]
-    with torch.no_grad():
-        first, second = (call_model(model, signature, inputs) for _ in range(2))
-    for name, value in first.items():
-        if not torch.equal(value.nan_to_num(), second[name].nan_to_num()):
-            raise BadRequest(
-                f"the model is random: its output {name} differs between two calls on one input, in eval mode too",
-                fix="give functional dropout training=self.training, and draw no random numbers in forward",
-            )
-    return first

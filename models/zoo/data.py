@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..calls import check_samples
 from ..dataset import Dataset, write_dataset
 from ..job import Job
 from ..recipe import Recipe, Splits
-from ..signature import Array, Signature, check_feeds
+from ..signature import Array, Signature
 from ..sources import CodeRef
 from .catalogue import load_recipe, ref_of
 from .loading import user_code
@@ -43,7 +44,7 @@ def load_splits(recipe: Recipe, ref: CodeRef) -> Splits:
 
 
 def _check(data: Dataset, signature: Signature, name: str) -> None:
-    check_feeds(signature.inputs, data.inputs)
+    check_samples(signature.inputs, data)
     if data.labels is None:
         raise ValueError(f"the {name} split has no labels")
 

@@ -60,7 +60,7 @@ def _signature(job: Job, ref: CodeRef, model: torch.nn.Module) -> Signature:
         return found.signature
     if job.options.get("signature"):
         return Signature.from_json(job.options["signature"])
-    inputs = [TensorSpec(row["name"], row["dtype"], tuple(row["shape"])) for row in job.options.get("inputs") or ()]
+    inputs = [TensorSpec.from_json(row) for row in job.options.get("inputs") or ()]
     if not inputs:
         raise BadRequest(
             f"nothing says what {ref.text} takes", fix="name each input, as in --input image=float32[batch,3,224,224]"

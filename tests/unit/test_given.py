@@ -17,7 +17,7 @@ from transload.models.dataset import read_dataset
 from transload.models.errors import BadRequest
 from transload.models.formats import Format, Target
 from transload.models.job import Job
-from transload.models.samples import check_batch_axis, make_samples, take_samples
+from transload.models.samples import check_inputs, make_samples, take_samples
 from transload.models.signature import Signature, TensorSpec, parse_input
 from transload.models.store import digest_of
 from transload.pipeline.given import Kind, kind_of, start_of
@@ -202,16 +202,15 @@ def test_large_samples_are_fewer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("specs", "said"),
     [
-        ("x=float32[2,4]", "has a fixed first axis"),
-        ("x=float32[]", "has no axis at all"),
-        ("labels=float32[batch]", "an input may not be called 'labels'"),
+        (["labels=float32[batch]"], "an input may not be called 'labels'"),
+        (["a=float32[n=1..4]", "b=float32[n=1..5]"], r"the axis n is 1\.\.4 in one place and 1\.\.5 in another"),
     ],
 )
-def test_the_first_axis_of_an_input_is_the_batch(spec: str, said: str) -> None:
+def test_inputs_that_no_data_can_be_made_for_are_refused(specs: list[str], said: str) -> None:
     with pytest.raises(BadRequest, match=said):
-        check_batch_axis([parse_input(spec)])
+        check_inputs([parse_input(spec) for spec in specs])
 
 
 def test_samples_of_a_file_are_the_test_set_and_calibrate(tmp_path: Path) -> None:
