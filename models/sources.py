@@ -86,16 +86,19 @@ def code_ref(text: str, root: str | None, settings: Mapping[str, Any] | None = N
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What `source.json` records. `code` is the digest of the code that builds the model: other code, other source."""
+    """What `source.json` records. `code` is the digest of the code that builds the model: other code, other source.
+    `call`: how forward is called (models/zoo/calling.py: Call, as JSON); None: with the signature's inputs by position."""
 
     ref: CodeRef
     signature: Signature
     code: str
+    call: Mapping[str, Any] | None = None
 
 
 def write_source(folder: Path, source: Source) -> None:
     """Record a source in `folder`; its weights lie there already."""
-    record = {"ref": asdict(source.ref), "signature": source.signature.to_json(), "code": source.code}
+    called = {"call": dict(source.call)} if source.call is not None else {}
+    record = {"ref": asdict(source.ref), "signature": source.signature.to_json(), "code": source.code, **called}
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n")
 
 
@@ -111,6 +114,7 @@ def read_source(folder: Path) -> Source:
     """
     try:
         record = json.loads((folder / RECORD).read_text())
-        return Source(CodeRef(**record["ref"]), Signature.from_json(record["signature"]), record["code"])
+        ref, signature = CodeRef(**record["ref"]), Signature.from_json(record["signature"])
+        return Source(ref, signature, record["code"], record.get("call"))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadRequest(f"{folder} holds no source: {error}", fix="name a model: zoo:NAME or FILE.py:NAME") from error
