@@ -14,7 +14,7 @@ from .render import print_json, print_lines, table
 
 if TYPE_CHECKING:
     from ...models.formats import Target
-    from ..commands import Converted, Explained
+    from ..commands import Converted
 
 MODEL = "zoo:NAME, FILE.py[:NAME], package.module:NAME, FILE.onnx, FILE.pt2, or the folder of an artifact."
 Weights = Annotated[Path | None, typer.Option("--weights", metavar="FILE", help="The weights of a model that is code.")]
@@ -95,30 +95,10 @@ def _log(folder: Path, target: str) -> str | None:
 
 def _explain(model: str, targets: Sequence[Target], *, json: bool) -> None:
     from ..commands import explain
+    from .explained import lines, rows
 
     found = explain(model, targets)
     if json:
-        print_json({"routes": [_route(each) for each in found]})
-        return
-    lines: list[str] = []
-    for target in targets:
-        routes = [each for each in found if each.target == target]
-        lines.append(f"{target}:" if routes else f"{target}: no route leads there")
-        lines += table(
-            [(" > ".join(each.route.names) or "as given", f"cost {each.route.cost:g}", _open(each)) for each in routes],
-            indent="  ",
-        )
-    print_lines(lines)
-
-
-def _open(each: Explained) -> str:
-    return f"closed here: {each.missing}" if each.missing else ""
-
-
-def _route(each: Explained) -> dict[str, object]:
-    return {
-        "target": str(each.target),
-        "route": list(each.route.names),
-        "cost": each.route.cost,
-        "missing": each.missing,
-    }
+        print_json({"routes": rows(found)})
+    else:
+        print_lines(lines(targets, found))

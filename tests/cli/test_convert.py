@@ -128,13 +128,19 @@ def test_explain_lists_the_routes_cheapest_first_and_runs_nothing(here: Path) ->
     done = run(here, "convert", "net.py:Net", "--to", "onnx,pt2", "--explain")
     assert done.stdout == (
         "onnx:\n"
-        "  torch.export > torch.onnx-dynamo  cost 2\n"
-        "  torch.onnx-torchscript            cost 4\n"
+        "  1  torch.export > torch.onnx-dynamo\n"
+        "  2  torch.onnx-torchscript\n"
         "pt2:\n"
-        "  torch.export  cost 1\n"
+        "  1  torch.export\n"
+        "\n"
+        "Routes are tried in this order until one verifies. Nothing was run.\n"
+        "Where torch.onnx-dynamo gives nothing, torch.onnx-dynamo@18 is tried in its place.\n"
+        "Where torch.onnx-torchscript gives nothing, torch.onnx-torchscript@20 is tried in its place.\n"
     )
     rows = json.loads(run(here, "convert", "made/onnx", "--to", "onnx,torchscript", "--explain", "--json").stdout)
-    assert rows == {"routes": [{"target": "onnx", "route": [], "cost": 0, "missing": None}]}
+    assert rows == {
+        "routes": [{"target": "onnx", "route": [], "cost": 0, "stands_in": False, "missing": None}]
+    }
 
 
 def test_samples_of_a_file_are_taken_in_place_of_random_ones(here: Path) -> None:
