@@ -27,7 +27,7 @@ from ..models.store import Store
 from ..serving.runtimes.table import RUNTIMES, Runtime, runtimes_for
 from .bench.rows import write_samples
 from .context import Context
-from .convert import convert_all
+from .convert import convert_all, expect_frameworks
 from .devices import resolve_device
 from .engine import LocalExecutor
 from .folder import new_run_folder
@@ -135,6 +135,7 @@ def convert(request: RunRequest, asked: Asked, out: Path, places: Places, progre
     for target in request.targets:
         _check_free(out / target.slug)
     context = _context(request, out, places, progress)
+    expect_frameworks(context, start_of(asked.text))
     with _room(out), _scratch(context):
         prepared = prepare_given(context, asked, probes_only=True)
         with progress.stage("convert", len(request.targets)) as stage:
@@ -244,10 +245,11 @@ def _room(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _scratch(context: Context) -> Iterator[None]:
-    """What workers left in the folder's tmp is gone at the end."""
+    """What workers left in the folder's tmp is gone at the end, and so is what was loaded for them."""
     try:
         yield
     finally:
+        context.executor.close()
         shutil.rmtree(context.folder / "tmp", ignore_errors=True)
 
 

@@ -6,7 +6,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,8 +15,9 @@ from typing import Any, Protocol
 from ..models.code import entry_digest
 from ..models.errors import ERRORS, DiskFull, Refused, StepFailed, TransloadError
 from ..models.store import Store, Stored, digest_of_json, disk_errors, disk_full, state_of
-from .isolation import Limits, Spawn, Worker, repeat_command
+from .isolation import Limits, Spawn, Worker, repeat_command, zygote
 from .toolchain import toolchain
+from .zygote import Zygote
 
 Services = Callable[[], AbstractContextManager[Mapping[str, str]]]
 
@@ -39,6 +40,7 @@ class Action:
     checkpoints: bool = False
     remembers_refusal: bool = False
     python: str = ""  # the interpreter, where it is not ours
+    framework: str = ""  # that the entry imports: a run that expects it has it loaded (LocalExecutor.expect)
     tools: Mapping[str, str] = field(default_factory=dict)  # versions that only that interpreter knows
     volatile: bool = False  # depends on something that nobody can name, such as a server elsewhere: never found again
 
@@ -81,6 +83,9 @@ class LocalExecutor:
         self._lock = threading.Lock()
         self._workers: set[Worker] = set()
         self._stopped = False
+        self._scratch = run_folder / "tmp"
+        self._expected: dict[str, Limits] = {}
+        self._zygotes: dict[str, Zygote] = {}
         for folder in (self._logs, self._repeat):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -114,6 +119,11 @@ class LocalExecutor:
             self._workers.add(worker)
         return worker
 
+    def expect(self, frameworks: Iterable[str], limits: Limits) -> None:
+        """Say which frameworks the coming actions import ("torch", "tensorflow"). As soon as one action is really done,
+        each is loaded in a process of its own, side by side, and workers with these limits are forked from there."""
+        self._expected = dict.fromkeys(frameworks, limits)
+
     def stop(self) -> None:
         """End every worker, now."""
         with self._lock:
@@ -121,6 +131,23 @@ class LocalExecutor:
             workers = list(self._workers)
         for worker in workers:
             worker.kill("was stopped")
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the frameworks that were loaded ahead."""
+        with self._lock:
+            zygotes, self._expected = list(self._zygotes.values()), {}
+            self._zygotes.clear()
+        for each in zygotes:
+            each.close()
+
+    def _zygote(self, framework: str) -> Zygote | None:
+        """What workers with this framework are forked from, where it was expected."""
+        with self._lock:
+            for name, limits in self._expected.items():
+                if name not in self._zygotes:
+                    self._zygotes[name] = zygote(name, limits, self._scratch / f"zygote.{name}")
+            return self._zygotes.get(framework)
 
     def _do(self, key: str, action: Action) -> Stored:
         log = self.log(action.name)
@@ -161,7 +188,8 @@ class LocalExecutor:
     ) -> tuple[dict[str, Any], tuple[Path, ...]]:
         """The facts, and the files of the user that they came of."""
         private = (str(self.store.root), str(self._logs.parent.absolute()))
-        spawn = Spawn(log, cwd, action.limits, action.sys_path, private, self._repeat_call(action), action.python)
+        again, loaded = self._repeat_call(action), self._zygote(action.framework)
+        spawn = Spawn(log, cwd, action.limits, action.sys_path, private, again, action.python, loaded)
         with Worker(spawn) as worker:
             with self._lock:
                 if self._stopped:

@@ -20,13 +20,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from ..models.errors import ERRORS, StepFailed
+from .zygote import LOADED, Forked, Zygote
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _POLL_S = 0.05  # of the memory watch: an allocation that outruns it meets the kernel's own limit
 _GRACE_S = 5  # beyond the time limit, before the kernel's alarm
+_PRIVATE = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRANSLOAD_WORKER")  # of each worker
 _KEPT = ("LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "TRANSLOAD_TFSERVING_BIN")
 
 
@@ -54,6 +56,18 @@ class Spawn:
     not_recorded: tuple[str, ...] = ()  # folders whose files are no input of a step that runs the user's code
     repeat: str | None = None  # the command that repeats the step, for the sentence
     python: str = ""  # another interpreter than ours, to which transload is lent
+    zygote: Zygote | None = None  # to be forked from it, where that gives what a process of its own would be
+
+
+class _Process(Protocol):
+    """As much of Popen as a worker's keeper needs."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float) -> int: ...
 
 
 class Worker:
@@ -69,16 +83,8 @@ class Worker:
         lifeline, self._lifeline = os.pipe()
         spawn.cwd.mkdir(parents=True, exist_ok=True)
         with spawn.log.open("ab") as log, theirs:
-            self._process = subprocess.Popen(
-                [spawn.python or sys.executable, "-P", "-m", "transload.pipeline.worker", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=spawn.cwd,
-                env=_environment(spawn, lifeline),
-                pass_fds=(theirs.fileno(), lifeline),
-                start_new_session=True,  # Ctrl-C reaches us alone, and one signal ends all that it started
-            )
+            ends = (theirs.fileno(), lifeline, log.fileno())
+            self._process: _Process = _forked(spawn, ends) or _started(spawn, ends)
         os.close(lifeline)
         self._socket = ours
         self._stream = ours.makefile("rwb")
@@ -212,6 +218,36 @@ class Worker:
             time.sleep(_POLL_S)
 
 
+def zygote(framework: str, limits: Limits, cwd: Path) -> Zygote:
+    """A process to fork workers with these limits from, that have the framework ("torch", "tensorflow") loaded."""
+    return Zygote(LOADED[framework], _environment(Spawn(Path(os.devnull), cwd, limits)), cwd)
+
+
+def _forked(spawn: Spawn, ends: tuple[int, int, int]) -> Forked | None:
+    """A fork of the zygote, where there is one whose libraries were loaded in the environment that is wanted."""
+    if spawn.zygote is None:
+        return None
+    wanted = _environment(spawn)
+    there = {**spawn.zygote.environment, **{name: wanted[name] for name in _PRIVATE}}
+    return spawn.zygote.fork(wanted, spawn.cwd, ends) if wanted == there else None
+
+
+def _started(spawn: Spawn, ends: tuple[int, int, int]) -> subprocess.Popen[bytes]:
+    """A process of its own."""
+    connection, lifeline, log = ends
+    python = spawn.python or sys.executable
+    return subprocess.Popen(
+        [python, "-P", "-m", "transload.pipeline.worker", str(connection), str(lifeline)],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        cwd=spawn.cwd,
+        env=_environment(spawn),
+        pass_fds=(connection, lifeline),
+        start_new_session=True,  # Ctrl-C reaches us alone, and one signal ends all that it started
+    )
+
+
 def run_alone(entry: str, job: Mapping[str, Any], spawn: Spawn) -> dict[str, Any]:
     """One job in one process."""
     with Worker(spawn) as worker:
@@ -244,11 +280,10 @@ def _resident_bytes(pid: int) -> int:
     return total
 
 
-def _environment(spawn: Spawn, lifeline: int) -> dict[str, str]:
+def _environment(spawn: Spawn) -> dict[str, str]:
     limits, cwd = spawn.limits, spawn.cwd
     threads = str(limits.threads)
     setup = {
-        "lifeline": lifeline,
         "loopback": limits.loopback,
         "host": limits.host,
         "sys_path": list(spawn.sys_path),
@@ -272,7 +307,8 @@ def _environment(spawn: Spawn, lifeline: int) -> dict[str, str]:
         **(
             {} if limits.spin else {"OMP_WAIT_POLICY": "PASSIVE"}
         ),  # spinning made training 3 times slower beside others
-        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads),
+        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), threads),
+        "OPENBLAS_NUM_THREADS": "1",  # numpy's; they would start with the import, and no step waits for a product of it
         "TRANSLOAD_WORKER": json.dumps(setup),
     }
 

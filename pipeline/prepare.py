@@ -18,6 +18,7 @@ from ..serving.runtimes.table import RUNTIMES
 from .context import Context, cores
 from .engine import Action
 from .request import RunRequest
+from .zygote import framework_of
 
 _ZOO = "transload.models.zoo"
 
@@ -152,6 +153,7 @@ def take_weights(
             entry=f"{_ZOO}.given:take_weights",
             options=options,
             requires=("torch", *requires),
+            framework="torch",
             code=code,
             root=ref.root,
             limits=context.limits(),
@@ -200,6 +202,7 @@ def answer_reference(
                 "probes_only": probes_only,
             },
             requires=RUNTIMES[runtime].requires,
+            framework=framework_of(RUNTIMES[runtime].requires),
             code=model.code,
             root=model.root,
             limits=context.limits(),

@@ -19,13 +19,14 @@ from ..converters.steps import Step
 from ..models.errors import DiskFull, StepFailed, TransloadError
 from ..models.formats import Precision, Target
 from ..models.store import Stored
-from ..serving.runtimes.table import RUNTIMES
+from ..serving.runtimes.table import RUNTIMES, Runtime
 from .drift.sessions import DEFAULT_RUNTIME
 from .engine import Action, Executor
 from .interpreters import lacking, python_of, toolchain_of
 from .isolation import Limits
 from .result import TriedRow
 from .routes import Route, require_routes, routes_to
+from .zygote import framework_of
 
 VERIFY = "transload.pipeline.drift.validate:verify"
 
@@ -200,6 +201,7 @@ class Router:
             options=step.options,
             requires=step.requires,
             python=python_of(step) if step.environment else "",
+            framework=framework_of(step.requires),
             tools={**toolchain_of(step), **({"package": step.package} if step.package else {})},
             folders=third_party.folders(step),
             code=basis.code if step.source is None else "",
@@ -214,9 +216,15 @@ def _said(outcome: _Outcome) -> str:
     return "failed" if outcome.not_run else outcome.status
 
 
+def runtime_of(target: Target) -> Runtime:
+    """What a conversion to the target is checked in."""
+    return RUNTIMES[DEFAULT_RUNTIME[target.format]]
+
+
 def verification(basis: Basis, route: Route, made: Stored) -> Action:
     """The check of what the route has made, opened anew, against the reference."""
     step = route.steps[-1]
+    runtime = runtime_of(step.target)
     return Action(
         name=f"verify.{step.target.slug}.{'+'.join(route.names)}",
         entry=VERIFY,
@@ -226,7 +234,8 @@ def verification(basis: Basis, route: Route, made: Stored) -> Action:
             "precision": str(step.target.precision),
             "tolerance_sqnr_db": basis.sqnr_db if step.target.precision is Precision.FP32 else None,
         },
-        requires=(*step.requires, *RUNTIMES[DEFAULT_RUNTIME[step.target.format]].requires),
+        requires=(*step.requires, *runtime.requires),
+        framework=framework_of(runtime.requires),
         code=basis.code,
         root=basis.root,
         limits=basis.limits,

@@ -18,6 +18,7 @@ from .prepare import Prepared, batches
 from .result import DriftRow, MetricRow, Tolerance, Verdict
 from .routing import Made
 from .servers import EMBEDDED, Servers
+from .zygote import framework_of
 
 VALIDATE = "transload.pipeline.drift.validate:validate"
 Pair = tuple[str, str]  # artifact, runtime
@@ -107,6 +108,7 @@ def _action(context: Context, prepared: Prepared, made: Made, runtime: Runtime, 
             "allowed_loss": prepared.model.allowed_loss,
         },
         requires=runtime.requires,
+        framework=framework_of(runtime.requires),
         code=prepared.model.code + entry_digest(runtime.entry),
         root=prepared.model.root,
         limits=context.limits(device=device, loopback=runtime.served),

@@ -1,7 +1,7 @@
 """The other side of pipeline/isolation.py: a process that does one job, or holds one loaded thing, and answers.
 
-It reads requests and writes replies, one JSON document a line, on the socket whose number is its argument; stdout and
-stderr are the log's.
+It reads requests and writes replies, one JSON document a line, on the socket whose number is its first argument; stdout
+and stderr are the log's.
 
     {"do": "work", "entry": "package.module:name", "job": {inputs, out, options, services, checkpoints}}
     {"do": "open", "entry": ..., "options": {...}}     makes the object that later requests ask
@@ -23,7 +23,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ..models.errors import ERRORS, TransloadError
 from ..models.job import Job
@@ -33,21 +33,20 @@ _CLONE_NEWNET = 0x40000000
 _LOOPBACK = ("127.", "::1", "localhost")
 
 
-def main(argv: list[str]) -> int:
-    """Serve one parent until it closes the socket."""
+def serve(connection: int, lifeline: int) -> NoReturn:
+    """Serve one parent until it closes the socket `connection`, or the pipe `lifeline`."""
     setup = json.loads(os.environ.pop("TRANSLOAD_WORKER"))
-    connection = socket.socket(fileno=int(argv[0]))
-    _die_with_parent(setup["lifeline"])
+    _die_with_parent(lifeline)
     _close_network(loopback=setup["loopback"], named=setup["host"])
     sys.path.extend(path for path in setup["sys_path"] if path not in sys.path)
     read = _record_reads(setup["not_recorded"]) if setup["sys_path"] else set()
-    _serve(connection, setup["alarm_s"], read)
+    _answer_all(socket.socket(fileno=connection), setup["alarm_s"], read)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # the frameworks' own teardown takes seconds and has crashed; nothing is left to save
 
 
-def _serve(connection: socket.socket, alarm_s: int, read: set[str]) -> None:
+def _answer_all(connection: socket.socket, alarm_s: int, read: set[str]) -> None:
     held: Any = None
     with connection.makefile("rwb") as stream:
         for line in stream:
@@ -163,4 +162,4 @@ def _close_network(*, loopback: bool, named: str | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    serve(*map(int, sys.argv[1:]))

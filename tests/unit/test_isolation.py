@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from transload.models.errors import BadRequest, Refused, StepFailed
-from transload.pipeline.isolation import Limits, Spawn, Worker, run_alone
+from transload.pipeline.isolation import Limits, Spawn, Worker, run_alone, zygote
+from transload.pipeline.zygote import LOADED, Zygote
 
 JOBS = '''
 import ctypes, json, os, signal, socket, sys, time
@@ -67,14 +68,27 @@ class Held:
 '''
 
 
-@pytest.fixture
-def spawn(tmp_path: Path) -> Spawn:
+@pytest.fixture(scope="module")
+def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    """It has a small thing loaded in place of a framework."""
+    cwd = tmp_path_factory.mktemp("zygote")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(LOADED, "small", ("wave",))
+        made = zygote("small", Limits(), cwd)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["started", "forked"])
+def spawn(request: pytest.FixtureRequest, tmp_path: Path) -> Spawn:
+    """A worker in a process of its own, and one that is forked: whatever is promised, both keep."""
     user = tmp_path / "user"
     user.mkdir()
     (user / "jobs.py").write_text(JOBS)
     (user / "json.py").write_text("raise ImportError('the user has a json.py of their own')")
     limits = Limits(seconds=60, memory_bytes=600 << 20)
-    return Spawn(tmp_path / "log", tmp_path / "cwd", limits, (str(user),), repeat="repeat-me")
+    forks = request.getfixturevalue("forking") if request.param == "forked" else None
+    return Spawn(tmp_path / "log", tmp_path / "cwd", limits, (str(user),), repeat="repeat-me", zygote=forks)
 
 
 def job(tmp_path: Path, **options: object) -> dict[str, object]:
@@ -189,19 +203,23 @@ def test_workers_end_with_a_parent_that_is_killed(spawn: Spawn, tmp_path: Path) 
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from transload.pipeline.isolation import Limits, Spawn, Worker
-worker = Worker(Spawn(Path({str(spawn.log)!r}), Path({str(spawn.cwd)!r}), Limits(60), {spawn.sys_path!r}))
-print(worker.pid, flush=True)
+from transload.pipeline.isolation import Limits, Spawn, Worker, zygote
+from transload.pipeline.zygote import LOADED
+LOADED["small"] = ("wave",)
+forks = zygote("small", Limits(), Path({str(tmp_path)!r})) if {spawn.zygote is not None} else None
+spawn = Spawn(Path({str(spawn.log)!r}), Path({str(spawn.cwd)!r}), Limits(60), {spawn.sys_path!r}, zygote=forks)
+worker = Worker(spawn)
+print(worker.pid, forks.pid if forks else worker.pid, flush=True)
 worker.work("jobs:child_hog", {{"inputs": {{}}, "out": ".", "options": {{}}}})
 """)
     with subprocess.Popen([sys.executable, str(parent)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        pid = int(process.stdout.readline())
+        pid, its_zygote = map(int, process.stdout.readline().split())
         children = Path(f"/proc/{pid}/task/{pid}/children")
         wait_for(lambda: bool(children.read_text().split()))
         grandchild = int(children.read_text().split()[0])
         process.kill()
-    wait_for(lambda: gone(pid) and gone(grandchild))
+    wait_for(lambda: gone(pid) and gone(grandchild) and gone(its_zygote))
 
 
 def gone(pid: int) -> bool:

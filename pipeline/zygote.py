@@ -1,0 +1,236 @@
+"""A process that has a framework loaded and forks workers from itself, so that they need not load it again: Android and
+Chrome call such a process a zygote. Both sides of it.
+
+A fork has the thread that called it and no other: what other threads held stays locked in it for ever. So this process
+loads modules and does nothing else, looks how many threads it has before every fork, and forks no more as soon as
+there are two. A fork that cannot be had is None, and the caller starts a process of its own.
+
+What libraries read from the environment while they are loaded is the same for all forks; a worker that wants other
+values is none of these (isolation.py holds the two against each other).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .worker import serve
+
+# The framework, and then, while nobody asks for a fork, what its converters load when they are first called.
+# These have private names that another version may lack; what is not found is not loaded ahead.
+LOADED = {
+    "torch": (
+        "torch", "torch._dynamo", "torch.export.pt2_archive._package", "torch.export._trace",
+        "torch.onnx._internal.exporter._compat", "torch.onnx._internal.exporter._torchlib.ops",
+        "onnxscript.function_libs.torch_lib.ops",
+    ),
+    "tensorflow": ("tensorflow", "onnx"),
+}  # fmt: skip
+
+
+def framework_of(requires: Sequence[str]) -> str:
+    """Of the libraries that a step requires, the one that it is worth forking for; or nothing."""
+    return next((name for name in LOADED if name in requires), "")
+
+
+_LOADING_S = 60.0  # before its first fork
+_IDLE_MS = 200
+_MOST_BYTES = 1 << 18  # of a request
+_NUMBER = struct.Struct("i")  # on the pipe of a fork: its pid, and later its exit code
+
+
+class Zygote:
+    """The caller's side. Thread-safe: a request is one message, and its answers have a pipe of their own."""
+
+    def __init__(self, modules: Sequence[str], environment: Mapping[str, str], cwd: Path) -> None:
+        self.environment = dict(environment)
+        cwd.mkdir(parents=True, exist_ok=True)
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "transload.pipeline.zygote", str(theirs.fileno()), *modules],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # where it fails, a worker of its own fails in the same way, and is heard
+                stderr=subprocess.DEVNULL,
+                cwd=cwd,
+                env=self.environment,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Of the process that forks."""
+        return self._process.pid
+
+    def fork(self, environment: Mapping[str, str], cwd: Path, ends: Sequence[int]) -> Forked | None:
+        """A worker with this environment in this folder. `ends`: its end of the connection, of the lifeline, its log.
+
+        None where the process is gone, has failed to load, or may not fork.
+        """
+        ours, theirs = os.pipe()
+        request = json.dumps({"environment": dict(environment), "cwd": str(cwd)}).encode()
+        try:
+            socket.send_fds(self._control, [request], [*ends, theirs])
+        except OSError:
+            os.close(theirs)
+            os.close(ours)
+            return None
+        os.close(theirs)
+        if not (ready := _ready(ours, _LOADING_S)):
+            self.close()
+        told = os.read(ours, _NUMBER.size) if ready else b""
+        if not told:
+            os.close(ours)
+            return None
+        return Forked(_NUMBER.unpack(told)[0], ours)
+
+    def close(self) -> None:
+        """End the process. Its forks live on: each has a lifeline to the caller."""
+        self._control.close()
+        self._process.kill()  # it may be in the midst of loading
+        self._process.wait()
+
+
+class Forked:
+    """A worker that was forked, with as much of Popen as its keeper asks for. Its parent is the zygote, which says on
+    a pipe how it ended."""
+
+    def __init__(self, pid: int, told: int) -> None:
+        self.pid = pid
+        self._told = told
+        self._code: int | None = None
+        self._lock = threading.Lock()
+
+    def poll(self) -> int | None:
+        """Its exit code, minus the signal that ended it; None while it lives."""
+        with self._lock:
+            if self._code is None and _ready(self._told, 0):
+                self._code = self._last_word()
+            return self._code
+
+    def wait(self, timeout: float) -> int:
+        """The same, as soon as there is one. Raises subprocess.TimeoutExpired."""
+        end = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise subprocess.TimeoutExpired(f"worker {self.pid}", timeout)
+            _ready(self._told, left)
+        return code
+
+    def _last_word(self) -> int:
+        told = os.read(self._told, _NUMBER.size)
+        os.close(self._told)
+        if told:
+            return int(_NUMBER.unpack(told)[0])
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)  # the zygote is gone: nobody would say when this one ends
+        return -signal.SIGKILL
+
+
+def _ready(descriptor: int, seconds: float) -> bool:
+    """Whether there is something to read, or the other side is gone, within this time."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+def main(argv: list[str]) -> None:
+    """Load the first module, and fork until the caller is gone."""
+    os.close(os.pidfd_open(os.getpid()))  # an old kernel has none: better to end here than after the first fork
+    control = socket.socket(fileno=int(argv[0]))
+    importlib.import_module(argv[1])
+    _serve(control, argv[2:])
+
+
+def _serve(control: socket.socket, later: list[str]) -> None:
+    """Answer requests, hand on how forks ended, and load the rest while there is neither."""
+    forks: dict[int, tuple[int, int]] = {}  # by the descriptor of the process: its pid, and the pipe to its keeper
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    while True:
+        ready = poll.poll(_IDLE_MS if later and not forks else None)
+        if not ready:
+            with contextlib.suppress(Exception):
+                importlib.import_module(later.pop(0))
+        for descriptor, _ in ready:
+            if descriptor in forks:
+                poll.unregister(descriptor)
+                _reap(descriptor, *forks.pop(descriptor))
+                continue
+            text, ends, _, _ = socket.recv_fds(control, _MOST_BYTES, 4, socket.MSG_CMSG_CLOEXEC)
+            if not text:
+                os._exit(0)
+            started = _fork(json.loads(text), ends, [control.fileno(), *forks, *(told for _, told in forks.values())])
+            if started is not None:
+                forks[started[0]] = started[1:]
+                poll.register(started[0], select.POLLIN)
+
+
+def _fork(request: Mapping[str, Any], ends: Sequence[int], others: Sequence[int]) -> tuple[int, int, int] | None:
+    """A fork's descriptor, its pid and the pipe to its keeper. None where there is another thread: a pipe that closes
+    without a word says so. `others`: what a fork must not hold."""
+    *its, told = ends
+    pid = 0
+    if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208
+        gc.freeze()  # else the fork's first collection would touch, and so copy, every object
+        pid = os.fork()
+        if not pid:
+            _become_worker(request, its, [told, *others])
+    for each in its:
+        os.close(each)
+    if not pid:
+        os.close(told)
+        return None
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)  # before its keeper knows it, who would else signal a group that is not there yet
+        os.write(told, _NUMBER.pack(pid))
+    return os.pidfd_open(pid), pid, told
+
+
+def _become_worker(request: Mapping[str, Any], its: Sequence[int], others: Sequence[int]) -> None:
+    """In the fork: as if it had just been started. Does not return."""
+    try:
+        connection, lifeline, log = its
+        os.setpgid(0, 0)
+        for output in (1, 2):
+            os.dup2(log, output)
+        for descriptor in (log, *others):
+            os.close(descriptor)
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        tempfile.tempdir = None  # TensorFlow has asked for it while it was loaded
+        if numpy := sys.modules.get("numpy"):
+            numpy.random.seed()  # else all forks would draw the same numbers
+        serve(connection, lifeline)
+    finally:
+        os._exit(1)
+
+
+def _reap(descriptor: int, pid: int, told: int) -> None:
+    os.close(descriptor)
+    _, status = os.waitpid(pid, 0)
+    with contextlib.suppress(OSError):
+        os.write(told, _NUMBER.pack(os.waitstatus_to_exitcode(status)))
+    os.close(told)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,229 @@
+"""Workers that are forked from a process with a framework: what is loaded is shared, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transload.models.errors import StepFailed
+from transload.models.store import Store
+from transload.pipeline.engine import Action, LocalExecutor
+from transload.pipeline.isolation import Limits, Spawn, Worker, run_alone, zygote
+from transload.pipeline.zygote import LOADED, Zygote
+
+JOBS = '''
+import ctypes, importlib, os, random, sys, tempfile, time
+
+def about(job):
+    return {"parent": os.getppid(), "leads": os.getpgid(0) == os.getpid(),
+            "loaded": [name for name in job.options["names"] if name in sys.modules], "folder": tempfile.gettempdir(),
+            "environ": dict(os.environ)}
+def draw(job):
+    import numpy
+    return {"numpy": float(numpy.random.random()), "python": random.random()}
+def spoil(job):
+    import wave
+    wave.spoilt = True
+    os.environ["SPOILT"] = "1"
+    return {}
+def look(job):
+    import wave
+    return {"spoilt": hasattr(wave, "spoilt") or "SPOILT" in os.environ}
+def held(job):
+    """What is open beside what every process has, and the sockets among it."""
+    open_ = {int(n): os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if int(n) > 2
+             if os.path.exists(f"/proc/self/fd/{n}")}
+    return {"sockets": sum(to.startswith("socket:") for to in open_.values()),
+            "pipes": sum(to.startswith("pipe:") for to in open_.values())}
+def compute_torch(job):
+    import torch
+    square = torch.full((256, 256), 2.0)
+    return {"sum": float((square @ square).sum()), "threads": torch.get_num_threads()}
+def compute_tensorflow(job):
+    import tensorflow as tf
+    square = tf.fill((256, 256), 2.0)
+    return {"sum": float(tf.reduce_sum(tf.matmul(square, square)))}
+def crash(job): ctypes.string_at(0)
+def wait(job): time.sleep(600)
+'''
+
+
+@pytest.fixture
+def spawn(tmp_path: Path) -> Spawn:
+    user = tmp_path / "user"
+    user.mkdir()
+    (user / "jobs.py").write_text(JOBS)
+    return Spawn(tmp_path / "log", tmp_path / "cwd", Limits(seconds=60), (str(user),))
+
+
+@pytest.fixture
+def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Zygote]:
+    """A process with modules of one's choice loaded, ended when the test is."""
+    made: list[Zygote] = []
+
+    def load(*modules: str, limits: Limits | None = None) -> Zygote:
+        monkeypatch.setitem(LOADED, "chosen", modules)
+        made.append(zygote("chosen", limits or Limits(), tmp_path / f"zygote{len(made)}"))
+        return made[-1]
+
+    yield load  # type: ignore[misc]  # a fixture
+    for each in made:
+        each.close()
+
+
+def do(name: str, spawn: Spawn, **options: Any) -> dict[str, Any]:
+    return run_alone(f"jobs:{name}", {"inputs": {}, "out": str(spawn.cwd), "options": options}, spawn)
+
+
+def test_a_fork_has_loaded_what_the_zygote_has(loads: Callable[..., Zygote], spawn: Spawn) -> None:
+    spawn.zygote = loads("wave")
+    seen = do("about", spawn, names=["wave"])
+    assert (seen["parent"], seen["loaded"]) == (spawn.zygote.pid, ["wave"])
+    assert seen["leads"]  # a group of its own, to be ended with all that it starts
+
+
+def test_the_rest_is_loaded_while_nobody_asks(loads: Callable[..., Zygote], spawn: Spawn) -> None:
+    spawn.zygote = loads("wave", "that_no_version_has", "colorsys")
+    end = time.monotonic() + 60
+    while not do("about", spawn, names=["colorsys"])["loaded"]:
+        assert time.monotonic() < end, "it was never loaded"
+        time.sleep(0.3)
+
+
+def test_forks_have_the_environment_and_the_folder_of_a_worker_and_not_the_zygotes(
+    loads: Callable[..., Zygote], spawn: Spawn
+) -> None:
+    started = do("about", spawn, names=[])
+    spawn.zygote = loads("tempfile")
+    forked = do("about", spawn, names=[])
+    assert forked["parent"] != started["parent"]
+    assert forked["environ"] == started["environ"]
+    assert forked["folder"] == started["folder"] == str(spawn.cwd)
+
+
+def test_forks_draw_other_numbers_and_know_nothing_of_each_other(loads: Callable[..., Zygote], spawn: Spawn) -> None:
+    spawn.zygote = loads("numpy", "wave")
+    first, second = do("draw", spawn), do("draw", spawn)
+    assert first["numpy"] != second["numpy"]
+    assert first["python"] != second["python"]
+    do("spoil", spawn)
+    assert not do("look", spawn)["spoilt"]
+
+
+def test_a_fork_holds_no_end_of_another_ones(loads: Callable[..., Zygote], spawn: Spawn) -> None:
+    """A pipe held by a stranger would never close."""
+    alone = do("held", spawn)
+    spawn.zygote = loads("wave")
+    other = replace(spawn, cwd=spawn.cwd.with_name("other"))
+    with Worker(other), Worker(other):
+        assert do("held", spawn) == alone
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(threads=2), Limits(spin=True), Limits(device="cuda")], ids=["threads", "spin", "device"]
+)
+def test_what_libraries_read_while_they_are_loaded_is_never_another_than_was_asked_for(
+    limits: Limits, loads: Callable[..., Zygote], spawn: Spawn
+) -> None:
+    spawn.zygote = loads("wave")
+    spawn.limits = limits
+    assert do("about", spawn, names=[])["parent"] == os.getpid()
+    spawn.zygote = loads("wave", limits=limits)
+    assert do("about", spawn, names=[])["parent"] == spawn.zygote.pid
+
+
+def test_a_zygote_with_a_second_thread_forks_no_more(loads: Callable[..., Zygote], spawn: Spawn) -> None:
+    """ONNX Runtime starts one while it is imported."""
+    spawn.zygote = loads("onnxruntime")
+    seen = do("about", spawn, names=["onnxruntime"])
+    assert (seen["parent"], seen["loaded"]) == (os.getpid(), [])
+
+
+@pytest.mark.parametrize("modules", [("that_no_version_has",), ("wave",)], ids=["fails to load", "is gone"])
+def test_without_a_zygote_a_process_is_started(
+    modules: tuple[str, ...], loads: Callable[..., Zygote], spawn: Spawn
+) -> None:
+    spawn.zygote = loads(*modules)
+    if modules == ("wave",):
+        spawn.zygote.close()
+    assert do("about", spawn, names=[])["parent"] == os.getpid()
+
+
+def test_a_crash_of_a_fork_leaves_the_zygote_and_its_other_forks(loads: Callable[..., Zygote], spawn: Spawn) -> None:
+    spawn.zygote = loads("wave")
+    other = replace(spawn, cwd=spawn.cwd.with_name("other"))
+    with Worker(other) as worker:
+        with pytest.raises(StepFailed, match="killed by SIGSEGV"):
+            do("crash", spawn)
+        job = {"inputs": {}, "out": ".", "options": {"names": []}}
+        assert worker.work("jobs:about", job)["parent"] == spawn.zygote.pid
+
+
+def test_forks_of_a_zygote_that_is_killed_are_lost_in_one_sentence(loads: Callable[..., Zygote], spawn: Spawn) -> None:
+    spawn.zygote = loads("wave")
+    with Worker(spawn) as worker:
+        os.kill(spawn.zygote.pid, signal.SIGKILL)
+        with pytest.raises(StepFailed, match="the worker was killed by SIGKILL"):
+            worker.work("jobs:wait", {"inputs": {}, "out": ".", "options": {}})
+    state = Path(f"/proc/{worker.pid}/stat")  # its new parent may take its time to bury it
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+def test_the_frameworks_have_one_thread_once_they_are_loaded_and_compute_in_a_fork(
+    framework: str, tmp_path: Path, spawn: Spawn
+) -> None:
+    """With threads asked for, too: numpy's would start with the import."""
+    spawn.limits = Limits(seconds=120, threads=2)
+    spawn.zygote = zygote(framework, spawn.limits, tmp_path / "zygote")
+    try:
+        seen = do("about", spawn, names=[framework])
+        assert (seen["parent"], seen["loaded"], seen["folder"]) == (spawn.zygote.pid, [framework], str(spawn.cwd))
+        for _ in range(2):
+            answer = do(f"compute_{framework}", spawn)
+            assert answer["sum"] == 256**3 * 4
+            assert answer.get("threads", 2) == min(2, len(os.sched_getaffinity(0)))
+    finally:
+        spawn.zygote.close()
+
+
+@pytest.fixture
+def executor(tmp_path: Path, spawn: Spawn, monkeypatch: pytest.MonkeyPatch) -> LocalExecutor:
+    monkeypatch.setattr("transload.pipeline.engine.entry_digest", lambda entry: entry)
+    monkeypatch.setitem(LOADED, "small", ("wave",))
+    return LocalExecutor(Store(tmp_path / "store"), tmp_path / "run")
+
+
+def action(spawn: Spawn, framework: str, **changes: Any) -> Action:
+    (root,) = spawn.sys_path
+    options = {"names": ["wave"], "framework": framework}
+    return replace(Action("about", "jobs:about", options=options, root=root, framework=framework), **changes)
+
+
+def test_an_executor_forks_what_was_expected_and_starts_the_rest(executor: LocalExecutor, spawn: Spawn) -> None:
+    executor.expect(["small"], Limits())
+    forked = executor.perform(action(spawn, "small")).facts
+    started = executor.perform(action(spawn, "")).facts
+    executor.close()
+    assert (forked["loaded"], started["loaded"]) == (["wave"], [])
+    assert (forked["parent"] == os.getpid(), started["parent"] == os.getpid()) == (False, True)
+    assert not Path(f"/proc/{forked['parent']}").exists()
+
+
+def test_a_framework_is_not_loaded_for_what_is_found(executor: LocalExecutor, spawn: Spawn) -> None:
+    executor.perform(action(spawn, "small"))
+    executor.expect(["small"], Limits())
+    assert executor.perform(action(spawn, "small")).cached
+    assert not executor._zygotes
+    executor.close()
+
+
+def test_how_a_worker_is_made_does_not_count_in_the_key(executor: LocalExecutor, spawn: Spawn) -> None:
+    assert action(spawn, "small", options={}).key == action(spawn, "", options={}).key
