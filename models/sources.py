@@ -87,7 +87,7 @@ def code_ref(text: str, root: str | None, settings: Mapping[str, Any] | None = N
 @dataclass(frozen=True, slots=True)
 class Source:
     """What `source.json` records. `code` is the digest of the code that builds the model: other code, other source.
-    `call`: how forward is called (models/zoo/calling.py: Call, as JSON); None: with the signature's inputs by position."""
+    `call`: how forward is called (models/zoo/calling.py: Call, as JSON); None: with the inputs by position."""
 
     ref: CodeRef
     signature: Signature

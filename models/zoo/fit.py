@@ -24,9 +24,10 @@ from ..job import Job
 from ..recipe import Recipe, Splits
 from ..signature import Array
 from ..sources import WEIGHTS, CodeRef, Source, write_source
-from .build import call_model, check_steady
+from .build import call_model
 from .catalogue import load_recipe, ref_digest, ref_of
 from .checkpoints import read_checkpoint, save_checkpoint
+from .checks import check_steady
 from .data import load_splits, take
 from .loading import user_code
 from .weights import load_weights, write_weights

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,60 +13,142 @@ from ..job import Job
 from ..recipe import Recipe
 from ..signature import Signature, TensorSpec
 from ..sources import WEIGHTS, CodeRef, Source, write_source
-from .build import check_steady
+from .build import call_model, sample_inputs
+from .calling import Call, Leaf, flat, parameter_names
 from .catalogue import load_named, ref_digest, ref_of
+from .checks import Steady, check_lazy, check_steady, check_supported
 from .construct import construct
+from .examples import find_example, specs_of
+from .halves import in_float32, own_distance, widen
 from .infer import infer_signature
 from .loading import user_code
+from .named import known_inputs
 from .weight_files import read_given, without_prefix
-from .weights import load_weights, write_weights
+from .weights import load_weights, read_weights, write_weights
 
 if TYPE_CHECKING:
     import torch
+
+_DISTANCE_BATCH = 8
 
 
 def take_weights(job: Job) -> Mapping[str, Any]:
     """Write a source: the model that ref names, with the weights of a file, or as its code makes it.
 
     Options: ref, root; weights (an absolute path, or nothing); sha256 (of that file, where it is known); key (the part
-    of a checkpoint that holds the weights); signature, or inputs alone (JSON specs), where ref names no recipe.
-    Facts: signature, parameters, weights (the file that they came from, or null).
+    of a checkpoint that holds the weights); signature, or inputs alone (JSON specs), where ref names no recipe and
+    its code has no example inputs.
+    Facts: signature, parameters, weights (the file that they came from, or null), notes (sentences for the user).
 
-    Raises BadRequest where code, weights or signature do not fit together.
+    Raises BadRequest where code, weights or signature do not fit together, or the model is none that can be carried.
     """
     ref = ref_of(job)
+    model = _loaded(job, ref)
+    check_supported(model)
+    state = model.state_dict()
+    if state:
+        write_weights(job.out / WEIGHTS, state)  # now: calling it may change what it holds
+    parameters = sum(weight.numel() for weight in model.parameters())
+    del state
+    halves = widen(model)
+    with user_code(f"calling {ref.text}", ref), in_float32(ref.text, halves):
+        found = _called(job, ref, model, bool(halves))
+        flattened = model if found.call is None else flat(model, found.call)
+        steady = check_steady(flattened, found.signature, lambda: _again(job, ref, found))
+        notes = list(found.notes)
+        if halves:
+            notes.append(own_distance(model, halves, _asking(flattened, found.signature)))
+    call = _with_scratch(found, steady)
+    write_source(job.out, Source(ref, found.signature, ref_digest(ref), call and call.to_json()))
+    return {
+        "signature": found.signature.to_json(),
+        "parameters": parameters,
+        "weights": job.options.get("weights") or None,
+        "notes": notes,
+    }
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a model takes and gives, how it is called (None: by position), and what is worth saying of that."""
+
+    signature: Signature
+    call: Call | None = None
+    notes: tuple[str, ...] = ()
+    inferred: bool = True
+
+
+def _loaded(job: Job, ref: CodeRef) -> torch.nn.Module:
     model = construct(ref)
+    check_lazy(model)
     weights = job.options.get("weights")
     if weights:
         path = Path(weights)
         _check_digest(path, job.options.get("sha256"))
         load_weights(model, without_prefix(read_given(path, job.options.get("key")), set(model.state_dict())))
-    with user_code(f"calling {ref.text}", ref):
-        signature = _signature(job, ref, model)
-        check_steady(model, signature)
-    state = model.state_dict()
-    if state:
-        write_weights(job.out / WEIGHTS, state)
-    write_source(job.out, Source(ref, signature, ref_digest(ref)))
-    return {
-        "signature": signature.to_json(),
-        "parameters": sum(weight.numel() for weight in model.parameters()),
-        "weights": weights or None,
-    }
+    return model
 
 
-def _signature(job: Job, ref: CodeRef, model: torch.nn.Module) -> Signature:
-    found = load_named(ref)
-    if isinstance(found, Recipe):
-        return found.signature
+def _again(job: Job, ref: CodeRef, found: _Found) -> torch.nn.Module:
+    """The model as it was before it was called."""
+    model = _loaded(job, ref)
+    if (job.out / WEIGHTS).exists():
+        load_weights(model, read_weights(job.out / WEIGHTS))
+    widen(model)
+    return model if found.call is None else flat(model, found.call)
+
+
+def _called(job: Job, ref: CodeRef, model: torch.nn.Module, halves: bool) -> _Found:
+    named = load_named(ref)
+    if isinstance(named, Recipe):
+        return _Found(named.signature, inferred=False)
     if job.options.get("signature"):
-        return Signature.from_json(job.options["signature"])
-    inputs = [TensorSpec.from_json(row) for row in job.options.get("inputs") or ()]
-    if not inputs:
+        return _Found(Signature.from_json(job.options["signature"]), inferred=False)
+    asked = tuple(TensorSpec.from_json(row) for row in job.options.get("inputs") or ())
+    inputs = asked or (ref.library and known_inputs(ref, model))
+    if inputs:
+        return _Found(*infer_signature(model, tuple(_wide(spec) for spec in inputs) if halves else inputs))
+    example = find_example(ref, model)
+    if example is None:
         raise BadRequest(
-            f"nothing says what {ref.text} takes", fix="name each input, as in --input image=float32[batch,3,224,224]"
+            f"nothing says what {ref.text} takes: its forward takes {parameter_names(model.forward) or 'nothing'}",
+            fix="name each input, as in --input image=float32[batch,3,224,224], or write example_inputs() beside it",
         )
-    return infer_signature(model, tuple(inputs))
+    if halves:
+        wide = {name: each.float() if each.dtype.itemsize == 2 else each for name, each in example.inputs.items()}
+        example = replace(example, inputs=wide)
+    specs, note = specs_of(example, model)
+    return _Found(*infer_signature(model, specs, example.call), (note,) if note else ())
+
+
+def _wide(spec: TensorSpec) -> TensorSpec:
+    """The input of a half-precision model as the float32 one that stands for it."""
+    return replace(spec, dtype="float32") if spec.dtype in ("float16", "bfloat16") else spec
+
+
+def _asking(model: torch.nn.Module, signature: Signature) -> Callable[[torch.dtype], Mapping[str, torch.Tensor]]:
+    """Calls the model on one sample, its floats in a dtype."""
+    import torch
+
+    samples = sample_inputs(signature, _DISTANCE_BATCH)
+
+    def ask(dtype: torch.dtype) -> Mapping[str, torch.Tensor]:
+        given = [torch.from_numpy(samples[spec.name]) for spec in signature.inputs]
+        with torch.no_grad():
+            cast = [each.to(dtype) if each.is_floating_point() else each for each in given]
+            return call_model(model, signature, cast)
+
+    return ask
+
+
+def _with_scratch(found: _Found, steady: Steady) -> Call | None:
+    """How the model is called, each time with copies of the buffers that it writes to."""
+    if not steady.scratch or not found.inferred:
+        return found.call
+    inputs, outputs = ([spec.name for spec in side] for side in (found.signature.inputs, found.signature.outputs))
+    plain = Call(tuple(inputs), tuple(map(Leaf, inputs)), outputs=tuple(outputs))
+    below = "" if found.call is None else "model."
+    return replace(found.call or plain, scratch=tuple(name.removeprefix(below) for name in steady.scratch))
 
 
 def _check_digest(path: Path, wanted: str | None) -> None:

@@ -1,0 +1,316 @@
+"""How a module is called, and how its result becomes tensors by name: the record, and the flat module made of it.
+
+Everything here that carries, serves or asks a model calls it with tensors by position and wants tensors back. A user's
+forward may take keywords and nested tuples, lists and dicts, and return those, dataclasses or named tuples. `Call` says
+how one becomes the other, `flat` makes a module of it, and every converter stays as simple as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import keyword
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..errors import BadRequest
+
+if TYPE_CHECKING:
+    import torch
+
+ALONE = "output"  # what an output is called that nothing else names; of several, output_0 and so on
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The place of an input among the arguments of forward."""
+
+    name: str
+
+
+Tree: TypeAlias = Any  # Leaf | None | bool | int | float | str | tuple, list or dict (by str) of trees
+_CONSTANTS = (bool, int, float, str)
+
+
+@dataclass(frozen=True)
+class Call:
+    """How a module is called with the inputs of its signature, and which of its results are the signature's outputs.
+
+    `inputs` and `outputs` are names in the signature's order. `arguments` and `keywords` are what forward is given: a
+    `Leaf` stands for an input, everything else is a constant. `scratch`: buffers that forward writes to, though no
+    answer depends on it; each call gets copies of them.
+    """
+
+    inputs: tuple[str, ...]
+    arguments: tuple[Tree, ...]
+    keywords: Mapping[str, Tree] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+    scratch: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        named = [leaf.name for leaf in leaves((self.arguments, dict(self.keywords)))]
+        if sorted(named) != sorted(self.inputs):
+            raise ValueError(f"the arguments hold the inputs {named}, and the signature names {list(self.inputs)}")
+
+    @property
+    def by_position(self) -> bool:
+        """Whether forward takes the inputs as they come: by position, in the signature's order, and nothing else."""
+        return not self.keywords and self.arguments == tuple(Leaf(name) for name in self.inputs)
+
+    def bind(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments and keywords of forward, with `values` in the place of the inputs, in their order."""
+        known = dict(zip(self.inputs, values, strict=True))
+        return _filled(self.arguments, known), {name: _filled(tree, known) for name, tree in self.keywords.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """A Leaf is {input: name}, a tuple {tuple: [..]}, a dict {dict: {..}}; lists and constants are themselves."""
+        return {
+            "inputs": list(self.inputs),
+            "arguments": [_encoded(tree) for tree in self.arguments],
+            "keywords": {name: _encoded(tree) for name, tree in self.keywords.items()},
+            "outputs": list(self.outputs),
+            "scratch": list(self.scratch),
+        }
+
+    @staticmethod
+    def from_json(doc: Mapping[str, Any]) -> Call:
+        """The reverse of `to_json`."""
+        return Call(
+            tuple(doc["inputs"]),
+            tuple(_decoded(tree) for tree in doc["arguments"]),
+            {name: _decoded(tree) for name, tree in doc["keywords"].items()},
+            tuple(doc["outputs"]),
+            tuple(doc["scratch"]),
+        )
+
+
+def leaves(tree: Tree) -> Iterator[Leaf]:
+    """Every Leaf of a tree, in order."""
+    if isinstance(tree, Leaf):
+        yield tree
+    elif isinstance(tree, tuple | list):
+        for part in tree:
+            yield from leaves(part)
+    elif isinstance(tree, dict):
+        for part in tree.values():
+            yield from leaves(part)
+
+
+def _filled(tree: Tree, known: Mapping[str, Any]) -> Any:
+    if isinstance(tree, Leaf):
+        return known[tree.name]
+    if isinstance(tree, tuple | list):
+        return type(tree)(_filled(part, known) for part in tree)
+    if isinstance(tree, dict):
+        return {key: _filled(part, known) for key, part in tree.items()}
+    return tree
+
+
+def _encoded(tree: Tree) -> Any:
+    if isinstance(tree, Leaf):
+        return {"input": tree.name}
+    if isinstance(tree, tuple):
+        return {"tuple": [_encoded(part) for part in tree]}
+    if isinstance(tree, list):
+        return [_encoded(part) for part in tree]
+    if isinstance(tree, dict):
+        return {"dict": {key: _encoded(part) for key, part in tree.items()}}
+    return tree
+
+
+def _decoded(doc: Any) -> Tree:
+    if isinstance(doc, list):
+        return [_decoded(part) for part in doc]
+    if isinstance(doc, Mapping):
+        ((kind, value),) = doc.items()
+        if kind == "input":
+            return Leaf(value)
+        if kind == "tuple":
+            return tuple(_decoded(part) for part in value)
+        return {key: _decoded(part) for key, part in value.items()}
+    return doc
+
+
+def call_by_name(forward: Callable[..., Any], names: Sequence[str], what: str) -> Call:
+    """How `forward` takes inputs of these names: those that are its parameters by name, else all of them by position.
+
+    What has a default and is not named is left at it. `what` is the model, for the sentences.
+
+    Raises BadRequest where some names are parameters and others are not, or forward needs more, or takes fewer.
+    """
+    parameters = inspect.signature(forward).parameters
+    kinds = {name: each.kind for name, each in parameters.items()}
+    known = [name for name in names if _is_named(kinds.get(name))]
+    any_name = inspect.Parameter.VAR_KEYWORD in kinds.values()
+    any_count = inspect.Parameter.VAR_POSITIONAL in kinds.values()
+    if known and not any_name and len(known) < len(names):
+        strange = next(name for name in names if name not in known)
+        raise BadRequest(
+            f"{what} takes {_named(forward)}, and {strange} is none of them",
+            fix="name every input as forward does, or none: then they are taken by position",
+        )
+    by_name = bool(known) or (any_name and not any_count)
+    if by_name:
+        call = _split(parameters, names)
+        lacking = [each.name for each in _required(parameters) if each.name not in names]
+    else:
+        call = Call(tuple(names), tuple(Leaf(name) for name in names))
+        needed = _required(parameters)
+        only = [each.name for each in needed if each.kind is inspect.Parameter.KEYWORD_ONLY]
+        lacking = only or [each.name for each in needed[len(names) :]]
+    if lacking:
+        raise BadRequest(
+            f"{what} takes {_named(forward)}, and nothing says what {lacking[0]} is",
+            fix=f"name it too, as in --input {lacking[0]}=float32[batch,3,224,224]",
+        )
+    most = sum(kind in _POSITIONAL for kind in kinds.values())
+    if not by_name and len(names) > most and not any_count:
+        raise BadRequest(
+            f"{what} takes {_named(forward)}, and {len(names)} inputs are named", fix="name no more than forward takes"
+        )
+    return call
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _is_named(kind: Any) -> bool:
+    return kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _required(parameters: Mapping[str, inspect.Parameter]) -> list[inspect.Parameter]:
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each for each in parameters.values() if each.default is each.empty and each.kind not in several]
+
+
+def _split(parameters: Mapping[str, inspect.Parameter], names: Sequence[str]) -> Call:
+    """The first parameters by position, as far as they are named without a gap; the others by keyword."""
+    first: list[str] = []
+    for name, each in parameters.items():
+        if name not in names or each.kind not in _POSITIONAL:
+            break
+        first.append(name)
+    keywords = {name: Leaf(name) for name in names if name not in first}
+    return Call(tuple(names), tuple(Leaf(name) for name in first), keywords)
+
+
+def _named(forward: Callable[..., Any]) -> str:
+    return parameter_names(forward) or "nothing"
+
+
+def parameter_names(forward: Callable[..., Any]) -> str:
+    """What forward takes, as a person would say it: "x, mask (optional)"."""
+    marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    said = [
+        marks[each.kind] + name if each.kind in marks else name + ("" if each.default is each.empty else " (optional)")
+        for name, each in inspect.signature(forward).parameters.items()
+    ]
+    return ", ".join(said)
+
+
+def flatten(given: Any) -> dict[str, torch.Tensor]:
+    """Every tensor of a result by its path: `output` alone, `output_0` of a tuple, `logits` of a dict or a dataclass,
+    `hidden_states_0`, `output_1_0` of what is nested. What is None is left out.
+
+    Raises BadRequest with the first thing in it that is neither a tensor nor holds tensors.
+    """
+    found: dict[str, torch.Tensor] = {}
+    for path, value in _walk(given, ()):
+        name = "_".join(path) if path else ALONE
+        if name in found:
+            raise BadRequest(
+                f"two outputs of the model are both called {name}", fix="rename a key of what forward returns"
+            )
+        found[name] = value
+    if not found:
+        raise BadRequest("the model returns no tensor", fix="let forward return what it computes")
+    return found
+
+
+def _walk(given: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], torch.Tensor]]:
+    import torch
+
+    if given is None:
+        return
+    if isinstance(given, torch.Tensor):
+        yield path, given
+        return
+    parts = _parts(given)
+    if parts is None:
+        where = f" as {'_'.join(path)}" if path else ""
+        raise BadRequest(
+            f"the model returns a {type(given).__name__}{where}, which is no tensor and holds none that are known",
+            fix="let forward return tensors, or tuples, lists, dicts or dataclasses of them",
+        )
+    named = isinstance(given, Mapping) or not isinstance(given, tuple | list) or hasattr(given, "_fields")
+    for key, value in parts:
+        yield from _walk(value, (*(path or (() if named else (ALONE,))), key))
+
+
+def _parts(given: Any) -> list[tuple[str, Any]] | None:
+    """The parts of a container by name; None where it is none. transformers' ModelOutput is a Mapping."""
+    if isinstance(given, Mapping):
+        return [(str(key), value) for key, value in given.items()]
+    if isinstance(given, tuple | list):
+        names = getattr(given, "_fields", range(len(given)))
+        return [(str(name), value) for name, value in zip(names, given, strict=True)]
+    if dataclasses.is_dataclass(given):
+        return [(each.name, getattr(given, each.name)) for each in dataclasses.fields(given)]
+    return None
+
+
+def is_flat(given: Any) -> bool:
+    """Whether a result is what every converter takes as it is: a tensor, or a plain tuple or list of tensors."""
+    import torch
+
+    if type(given) in (tuple, list):
+        return all(isinstance(value, torch.Tensor) for value in given)
+    return isinstance(given, torch.Tensor)
+
+
+def flat(model: torch.nn.Module, call: Call) -> torch.nn.Module:
+    """A module that takes the inputs of `call` by position, and returns its outputs: a tensor, or a tuple of them.
+
+    `model` is its child, so that whatever is traced through it keeps the paths and lines of the user's own modules.
+    Raises BadRequest, when called, where the model returns other outputs than `call` names.
+    """
+    import torch
+
+    class Flat(torch.nn.Module):
+        """The user's module, called as `call` says."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, *inputs: torch.Tensor) -> Any:
+            arguments, keywords = call.bind(inputs)
+            found = flatten(_called(self.model, call.scratch, arguments, keywords))
+            if list(found) != list(call.outputs):
+                raise BadRequest(
+                    f"the model returned {', '.join(found)} where its signature names {', '.join(call.outputs)}",
+                    fix="let forward return the same parts whatever its inputs are",
+                )
+            values = tuple(found.values())
+            return values if len(values) > 1 else values[0]
+
+    Flat.forward.__signature__ = _flat_signature(call)  # type: ignore[attr-defined]
+    return Flat().train(model.training)
+
+
+def _called(model: torch.nn.Module, scratch: Sequence[str], arguments: tuple[Any, ...], keywords: Any) -> Any:
+    import torch
+
+    if not scratch:
+        return model(*arguments, **keywords)
+    own = dict(model.named_buffers())
+    return torch.func.functional_call(model, {name: own[name].clone() for name in scratch}, arguments, keywords)
+
+
+def _flat_signature(call: Call) -> inspect.Signature:
+    """What torch.export reads the names of a program's inputs off."""
+    fit = (name.isidentifier() and not keyword.iskeyword(name) and name != "self" for name in call.inputs)
+    names = [name if fits else f"input_{at}" for at, (name, fits) in enumerate(zip(call.inputs, fit, strict=True))]
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    return inspect.Signature([inspect.Parameter(name, kind) for name in ("self", *names)])
