@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ def spawn(tmp_path: Path) -> Spawn:
 
 
 @pytest.fixture
-def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Zygote]:
+def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Zygote]]:
     """A process with modules of one's choice loaded, ended when the test is."""
     made: list[Zygote] = []
 
@@ -73,9 +73,24 @@ def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Zygo
         made.append(zygote("chosen", limits or Limits(), tmp_path / f"zygote{len(made)}"))
         return made[-1]
 
-    yield load  # type: ignore[misc]  # a fixture
+    yield load
     for each in made:
         each.close()
+
+
+def gone(pid: int) -> bool:
+    """Whether it has ended; its new parent may take its time to bury it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def wait_for(condition: Callable[[], bool], *, pause_s: float = 0.05) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(pause_s)
 
 
 def do(name: str, spawn: Spawn, **options: Any) -> dict[str, Any]:
@@ -91,10 +106,7 @@ def test_a_fork_has_loaded_what_the_zygote_has(loads: Callable[..., Zygote], spa
 
 def test_the_rest_is_loaded_while_nobody_asks(loads: Callable[..., Zygote], spawn: Spawn) -> None:
     spawn.zygote = loads("wave", "that_no_version_has", "colorsys")
-    end = time.monotonic() + 60
-    while not do("about", spawn, names=["colorsys"])["loaded"]:
-        assert time.monotonic() < end, "it was never loaded"
-        time.sleep(0.3)
+    wait_for(lambda: bool(do("about", spawn, names=["colorsys"])["loaded"]), pause_s=0.3)
 
 
 def test_forks_have_the_environment_and_the_folder_of_a_worker_and_not_the_zygotes(
@@ -172,8 +184,7 @@ def test_forks_of_a_zygote_that_is_killed_are_lost_in_one_sentence(loads: Callab
         os.kill(spawn.zygote.pid, signal.SIGKILL)
         with pytest.raises(StepFailed, match="the worker was killed by SIGKILL"):
             worker.work("jobs:wait", {"inputs": {}, "out": ".", "options": {}})
-    state = Path(f"/proc/{worker.pid}/stat")  # its new parent may take its time to bury it
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+    wait_for(lambda: gone(worker.pid))
 
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
