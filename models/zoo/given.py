@@ -22,7 +22,6 @@ from .examples import find_example, specs_of
 from .halves import in_float32, own_distance, widen
 from .infer import infer_signature
 from .loading import user_code
-from .named import known_inputs
 from .weight_files import read_given, without_prefix
 from .weights import load_weights, read_weights, write_weights
 
@@ -59,7 +58,7 @@ def take_weights(job: Job) -> Mapping[str, Any]:
         if halves:
             notes.append(own_distance(model, halves, _asking(flattened, found.signature)))
     call = _with_scratch(found, steady)
-    write_source(job.out, Source(ref, found.signature, ref_digest(ref), call and call.to_json()))
+    write_source(job.out, Source(ref, found.signature, ref_digest(ref), None if call is None else call.to_json()))
     return {
         "signature": found.signature.to_json(),
         "parameters": parameters,
@@ -105,7 +104,7 @@ def _called(job: Job, ref: CodeRef, model: torch.nn.Module, halves: bool) -> _Fo
     if job.options.get("signature"):
         return _Found(Signature.from_json(job.options["signature"]), inferred=False)
     asked = tuple(TensorSpec.from_json(row) for row in job.options.get("inputs") or ())
-    inputs = asked or (ref.library and known_inputs(ref, model))
+    inputs = asked or _known(ref, model)
     if inputs:
         return _Found(*infer_signature(model, tuple(_wide(spec) for spec in inputs) if halves else inputs))
     example = find_example(ref, model)
@@ -119,6 +118,15 @@ def _called(job: Job, ref: CodeRef, model: torch.nn.Module, halves: bool) -> _Fo
         example = replace(example, inputs=wide)
     specs, note = specs_of(example, model)
     return _Found(*infer_signature(model, specs, example.call), (note,) if note else ())
+
+
+def _known(ref: CodeRef, model: torch.nn.Module) -> tuple[TensorSpec, ...]:
+    """What a library says that its model takes."""
+    if ref.library is None:
+        return ()
+    from .named import known_inputs
+
+    return known_inputs(ref, model) or ()
 
 
 def _wide(spec: TensorSpec) -> TensorSpec:
