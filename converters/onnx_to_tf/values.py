@@ -277,7 +277,7 @@ def broadcast(function: Callable[..., TfTensor], *values: Value) -> Value:
     rank = max(value.rank for value in values)
     last = any(value.layout is Layout.CHANNELS_LAST and value.rank == rank for value in values)
     layout = Layout.CHANNELS_LAST if last else Layout.LOGICAL
-    aligned = [_aligned(value, layout, rank) for value in values]
+    aligned = [_aligned(value, layout, rank, [each for each in values if each is not value]) for value in values]
     answer = computed(function(*(_spread(aligned) if rank > MOST_BROADCAST else aligned)), layout)
     for axis in range(rank):
         own = [(value, axis - rank + value.rank) for value in values if axis >= rank - value.rank]
@@ -299,15 +299,38 @@ def _spread(tensors: Sequence[TfTensor]) -> list[TfTensor]:
     return spread
 
 
-def _aligned(value: Value, layout: Layout, rank: int) -> TfTensor:
+def _aligned(value: Value, layout: Layout, rank: int, others: Sequence[Value]) -> TfTensor:
     """A value in a layout of `rank` axes: axes of size 1 come before its own, where it has fewer."""
+    if value.array is not None and value.rank > 0:
+        beside = [each for each in others if each.computing]
+        return _constant(value.array, value.weights, layout, rank, beside)
     if layout is Layout.LOGICAL or value.rank in (0, rank):
         return value.tensor(layout if value.rank == rank else Layout.LOGICAL)
     leading = (1,) * (rank - value.rank)
-    if value.array is not None:
-        return known(value.array.reshape(leading + value.array.shape), value.weights).tensor(layout)
     logical = reshape(value.tensor(), [*leading, *(value.size(axis) for axis in range(value.rank))])
     return computed(logical).tensor(layout)
+
+
+def _constant(array: Array, weights: Weights, layout: Layout, rank: int, beside: Sequence[Value]) -> TfTensor:
+    """A known array beside computed values: a single number is a scalar where another value has the result's rank.
+
+    TensorFlow 2.21's graph optimiser takes an Add of a constant for one with the bias of the BiasAdd before it, and
+    fails where the constant is not as wide as that: such an array is held where the optimiser does not see it.
+    """
+    if array.size == 1 and any(each.rank == rank for each in beside):
+        return known(array.reshape(()), weights).tensor()
+    missing = rank - array.ndim if layout is Layout.CHANNELS_LAST else 0
+    order = layout.order(missing + array.ndim)
+    shape = [1 if axis < missing else array.shape[axis - missing] for axis in order]
+    last = layout.order(rank)[-1]
+    as_wide = all(each.rank == rank and each.shape[last] == shape[-1] for each in beside)
+    own = [axis - missing for axis in order if axis >= missing]
+    return weights.hold(array, own, shape if missing else (), hidden=array.dtype.kind not in "iub" and not as_wide)
+
+
+def biased(tensor: TfTensor, bias: Value | None) -> TfTensor:
+    """The tensor plus a vector along its last axis, by the operator that runtimes fuse into a product before it."""
+    return tensor if bias is None else tf.nn.bias_add(tensor, bias.tensor())
 
 
 def broadcast_size(a: Size, b: Size) -> Size:

@@ -23,23 +23,30 @@ class Weights:
     def __init__(self, names: Mapping[str, Array]) -> None:
         self.variables: list[Any] = []
         self._names = {id(array): name for name, array in names.items()}
-        self._held: dict[tuple[int, tuple[int, ...], tuple[int, ...], int | None], tuple[Array, Any]] = {}
+        self._held: dict[tuple[Any, ...], tuple[Array, Any]] = {}
 
-    def hold(self, array: Array, order: Sequence[int] = (), shape: Sequence[int] = (), part: int | None = None) -> Any:
+    def hold(
+        self,
+        array: Array,
+        order: Sequence[int] = (),
+        shape: Sequence[int] = (),
+        part: int | None = None,
+        *,
+        hidden: bool = False,
+    ) -> Any:
         """The array, or one part of it along axis 0, as a tensor: its axes put in `order` and then into `shape`
-        where these are given. The same array asked for in the same way is held once."""
+        where these are given. The same array asked for in the same way is held once. A `hidden` one is a variable
+        even where it is short."""
         if tf.executing_eagerly():  # folding: what is made now lives only for a moment
             return tf.constant(_arranged(array, order, shape, part))
-        key = (id(array), tuple(order), tuple(shape), part)
+        in_graph = _short(array, part) and not hidden
+        key = (id(array), tuple(order), tuple(shape), part, in_graph)
         if key not in self._held:
-            self._held[key] = (array, self._made(array, _arranged(array, order, shape, part)))
+            arranged = _arranged(array, order, shape, part)
+            self._held[key] = (array, arranged if in_graph else self._variable(array, arranged))
         return tf.convert_to_tensor(self._held[key][1])
 
-    def _made(self, array: Array, arranged: Array) -> Any:
-        """A variable, or for what stays in the graph the arranged array."""
-        least = LEAST_INTEGERS if arranged.dtype.kind in "iub" else LEAST_ELEMENTS
-        if arranged.size < least:
-            return arranged
+    def _variable(self, array: Array, arranged: Array) -> Any:
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", self._names.get(id(array), "folded"))
         # tf.Variable would be intercepted by the tf.function around, which then traces everything a second time.
         from tensorflow.python.ops.resource_variable_ops import ResourceVariable
@@ -48,6 +55,13 @@ class Weights:
             variable = ResourceVariable(arranged, trainable=False, name=f"w{len(self.variables)}_{name}")
         self.variables.append(variable)
         return variable
+
+
+def _short(array: Array, part: int | None) -> bool:
+    """Whether it stays in the graph unless it is to be hidden."""
+    integers = np.dtype(CARRIERS.get(array.dtype.name, array.dtype)).kind in "iub"
+    taken = array if part is None else array[part]
+    return taken.size < (LEAST_INTEGERS if integers else LEAST_ELEMENTS)
 
 
 def _arranged(array: Array, order: Sequence[int], shape: Sequence[int], part: int | None) -> Array:

@@ -8,8 +8,7 @@ from ..borders import surrounded
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, lowers
-from ..values import Layout, TfTensor, Value, computed, product, reshape
-from ..weights import LEAST_ELEMENTS
+from ..values import Layout, TfTensor, Value, biased, computed, product, reshape
 from ..windows import Window, read_window, taps
 
 
@@ -22,7 +21,7 @@ def conv(op: Op) -> Value:
     if value.shape[1] is not None and kernel.shape[1] is not None and value.shape[1] != kernel.shape[1] * group:
         op.refuse(f"{value.shape[1]} channels do not fit a weight of {kernel.shape[1]} and {group} groups")
     made = convolve(op, value.tensor(Layout.CHANNELS_LAST), kernel, window, group)
-    return computed(with_bias(op, made), Layout.CHANNELS_LAST)
+    return computed(biased(made, op.optional(2)), Layout.CHANNELS_LAST)
 
 
 def kernel_sizes(op: Op, kernel: Value) -> tuple[int, ...]:
@@ -43,18 +42,6 @@ def channel_sizes(op: Op, kernel: Value) -> tuple[int, int]:
     if first is None or second is None:
         op.refuse("its number of channels is known only when the model runs", fix="fix it when exporting")
     return first, second
-
-
-def with_bias(op: Op, made: TfTensor) -> TfTensor:
-    """Plus the bias, input 2, where it is given."""
-    bias = op.optional(2)
-    if bias is None:
-        return made
-    if bias.array is not None and bias.array.size < LEAST_ELEMENTS:  # it stays in the graph as a constant, and to such
-        return (
-            made + bias.tensor()
-        )  # a BiasAdd TensorFlow 2.21's optimiser adds what comes next, of any rank, and fails
-    return tf.nn.bias_add(made, bias.tensor())
 
 
 def arranged(op: Op, kernel: Value, order: Sequence[int], shape: Sequence[int] = ()) -> TfTensor:

@@ -11,7 +11,7 @@ import numpy as np
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, lowers
-from ..values import Layout, Size, TfTensor, Value, computed, product, reshape
+from ..values import Layout, Size, TfTensor, Value, biased, computed, product, reshape
 from ..windows import Window, read_window
 from .convolution import arranged, channel_sizes, kernel_sizes
 
@@ -51,8 +51,7 @@ def deform_conv(op: Op) -> Value:
     columns = reshape(columns, [sizes.batch, sizes.places, 1, channels * sizes.elements])
     weight = arranged(op, kernel, (*range(1, 2 + window.rank), 0), (1, 1, width * sizes.elements, filters))
     made = reshape(tf.nn.conv2d(columns, weight, 1, "VALID"), [sizes.batch, *sizes.out, filters])
-    bias = op.optional(3)
-    return computed(made if bias is None else tf.nn.bias_add(made, bias.tensor()), Layout.CHANNELS_LAST)
+    return computed(biased(made, op.optional(3)), Layout.CHANNELS_LAST)
 
 
 def _coordinates(offset: Value, window: Window, sizes: _Sizes) -> list[TfTensor]:

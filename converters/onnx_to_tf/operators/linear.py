@@ -5,8 +5,7 @@ from __future__ import annotations
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, INTEGERS, lowers
-from ..values import TfTensor, Value, computed, mapped, pack, product, reshape
-from ..weights import LEAST_ELEMENTS
+from ..values import TfTensor, Value, biased, broadcast, computed, mapped, pack, product, reshape
 
 _PRODUCTS = FLOATS | {"int32", "int64", "uint32", "uint64"}
 
@@ -31,12 +30,11 @@ def gemm(op: Op) -> Value:
 
 
 def _plus(product: TfTensor, addend: Value) -> TfTensor:
-    """A vector as wide as the product becomes a bias, which runtimes fuse; not a short one (see with_bias)."""
+    """A vector as wide as the product becomes a bias, which runtimes fuse."""
     width = product.shape[-1]
-    short = addend.array is not None and addend.array.size < LEAST_ELEMENTS
-    if not short and addend.rank == 1 and width is not None and addend.shape[0] == width and addend.dtype in FLOATS:
-        return tf.nn.bias_add(product, addend.tensor())
-    return tf.add(product, addend.tensor())
+    if addend.rank == 1 and width is not None and addend.shape[0] == width and addend.dtype in FLOATS:
+        return biased(product, addend)
+    return broadcast(tf.add, computed(product), addend).tensor()
 
 
 def _product(op: Op, a: TfTensor, b: TfTensor, **turned: bool) -> TfTensor:

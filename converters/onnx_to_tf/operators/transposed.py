@@ -10,9 +10,9 @@ from ..borders import pad, spread
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, lowers
-from ..values import Layout, Size, TfTensor, Value, computed, pack
+from ..values import Layout, Size, TfTensor, Value, biased, computed, pack
 from ..windows import Window, read_pads
-from .convolution import arranged, channel_sizes, convolve, kernel_sizes, with_bias
+from .convolution import arranged, channel_sizes, convolve, kernel_sizes
 
 
 @lowers("ConvTranspose", since=1, T=FLOATS)
@@ -25,7 +25,7 @@ def conv_transpose(op: Op) -> Value:
         made = _spread(op, tensor, kernel, window, group)
     else:
         made = _transposed(op, value, kernel, window)
-    return computed(with_bias(op, made), Layout.CHANNELS_LAST)
+    return computed(biased(made, op.optional(2)), Layout.CHANNELS_LAST)
 
 
 def _window(op: Op, value: Value, kernel: Value) -> Window:

@@ -56,8 +56,8 @@ def test_it_is_part_of_the_convolution(tmp_path, op_type, group, bias):
     model_of(tmp_path / "m.onnx", *pair(op_type, group, bias=bias))
     ours, theirs, operators = answers(tmp_path / "m.onnx")
     np.testing.assert_allclose(ours["y"], theirs["y"], 1e-4, 1e-4)
-    assert sum(each in ("BiasAdd", "AddV2") for each in operators) == 1, operators
-    assert not {"Mul", "Rsqrt"} & set(operators), operators
+    assert "BiasAdd" in operators
+    assert not {"Mul", "AddV2", "Rsqrt"} & set(operators), operators
 
 
 def test_it_stays_where_somebody_else_reads_the_convolution(tmp_path):
