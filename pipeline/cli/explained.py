@@ -40,7 +40,8 @@ def _block(target: Target, found: Sequence[Explained]) -> Iterator[str]:
 
 
 def _way(each: Explained) -> str:
-    return str(each.route) or "as given"
+    names = [f"{step.name} ({step.package})" if step.package else step.name for step in each.route.steps]
+    return " > ".join(names) or "as given"
 
 
 def _distinct(closed: Sequence[Explained]) -> list[Explained]:
