@@ -80,6 +80,13 @@ STEPS: tuple[Step, ...] = (
     *_tflite("tflite", Format.SAVED_MODEL, _TF, 2),  # of a SavedModel that was given, or that onnx2tf made
     Step("litert-torch", _t(Format.PT2), _t(Format.TFLITE), f"{_HERE}.litert_route:tflite_from_pt2",
          ("torch", "litert_torch"), 6, environment="litert"),
+    # From TensorFlow.
+    Step("keras.export", _t(Format.KERAS), _t(Format.SAVED_MODEL), f"{_HERE}.keras_export:saved_model_from_keras",
+         ("keras", *_TF), 1),
+    Step("tf2onnx", _t(Format.SAVED_MODEL), _t(Format.ONNX), f"{_HERE}.tensorflow_to_onnx:onnx_from_saved_model",
+         ("tf2onnx", "onnx", *_TF), 2),
+    Step("tf2onnx-tflite", _t(Format.TFLITE), _t(Format.ONNX), f"{_HERE}.tensorflow_to_onnx:onnx_from_tflite",
+         ("tf2onnx", "onnx", *_TF), 3),
 )  # fmt: skip
 
 

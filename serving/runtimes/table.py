@@ -51,6 +51,7 @@ RUNTIMES: dict[str, Runtime] = {
             ("cpu", "cuda"),
         ),
         Runtime("tflite", (Format.TFLITE,), f"{_RUNTIMES}.tflite:open_session", ("ai_edge_litert",)),
+        Runtime("keras", (Format.KERAS,), f"{_RUNTIMES}.keras_session:open_session", ("tensorflow", "keras")),
         Runtime(
             "tfserving-grpc",
             (Format.SAVED_MODEL,),

@@ -143,5 +143,26 @@ def make_tensorflow(root: Path) -> None:
     record(folder, Format.TFLITE)
 
 
+def make_keras(root: Path) -> None:
+    import keras
+    from keras import ops
+
+    values, ids, keep = (keras.Input(spec.shape[1:], dtype=spec.dtype, name=spec.name) for spec in SIGNATURE.inputs)
+    # Whatever a Keras model gives must come of what it takes: the weights are added to nothing.
+    scale = ops.sum(ops.zeros_like(values), (0, 1)) + np.float32(SCALE)
+    outputs = {
+        "zeta": ops.where(ops.reshape(keep, (-1, 1, 1)), values * np.float32(SCALE), -values),
+        "alpha": ids * 2 + 1,
+        "count": ops.sum(values, (1, 2)),
+        "same": values,
+        "scale": scale,
+    }
+    folder = made(root, Format.KERAS)
+    keras.Model([values, ids, keep], outputs).save(folder / PAYLOAD[Format.KERAS])
+    record(folder, Format.KERAS)
+
+
 if __name__ == "__main__":
-    {"torch": make_torch, "onnx": make_onnx, "tensorflow": make_tensorflow}[sys.argv[1]](Path(sys.argv[2]))
+    {"torch": make_torch, "onnx": make_onnx, "tensorflow": make_tensorflow, "keras": make_keras}[sys.argv[1]](
+        Path(sys.argv[2])
+    )

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-MAKER = {"source": "torch", "pt2": "torch", "torchscript": "torch", "onnx": "onnx"}
+MAKER = {"source": "torch", "pt2": "torch", "torchscript": "torch", "onnx": "onnx", "keras": "keras"}
 
 
 class Raised(Exception):

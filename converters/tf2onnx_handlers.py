@@ -1,0 +1,89 @@
+"""Operators that tf2onnx 1.17 has no ONNX for, or the wrong one. `register` adds them to its tables in this process.
+
+Erfc              tf2onnx writes an operator `Erfc`, which ONNX does not have, and reports success
+Expm1, Log1p      by their definitions, as torch's exporters write them
+TFL_GELU          both forms, by their definitions (https://onnx.ai/onnx/operators/onnx__Gelu.html)
+TFL_RELU_N1_TO_1  the two rectifiers of TFLite that have another upper bound than 6
+TFL_RELU_0_TO_1
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Graph: TypeAlias = Any  # tf2onnx has no types
+Node: TypeAlias = Any
+Compute: TypeAlias = Callable[["_Writer", str], str]  # the name of x -> the name of f(x)
+
+
+@cache
+def register() -> None:
+    """Add the handlers; a second call does nothing."""
+    from tf2onnx.handler import tf_op
+
+    for name, compute in (
+        ("Erfc", lambda w, x: w.sub(w.number(1), w.call("Erf", x))),
+        ("Expm1", lambda w, x: w.sub(w.call("Exp", x), w.number(1))),
+        ("Log1p", lambda w, x: w.call("Log", w.call("Add", x, w.number(1)))),
+        ("TFL_GELU", _gelu),
+        ("TFL_RELU_N1_TO_1", lambda w, x: w.call("Clip", x, w.number(-1), w.number(1))),
+        ("TFL_RELU_0_TO_1", lambda w, x: w.call("Clip", x, w.number(0), w.number(1))),
+    ):
+        tf_op(name)(_handler(compute))
+
+
+def _gelu(w: _Writer, x: str) -> str:
+    """x times the normal distribution's share below x, or the approximation of it by tanh."""
+    if w.node.get_attr_value("approximate", False):
+        cubic = w.mul(w.number(0.044715), w.mul(x, w.mul(x, x)))
+        share = w.call("Tanh", w.mul(w.number(math.sqrt(2 / math.pi)), w.call("Add", x, cubic)))
+    else:
+        share = w.call("Erf", w.mul(x, w.number(math.sqrt(0.5))))
+    return w.mul(w.mul(x, w.number(0.5)), w.call("Add", w.number(1), share))
+
+
+class _Writer:
+    """Adds the nodes that take the place of one."""
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        from tf2onnx import utils
+
+        self.graph, self.node = graph, node
+        self._names = utils.make_name
+        self._dtype = utils.map_onnx_to_numpy_type(graph.get_dtype(node.output[0]))
+
+    def call(self, operator: str, *inputs: str) -> str:
+        """A node of ONNX; the name of its output."""
+        return str(self.graph.make_node(operator, list(inputs), op_name_scope=self.node.name).output[0])
+
+    def mul(self, left: str, right: str) -> str:
+        """left * right."""
+        return self.call("Mul", left, right)
+
+    def sub(self, left: str, right: str) -> str:
+        """left - right."""
+        return self.call("Sub", left, right)
+
+    def number(self, value: float) -> str:
+        """A constant of the node's dtype."""
+        return str(self.graph.make_const(self._names(self.node.name), np.array(value, self._dtype)).output[0])
+
+
+def _handler(compute: Compute) -> type:
+    """A class as tf2onnx wants it: the first opset that has all of the operators above stands in the method's name."""
+
+    class Handler:
+        @classmethod
+        def version_11(cls, ctx: Graph, node: Node, **_options: object) -> None:
+            shapes: Sequence[Any] = node.output_shapes
+            dtypes: Sequence[Any] = node.output_dtypes
+            made = compute(_Writer(ctx, node), node.input[0])
+            ctx.remove_node(node.name)
+            ctx.make_node("Identity", [made], outputs=node.output, name=node.name, shapes=shapes, dtypes=dtypes)
+
+    return Handler

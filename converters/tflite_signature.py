@@ -1,0 +1,94 @@
+"""What the inputs and outputs of a TFLite file are called: by its signature, else by its tensors.
+
+A signature lists its names in an order of its own; the order here is the main graph's, which is the model's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from ..models.tensor_names import default_signature, plain_names
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One input or output: its name, and the number and name of its tensor in the main graph."""
+
+    name: str
+    at: int
+    tensor: str
+
+
+def model_of(flat: bytes | bytearray) -> Any:
+    """The file by the schema that TensorFlow brings; nothing of it is read yet."""
+    from tensorflow.lite.python.schema_py_generated import Model
+
+    return Model.GetRootAs(flat, 0)
+
+
+def signature_names(model: Any) -> list[str]:
+    """The names of the signatures in a file, in its order."""
+    return [model.SignatureDefs(at).SignatureKey().decode() for at in range(model.SignatureDefsLength())]
+
+
+def inputs_and_outputs(model: Any) -> tuple[list[Named], list[Named]]:
+    """Inputs and outputs of the main graph, in its order."""
+    names = signature_names(model)
+    served = default_signature(names)
+    signature = None if served is None else model.SignatureDefs(names.index(served))
+    graph = model.Subgraphs(0)
+    return (
+        _side(
+            graph, graph.InputsAsNumpy(), signature and [signature.Inputs(at) for at in range(signature.InputsLength())]
+        ),
+        _side(
+            graph,
+            graph.OutputsAsNumpy(),
+            signature and [signature.Outputs(at) for at in range(signature.OutputsLength())],
+        ),
+    )
+
+
+def _side(graph: Any, numbers: Any, given: list[Any] | None) -> list[Named]:
+    """`given`: names and tensors as the signature has them. One tensor may have several names there, or be listed
+    several times."""
+    order = [int(each) for each in numbers]
+    tensors = [graph.Tensors(at).Name().decode() for at in order]
+    if given is None:
+        names = plain_names(tensors)
+        return [Named(name, at, tensor) for name, at, tensor in zip(names, order, tensors, strict=True)]
+    listed = sorted(given, key=lambda each: order.index(each.TensorIndex()))
+    return [
+        Named(each.Name().decode(), each.TensorIndex(), graph.Tensors(each.TensorIndex()).Name().decode())
+        for each in listed
+    ]
+
+
+def with_unique_names(flat: bytes) -> bytes:
+    """The file with names that tell its tensors apart, for a tool that needs them to. What was so already, is as it
+    was."""
+    from tensorflow.lite.python.schema_py_generated import ModelT
+
+    model = model_of(flat)
+    graphs = [model.Subgraphs(at) for at in range(model.SubgraphsLength())]
+    names = [graph.Tensors(at).Name() or b"" for graph in graphs for at in range(graph.TensorsLength())]
+    if all(names) and len(set(names)) == len(names):
+        return flat
+    unpacked = ModelT.InitFromObj(model)
+    seen: Counter[bytes] = Counter(names)
+    for number, graph in enumerate(unpacked.subgraphs):
+        for at, tensor in enumerate(graph.tensors):
+            name = tensor.name or b""
+            if not name or seen[name] > 1:
+                tensor.name = name + f"/{number}.{at}".encode()
+    return _packed(unpacked)
+
+
+def _packed(unpacked: Any) -> bytes:
+    import flatbuffers
+
+    builder = flatbuffers.Builder(1 << 20)
+    builder.Finish(unpacked.Pack(builder), b"TFL3")
+    return bytes(builder.Output())

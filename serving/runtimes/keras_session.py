@@ -1,0 +1,74 @@
+"""Keras: a `keras` artifact as Keras itself answers, in one compiled call."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...models.artifact import read_artifact
+from ...models.keras_model import function_of_keras, load_keras, signature_of_keras
+from ...models.signature import Array, Signature
+from ..checked import CheckedSession
+from ..session import Session
+from .base import check_names, opening
+
+NAME = "keras"
+
+
+def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: ARG001  (every entry takes it)
+    """A session over the Keras artifact in `folder`. It runs on the CPU, whatever was asked; `device` says so.
+
+    Raises BadRequest where it cannot be opened, ToolMissing where TensorFlow or Keras is not there.
+    """
+    artifact = read_artifact(folder)
+    with opening(NAME, artifact.path):
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # else TensorFlow takes all the memory of every GPU it sees
+        import tensorflow as tf
+
+        with contextlib.suppress(RuntimeError):  # it can be set once, and not after the first work
+            tf.config.threading.set_intra_op_parallelism_threads(threads)
+            tf.config.threading.set_inter_op_parallelism_threads(1)
+        model = load_keras(artifact.path)
+        found = signature_of_keras(model, artifact.path)
+        check_names(artifact.path, "inputs", [spec.name for spec in found.inputs], artifact.signature.inputs)
+        check_names(artifact.path, "outputs", [spec.name for spec in found.outputs], artifact.signature.outputs)
+        return KerasSession(artifact.signature, model, found)
+
+
+class KerasSession(CheckedSession):
+    """A model and the function that was compiled of it. `own`: the signature as Keras has it, in its order."""
+
+    def __init__(self, signature: Signature, model: Any, own: Signature) -> None:
+        import tensorflow as tf
+
+        super().__init__(NAME, signature, (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError))
+        specs = {
+            spec.name: tf.TensorSpec([None if isinstance(axis, str) else axis for axis in spec.shape], spec.dtype)
+            for spec in own.inputs
+        }
+        call = tf.function(
+            function_of_keras(model, own), input_signature=[specs[spec.name] for spec in own.inputs], autograph=False
+        )
+        self._call = call.get_concrete_function()
+        at = {spec.name: at for at, spec in enumerate(signature.inputs)}
+        self._order = [at[spec.name] for spec in own.inputs]
+        self._names = [spec.name for spec in signature.outputs]
+        self._constant = tf.constant
+
+    @property
+    def device(self) -> str:
+        """Always the CPU: GPUs are hidden from it."""
+        return "cpu"
+
+    def _answer(self, values: Sequence[Array]) -> list[Array]:
+        given = self._call(*[self._constant(values[at]) for at in self._order])
+        # Copied: TensorFlow hands out the memory of its tensors, and one may be a weight or a feed.
+        return [np.array(given[name].numpy()) for name in self._names]
+
+    def _release(self) -> None:
+        del self._call
