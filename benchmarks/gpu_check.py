@@ -90,7 +90,7 @@ class Check:
         source, data = self._source(recipe), self._data(recipe)
         reference = self._perform(
             f"{recipe.name}.reference",
-            f"{VALIDATE}:answer",
+            "transload.pipeline.drift.reference:answer",
             {"model": source, "data": data},
             {"runtime": "torch", "device": "cpu", "threads": 1, "batches": [1, 2, 5]},
             self.limits,

@@ -1,28 +1,14 @@
-"""Which axis of a model is the batch, and which sizes its dynamic axes are tried at."""
+"""Which sizes the dynamic axes of a model are tried at."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import permutations
 
-from .signature import ANY_SIZE, Bounds, TensorSpec, bounds_of
+from .signature import ANY_SIZE, Bounds, TensorSpec, batch_axis, bounds_of
 
-BATCH = "batch"
 _OWN = 5  # the size of the first axis that nothing is known of; the next has 7, and so on
 _ENOUGH = 5  # an axis that begins here may take multiples of its lower end alone, as images do in a deep network
-
-
-def batch_axis(specs: Sequence[TensorSpec]) -> str | None:
-    """The name of the axis that samples are gathered along; None where one call is one sample.
-
-    It is called "batch", wherever it stands; or it is what every input begins with, scalars not counted. An input that
-    has it twice (a matrix of samples by samples) cannot be put together from samples, and then nothing is.
-    """
-    firsts = {spec.shape[0] for spec in specs if spec.shape}
-    found = BATCH if any(BATCH in spec.shape for spec in specs) else firsts.pop() if len(firsts) == 1 else None
-    if not isinstance(found, str) or any(spec.shape.count(found) > 1 for spec in specs):
-        return None
-    return found
 
 
 def axes_of(specs: Iterable[TensorSpec]) -> tuple[str, ...]:

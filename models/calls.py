@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from .axes import batch_axis, other_axes
+from .axes import other_axes
 from .dataset import Dataset
 from .errors import BadRequest
-from .signature import Array, Signature, TensorSpec, check_feeds
+from .signature import Array, Signature, TensorSpec, batch_axis, check_feeds
 
 SAMPLES = "*samples"  # no axis of a model is called so
 _RULE = "samples lie along the first axis of every array, also of an input that has no batch axis (docs/convert.md)"

@@ -14,6 +14,7 @@ from .errors import BadRequest
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Axis: TypeAlias = int | str
 
+BATCH = "batch"
 DTYPES = (
     "float16", "float32", "float64",
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
@@ -115,6 +116,11 @@ class Signature:
         bounds_of(self.inputs)
 
     @property
+    def batch(self) -> str | None:
+        """The name of the axis that samples are gathered along, or None (batch_axis)."""
+        return batch_axis(self.inputs)
+
+    @property
     def bounds(self) -> dict[str, Bounds]:
         """The bounds of dynamic axes by name, as the inputs give them; an axis that has none may have any size."""
         return bounds_of(self.inputs)
@@ -131,6 +137,19 @@ class Signature:
         """The reverse of `to_json`."""
         inputs, outputs = (tuple(map(TensorSpec.from_json, doc[side])) for side in ("inputs", "outputs"))
         return Signature(inputs, outputs)
+
+
+def batch_axis(specs: Sequence[TensorSpec]) -> str | None:
+    """The name of the axis that samples are gathered along; None where one call is one sample.
+
+    It is called "batch", wherever it stands; or it is what every input begins with, scalars not counted. An input that
+    has it twice (a matrix of samples by samples) cannot be put together from samples, and then nothing is.
+    """
+    firsts = {spec.shape[0] for spec in specs if spec.shape}
+    found = BATCH if any(BATCH in spec.shape for spec in specs) else firsts.pop() if len(firsts) == 1 else None
+    if not isinstance(found, str) or any(spec.shape.count(found) > 1 for spec in specs):
+        return None
+    return found
 
 
 def bounds_of(specs: Iterable[TensorSpec]) -> dict[str, Bounds]:

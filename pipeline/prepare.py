@@ -192,7 +192,7 @@ def answer_reference(
     return context.executor.perform(
         Action(
             name="reference",
-            entry="transload.pipeline.drift.validate:answer",
+            entry="transload.pipeline.drift.reference:answer",
             inputs={"model": source, "data": data},
             options={
                 "runtime": runtime,

@@ -33,7 +33,7 @@ SAMPLES = 6
 _EXPORTED = (Target(Format.PT2), ONNX)
 OURS = tuple(step for step in STEPS if step.target in _EXPORTED or step.name.startswith("lowering"))
 ONNX2TF = tuple(step for step in STEPS if step.name.startswith(("onnx2tf", "tflite")))  # the latter: of a SavedModel
-_ANSWER = "transload.pipeline.drift.validate:answer"
+_ANSWER = "transload.pipeline.drift.reference:answer"
 _CHECKS = {"device": "cpu", "threads": 1, "batches": list(BATCHES)}
 
 
@@ -99,8 +99,7 @@ class Subject:
     @cached_property
     def variation(self) -> float:
         """How much the reference's answers differ between samples (table.variation)."""
-        calls = read_calls(self.references[0].folder / PROBES)[1]
-        return variation(calls)
+        return variation(read_calls(self.references[0].folder / PROBES)[BATCHES.index(1)])
 
     def basis(self, start: Stored | None = None) -> Basis:
         """What routes begin at: the source, or an artifact made of it."""

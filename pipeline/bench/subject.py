@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from ...models.calls import feeds_of
 from ...models.dataset import Dataset, read_dataset
 from ...models.errors import BadRequest
 from ...models.signature import Array
 from ...serving.session import Session
-from ..drift.recorded import feeds_of
 from ..drift.sessions import open_session
 
 _FEEDS = 8  # different ones, taken in turn: a model that remembers its last answer gains nothing

@@ -36,12 +36,13 @@ def structure(candidate: Answers, reference: Answers) -> str | None:
     return None
 
 
-def explain(candidate: Answers, reference: Answers) -> str | None:
+def explain(candidate: Answers, reference: Answers, *, batched: bool = True) -> str | None:
     """What the candidate's answers to the same samples look like, in one sentence; None where they are close to the
     reference, or look like nothing known.
 
     Looked for, in this order: outputs under each other's names, an axis permutation, samples in another order or
-    repeated, a reversed axis, a softmax or sigmoid too many or too few, a factor, a sign, an offset.
+    repeated, a reversed axis, a softmax or sigmoid too many or too few, a factor, a sign, an offset. `batched`: axis 0
+    of the outputs is of samples.
     """
     swapped = _swapped(candidate, reference)
     if swapped:
@@ -50,7 +51,7 @@ def explain(candidate: Answers, reference: Answers) -> str | None:
         got = candidate.get(name)
         if got is None or not want.size or not got.size:
             continue
-        found = _explain_output(got, want)
+        found = _explain_output(got, want, batched)
         if found:
             return f"output {name} {found}"
     return None
@@ -66,11 +67,11 @@ def join(calls: Sequence[Answers]) -> Answers:
     return joined
 
 
-def _explain_output(got: Array, want: Array) -> str | None:
+def _explain_output(got: Array, want: Array, batched: bool) -> str | None:
     if got.shape == want.shape and not _apart(got, want):
         return None
     looks: tuple[Callable[[Array, Array], str | None], ...] = (
-        _permuted, _reshaped, _rows_moved, _reversed, _squashed, _scaled,
+        _permuted, _reshaped, *([_rows_moved] if batched else []), _reversed, _squashed, _scaled,
     )  # fmt: skip
     return next((found for look in looks if (found := look(got, want))), None)
 

@@ -1,80 +1,113 @@
-"""Answers of the reference, call by call, as they came; and which samples each call was fed.
+"""Answers of the reference, call by call, as they came; and what each call was asked.
 
-A file holds one or more series of calls of one batch size each, under the keys `BATCH/CALL/OUTPUT`. Calls are not
-joined: an output need not have the samples along axis 0.
+A file of answers holds series of calls under the keys `SERIES/CALL/OUTPUT`, both numbers from 0. Calls are not joined:
+an output need not have the samples along axis 0. `record.json` says what each series is.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
-from ...models.dataset import Dataset, read_arrays, write_arrays
+from ...models.axes import bounds_within
+from ...models.dataset import read_arrays, write_arrays
 from ...models.errors import BadRequest
 from ...models.signature import Array, Signature
 
 ANSWERS = "answers.npz"  # the whole test set, one series; the last call may be shorter
-PROBES = "probes.npz"  # the first samples at each probe batch size
-PROBE_SAMPLES = 20  # that a probe sees, at least, where there are so many
+PROBES = "probes.npz"  # one series for each probe
+RECORD = "record.json"
+PROBE_SAMPLES = 20  # that a probe of a batch size sees, at least, where there are so many
+SIZE_SAMPLES = 10  # that a probe of another size of an axis sees
+_AGAIN = "make the reference again"
 
 Answers: TypeAlias = Mapping[str, Array]
-Series: TypeAlias = Mapping[int, Sequence[Answers]]  # calls by batch size
+Series: TypeAlias = Sequence[Answers]  # of one call after another
 
 
-def write_calls(path: Path, series: Series) -> None:
+@dataclass(frozen=True)
+class Probe:
+    """Calls of one batch size. `sizes`: the axes that have another size in them than the data has."""
+
+    batch: int
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def rows(self, samples: int) -> Iterator[Array]:
+        """The samples of each call, the first ones of `samples`; from the start again where there are fewer."""
+        wanted = SIZE_SAMPLES if self.sizes else PROBE_SAMPLES
+        calls = max(1, min(-(-wanted // self.batch), samples // self.batch))
+        for at in range(calls):
+            yield np.arange(at * self.batch, (at + 1) * self.batch) % samples
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the reference was asked: by its own signature, which says how calls are put together from the data."""
+
+    signature: Signature
+    probes: tuple[Probe, ...]
+    chunk: int | None = None  # samples in a call of the whole test set; None: it was not asked
+    refused: Mapping[str, Sequence[int]] = field(default_factory=dict)  # sizes of axes to which it has no answer
+    constant: Mapping[str, Sequence[int]] = field(default_factory=dict)  # those at which all its answers are alike
+
+    @property
+    def least(self) -> int:
+        """The smallest batch that the model takes."""
+        return bounds_within(self.signature.inputs, self.signature.batch).low
+
+
+def write_record(folder: Path, record: Record) -> None:
+    """Keep a record beside its answers."""
+    document = {**asdict(record), "signature": record.signature.to_json()}
+    (folder / RECORD).write_text(json.dumps(document, indent=1) + "\n")
+
+
+def read_record(folder: Path) -> Record:
+    """The record of the reference in `folder`.
+
+    Raises BadRequest where there is none.
+    """
+    try:
+        found = json.loads((folder / RECORD).read_text())
+        signature, probes = Signature.from_json(found["signature"]), (Probe(**probe) for probe in found["probes"])
+        return Record(signature, tuple(probes), found["chunk"], found["refused"], found["constant"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadRequest(f"{folder} holds no recorded answers: {error}", fix=_AGAIN) from error
+
+
+def write_calls(path: Path, series: Sequence[Series]) -> None:
     """Write series of calls; the outputs keep their order."""
     write_arrays(
         path,
         {
-            f"{batch}/{at}/{name}": array
-            for batch, calls in series.items()
+            f"{number}/{at}/{name}": array
+            for number, calls in enumerate(series)
             for at, call in enumerate(calls)
             for name, array in call.items()
         },
     )
 
 
-def read_calls(path: Path) -> Series:
+def read_calls(path: Path) -> list[Series]:
     """What `write_calls` wrote.
 
     Raises BadRequest where it is no such file.
     """
     series: dict[int, dict[int, dict[str, Array]]] = {}
     for key, array in read_arrays(path).items():
-        batch, _, rest = key.partition("/")
+        number, _, rest = key.partition("/")
         at, slash, name = rest.partition("/")
-        if not (slash and batch.isdecimal() and at.isdecimal()):
-            raise BadRequest(f"{path} holds no recorded answers", fix="make the reference again")
-        series.setdefault(int(batch), {}).setdefault(int(at), {})[name] = array
-    return {batch: [calls[at] for at in sorted(calls)] for batch, calls in series.items()}
+        if not (slash and number.isdecimal() and at.isdecimal()):
+            raise BadRequest(f"{path} holds no recorded answers", fix=_AGAIN)
+        series.setdefault(int(number), {}).setdefault(int(at), {})[name] = array
+    return [[calls[at] for at in sorted(calls)] for _, calls in sorted(series.items())]
 
 
-def whole(samples: int, batch: int) -> Iterator[Array]:
-    """The samples of each call, so that every sample is seen once."""
-    for start in range(0, samples, batch):
-        yield np.arange(start, min(start + batch, samples))
-
-
-def probe(samples: int, batch: int) -> Iterator[Array]:
-    """The samples of each call of exactly `batch`: the first 20 or so, from the start again where there are fewer."""
-    calls = max(1, min(-(-PROBE_SAMPLES // batch), samples // batch))
-    for at in range(calls):
-        yield np.arange(at * batch, (at + 1) * batch) % samples
-
-
-def feeds_of(data: Dataset, rows: Array, signature: Signature) -> dict[str, Array]:
-    """The inputs that a model takes, of these samples, each in memory of its own.
-
-    Raises BadRequest where the data has no input of that name.
-    """
-    lacking = [spec.name for spec in signature.inputs if spec.name not in data.inputs]
-    if lacking:
-        raise BadRequest(
-            f"the model takes the inputs {', '.join(spec.name for spec in signature.inputs)}, "
-            f"and the data has {', '.join(data.inputs)}",
-            fix="name the arrays of the data as the model's inputs are named",
-        )
-    return {spec.name: np.ascontiguousarray(data.inputs[spec.name][rows]) for spec in signature.inputs}
+def by_sample(answers: Answers, *, batched: bool) -> Answers:
+    """Answers with samples along axis 0: as they are, or as those of one sample where the model has no batch."""
+    return answers if batched else {name: array[np.newaxis] for name, array in answers.items()}

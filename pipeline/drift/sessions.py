@@ -1,4 +1,4 @@
-"""A session of any runtime, opened in a worker by its row in the table, and whether it runs where it was asked to."""
+"""What a job of drift begins with: its test set, and a session of any runtime, opened by its row in the table."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from importlib import import_module
 from pathlib import Path
 
 from ...models.artifact import read_artifact
+from ...models.dataset import Dataset, read_dataset
 from ...models.errors import BadRequest
 from ...models.formats import Format
+from ...models.job import Job
 from ...serving.runtimes.table import RUNTIMES
 from ...serving.session import Session
 
@@ -19,7 +21,10 @@ DEFAULT_RUNTIME: Mapping[Format, str] = {
     Format.ONNX: "onnxruntime",
     Format.SAVED_MODEL: "tensorflow",
     Format.TFLITE: "tflite",
+    Format.KERAS: "keras",
 }
+TEST = "test.npz"
+BATCHES = (1, 2, 5)
 ANSWER_S = 60.0  # how long a server may take for one call
 
 
@@ -62,3 +67,39 @@ def open_session(
             fix="start one with `transload serve`, or name a running one with --tfserving-url",
         )
     return entry((services or {})[service], model, read_artifact(folder).signature, ANSWER_S)
+
+
+def open_for(job: Job, which: str, runtime: str) -> Session:
+    """A session over inputs[`which`] of a job, by its options device, threads and model, and its services."""
+    options = job.options
+    return open_session(
+        runtime,
+        job.inputs[which],
+        device=options.get("device", "cpu"),
+        threads=int(options.get("threads", 1)),
+        services=job.services,
+        model=options.get("model"),
+    )
+
+
+def read_test_set(job: Job) -> Dataset:
+    """The test set in inputs["data"] of a job.
+
+    Raises BadRequest where it is empty.
+    """
+    path: Path = job.inputs["data"] / TEST
+    data = read_dataset(path)
+    if not len(data):
+        raise BadRequest(f"{path} holds no samples", fix="give at least one")
+    return data
+
+
+def batches_of(job: Job) -> tuple[int, ...]:
+    """The batch sizes of a job's probes.
+
+    Raises BadRequest where one is below 1.
+    """
+    batches = tuple(int(batch) for batch in job.options.get("batches", BATCHES))
+    if not batches or min(batches) < 1:
+        raise BadRequest(f"probe batches are 1 or more, got {list(batches)}", fix="use --batch 1,2,5")
+    return batches

@@ -13,13 +13,15 @@ import numpy as np
 import pytest
 
 from transload.models.artifact import write_artifact
+from transload.models.calls import whole
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import BadRequest, SessionLost, ToolMissing
 from transload.models.formats import Format, Precision, Target
 from transload.models.job import Job
 from transload.models.signature import Array, Signature, TensorSpec, check_feeds
-from transload.pipeline.drift import sessions, validate
-from transload.pipeline.drift.recorded import probe, read_calls, whole, write_calls
+from transload.pipeline.drift import check, sessions, validate
+from transload.pipeline.drift.recorded import Probe, read_calls, read_record, write_calls
+from transload.pipeline.drift.reference import answer
 from transload.pipeline.result import DriftRow, MetricRow, Tolerance, Verdict
 from transload.serving.runtimes.table import RUNTIMES, Runtime
 
@@ -91,7 +93,7 @@ def reference(tmp_path: Path, data: Path, runtimes: Callable[..., None]) -> Path
     out = tmp_path / "reference"
     out.mkdir()
     job = Job({"model": artifact(tmp_path), "data": data}, out, {"runtime": "onnxruntime", "chunk": 16})
-    assert validate.answer(job) == {"device": "cpu", "samples": SAMPLES}
+    assert answer(job) == {"device": "cpu", "samples": SAMPLES, "refused": {}}
     return out
 
 
@@ -105,15 +107,13 @@ def job(tmp_path: Path, data: Path, reference: Path) -> Callable[..., Job]:
 
 
 def test_the_reference_is_recorded_call_by_call(reference: Path, data: Path) -> None:
-    (chunk, calls), *more = read_calls(reference / "answers.npz").items()
-    assert (chunk, len(calls), more) == (16, 4, [])
+    (calls,) = read_calls(reference / "answers.npz")
+    record = read_record(reference)
+    assert (record.chunk, len(calls), record.signature) == (16, 4, SIGNATURE)
     assert [len(call["y"]) for call in calls] == [16, 16, 16, 2]
     probes = read_calls(reference / "probes.npz")
-    assert {batch: (len(calls), len(calls[0]["y"])) for batch, calls in probes.items()} == {
-        1: (20, 1),
-        2: (10, 2),
-        5: (4, 5),
-    }
+    assert [(len(calls), len(calls[0]["y"])) for calls in probes] == [(20, 1), (10, 2), (4, 5)]
+    assert record.probes == (Probe(1), Probe(2), Probe(5))
 
 
 def test_a_right_copy_passes_everywhere(job: Callable[..., Job]) -> None:
@@ -130,6 +130,7 @@ def test_a_right_copy_passes_everywhere(job: Callable[..., Job]) -> None:
         "reason": "agrees to the last bit at batches 1, 2, 5",
         "sqnr_db": None,
         "batches": [1, 2, 5],
+        "sizes": {},
     }
 
 
@@ -203,8 +204,8 @@ def test_a_probe_that_died_names_the_tolerance_of_probes(
 
 
 def test_a_probe_larger_than_the_test_set_begins_again() -> None:
-    assert [rows.tolist() for rows in probe(3, 5)] == [[0, 1, 2, 0, 1]]
-    assert [rows.tolist() for rows in probe(5, 2)] == [[0, 1], [2, 3]]
+    assert [rows.tolist() for rows in Probe(5).rows(3)] == [[0, 1, 2, 0, 1]]
+    assert [rows.tolist() for rows in Probe(2).rows(5)] == [[0, 1], [2, 3]]
     assert [rows.tolist() for rows in whole(5, 2)] == [[0, 1], [2, 3], [4]]
 
 
@@ -232,7 +233,7 @@ def test_a_reduced_precision_is_judged_by_the_metric_on_the_whole_set_and_by_a_f
 ) -> None:
     from transload.models.zoo.metrics import accuracy
 
-    monkeypatch.setattr(validate, "_metric_of", lambda options: accuracy("y"))
+    monkeypatch.setattr(check, "_metric_of", lambda options: accuracy("y"))
     asked = job("int8", allowed_loss=0.2)
     runtimes(noisy(0.05))
     facts = validate.validate(asked)
@@ -258,7 +259,7 @@ def test_a_metric_that_gives_no_number_decides_nothing(
     from transload.models.recipe import Metric
 
     bad = Metric("odd", lambda outputs, labels: np.full(len(labels), np.nan))
-    monkeypatch.setattr(validate, "_metric_of", lambda options: bad)
+    monkeypatch.setattr(check, "_metric_of", lambda options: bad)
     facts = validate.validate(job("int8", allowed_loss=0.1))
     assert facts["rows"][0]["verdict"] == "inconclusive"
     assert facts["note"] == "at batch 16: the metric odd gave no finite score for 50 of 50 samples"
@@ -277,7 +278,7 @@ def test_a_constant_reference_proves_nothing(
     tmp_path: Path, data: Path, job: Callable[..., Job], runtimes: Callable[..., None], reference: Path
 ) -> None:
     runtimes(lambda x: {"y": np.ones((len(x), 4), np.float32)})
-    validate.answer(Job({"model": artifact(tmp_path), "data": data}, reference, {"runtime": "onnxruntime"}))
+    answer(Job({"model": artifact(tmp_path), "data": data}, reference, {"runtime": "onnxruntime"}))
     facts = validate.validate(job())
     assert {row["verdict"] for row in facts["rows"]} == {"inconclusive"}
     assert facts["note"].endswith("the reference's outputs do not vary over the samples: no evidence")
@@ -291,7 +292,7 @@ def test_a_reference_that_does_not_repeat_itself_is_refused(
     rng = np.random.default_rng(1)
     runtimes(lambda x: {"y": (x @ WEIGHTS) * rng.integers(0, 2, size=(len(x), 4)).astype(np.float32)})
     with pytest.raises(BadRequest, match="two answers to the same inputs"):
-        validate.answer(Job({"model": artifact(tmp_path), "data": data}, tmp_path, {"runtime": "onnxruntime"}))
+        answer(Job({"model": artifact(tmp_path), "data": data}, tmp_path, {"runtime": "onnxruntime"}))
 
 
 def test_a_payload_that_no_runtime_opens_is_wrong_and_a_missing_runtime_is_not(
@@ -304,6 +305,8 @@ def test_a_payload_that_no_runtime_opens_is_wrong_and_a_missing_runtime_is_not(
         "reason": "onnxruntime cannot open model.onnx",
         "sqnr_db": None,
         "batches": [],
+        "sizes": {},
+        "ran": False,
     }
     runtimes(ToolMissing("onnxruntime is not there", fix="install it"))
     with pytest.raises(ToolMissing):
@@ -340,11 +343,11 @@ def test_data_that_lacks_an_input_fails_with_both_sides_named(job: Callable[...,
 
 def test_recorded_answers_come_back_whatever_the_outputs_are_called(tmp_path: Path) -> None:
     calls = [{"file": np.arange(3), "a/b": np.array(2.5), "allow_pickle": np.zeros((0, 2))} for _ in range(11)]
-    write_calls(tmp_path / "x.npz", {3: calls, 1: calls[:1]})
+    write_calls(tmp_path / "x.npz", [calls, calls[:1]])
     back = read_calls(tmp_path / "x.npz")
-    assert {batch: len(found) for batch, found in back.items()} == {3: 11, 1: 1}
-    assert list(back[3][10]) == ["file", "a/b", "allow_pickle"]
-    np.testing.assert_array_equal(back[3][10]["a/b"], 2.5)
+    assert [len(found) for found in back] == [11, 1]
+    assert list(back[0][10]) == ["file", "a/b", "allow_pickle"]
+    np.testing.assert_array_equal(back[0][10]["a/b"], 2.5)
 
 
 def test_a_real_runtime_end_to_end(tmp_path: Path, data: Path) -> None:
@@ -363,6 +366,6 @@ def test_a_real_runtime_end_to_end(tmp_path: Path, data: Path) -> None:
     onnx.save(model, folder / "model.onnx")
     out = tmp_path / "out"
     out.mkdir()
-    validate.answer(Job({"model": folder, "data": data}, out, {"runtime": "onnxruntime"}))
+    answer(Job({"model": folder, "data": data}, out, {"runtime": "onnxruntime"}))
     facts = validate.verify(Job({"artifact": folder, "data": data, "reference": out}, tmp_path, {}))
     assert facts["status"] == "verified"

@@ -1,0 +1,253 @@
+"""One artifact in one runtime against the recorded reference: asked the same, compared, judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...models.artifact import read_artifact
+from ...models.axes import batches_within
+from ...models.calls import feeds_of, sizes_in, whole
+from ...models.errors import BadRequest, TransloadError
+from ...models.job import Job
+from ...models.recipe import Metric
+from ...models.signature import Array
+from ...models.sources import CodeRef
+from ...serving.session import Session
+from .layout import explain, join, structure
+from .metric import metric_row
+from .numeric import Drift, OutputDrift, combine, compare
+from .recorded import ANSWERS, PROBE_SAMPLES, PROBES, Answers, Probe, Series, by_sample, read_calls, read_record
+from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
+from .sessions import batches_of, read_test_set
+
+_REFERENCE_FIX = "make the reference again of the same data"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Calls of one kind, and what the reference answered to each. `where`: how a sentence begins that speaks of them.
+    `metric`: the task's metric is taken."""
+
+    probe: Probe
+    where: str
+    rows: Sequence[Array]
+    answers: Series
+    metric: Metric | None = None
+
+    @property
+    def samples(self) -> int:
+        """How many different ones they see."""
+        return len(np.unique(np.concatenate(self.rows)))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What came of one part: a result.DriftRow without `artifact`, and the verdict with its sentence."""
+
+    probe: Probe
+    row: Mapping[str, Any]
+    judgement: Judgement
+
+    @property
+    def verdict(self) -> str:
+        """pass, fail or inconclusive."""
+        return self.judgement.verdict
+
+
+@dataclass
+class _Tally:
+    """What the calls of a part add up to. `batched`: answers have samples along axis 0."""
+
+    batched: bool
+    drifts: dict[str, OutputDrift] = field(default_factory=dict)
+    scores: list[Array] = field(default_factory=list)
+    reference_scores: list[Array] = field(default_factory=list)
+    calls: list[tuple[Answers, Answers]] = field(default_factory=list)  # candidate and reference: some of the first
+
+    kept: int = 0  # samples in `calls`
+
+    def add(self, got: Answers, want: Answers, samples: int) -> None:
+        if self.kept < PROBE_SAMPLES:
+            self.calls.append((got, want))
+            self.kept += samples
+        got, want = (by_sample(each, batched=self.batched) for each in (got, want))
+        for name, array in want.items():
+            self.drifts[name] = self.drifts.get(name, OutputDrift()).merge(compare(got[name], array))
+
+    def looks(self) -> str | None:
+        """What the wrong answers look like: of one call, else of several (one sample alone tells little)."""
+        got, want = zip(*self.calls, strict=True)
+        of_one = explain(got[0], want[0], batched=self.batched)
+        return of_one or explain(
+            *(join([by_sample(call, batched=self.batched) for call in side]) for side in (got, want))
+        )
+
+
+class Check:
+    """One artifact in one runtime against the recorded reference."""
+
+    def __init__(self, job: Job, runtime: str) -> None:
+        options = job.options
+        self.runtime = runtime
+        self.record = read_record(job.inputs["reference"])
+        self._signature = self.record.signature
+        self._batched = self._signature.batch is not None
+        self._data = read_test_set(job)
+        self._sizes = sizes_in(self._data, self._signature)
+        self._reference = job.inputs["reference"]
+        self._batches = batches_within(self._signature.inputs, batches_of(job))
+        self._precision = options.get("precision") or str(read_artifact(job.inputs["artifact"]).target.precision)
+        self._floor_db = options.get("tolerance_sqnr_db")
+        self._allowed_loss = options.get("allowed_loss")
+        self._metric = _metric_of(options) if self._data.labels is not None else None
+
+    @property
+    def note(self) -> str | None:
+        """What a reader must know of a pass that no metric has judged."""
+        rule = Rule.of(self._precision, self._floor_db, self._allowed_loss)
+        if rule.precision == "fp32" or (rule.by_metric and self._metric is not None):
+            return None
+        return f"no metric judges {rule.precision}: {rule.sqnr_db:g} dB is a floor that only something broken misses"
+
+    def whole_set(self) -> Part:
+        """All test samples, in the chunks that the reference was asked in."""
+        chunk = self.record.chunk
+        if chunk is None:
+            raise BadRequest("the reference was not asked the whole test set", fix="record it without probes_only")
+        (answers,) = read_calls(self._reference / ANSWERS)
+        rows = list(whole(len(self._data), chunk, self.record.least))
+        if len(rows) != len(answers):
+            raise BadRequest("the reference was recorded on other data", fix=_REFERENCE_FIX)
+        return self._part(Probe(chunk), rows, answers, self._metric)
+
+    def probes(self) -> list[Part]:
+        """The first samples at each probe batch size, then with each other axis at the sizes that the reference has
+        answered at."""
+        series = dict(zip(map(_key, self.record.probes), read_calls(self._reference / PROBES), strict=True))
+        wanted = [Probe(batch) for batch in self._batches] + [probe for probe in self.record.probes if probe.sizes]
+        missing = [probe.batch for probe in wanted if _key(probe) not in series]
+        if missing:
+            raise BadRequest(f"the reference was not recorded at batch {missing[0]}", fix="record it at that batch")
+        return [self._part(probe, list(probe.rows(len(self._data))), series[_key(probe)]) for probe in wanted]
+
+    def _part(self, probe: Probe, rows: list[Array], answers: Series, metric: Metric | None = None) -> Part:
+        """Sentences speak of the batch where there is one and nothing else is special, else of sizes."""
+        sizes = probe.sizes or ({} if self._batched else self._sizes)
+        where = f"at batch {probe.batch}" if self._batched and not probe.sizes else ""
+        if sizes:
+            where = f"at {', '.join(f'{axis}={size}' for axis, size in sizes.items())}"
+        return Part(probe, where, rows, answers, metric)
+
+    def run(self, session: Session, part: Part) -> Found:
+        """Ask, compare, judge."""
+        tally = _Tally(self._batched)
+        try:
+            for rows, want in zip(part.rows, part.answers, strict=True):
+                got = session.run(feeds_of(self._data, rows, self._signature, part.probe.sizes))
+                differs = structure(got, want)
+                if differs:
+                    return self.refused(part, _sentence(differs, explain(got, want, batched=self._batched)))
+                tally.add(got, want, len(rows))
+                self._score(tally, part, rows, got, want)
+        except TransloadError as error:
+            return self.refused(part, error.what)
+        return self._judged(part, tally)
+
+    def _score(self, tally: _Tally, part: Part, rows: Array, got: Answers, want: Answers) -> None:
+        if part.metric is not None and self._data.labels is not None:
+            labels = self._data.labels[rows]
+            tally.scores.append(np.asarray(part.metric.score(got, labels)))
+            tally.reference_scores.append(np.asarray(part.metric.score(want, labels)))
+
+    def _judged(self, part: Part, tally: _Tally) -> Found:
+        drift = combine(tally.drifts)
+        metric, complaint = _metric_facts(part.metric, tally)
+        judgement = judge(drift, self._rule(part), metric)
+        if judgement.verdict == FAIL:
+            judgement = Judgement(FAIL, _sentence(judgement.reason or "", tally.looks()), judgement.tolerance)
+        elif complaint and judgement.verdict == PASS and self._rule(part).by_metric:
+            judgement = Judgement(INCONCLUSIVE, complaint, judgement.tolerance)
+        return self._found(part, drift, judgement, metric)
+
+    def refused(self, part: Part, why: str) -> Found:
+        """A part that failed before there were numbers to judge."""
+        return self._found(part, None, Judgement(FAIL, why, self._rule(part).tolerance), None)
+
+    def _rule(self, part: Part) -> Rule:
+        """The metric judges the whole set only: the interval of twenty samples spans every limit."""
+        return Rule.of(self._precision, self._floor_db, self._allowed_loss if part.metric is not None else None)
+
+    def _found(self, part: Part, drift: Drift | None, judged: Judgement, metric: Mapping[str, Any] | None) -> Found:
+        reason = f"{part.where}: {judged.reason}" if judged.reason and part.where else judged.reason
+        row = {
+            "runtime": self.runtime,
+            "batch": part.probe.batch,
+            "samples": part.samples,
+            "max_abs": drift and drift.max_abs,
+            "rms": drift and drift.rms,
+            "cosine": drift and drift.cosine,
+            "sqnr_db": drift and drift.sqnr_db,
+            "non_finite": drift and drift.non_finite,
+            "tolerance": dict(judged.tolerance),
+            "verdict": judged.verdict,
+            "metric": metric,
+        }
+        return Found(part.probe, row, Judgement(judged.verdict, reason, judged.tolerance))
+
+    def agreement(self, found: Sequence[Found], sqnr_db: float | None) -> str:
+        """One sentence on a copy that is right: how well it agrees, and where that was seen."""
+        batches = [str(one.probe.batch) for one in found if not one.probe.sizes]
+        seen = [f"batches {', '.join(batches)}"] if self._batched else []
+        seen += [self._sizes_seen(axis, sizes) for axis, sizes in self.sizes(found).items()]
+        how = "to the last bit" if sqnr_db is None else f"to {sqnr_db:.0f} dB"
+        where = f"at {' and '.join(seen)}" if seen else f"in {found[0].row['samples']} calls"
+        doubt = next((f"; {one.judgement.reason}" for one in found if one.judgement.reason), "")
+        return f"agrees {how} {where}{doubt}"
+
+    def sizes(self, found: Sequence[Found]) -> dict[str, list[int]]:
+        """The sizes of each axis other than the batch at which the copy did not fail, the data's own first."""
+        good = [one.probe.sizes for one in found if one.verdict != FAIL]
+        own = {axis: [size] if any(not sizes for sizes in good) else [] for axis, size in self._sizes.items()}
+        return {axis: [*sizes, *(one[axis] for one in good if axis in one)] for axis, sizes in own.items()}
+
+    def _sizes_seen(self, axis: str, sizes: Sequence[int]) -> str:
+        refused, constant = (limits.get(axis, ()) for limits in (self.record.refused, self.record.constant))
+        told = f"{axis} {', '.join(map(str, sizes))}{' alone' if len(sizes) < 2 else ''}"
+        if refused:
+            told += f" (the model itself does not answer at {', '.join(map(str, refused))})"
+        return told if not constant else f"{told} (at {', '.join(map(str, constant))} its answers are all alike)"
+
+
+def _key(probe: Probe) -> tuple[int, tuple[tuple[str, int], ...]]:
+    return probe.batch, tuple(probe.sizes.items())
+
+
+def _metric_facts(metric: Metric | None, tally: _Tally) -> tuple[dict[str, Any] | None, str | None]:
+    """The metric of both sides, or the sentence that says why there is none."""
+    if metric is None:
+        return None, None
+    try:
+        want, got = np.concatenate(tally.reference_scores), np.concatenate(tally.scores)
+        return metric_row(metric.name, want, got), None
+    except BadRequest as error:
+        return None, error.what
+
+
+def _sentence(what: str, looks: str | None) -> str:
+    return f"{what}; {looks}" if looks else what
+
+
+def _metric_of(options: Mapping[str, Any]) -> Metric | None:
+    """The metric of the recipe that the options name; None where they name a model that is no recipe."""
+    from ...models.recipe import Recipe
+    from ...models.zoo.catalogue import load_named
+
+    if not options.get("ref"):
+        return None
+    load: Callable[[CodeRef], Any] = load_named
+    found = load(CodeRef(options["ref"], options.get("root")))
+    return found.metric if isinstance(found, Recipe) else None

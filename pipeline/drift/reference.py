@@ -1,0 +1,164 @@
+"""What everything else is held against: the reference's answers to the test set, at several batches, and with each
+other dynamic axis at several sizes. The answers to the latter are found by trying: a model need not take every size,
+and what it refuses itself no copy is asked.
+
+answer    inputs {model, data}   -> answers.npz, probes.npz, record.json; {device, samples, refused}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...models.axes import batches_within, bounds_within
+from ...models.calls import feeds_of, sizes_in, whole
+from ...models.dataset import Dataset
+from ...models.errors import BadRequest, TransloadError
+from ...models.job import Job
+from ...models.signature import Array, Bounds
+from ...serving.device import check_device
+from ...serving.session import Session
+from .numeric import combine, compare
+from .recorded import ANSWERS, PROBES, Answers, Probe, Record, by_sample, write_calls, write_record
+from .sessions import batches_of, open_for, read_test_set
+
+CHUNK = 256
+_SIZES_FIX = (
+    "give the sizes that it takes, as in --input image=float32[batch,3,h=32..256,w=32..256], or --data FILE.npz"
+)
+
+
+def answer(job: Job) -> Mapping[str, Any]:
+    """Record what the model in inputs["model"] (a source or an artifact) answers to the test set.
+
+    Options: runtime, device, threads, batches, chunk, model; probes_only: not the whole set, which only `validate`
+    reads, and which takes most of the time. Facts: device, samples, refused ({axis: {size: why}}).
+
+    Raises BadRequest where the model answers the same question in two ways (it is in training mode, or draws random
+    numbers): nothing can be held against that.
+    """
+    data, options = read_test_set(job), job.options
+    with closing(open_for(job, "model", options["runtime"])) as session:
+        wrong = check_device(session, options.get("device", "cpu"))
+        if wrong:
+            raise BadRequest(f"the reference did not run where it should: {wrong}", fix="name a device that is there")
+        asked = _Asked(session, data)
+        asked.batches(batches_within(session.signature.inputs, batches_of(job)))
+        asked.check_repeats()
+        chunk = None
+        if not options.get("probes_only"):
+            chunk, answers = asked.whole(int(options.get("chunk", CHUNK)))
+            write_calls(job.out / ANSWERS, [answers])
+        asked.sizes()
+        device = session.device
+    write_calls(job.out / PROBES, list(asked.found.values()))
+    refused = {axis: [*sizes] for axis, sizes in asked.refused.items()}
+    probes = tuple(Probe(batch, dict(sizes)) for batch, sizes in asked.found)
+    write_record(job.out, Record(session.signature, probes, chunk, refused, asked.constant))
+    return {"device": device, "samples": len(data), "refused": asked.refused}
+
+
+_Key = tuple[int, tuple[tuple[str, int], ...]]  # batch, sizes
+
+
+@dataclass
+class _Asked:
+    """What one session was asked, and what it answered."""
+
+    session: Session
+    data: Dataset
+    found: dict[_Key, list[Answers]] = field(default_factory=dict)
+    refused: dict[str, dict[int, str]] = field(default_factory=dict)
+    constant: dict[str, list[int]] = field(default_factory=dict)
+
+    def batches(self, batches: Iterable[int]) -> None:
+        """Ask at each batch size, all other axes as the data has them."""
+        for batch in batches:
+            probe = Probe(batch)
+            try:
+                self.found[batch, ()] = self._ask(probe, probe.rows(len(self.data)))
+            except TransloadError as error:
+                sizes = sizes_in(self.data, self.session.signature)
+                if not sizes:
+                    raise
+                at = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
+                raise BadRequest(f"the model itself does not answer at {at}: {error.what}", fix=_SIZES_FIX) from error
+
+    def whole(self, chunk: int) -> tuple[int, list[Answers]]:
+        """Ask the whole test set, `chunk` samples at a time, or as many as the model takes."""
+        signature = self.session.signature
+        bounds = bounds_within(signature.inputs, signature.batch)
+        chunk = bounds.nearest(min(chunk, len(self.data)))
+        return chunk, self._ask(Probe(chunk), whole(len(self.data), chunk, bounds.low))
+
+    def check_repeats(self) -> None:
+        """Hold the reference against itself, at the largest batch: a model that draws numbers draws most of them
+        there. Threads may round differently; more than that is another answer."""
+        batch, sizes = max(self.found)
+        probe = Probe(batch)
+        again = self._ask(probe, [next(probe.rows(len(self.data)))])[0]
+        drift = combine({name: compare(again[name], array) for name, array in self.found[batch, sizes][0].items()})
+        if drift.non_finite or drift.mismatches or (drift.sqnr_db is not None and drift.sqnr_db < 60):
+            raise BadRequest(
+                "the reference gives two answers to the same inputs",
+                fix="put the model in eval mode; it may draw nothing",
+            )
+
+    def sizes(self) -> None:
+        """Ask with each axis other than the batch at another size than the data has, and at its least."""
+        signature = self.session.signature
+        batch = max(batch for batch, _ in self.found)
+        own = sizes_in(self.data, signature)
+        for axis, size in own.items():
+            bounds = bounds_within(signature.inputs, axis)
+            tried: dict[int, bool] = {size: True}
+            for other in _other_sizes(size, bounds):
+                tried[other] = self._size(batch, axis, other, own)
+                if tried[other]:
+                    break
+            if bounds.low not in tried:
+                self._size(batch, axis, bounds.low, own)
+
+    def _size(self, batch: int, axis: str, size: int, own: Mapping[str, int]) -> bool:
+        """Ask with `axis` at `size`; where that is refused, with all axes that are as large, which may be one axis
+        under several names. Whether there is an answer that tells something."""
+        alike = {other: size for other, known in own.items() if known == own[axis]}
+        why = ""
+        for sizes in ({axis: size}, *([alike] if len(alike) > 1 else [])):
+            key = (batch, tuple(sizes.items()))
+            if key in self.found:
+                return True
+            probe = Probe(batch, sizes)
+            try:
+                answers = self._ask(probe, probe.rows(len(self.data)))
+            except TransloadError as error:
+                why = why or error.what
+                continue
+            if self._varies(answers):
+                self.found[key] = answers
+                return True
+            self.constant.setdefault(axis, []).append(size)
+            return False
+        self.refused.setdefault(axis, {})[size] = why
+        return False
+
+    def _varies(self, calls: Iterable[Answers]) -> bool:
+        """Whether answers differ between samples: else any constant agrees with them."""
+        parts = [by_sample(call, batched=self.session.signature.batch is not None) for call in calls]
+        drifts = {name: compare(array, array) for name, array in parts[0].items()}
+        for part in parts[1:]:
+            drifts = {name: drift.merge(compare(part[name], part[name])) for name, drift in drifts.items()}
+        return combine(drifts).varies
+
+    def _ask(self, probe: Probe, rows: Iterable[Array]) -> list[Answers]:
+        session = self.session
+        return [session.run(feeds_of(self.data, each, session.signature, probe.sizes)) for each in rows]
+
+
+def _other_sizes(size: int, bounds: Bounds) -> Iterator[int]:
+    """Sizes to try in place of `size`, in this order: smaller ones first, for the samples hold enough for them; half
+    and double, because some models take multiples alone."""
+    wanted = (size - max(1, size // 3), size - 1, size // 2, size + 1, size + size // 2 + 1, 2 * size)
+    return (other for other in dict.fromkeys(wanted) if other in bounds and other != size)
