@@ -240,7 +240,7 @@ def _walk(given: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
     if parts is None:
         where = f" as {'_'.join(path)}" if path else ""
         raise BadRequest(
-            f"the model returns a {type(given).__name__}{where}, which is no tensor and holds none that are known",
+            f"the model returns {type(given).__module__}.{type(given).__qualname__}{where}, which holds no tensors",
             fix="let forward return tensors, or tuples, lists, dicts or dataclasses of them",
         )
     named = isinstance(given, Mapping) or not isinstance(given, tuple | list) or hasattr(given, "_fields")

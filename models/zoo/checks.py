@@ -5,6 +5,7 @@ Each becomes one sentence with the line of the model that causes it, and the men
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import BadRequest
 from .build import call_model, sample_inputs
+from .calling import ALONE
 from .frames import line_of_now, quoted
 
 if TYPE_CHECKING:
@@ -67,30 +69,27 @@ def check_eval(model: torch.nn.Module) -> None:
         if part.training:
             line = _line_of(model, r"\.train\((?!\s*False)") or _line_of_class(part)
             raise BadRequest(
-                f"forward puts {_own(path) or 'the model'} back into training mode, at {line}",
+                f"forward puts {path or 'the model'} back into training mode, at {line}",
                 fix="remove that call: a model that is converted is in eval mode",
             )
 
 
 def _line_of(model: torch.nn.Module, pattern: str) -> str | None:
     """The first line in a method of a module of the model, but not in __init__, that `pattern` is found in."""
-    methods = {
-        method
-        for part in model.modules()
-        for kind in type(part).__mro__
-        if kind.__module__.partition(".")[0] not in ("torch", "builtins", __name__.partition(".")[0])
-        for name, method in vars(kind).items()
-        if inspect.isfunction(method) and name != "__init__"
-    }
     found = []
-    for method in methods:
-        try:
-            lines, first = inspect.getsourcelines(method)
-        except (OSError, TypeError):
-            continue
-        file = inspect.getsourcefile(method)
-        found += [(file, first + at) for at, line in enumerate(lines) if re.search(pattern, line.partition("#")[0])]
+    for kind in dict.fromkeys(type(part) for part in model.modules()):
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            if name == "__init__" or method.__module__.partition(".")[0] == "torch":
+                continue
+            with contextlib.suppress(OSError, TypeError):  # made where no file is
+                lines, first = inspect.getsourcelines(method)
+                file = inspect.getsourcefile(method)
+                found += [(file, first + at) for at, line in enumerate(lines) if re.search(pattern, _code(line))]
     return quoted("{}:{}".format(*min(found))) if found else None
+
+
+def _code(line: str) -> str:
+    return line.partition("#")[0]
 
 
 def _line_of_class(part: torch.nn.Module) -> str:
@@ -163,6 +162,15 @@ def _equal(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """The user's own module under a flat one: what it kept before any call, and what makes a flat one anew."""
+
+    module: torch.nn.Module
+    before: Memory
+    rebuild: Callable[[], torch.nn.Module]
+
+
+@dataclass(frozen=True)
 class Steady:
     """What a model that answers the same each time answered to a sample. `scratch`: buffers that it writes to."""
 
@@ -170,11 +178,9 @@ class Steady:
     scratch: tuple[str, ...] = ()
 
 
-def check_steady(
-    model: torch.nn.Module, signature: Signature, rebuild: Callable[[], torch.nn.Module] | None = None
-) -> Steady:
-    """Call the model on one sample, on another, and on the first again: it must answer the first as before, and the
-    second as a fresh model does. `rebuild` makes a fresh one, and is called only where something of this one changed.
+def check_steady(model: torch.nn.Module, signature: Signature, origin: Origin | None = None) -> Steady:
+    """Call the model on one sample, on another, and on the first again: it must answer the first as before, and, where
+    anything that it keeps has changed, the second as a fresh one does.
 
     Raises BadRequest where it does not: it draws random numbers, it remembers, or its forward trains.
     """
@@ -187,24 +193,23 @@ def check_steady(
         with torch.no_grad():
             return call_model(asked, signature, [each.clone() for each in inputs])
 
-    memory = Memory.of(model)
-    first = ask(model, one)
-    changed = memory.changed(model)
-    check_eval(model)
-    second = ask(model, other)
+    module, memory = (model, Memory.of(model)) if origin is None else (origin.module, origin.before)
+    first, second = ask(model, one), ask(model, other)
+    changed = memory.changed(module)
+    check_eval(module)
     differs = _differs(first, ask(model, one))
-    if differs is None and changed and rebuild is not None:
-        differs = _differs(second, ask(rebuild(), other))
+    if differs is None and changed and origin is not None:
+        differs = _differs(second, ask(origin.rebuild(), other))
     if differs and changed:
-        raise _remembers(model, differs, changed)
+        raise _remembers(module, differs, changed[0])
     if differs:
         line = random_line(model, lambda asked: ask(asked, one))
         raise BadRequest(
-            f"the model is random: its output {differs} differs between two calls on one input, in eval mode too"
+            f"the model is random: its {_said(differs)} differs between two calls on one input, in eval mode too"
             + (f": {line}" if line else ""),
             fix="give functional dropout training=self.training, and draw no random numbers in forward",
         )
-    buffers = {name for name, _ in model.named_buffers()}
+    buffers = {name for name, _ in module.named_buffers()}
     return Steady(first, tuple(name for name in changed if name in buffers))
 
 
@@ -213,19 +218,18 @@ def _differs(first: Answers, second: Answers) -> str | None:
     return next((name for name, value in first.items() if not _equal(value, second[name])), None)
 
 
-def _remembers(model: torch.nn.Module, output: str, changed: Sequence[str]) -> BadRequest:
-    name = changed[0].rpartition(".")[2]
-    line = _line_of(model, rf"self\.{re.escape(name)}\b[^=!<>]*([-+*/@|&]?=[^=]|\.\w+_\()")
+def _said(output: str) -> str:
+    return ALONE if output == ALONE else f"{ALONE} {output}"
+
+
+def _remembers(module: torch.nn.Module, output: str, name: str) -> BadRequest:
+    own = re.escape(name.rpartition(".")[2])
+    line = _line_of(module, rf"self\.{own}\b[^=!<>]*([-+*/@|&]?=[^=]|\.\w+_\()")
     return BadRequest(
-        f"the model remembers: its output {output} of one input changes from call to call with {_own(changed[0])}"
+        f"the model remembers: its {_said(output)} for one input changes from call to call with {name}"
         + (f", which is written to at {line}" if line else ""),
         fix="make what it remembers an input and an output of forward, or leave it out",
     )
-
-
-def _own(name: str) -> str:
-    """A name as the user knows it, and not below the module that calls theirs."""
-    return name.removeprefix("model.")
 
 
 def random_line(model: torch.nn.Module, ask: Callable[[torch.nn.Module], object]) -> str | None:

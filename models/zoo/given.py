@@ -16,7 +16,7 @@ from ..sources import WEIGHTS, CodeRef, Source, write_source
 from .build import call_model, sample_inputs
 from .calling import Call, Leaf, flat, parameter_names
 from .catalogue import load_named, ref_digest, ref_of
-from .checks import Steady, check_lazy, check_steady, check_supported
+from .checks import Memory, Origin, Steady, check_lazy, check_steady, check_supported
 from .construct import construct
 from .examples import find_example, specs_of
 from .halves import in_float32, own_distance, widen
@@ -51,9 +51,10 @@ def take_weights(job: Job) -> Mapping[str, Any]:
     del state
     halves = widen(model)
     with user_code(f"calling {ref.text}", ref), in_float32(ref.text, halves):
+        before = Memory.of(model)
         found = _called(job, ref, model, bool(halves))
         flattened = model if found.call is None else flat(model, found.call)
-        steady = check_steady(flattened, found.signature, lambda: _again(job, ref, found))
+        steady = check_steady(flattened, found.signature, Origin(model, before, lambda: _again(job, ref, found)))
         notes = list(found.notes)
         if halves:
             notes.append(own_distance(model, halves, _asking(flattened, found.signature)))
@@ -155,8 +156,7 @@ def _with_scratch(found: _Found, steady: Steady) -> Call | None:
         return found.call
     inputs, outputs = ([spec.name for spec in side] for side in (found.signature.inputs, found.signature.outputs))
     plain = Call(tuple(inputs), tuple(map(Leaf, inputs)), outputs=tuple(outputs))
-    below = "" if found.call is None else "model."
-    return replace(found.call or plain, scratch=tuple(name.removeprefix(below) for name in steady.scratch))
+    return replace(found.call or plain, scratch=steady.scratch)
 
 
 def _check_digest(path: Path, wanted: str | None) -> None:
