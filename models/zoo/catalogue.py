@@ -12,7 +12,10 @@ from ..errors import BadRequest
 from ..job import Job
 from ..recipe import Recipe
 from ..sources import CodeRef
+from ..store import digest_of, digest_of_json
 from .loading import load_object
+from .named import library_factory
+from .transformers_folder import folder_files
 
 RECIPES: dict[str, str] = {
     "digits-cnn": "digits_cnn",
@@ -54,10 +57,12 @@ def load_recipe(ref: CodeRef) -> Recipe:
 
 
 def load_named(ref: CodeRef) -> Any:
-    """What `ref` names: a Recipe, or whatever else lies in the user's file or module.
+    """What `ref` names: a Recipe, whatever else lies in the user's file or module, or what makes a library's model.
 
     Raises BadRequest.
     """
+    if ref.library:
+        return library_factory(ref)
     name = _zoo_name(ref)
     return zoo_recipe(name) if name is not None else load_object(ref)
 
@@ -78,7 +83,17 @@ def ref_digest(ref: CodeRef) -> str:
         zoo_recipe(name)  # raises
     if name is not None:
         return code_digest(Path(__file__).parent / f"{RECIPES[name]}.py")
+    if ref.library:
+        return _library_digest(ref)
     return code_digest(ref.file or module_file(ref.place, root), root)
+
+
+def _library_digest(ref: CodeRef) -> str:
+    """Of our code that makes a library's model, and of the folder's files where it is of transformers. The library's
+    own version is a matter of the step that asks for it."""
+    code = code_digest(Path(__file__).parent / "named.py")
+    files = folder_files(Path(ref.name)) if ref.library == "hf" else []
+    return digest_of_json([code, *(f"{file.name} {digest_of(file)}" for file in files)]) if files else code
 
 
 def ref_of(job: Job) -> CodeRef:

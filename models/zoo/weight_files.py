@@ -1,33 +1,99 @@
-"""Weights that were trained elsewhere, out of the files that people keep them in. Worker only."""
+"""Weights that were trained elsewhere, out of the files that people keep them in. Worker only, but for their digest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import BadRequest
-from .weights import read_weights
+from ..store import digest_of, digest_of_json
+from .weights import load_weights, read_weights
 
 if TYPE_CHECKING:
     import torch
 
+_INDEX = ".index.json"  # of weights in several files, as transformers writes them
+_INDEX_BYTES = 64 << 20
+
+
+def weights_digest(path: Path) -> str:
+    """sha256 of a file of weights; of an index, over it and every file that it names."""
+    if not path.name.endswith(_INDEX):
+        return digest_of(path)
+    return digest_of_json({each.name: digest_of(each) for each in (path, *shards_of(path))})
+
+
+def load_given(model: torch.nn.Module, path: Path, key: str | None = None) -> list[str]:
+    """Put the weights in the file at `path` into `model`. What a person should know of it, a sentence each: that a
+    prefix went, that names were left out, that they were of another dtype.
+
+    Raises BadRequest where they do not fit, or the file is no whole one.
+    """
+    wanted = model.state_dict()
+    given, notes = fitted(read_given(path, key), set(wanted))
+    load_weights(model, given)
+    kinds = Counter(str(value.dtype) for name, value in given.items() if value.dtype != wanted[name].dtype)
+    for dtype, count in kinds.items():
+        notes.append(
+            f"{count} weights are {dtype.removeprefix('torch.')} in {path.name}, and are taken as the model has them"
+        )
+    return notes
+
 
 def read_given(path: Path, key: str | None = None) -> dict[str, torch.Tensor]:
-    """The state dict in a .safetensors file, or in a checkpoint that holds nothing but weights (.pt, .pth, .ckpt).
+    """The state dict in a .safetensors file, in the files that an index names (.safetensors.index.json), or in a
+    checkpoint that holds nothing but weights (.pt, .pth, .ckpt, .bin).
 
-    A checkpoint's pickle is read by torch's weights-only reader, which runs nothing that the file names.
-    Of a checkpoint with more in it than weights, `key` names the part, "state_dict" where it is not given.
+    A checkpoint's pickle is read by torch's weights-only reader, which runs nothing that the file names. Of a file with
+    more in it than the model's weights, `key` names the part: "model_ema.state", or what the weights' names begin with.
+    Without it a part called state_dict is taken, as Lightning writes it.
 
     Raises BadRequest.
     """
+    _check_there(path)
+    if path.suffix == ".json":
+        state: dict[str, torch.Tensor] = {}
+        for shard in shards_of(path):
+            _check_there(shard)
+            state |= (
+                read_weights(shard)
+                if shard.suffix == ".safetensors"
+                else _state_in(_read_checkpoint(shard), shard, None)
+            )
+        return _state_in(state, path, key)
+    return _state_in(read_weights(path) if path.suffix == ".safetensors" else _read_checkpoint(path), path, key)
+
+
+def shards_of(index: Path) -> list[Path]:
+    """The files of weights that an index names; they lie beside it.
+
+    Raises BadRequest where it is no index, or names a file in another folder.
+    """
+    try:
+        if index.stat().st_size > _INDEX_BYTES:
+            raise ValueError(f"it is larger than {_INDEX_BYTES >> 20} MiB")
+        names = json.loads(index.read_bytes())["weight_map"].values()
+        files = list(dict.fromkeys(str(name) for name in names))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadRequest(
+            f"{index} is no index of weights: {error}", fix="name a .safetensors file, or the index of several"
+        ) from error
+    for name in files:
+        if Path(name).name != name or name.startswith(".") or not name.endswith((".safetensors", ".bin")):
+            raise BadRequest(
+                f"{index} names {name!r}, which is no file of weights beside it", fix="copy the model again"
+            )
+    return [index.parent / name for name in files]
+
+
+def _check_there(path: Path) -> None:
     if not path.is_file():
         raise BadRequest(f"no such file: {path}", fix="check the path of the weights")
     if path.stat().st_size == 0:
         raise BadRequest(f"{path} is empty", fix="copy it again, or save it again")
-    if path.suffix == ".safetensors":
-        return read_weights(path)
-    return _state_in(_read_checkpoint(path), path, key)
 
 
 def _read_checkpoint(path: Path) -> object:
@@ -56,21 +122,51 @@ def _read_checkpoint(path: Path) -> object:
 
 
 def _state_in(found: object, path: Path, key: str | None) -> dict[str, torch.Tensor]:
+    if key:
+        found = _part(found, key, path)
+    elif isinstance(found, Mapping) and isinstance(found.get("state_dict"), Mapping):
+        found = found["state_dict"]
+    if not _is_state(found):
+        places = list(_places(found))[:4]
+        fix = f"name the part: {' or '.join(f'--weights-key {place}' for place in places)}" if places else ""
+        raise BadRequest(f"{path} holds no state dict, but {_keys(found)}", fix=fix or "save model.state_dict()")
+    return dict(found)  # type: ignore[call-overload,no-any-return]
+
+
+def _part(found: object, key: str, path: Path) -> object:
+    """The part of a checkpoint at a dotted key. A step may have dots of its own, and the last may be what the names of
+    the weights begin with."""
+    if not isinstance(found, Mapping):
+        raise BadRequest(f"{path} has no part {key!r}", fix=f"leave --weights-key out: it holds {_keys(found)}")
+    if key in found:
+        return found[key]
+    for at in (at for at, letter in enumerate(key) if letter == "."):
+        if isinstance(found.get(key[:at]), Mapping):
+            return _part(found[key[:at]], key[at + 1 :], path)
+    named = {name.removeprefix(f"{key}."): value for name, value in found.items() if str(name).startswith(f"{key}.")}
+    if not named:
+        raise BadRequest(f"{path} has no part {key!r}", fix=f"name one of {_keys(found)}")
+    return named
+
+
+def _is_state(found: object) -> bool:
     import torch
 
-    for part in [key] if key else []:
-        if not isinstance(found, Mapping) or part not in found:
-            raise BadRequest(f"{path} has no part {part!r}", fix=f"name one of {_keys(found)}")
-        found = found[part]
-    if not key and isinstance(found, Mapping) and isinstance(found.get("state_dict"), Mapping):
-        found = found["state_dict"]
-    if (
-        not isinstance(found, Mapping)
-        or not found
-        or not all(isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in found.items())
-    ):
-        raise BadRequest(f"{path} holds no state dict, but {_keys(found)}", fix="save model.state_dict()")
-    return dict(found)
+    return (
+        isinstance(found, Mapping)
+        and bool(found)
+        and all(isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in found.items())
+    )
+
+
+def _places(found: object, before: str = "", deep: int = 3) -> Iterator[str]:
+    """The keys of the state dicts inside a checkpoint."""
+    if isinstance(found, Mapping) and deep:
+        for key, value in found.items():
+            if _is_state(value):
+                yield f"{before}{key}"
+            else:
+                yield from _places(value, f"{before}{key}.", deep - 1)
 
 
 def _keys(found: object) -> str:
@@ -79,14 +175,39 @@ def _keys(found: object) -> str:
     return ", ".join(str(key) for key in list(found)[:8]) or "nothing"
 
 
+def fitted(given: Mapping[str, torch.Tensor], wanted: set[str]) -> tuple[dict[str, torch.Tensor], list[str]]:
+    """The weights under the model's names, and what there is to say of it. A prefix that a wrapper put before every
+    name goes (`model.` of a LightningModule, `module.` of DDP, `_orig_mod.` of torch.compile), with whatever else the
+    wrapper keeps beside the model (a loss with weights). Where no prefix fits they are as they are.
+
+    Raises BadRequest where two prefixes fit: a student's and a teacher's.
+    """
+    if set(given) == wanted or not wanted:
+        return dict(given), []
+    prefixes = [prefix for prefix in _prefixes(given, min(wanted)) if _under(given, prefix) == wanted]
+    if len(prefixes) > 1:
+        keys = " or ".join(f"--weights-key {prefix.removesuffix('.')}" for prefix in prefixes)
+        raise BadRequest(
+            f"the weights fit the model more than once: under {', '.join(prefixes)}", fix=f"choose: {keys}"
+        )
+    if not prefixes:
+        return dict(given), []
+    prefix = prefixes[0]
+    left = [name for name in given if not name.startswith(prefix)]
+    more = "" if len(left) <= 3 else f" and {len(left) - 3} more"
+    notes = [f"the weights' names begin with {prefix}; left out: {', '.join(left[:3])}{more}"] if left else []
+    return {name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)}, notes
+
+
+def _prefixes(given: Mapping[str, torch.Tensor], name: str) -> list[str]:
+    """What stands before the name of one of the model's weights, wherever the file has it."""
+    return [each.removesuffix(name) for each in given if each.endswith(f".{name}")]
+
+
+def _under(given: Mapping[str, torch.Tensor], prefix: str) -> set[str]:
+    return {name.removeprefix(prefix) for name in given if name.startswith(prefix)}
+
+
 def without_prefix(given: Mapping[str, torch.Tensor], wanted: set[str]) -> dict[str, torch.Tensor]:
-    """The weights with the one prefix removed that a wrapper put before every name (`model.` of a LightningModule,
-    `module.` of DDP), if the names then fit the model; else as they are."""
-    first = next(iter(given), "")
-    for at, letter in enumerate(first):
-        prefix = first[: at + 1]
-        if letter == "." and all(name.startswith(prefix) for name in given):
-            bare = {name.removeprefix(prefix): value for name, value in given.items()}
-            if set(bare) == wanted:
-                return bare
-    return dict(given)
+    """`fitted` without the notes."""
+    return fitted(given, wanted)[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,26 +49,48 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
 def load_weights(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
     """Put `state` into `model`: every key, no other key, the same shapes, and no dtype that would lose digits.
 
-    Raises BadRequest with the first key that does not fit.
+    Raises BadRequest with what is missing, left over, or of another shape or dtype.
     """
-    trouble = _misfit(model.state_dict(), state)
-    if trouble:
-        raise BadRequest(f"the weights do not fit the model: {trouble}", fix="name the weights that this model made")
     own = model.state_dict()
+    if trouble := _misfits(own, state):
+        shapes = all(each in own and each in state for each in trouble)
+        raise BadRequest(
+            f"the weights do not fit the model: {'; '.join(trouble.values())}",
+            fix="make the model with the settings that they were trained with, as in --set num_classes=10"
+            if shapes
+            else "name the weights that this model made, or the part of the file that holds them with --weights-key",
+        )
     own.update(state)  # keeps the layers' versions, which a file does not: torchvision's MNASNet asks for its own
     model.load_state_dict(own, strict=True)
 
 
-def _misfit(wanted: Mapping[str, torch.Tensor], given: Mapping[str, torch.Tensor]) -> str | None:
+_SHOWN = 3  # names of each kind of trouble
+
+
+def _misfits(wanted: Mapping[str, torch.Tensor], given: Mapping[str, torch.Tensor]) -> dict[str, str]:
+    """What does not fit, in words, the first few of each kind; by the name of a weight."""
+    found: dict[str, str] = {}
+    if absent := [name for name in wanted if name not in given]:
+        found[absent[0]] = f"{_few(absent)} {'is' if len(absent) == 1 else 'are'} missing"
+    if extra := [name for name in given if name not in wanted]:
+        found[extra[0]] = f"the model has no {_few(extra)}"
+    other = {name: why for name in wanted if name in given and (why := _mismatch(wanted[name], given[name]))}
+    found |= {name: f"{name} is {why}" for name, why in list(other.items())[:_SHOWN]}
+    if len(other) > _SHOWN:
+        found[list(other)[_SHOWN]] = f"and {len(other) - _SHOWN} more differ"
+    return found
+
+
+def _mismatch(wanted: torch.Tensor, given: torch.Tensor) -> str | None:
     import torch
 
-    for name, tensor in wanted.items():
-        if name not in given:
-            return f"{name} is missing"
-        value = given[name]
-        if value.shape != tensor.shape:
-            return f"{name} is {list(value.shape)} where the model has {list(tensor.shape)}"
-        if torch.promote_types(value.dtype, tensor.dtype) != tensor.dtype:
-            return f"{name} is {value.dtype} where the model has {tensor.dtype}, which would lose digits"
-    extra = [name for name in given if name not in wanted]
-    return f"the model has no {extra[0]}" if extra else None
+    if given.shape != wanted.shape:
+        return f"{list(given.shape)} where the model has {list(wanted.shape)}"
+    if torch.promote_types(given.dtype, wanted.dtype) != wanted.dtype:
+        return f"{given.dtype} where the model has {wanted.dtype}, which would lose digits"
+    return None
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
