@@ -160,12 +160,13 @@ def main(argv: list[str]) -> None:
 
 
 def _serve(control: socket.socket, later: list[str]) -> None:
-    """Answer requests, hand on how forks ended, and load the rest while there is neither."""
+    """Answer requests, hand on how forks ended, and load the rest while there is neither: what comes meanwhile waits
+    for one module, which it would mostly load itself."""
     forks: dict[int, tuple[int, int]] = {}  # by the descriptor of the process: its pid, and the pipe to its keeper
     poll = select.poll()
     poll.register(control, select.POLLIN)
     while True:
-        ready = poll.poll(_IDLE_MS if later and not forks else None)
+        ready = poll.poll(_IDLE_MS if later else None)
         if not ready:
             with contextlib.suppress(Exception):
                 importlib.import_module(later.pop(0))
