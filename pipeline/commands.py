@@ -93,6 +93,7 @@ class Benched:
 
     latency: tuple[LatencyRow, ...]
     folder: Path
+    note: str | None = None  # which batch sizes were measured in place of those asked for, and why
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
@@ -199,9 +200,10 @@ def bench(
             _check_same_inputs(text, each.model.signature, first.model.name, first.model.signature)
         samples = take_data(context, first, data)
         wanted = _wanted(reference, _labelled(candidates, taken), request.bench.runtimes)
-        with Servers(context) as servers, progress.stage("bench"):
-            measured = measure(context, samples, wanted, servers, root=first.model.root)
-        done = Benched(measured.rows, context.folder)
+        with Servers(context) as servers, progress.stage("bench") as stage:
+            measured = measure(context, samples, wanted, servers, first.model)
+            stage.note = measured.note or ""
+        done = Benched(measured.rows, context.folder, measured.note)
         _keep(measured, done)
     return done
 

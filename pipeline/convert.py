@@ -28,7 +28,7 @@ def convert_all(context: Context, prepared: Prepared) -> list[Made]:
             start=prepared.start,
             data=prepared.data,
             reference=prepared.reference,
-            verify_options={"device": "cpu", "threads": 1, "batches": batches(context)},
+            verify_options={"device": "cpu", "threads": 1, "batches": batches(context, prepared.model)},
             sqnr_db=context.request.validate_.sqnr_db,
             code=prepared.model.code,
             root=prepared.model.root,

@@ -10,8 +10,9 @@ from random import Random
 from typing import TypeAlias
 
 from ..converters.steps import missing
+from ..models.axes import batches_within
 from ..models.errors import ToolMissing, TransloadError
-from ..models.signature import Array
+from ..models.signature import Array, TensorSpec, batch_axis, bounds_of
 from ..models.store import Stored
 from ..serving.runtimes.table import RUNTIMES, Runtime
 from .bench.held import HeldSubject
@@ -20,7 +21,7 @@ from .bench.rounds import Pair, Plan, Series, run_rounds
 from .bench.rows import About, failed_row, latency_rows
 from .context import Context, cores
 from .isolation import Worker
-from .prepare import Prepared
+from .prepare import Described, Prepared
 from .result import LatencyRow
 from .routing import Made
 from .servers import Servers
@@ -38,6 +39,7 @@ class Measured:
 
     rows: tuple[LatencyRow, ...] = ()
     series: tuple[Series, ...] = ()
+    note: str | None = None  # which batch sizes were measured in place of those asked for, and why
 
     @property
     def samples(self) -> dict[tuple[str, str, int], Array]:
@@ -71,17 +73,26 @@ def measure_all(context: Context, prepared: Prepared, made: Sequence[Made], serv
             if each.stored
         ),
     ]
-    return measure(context, prepared.data, wanted, servers, root=prepared.model.root)
+    return measure(context, prepared.data, wanted, servers, prepared.model)
 
 
-def measure(
-    context: Context, data: Stored, wanted: Sequence[Wanted], servers: Servers, *, root: str | None = None
-) -> Measured:
+def measure(context: Context, data: Stored, wanted: Sequence[Wanted], servers: Servers, model: Described) -> Measured:
     """Latency of each of `wanted` on the test set of `data`; the first is what the ratios are held against.
 
-    `root`: the folder that the code of a source among them imports from.
+    `model`: whose data it is. Its signature says how calls are put together, at which batches; its root is the folder
+    that the code of a source imports from.
     """
-    return _Bench(context, data, servers, root).measure(wanted)
+    return _Bench(context, data, servers, model).measure(wanted)
+
+
+def _in_place(asked: Sequence[int], batches: Sequence[int], specs: Sequence[TensorSpec]) -> str | None:
+    """What to say where a model does not take the batch sizes that were asked for."""
+    if set(asked) <= set(batches):
+        return None
+    axis = batch_axis(specs)
+    why = f"the model takes {axis}={bounds_of(specs)[axis]}" if axis else "the model has no batch, a call is one sample"
+    wanted, measured = (", ".join(map(str, sizes)) for sizes in (asked, batches))
+    return f"measured at batch {measured} in place of {wanted}: {why}"
 
 
 @dataclass(frozen=True)
@@ -89,12 +100,13 @@ class _Bench:
     context: Context
     data: Stored
     servers: Servers
-    root: str | None
+    model: Described
 
     def measure(self, wanted: Sequence[Wanted]) -> Measured:
         """Open everything, then let it take turns."""
         asked = self.context.request.bench
-        plan = Plan(batches=asked.batches, rounds=asked.rounds)
+        specs = self.model.signature.inputs
+        plan = Plan(batches=batches_within(specs, asked.batches), rounds=asked.rounds)
         rng = Random(asked.seed)  # noqa: S311  (an order, not a secret)
         with self._open_all(wanted) as opened:
             pids = [subject.worker.pid for subject in opened.subjects.values()]
@@ -104,11 +116,11 @@ class _Bench:
             about = {each[0]: self._about(each, opened) for each in wanted}
         rows = latency_rows(series, wanted[0][0], about, load=load)
         rows += [
-            failed_row(pair, batch, why, about[pair]) for pair, why in opened.lost.items() for batch in asked.batches
+            failed_row(pair, batch, why, about[pair]) for pair, why in opened.lost.items() for batch in plan.batches
         ]
         order = {pair: at for at, (pair, _, _) in enumerate(wanted)}
         rows.sort(key=lambda row: (order[row.artifact, row.runtime], row.batch))
-        return Measured(tuple(rows), tuple(series))
+        return Measured(tuple(rows), tuple(series), _in_place(asked.batches, plan.batches, specs))
 
     @contextmanager
     def _open_all(self, wanted: Sequence[Wanted]) -> Iterator[_Opened]:
@@ -139,7 +151,7 @@ class _Bench:
         name = f"bench.{pair[0].replace(':', '-').replace('/', '-')}.{pair[1]}"
         limits = replace(context.limits(device=device, loopback=runtime.served), threads=threads, spin=True)
         services = self.servers.addresses(stored, device) if runtime.served else {}
-        worker = context.executor.open_worker(name, limits, context.folder / "tmp" / name, self.root)
+        worker = context.executor.open_worker(name, limits, context.folder / "tmp" / name, self.model.root)
         options = {
             "runtime": runtime.name,
             "folder": str(stored.folder),
@@ -147,6 +159,7 @@ class _Bench:
             "threads": threads,
             "services": services,
             "feeds": str(self.data.folder),
+            "signature": self.model.signature.to_json(),
             "model": self.servers.model if runtime.served else None,
         }
         worker.send_open(SUBJECT, options)

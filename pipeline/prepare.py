@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..converters.steps import missing
+from ..models.axes import batches_within
 from ..models.errors import BadRequest, ToolMissing
 from ..models.formats import Target
 from ..models.signature import Signature
@@ -198,7 +199,7 @@ def answer_reference(
                 "runtime": runtime,
                 "device": "cpu",
                 "threads": 1,
-                "batches": batches(context),
+                "batches": batches(context, model),
                 "probes_only": probes_only,
             },
             requires=RUNTIMES[runtime].requires,
@@ -210,9 +211,10 @@ def answer_reference(
     )
 
 
-def batches(context: Context) -> list[int]:
-    """The batch sizes that everything is checked at, beside the full test set."""
-    return list(context.request.validate_.batches)
+def batches(context: Context, model: Described) -> list[int]:
+    """The batch sizes that everything is checked at, beside the full test set: those asked for, as the model takes
+    them. A model without a batch is asked one sample at a time."""
+    return list(batches_within(model.signature.inputs, context.request.validate_.batches))
 
 
 def ref_options(ref: CodeRef) -> dict[str, Any]:

@@ -110,7 +110,8 @@ def _run(context: Context, started_at: datetime, started: float) -> Outcome:
         if context.request.bench.enabled:
             with context.progress.stage("bench") as stage:
                 measured = measure_all(context, prepared, made, servers)
-                stage.note = f"{sum(row.samples for row in measured.rows)} samples in {len(measured.rows)} rows"
+                counted = f"{sum(row.samples for row in measured.rows)} samples in {len(measured.rows)} rows"
+                stage.note = f"{counted}; {measured.note}" if measured.note else counted
     result = _result(context, made, validated, measured, started_at=started_at, started=started)
     with context.progress.stage("report"):
         write_run(context.folder, result, measured)

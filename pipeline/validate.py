@@ -14,7 +14,7 @@ from ..serving.runtimes.table import Runtime, runtimes_for
 from .context import Context
 from .engine import Action
 from .gate import answered
-from .prepare import Prepared, batches
+from .prepare import Described, Prepared, batches
 from .result import DriftRow, MetricRow, Tolerance, Verdict
 from .routing import Made
 from .servers import EMBEDDED, Servers
@@ -76,13 +76,13 @@ def _validate(
     target = str(made.target)
     if lacking := missing(runtime.requires):
         sentence = f"{runtime.name} {lacking}"
-        return [_no_answer(context, target, runtime.name)], sentence
+        return [_no_answer(context, prepared.model, target, runtime.name)], sentence
     try:
         facts = context.executor.perform(_action(context, prepared, made, runtime, servers)).facts
     except DiskFull:
         raise
     except TransloadError as error:
-        return [_no_answer(context, target, runtime.name)], error.what
+        return [_no_answer(context, prepared.model, target, runtime.name)], error.what
     return [drift_row(target, row) for row in facts["rows"]], facts["reason"] or facts["note"]
 
 
@@ -102,7 +102,7 @@ def _action(context: Context, prepared: Prepared, made: Made, runtime: Runtime, 
             "runtime": runtime.name,
             "device": device,
             "threads": 1,
-            "batches": batches(context),
+            "batches": batches(context, prepared.model),
             "precision": str(made.target.precision),
             "tolerance_sqnr_db": asked.sqnr_db if made.target.precision is Precision.FP32 else None,
             "allowed_loss": prepared.model.allowed_loss,
@@ -127,12 +127,12 @@ def _action(context: Context, prepared: Prepared, made: Made, runtime: Runtime, 
     )
 
 
-def _no_answer(context: Context, artifact: str, runtime: str) -> DriftRow:
+def _no_answer(context: Context, model: Described, artifact: str, runtime: str) -> DriftRow:
     """The row of a pair that gave no answers at all."""
     return DriftRow(
         artifact=artifact,
         runtime=runtime,
-        batch=max(batches(context)),
+        batch=max(batches(context, model)),
         samples=0,
         max_abs=None,
         rms=None,

@@ -18,7 +18,7 @@ import numpy as np
 from ...models.calls import feeds_of
 from ...models.dataset import Dataset, read_dataset
 from ...models.errors import BadRequest
-from ...models.signature import Array
+from ...models.signature import Array, Signature
 from ...serving.session import Session
 from ..drift.sessions import open_session
 
@@ -32,13 +32,23 @@ Clock = Callable[[], int]  # nanoseconds; never goes back
 
 
 class Subject:
-    """A session and feeds for it. Methods take and return JSON values."""
+    """A session and feeds for it. Methods take and return JSON values.
 
-    def __init__(self, session: Session, data: Dataset, clock_ns: Clock = perf_counter_ns) -> None:
+    `signature`: that of the model whose data it is, which says how calls are put together; else the session's own.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        data: Dataset,
+        clock_ns: Clock = perf_counter_ns,
+        signature: Signature | None = None,
+    ) -> None:
         if not len(data):
             raise BadRequest("there are no samples to measure with", fix="give a test set with at least one")
         self._session = session
         self._data = data
+        self._signature = signature or session.signature
         self._clock_ns = clock_ns
         self._feeds: dict[int, list[dict[str, Array]]] = {}
         self._turn = 0  # goes on from chunk to chunk, so that chunks of one call see different feeds, too
@@ -96,7 +106,7 @@ class Subject:
         samples = len(self._data)
         count = max(1, min(_FEEDS, samples // batch))
         rows = (np.arange(at * batch, (at + 1) * batch) % samples for at in range(count))
-        return [feeds_of(self._data, one, self._session.signature) for one in rows]
+        return [feeds_of(self._data, one, self._signature) for one in rows]
 
 
 def open_subject(
@@ -108,14 +118,16 @@ def open_subject(
     services: Mapping[str, str] | None = None,
     feeds: str = "",
     model: str | None = None,
+    signature: Mapping[str, Any] | None = None,
 ) -> Subject:
-    """A subject over what lies in `folder`, fed from the test set in the data folder `feeds`.
+    """A subject over what lies in `folder`, fed from the test set in the data folder `feeds`. `signature`: see Subject,
+    as JSON.
 
     Raises BadRequest, ToolMissing or SessionLost as the runtime does.
     """
     data = read_dataset(Path(feeds) / "test.npz")
     opened = open_session(runtime, Path(folder), device=device, threads=threads, services=services, model=model)
-    return Subject(opened, data)
+    return Subject(opened, data, signature=Signature.from_json(signature) if signature else None)
 
 
 def _timer_ns(clock_ns: Clock) -> float:

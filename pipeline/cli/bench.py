@@ -72,4 +72,5 @@ def _lines(done: Benched) -> list[str]:
         rows.append((row.artifact, row.runtime, row.device, str(row.batch), *numbers, held))
         where = f"{row.artifact} in {row.runtime} at batch {row.batch}"
         doubts |= dict.fromkeys(f"{where}: {doubt}" for doubt in row.doubts)
-    return [*table(rows), *(["", *doubts] if doubts else []), "", f"every sample lies in {done.folder}/latency.npz"]
+    told = [*([done.note] if done.note else []), *doubts]
+    return [*table(rows), *(["", *told] if told else []), "", f"every sample lies in {done.folder}/latency.npz"]
