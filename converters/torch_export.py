@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..models.artifact import write_artifact
-from ..models.errors import Refused
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
 from ..models.signature import Signature
 from ..models.sources import read_source
+from .export_reasons import check_range, refusal
 
 if TYPE_CHECKING:
     import torch
@@ -19,9 +19,10 @@ EXAMPLE_BATCH = 3  # 0 and 1 are specialised by torch.export; 2 can be taken for
 
 
 def pt2_from_source(job: Job) -> Mapping[str, Any]:
-    """Capture the source with torch.export, every named axis dynamic.
+    """Capture the source with torch.export, every named axis dynamic. Facts: nodes; limits, by axis the sizes beyond
+    which the model itself raises.
 
-    Raises Refused where an axis that the signature calls dynamic cannot be, with torch's own reason.
+    Raises Refused where an axis that the signature calls dynamic cannot be, or the model asks its data which way to go.
     """
     import torch
 
@@ -30,26 +31,33 @@ def pt2_from_source(job: Job) -> Mapping[str, Any]:
     source = read_source(job.inputs["source"])
     model = build_model(job.inputs["source"])
     program = export(model, source.signature)
+    limits = check_range(program, model, source.signature, lambda: _attempt(model, source.signature))
     torch.export.save(program, job.out / PAYLOAD[Format.PT2])
     write_artifact(job.out, Target(Format.PT2), source.signature)
-    return {"nodes": len(program.graph.nodes)}
+    return {"nodes": len(program.graph.nodes), "limits": limits}
 
 
 def export(model: torch.nn.Module, signature: Signature) -> torch.export.ExportedProgram:
-    """The exported program of `model` for inputs of this signature."""
-    import torch
-    from torch._dynamo.exc import UserError  # the error that carries torch's reason has no public name
+    """The exported program of `model` for inputs of this signature.
 
+    Raises Refused with the line of the model that torch.export stops at.
+    """
     try:
-        with torch.no_grad():  # a block without gradients inside the model else becomes one that cannot be loaded again
-            return torch.export.export(
-                model, example_inputs(signature), dynamic_shapes=dynamic_shapes(signature), strict=False
-            )
-    except UserError as error:
-        raise Refused(f"torch.export: {str(error).splitlines()[0]}", fix=_AXES_FIX) from error
+        return _attempt(model, signature)
+    except Exception as error:
+        refused = refusal(error, model, signature, lambda: _attempt(model, signature))
+        if refused is None:
+            raise
+        raise refused from error
 
 
-_AXES_FIX = "give that axis a fixed size in the signature, or change the line of the model that fixes it"
+def _attempt(model: torch.nn.Module, signature: Signature) -> torch.export.ExportedProgram:
+    import torch
+
+    with torch.no_grad():  # a block without gradients inside the model else becomes one that cannot be loaded again
+        return torch.export.export(
+            model, example_inputs(signature), dynamic_shapes=dynamic_shapes(signature), strict=False
+        )
 
 
 def example_inputs(signature: Signature, batch: int = EXAMPLE_BATCH) -> tuple[torch.Tensor, ...]:

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..axes import BATCH
 from ..errors import BadRequest
-from ..signature import Axis, TensorSpec
+from ..signature import BATCH, Axis, TensorSpec
 from ..sources import CodeRef
 from .calling import Call, Leaf, Tree
 from .infer import carried_dtype

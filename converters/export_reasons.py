@@ -1,0 +1,207 @@
+"""Why torch.export will not carry a model, in the words and with the lines of the person who wrote it.
+
+torch names symbols (s77), its own sources (L['x'].size()[0]) and lines of its own. What a person can act upon is the
+axis, by the name that they gave it, and the line of theirs that fixes it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ..models.errors import Refused
+from ..models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
+from ..models.zoo.frames import line_of_error, line_of_now, quoted
+
+if TYPE_CHECKING:
+    import torch
+
+Attempt = Callable[[], "torch.export.ExportedProgram"]
+
+_SPECIALISED = re.compile(
+    r"marked (?P<source>L\[.*?\]\.size\(\)\[\d+\]) as dynamic but .*? a constant \((?P<size>\d+)\)"
+)
+_SOURCE = re.compile(r"L\['(?P<name>\w+)'\](?:\[(?P<at>\d+)\])?\.size\(\)\[(?P<axis>\d+)\]")
+_CREATED = re.compile(r"create_symbol (?P<symbol>\w+) = \d+ for (?P<source>L\[.*?\]\.size\(\)\[\d+\])")
+_GUARD = re.compile(r"eval (?P<guard>.+?) \[guard added\]")
+_LOGGER = "torch.fx.experimental.symbolic_shapes"
+_SPECIALISED_BELOW = 2  # torch.export takes a size of 0 or 1 for a constant, and lets a dynamic axis begin at 2
+_WITHOUT_DATA = "compute both and choose with torch.where, or write the branch as torch.cond"
+_SIZE_OF_DATA = "keep every size one that the inputs' shapes tell: mask or pad in place of cutting by a value"
+
+
+@dataclass
+class Guards:
+    """What an attempt decided about sizes: the user's line of each guard, and the symbol of each axis."""
+
+    lines: list[tuple[str, str | None]] = field(default_factory=list)  # guard, `file:line`
+    symbols: dict[str, str] = field(default_factory=dict)  # torch's source of an axis -> symbol
+
+    def line_on(self, source: str, words: Sequence[str]) -> str | None:
+        """The line of the first guard on an axis that holds one of `words`."""
+        symbol = self.symbols.get(source)
+        for guard, line in self.lines:
+            if symbol and line and re.search(rf"\b{symbol}\b", guard) and any(word in guard for word in words):
+                return line
+        return None
+
+
+class _Listener(logging.Handler):
+    def __init__(self, guards: Guards) -> None:
+        super().__init__()
+        self.guards = guards
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if made := _CREATED.search(text):
+            self.guards.symbols[made["source"]] = made["symbol"]
+        elif guard := _GUARD.search(text):
+            self.guards.lines.append((guard["guard"], line_of_now()))
+
+
+@contextmanager
+def listened() -> Iterator[Guards]:
+    """The guards that torch's tracer adds meanwhile, with the lines that it adds them for. Slower: a second attempt."""
+    log, guards = logging.getLogger(_LOGGER), Guards()
+    former = log.handlers, log.level, log.propagate
+    log.handlers, log.propagate = [_Listener(guards)], False
+    log.setLevel(logging.INFO)
+    try:
+        yield guards
+    finally:
+        log.handlers, log.propagate = former[0], former[2]
+        log.setLevel(former[1])
+
+
+def refusal(error: Exception, model: torch.nn.Module, signature: Signature, attempt: Attempt) -> Refused | None:
+    """What stands in the way, in one sentence; None where nothing of the user's is to be seen in it.
+
+    `attempt` is what raised `error`; it is made again where that shows the line.
+    """
+    from torch._dynamo.exc import UserError
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    text = str(error)
+    if isinstance(error, UserError) and (fixed := _SPECIALISED.search(text)):
+        return _fixed_axis(fixed["source"], model, signature, attempt)
+    place = line_of_error(error)
+    if isinstance(error, GuardOnDataDependentSymNode):
+        where = quoted(place) if place else "a line that torch does not name"
+        if "Could not guard" in text:
+            return Refused(f"the model takes one way or another by its data, at {where}", fix=_WITHOUT_DATA)
+        return Refused(f"the model makes a Python number of its data, at {where}", fix=_SIZE_OF_DATA)
+    if place is None:
+        return None
+    return Refused(f"torch.export stops at {quoted(place)}: {_first(text) or type(error).__name__}", fix=_OTHER)
+
+
+_OTHER = "write that line with operators of torch alone, or name a target that another route leads to"
+
+
+def _first(text: str) -> str:
+    return next((line.strip()[:300] for line in text.splitlines() if line.strip()), "")
+
+
+def _fixed_axis(source: str, model: torch.nn.Module, signature: Signature, attempt: Attempt) -> Refused:
+    with listened() as guards:
+        try:
+            attempt()
+        except Exception as again:  # noqa: BLE001  (it is the error that is being explained)
+            del again
+    line = guards.line_on(source, ("Eq(",))
+    where = f" at {quoted(line)}" if line else ""
+    spec, at = spec_of(source, model, signature)
+    fixed = replace(spec, shape=(*spec.shape[:at], "SIZE", *spec.shape[at + 1 :]), bounds=())
+    return Refused(
+        f"the axis {spec.shape[at]} of {spec.name} cannot be dynamic: the model makes its size a constant{where}",
+        fix=f"keep it a size there, as x.shape[{at}] is and int(...), len(x) and range(...) are not; "
+        f"or fix it, as in --input {fixed}",
+    )
+
+
+def spec_of(source: str, model: torch.nn.Module, signature: Signature) -> tuple[TensorSpec, int]:
+    """The input, and the position of its axis, that torch calls `L['x'].size()[0]`."""
+    found = _SOURCE.fullmatch(source)
+    assert found, source
+    names = list(inspect.signature(model.forward).parameters)
+    index = names.index(found["name"]) + int(found["at"] or 0)
+    return signature.inputs[index], int(found["axis"])
+
+
+def check_range(
+    program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature, attempt: Attempt
+) -> dict[str, list[int]]:
+    """Hold the sizes that a program is good for against those that the signature allows. The limits that the model
+    itself has (it raises beyond them), by axis.
+
+    Raises Refused where the model would have taken another way at sizes that the program leaves out.
+    """
+    limits: dict[str, list[int]] = {}
+    for axis, (low, high) in ranges(program, signature).items():
+        bounds = signature.bounds.get(axis, ANY_SIZE)
+        good = Bounds(low if low > _SPECIALISED_BELOW else bounds.low, high)
+        if good.low > bounds.low:
+            raise _one_way(axis, good, signature, model, attempt)
+        if high is not None and (bounds.high is None or high < bounds.high):
+            if _answers(model, signature, axis, high + 1):
+                raise _one_way(axis, good, signature, model, attempt)
+            limits[axis] = [good.low, high]
+    return limits
+
+
+def ranges(program: torch.export.ExportedProgram, signature: Signature) -> dict[str, tuple[int, int | None]]:
+    """The smallest and the largest size of each dynamic axis that a program was found good for; None: any."""
+    from torch.utils._sympy.numbers import int_oo
+
+    found: dict[str, tuple[int, int | None]] = {}
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    for name, spec in zip(program.graph_signature.user_inputs, signature.inputs, strict=True):
+        shape = nodes[str(name)].meta["val"].shape
+        for at, axis in spec.dynamic_axes.items():
+            symbol = getattr(getattr(shape[at], "node", None), "expr", None)
+            limits: Any = program.range_constraints.get(symbol)
+            if limits is not None:
+                high = None if limits.upper == int_oo or limits.upper >= _ENDLESS else int(limits.upper)
+                found[axis] = (int(limits.lower), high)
+    return found
+
+
+_ENDLESS = 2**31
+_MOST_TRIED = 4096  # sizes above are not tried: one call could take all memory
+
+
+def _answers(model: torch.nn.Module, signature: Signature, axis: str, size: int) -> bool:
+    """Whether the model itself answers at this size of an axis."""
+    import torch
+
+    from ..models.axes import example_sizes
+    from ..models.zoo.build import sample_tensors
+
+    if size > _MOST_TRIED:
+        return False
+    arrays = sample_tensors(signature.inputs, {**example_sizes(signature.inputs, 2), axis: size})
+    try:
+        with torch.no_grad():
+            model(*(torch.from_numpy(arrays[spec.name]) for spec in signature.inputs))
+    except Exception:  # noqa: BLE001  (whatever it raises is the limit)
+        return False
+    return True
+
+
+def _one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> Refused:
+    with listened() as guards:
+        attempt()
+    spec, at = next((spec, at) for spec in signature.inputs for at, name in spec.dynamic_axes.items() if name == axis)
+    sources = [source for source in guards.symbols if spec_of(source, model, signature) == (spec, at)]
+    line = next((each for each in (guards.line_on(source, ("<", ">", "Ne(")) for source in sources) if each), None)
+    where = f" at {quoted(line)}" if line else ""
+    bounded = replace(spec, bounds=(*((name, each) for name, each in spec.bounds if name != axis), (axis, good)))
+    return Refused(
+        f"the model takes another way at other sizes of {axis}{where}; one program holds for {good} alone",
+        fix=f"say so, as in --input {bounded}, or compute both ways",
+    )
