@@ -13,8 +13,9 @@ from typing import Any
 from ..models.errors import BadRequest
 from ..models.formats import Target, parse_target
 from ..models.signature import TensorSpec, parse_input
-from . import commands
-from .commands import Benched, Converted, Validated
+from . import commands, conversion
+from .commands import Benched, Validated
+from .conversion import Converted
 from .given import Asked
 from .places import Places
 from .progress import Progress
@@ -86,7 +87,7 @@ def convert(
         device=device,
     )
     asked = Asked(model, _specs(inputs), _path(data))
-    return commands.convert(request, asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
+    return conversion.convert(request, asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
 
 
 def validate(

@@ -1,4 +1,5 @@
-"""What the commands `convert`, `validate` and `bench` do: the stages of a run, one at a time, on a model that is given.
+"""What the commands `validate` and `bench` do, and what they share with `convert` (conversion.py): the stages of a run,
+one at a time, on a model that is given.
 
 Each leaves a folder with logs, a script per step, and a JSON document of the parts of run.json that it has.
 """
@@ -11,7 +12,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,23 +20,20 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from .. import __version__
-from ..models.artifact import RECORD
 from ..models.errors import BadRequest, Exit
-from ..models.formats import PAYLOAD, Target
+from ..models.formats import Target
 from ..models.signature import Signature
 from ..models.store import Store
 from ..serving.runtimes.table import RUNTIMES, Runtime, runtimes_for
 from .bench.rows import write_samples
 from .context import Context
-from .convert import convert_all, expect_frameworks
 from .devices import resolve_device
 from .engine import LocalExecutor
 from .folder import new_run_folder
-from .gate import GateRules, answered, gate, verdict_of, why_not_made
+from .gate import GateRules, answered, gate, verdict_of
 from .given import (
     Asked,
     Taken,
-    check_writable,
     kind_of,
     prepare_given,
     require_runtime,
@@ -47,29 +45,13 @@ from .measure import Measured, Wanted, measure
 from .places import Places
 from .progress import Progress
 from .request import RunRequest
-from .result import SCHEMA, ArtifactRow, DriftRow, GateRow, LatencyRow, Status, Verdict
-from .routing import Made, Route, require_routes, routes_to
+from .result import SCHEMA, DriftRow, GateRow, LatencyRow, Verdict
+from .room import Room
+from .routes import Route
+from .routing import Made
 from .rows import artifact_row
 from .servers import Servers
 from .validate import validate_all
-
-
-@dataclass(frozen=True)
-class Converted:
-    """What `convert` made, in `folder`."""
-
-    artifacts: tuple[ArtifactRow, ...]
-    folder: Path
-
-    @property
-    def decided(self) -> tuple[Verdict, Exit]:
-        """Pass where every target is there. Fail: its routes gave wrong answers (1), or none was left (4)."""
-        return verdict_of((), self.artifacts)
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """convert.json."""
-        return _document(self.decided, artifacts=(tuple[ArtifactRow, ...], self.artifacts))
 
 
 @dataclass(frozen=True)
@@ -84,7 +66,7 @@ class Validated:
     @property
     def document(self) -> dict[str, Any]:
         """validate.json."""
-        return _document(self.decided, drift=(tuple[DriftRow, ...], self.drift), gate=(tuple[GateRow, ...], self.gate))
+        return document(self.decided, drift=(tuple[DriftRow, ...], self.drift), gate=(tuple[GateRow, ...], self.gate))
 
 
 @dataclass(frozen=True)
@@ -104,50 +86,7 @@ class Benched:
     @property
     def document(self) -> dict[str, Any]:
         """bench.json."""
-        return _document(self.decided, latency=(tuple[LatencyRow, ...], self.latency))
-
-
-@dataclass(frozen=True)
-class Explained:
-    """A route to a target, and what keeps it from being taken here."""
-
-    target: Target
-    route: Route
-    missing: str | None
-
-
-def explain(model: str, targets: Sequence[Target]) -> list[Explained]:
-    """Every route from the model to each target, cheapest first. Runs nothing."""
-    start = start_of(model)
-    return [
-        Explained(target, route, route.lacking)
-        for target in targets
-        for route in ([Route(())] if target == start else routes_to(target, start))
-    ]
-
-
-def convert(request: RunRequest, asked: Asked, out: Path, places: Places, progress: Progress) -> Converted:
-    """Every wanted target in `out`/<target>/, by the cheapest route that verifies.
-
-    Raises TransloadError where the model or the data cannot be taken; what happens to one target is in its row.
-    """
-    require_routes(request.targets, start_of(asked.text))
-    check_writable(out, "--out")
-    for target in request.targets:
-        _check_free(out / target.slug)
-    context = _context(request, out, places, progress)
-    expect_frameworks(context, start_of(asked.text))
-    with _room(out), _scratch(context):
-        prepared = prepare_given(context, asked, probes_only=True)
-        with progress.stage("convert", len(request.targets)) as stage:
-            made = convert_all(context, prepared)
-            stage.note = f"{sum(each.stored is not None for each in made)} of {len(made)} targets made"
-        rows = tuple(_converted_row(each) for each in made)
-        for each in made:
-            _place(each, out / each.target.slug)
-        done = Converted(rows, out)
-        _write(out / "convert.json", done.document)
-    return done
+        return document(self.decided, latency=(tuple[LatencyRow, ...], self.latency))
 
 
 def validate(request: RunRequest, candidate: str, against: Asked, places: Places, progress: Progress) -> Validated:
@@ -158,8 +97,8 @@ def validate(request: RunRequest, candidate: str, against: Asked, places: Places
     wanted = request.validate_.runtimes
     _check_runtimes(_candidate_target(candidate), wanted)
     kind_of(against.text)
-    context = _new_context(request, f"validate-{Path(candidate).stem}", places, progress)
-    with _room(context.folder), _scratch(context):
+    context = _own_context(request, f"validate-{Path(candidate).stem}", places, progress)
+    with place_for(context.folder), scratch(context):
         taken = take_model(context, Asked(candidate))
         prepared = prepare_given(context, against)
         _check_same_inputs(candidate, taken.model.signature, against.text, prepared.model.signature)
@@ -170,7 +109,7 @@ def validate(request: RunRequest, candidate: str, against: Asked, places: Places
         rules = GateRules(device=context.device, runtimes=tuple(sorted(set(wanted))))
         rows = gate(rules, [row], found.rows, (), failures=found.failures, reasons=found.reasons)
         done = Validated(found.rows, rows, verdict_of(rows, [row]), context.folder)
-        _write(context.folder / "validate.json", done.document)
+        write(context.folder / "validate.json", done.document)
     return done
 
 
@@ -190,8 +129,8 @@ def bench(
     """
     for text in candidates:
         _check_runtimes(_candidate_target(text), request.bench.runtimes)
-    context = _new_context(request, "bench", places, progress)
-    with _room(context.folder), _scratch(context):
+    context = _own_context(request, "bench", places, progress)
+    with place_for(context.folder), scratch(context):
         with progress.stage("model"):
             taken = [take_model(context, Asked(text)) for text in candidates]
             reference = take_model(context, against) if against else None
@@ -221,19 +160,24 @@ def _candidate_target(text: str) -> Target:
     return target
 
 
-def _context(request: RunRequest, folder: Path, places: Places, progress: Progress) -> Context:
-    device = resolve_device(request.device)
-    return Context(request, LocalExecutor(Store(places.store), folder), folder, progress, device, places.jobs)
+def new_context(
+    request: RunRequest, folder: Path, places: Places, progress: Progress, room: Room | None = None
+) -> Context:
+    """What the stages of a command share. `room`: that of several models at once."""
+    device, room = resolve_device(request.device), room or Room(places.jobs)
+    executor = LocalExecutor(Store(places.store), folder, room)
+    room.on_stop(executor.stop)
+    return Context(request, executor, folder, progress, device, places.jobs)
 
 
-def _new_context(request: RunRequest, name: str, places: Places, progress: Progress) -> Context:
+def _own_context(request: RunRequest, name: str, places: Places, progress: Progress) -> Context:
     """A context with a folder of its own, for a command that makes nothing to keep."""
     folder = new_run_folder(places.runs, name, datetime.now(UTC))
-    return _context(request, folder, places, progress)
+    return new_context(request, folder, places, progress)
 
 
 @contextmanager
-def _room(folder: Path) -> Iterator[None]:
+def place_for(folder: Path) -> Iterator[None]:
     """A folder of results whose disk is full, as a sentence; the store speaks for itself."""
     try:
         yield
@@ -246,52 +190,13 @@ def _room(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _scratch(context: Context) -> Iterator[None]:
+def scratch(context: Context) -> Iterator[None]:
     """What workers left in the folder's tmp is gone at the end, and so is what was loaded for them."""
     try:
         yield
     finally:
         context.executor.close()
         shutil.rmtree(context.folder / "tmp", ignore_errors=True)
-
-
-def _check_free(folder: Path) -> None:
-    """A place that an artifact may be put at. Raises BadRequest where somebody's own files lie there."""
-    if folder.is_symlink() or (folder.exists() and not (folder / RECORD).is_file() and _occupied(folder)):
-        raise BadRequest(f"{folder} holds something else than an artifact", fix="name another folder with --out")
-
-
-def _occupied(folder: Path) -> bool:
-    return not folder.is_dir() or any(folder.iterdir())
-
-
-def _place(made: Made, folder: Path) -> None:
-    """The artifact at `folder`, whole, in place of what a former run put there; nothing where there is none now."""
-    if made.stored is None:
-        shutil.rmtree(folder, ignore_errors=True)  # else an old copy would be taken for what was just made
-        return
-    beside = folder.with_name(f".{folder.name}.half")
-    shutil.rmtree(beside, ignore_errors=True)
-    shutil.copytree(made.stored.folder, beside)
-    shutil.rmtree(folder, ignore_errors=True)
-    beside.rename(folder)
-
-
-def _converted_row(made: Made) -> ArtifactRow:
-    """A row of convert.json: a target that is there has been checked on its way, and no more was asked."""
-    row = artifact_row(made, ())
-    if made.stored is None:
-        return row
-    no_evidence = any(tried.route == row.route and tried.status == "unverified" for tried in made.tried)
-    status = Status.UNVERIFIED if no_evidence else Status.VERIFIED
-    return replace(row, path=f"{made.target.slug}/{PAYLOAD[made.target.format]}", status=status)
-
-
-def agreement(row: ArtifactRow) -> str:
-    """One sentence on a row of `convert`: how the artifact was verified, or why there is none."""
-    if row.path is None:
-        return why_not_made(row)
-    return next((tried.reason for tried in row.tried if tried.route == row.route), "the model as it was given")
 
 
 def _as_made(taken: Taken) -> Made:
@@ -355,17 +260,18 @@ def _wanted(reference: Taken | None, taken: Mapping[str, Taken], runtimes: Seque
 def _keep(measured: Measured, done: Benched) -> None:
     if measured.series:
         write_samples(done.folder / "latency.npz", measured.series)
-    _write(done.folder / "bench.json", done.document)
+    write(done.folder / "bench.json", done.document)
 
 
-def _document(decided: tuple[Verdict, Exit], **parts: tuple[Any, Any]) -> dict[str, Any]:
+def document(decided: tuple[Verdict, Exit], **parts: tuple[Any, Any]) -> dict[str, Any]:
     """The parts of run.json that a command has."""
     verdict, status = decided
     head = {"schema": SCHEMA, "transload_version": __version__, "verdict": str(verdict), "exit_code": int(status)}
     return head | {name: TypeAdapter(kind).dump_python(rows, mode="json") for name, (kind, rows) in parts.items()}
 
 
-def _write(path: Path, document: Mapping[str, Any]) -> None:
+def write(path: Path, document: Mapping[str, Any]) -> None:
+    """A document as JSON, whole or not at all."""
     half = path.with_name(f".{path.name}.half")
     half.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     half.replace(path)

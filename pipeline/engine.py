@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +17,7 @@ from ..models.code import entry_digest
 from ..models.errors import ERRORS, DiskFull, Refused, StepFailed, TransloadError
 from ..models.store import Store, Stored, digest_of_json, disk_errors, disk_full, state_of
 from .isolation import Limits, Spawn, Worker, repeat_command, zygote
+from .room import Room
 from .toolchain import toolchain
 from .zygote import Zygote
 
@@ -75,8 +77,9 @@ class Executor(Protocol):
 class LocalExecutor:
     """Workers on this machine. Thread-safe; equal actions at the same time are done once."""
 
-    def __init__(self, store: Store, run_folder: Path) -> None:
+    def __init__(self, store: Store, run_folder: Path, room: Room | None = None) -> None:
         self.store = store
+        self._room = room or Room(sys.maxsize)  # who has no room to share says elsewhere how many run at once
         self._logs = run_folder / "logs"
         self._repeat = run_folder / "repeat"
         self._running: dict[str, threading.Lock] = {}
@@ -110,7 +113,8 @@ class LocalExecutor:
                 self._show_log(self.store.log(key), action.name)
                 fix = refusal["fix"] or f"read {self.log(action.name)}, or repeat it alone: {self._repeat_call(action)}"
                 raise ERRORS[refusal["kind"]](refusal["what"], fix=fix)
-            return self._do(key, action)
+            with self._room.taken():
+                return self._do(key, action)
 
     def open_worker(self, name: str, limits: Limits, cwd: Path, root: str | None = None) -> Worker:
         """A worker that will hold something: a session that is timed, a server. The caller closes it."""

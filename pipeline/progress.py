@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TextIO
+
+_COLUMNS = 100
 
 
 @dataclass
@@ -21,52 +25,75 @@ class Stage:
 
 
 @dataclass
-class Progress:
-    """Shows stages on a stream: a line that is rewritten on a terminal, plain lines elsewhere, nothing if quiet."""
+class _Screen:
+    """The stream, shared by all that write to it."""
 
-    stream: TextIO = field(default_factory=lambda: sys.stderr)
-    quiet: bool = False
-    _open: Stage | None = None
-    _width: int = 0
+    stream: TextIO
+    quiet: bool
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    width: int = 0  # of the line that the next one replaces
+
+    def show(self, text: str) -> None:
+        """A line that the next one replaces; only a terminal gets it."""
+        if not self._live:
+            return
+        with self.lock:
+            shown = text[:_COLUMNS]
+            self.stream.write(f"\r{shown:<{self.width}}")
+            self.width = len(shown)
+            self.stream.flush()
+
+    def line(self, text: str) -> None:
+        """A line that stays."""
+        if self.quiet:
+            return
+        with self.lock:
+            blank = f"\r{'':<{self.width}}\r" if self._live else ""
+            self.width = 0
+            self.stream.write(f"{blank}{text}\n")
+            self.stream.flush()
 
     @property
     def _live(self) -> bool:
         return self.stream.isatty() and not self.quiet
+
+
+class Progress:
+    """Shows stages on a stream: a line that is rewritten on a terminal, plain lines elsewhere, nothing if quiet."""
+
+    def __init__(self, stream: TextIO | None = None, *, quiet: bool = False) -> None:
+        self._screen = _Screen(stream or sys.stderr, quiet)
+        self._head = ""
+        self._open: Stage | None = None
+
+    def of(self, name: str, width: int = 0) -> Progress:
+        """The progress of one of several things that happen at once: each of its lines begins with the name."""
+        part = copy(self)
+        part._head = f"{name:<{width}}  "
+        return part
 
     @contextmanager
     def stage(self, name: str, total: int = 0) -> Iterator[Stage]:
         """A stage, from here to the end of the block. Set `note` on it for its closing line."""
         stage = self._open = Stage(name, total)
         started = time.monotonic()
-        self._show(f"{name:<10} ...")
+        self._screen.show(f"{self._head}{name:<10} ...")
         try:
             yield stage
         except BaseException:
-            self._line(f"{name:<10} stopped after {time.monotonic() - started:.1f} s")
+            self._screen.line(f"{self._head}{name:<10} stopped after {time.monotonic() - started:.1f} s")
             raise
         finally:
             self._open = None
-        self._line(f"{name:<10} {time.monotonic() - started:6.1f} s  {stage.note}".rstrip())
+        self._screen.line(f"{self._head}{name:<10} {time.monotonic() - started:6.1f} s  {stage.note}".rstrip())
 
     def step(self, text: str) -> None:
         """One of the stage's steps is done. Called from several threads; a lost update is harmless."""
         if self._open:
             self._open.done += 1
             count = f"{self._open.done}/{self._open.total} " if self._open.total else ""
-            self._show(f"{self._open.name:<10} {count}{text}")
+            self._screen.show(f"{self._head}{self._open.name:<10} {count}{text}")
 
-    def _show(self, text: str) -> None:
-        """A line that the next one replaces; only a terminal gets it."""
-        if self._live:
-            shown = text[:100]
-            self.stream.write(f"\r{shown:<{self._width}}")
-            self._width = len(shown)
-            self.stream.flush()
-
-    def _line(self, text: str) -> None:
-        if self.quiet:
-            return
-        blank = f"\r{'':<{self._width}}\r" if self._live else ""
-        self._width = 0
-        self.stream.write(f"{blank}{text}\n")
-        self.stream.flush()
+    def note(self, text: str) -> None:
+        """A sentence that a person should see, and that ends nothing."""
+        self._screen.line(f"{self._head}note: {text}")

@@ -14,7 +14,7 @@ from .render import print_json, print_lines, table
 
 if TYPE_CHECKING:
     from ...models.formats import Target
-    from ..commands import Converted
+    from ..conversion import Converted
 
 MODEL = "zoo:NAME, FILE.py[:NAME], package.module:NAME, FILE.onnx, FILE.pt2, or the folder of an artifact."
 Weights = Annotated[Path | None, typer.Option("--weights", metavar="FILE", help="The weights of a model that is code.")]
@@ -65,7 +65,7 @@ def command(
 
 def _lines(done: Converted) -> list[str]:
     """A line per target, what stands in the way of those that are not there, the verdict last."""
-    from ..commands import agreement
+    from ..conversion import agreement
     from ..report.format import size, stretch
 
     rows, troubles = [], []
@@ -94,7 +94,7 @@ def _log(folder: Path, target: str) -> str | None:
 
 
 def _explain(model: str, targets: Sequence[Target], *, json: bool) -> None:
-    from ..commands import explain
+    from ..conversion import explain
     from .explained import lines, rows
 
     found = explain(model, targets)

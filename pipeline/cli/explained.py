@@ -10,7 +10,7 @@ from .render import table
 
 if TYPE_CHECKING:
     from ...models.formats import Target
-    from ..commands import Explained
+    from ..conversion import Explained
 
 MOST = 6  # routes of a target that a person gets to see
 _ORDER = "Routes are tried in this order until one verifies. Nothing was run."
