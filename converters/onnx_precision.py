@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..models.artifact import read_artifact, write_artifact
+from ..models.axes import bounds_within
+from ..models.calls import feeds_of, whole
 from ..models.dataset import Dataset, read_dataset
 from ..models.formats import PAYLOAD, Format, Precision, Target
 from ..models.job import Job
@@ -27,10 +29,9 @@ class _Feeds:
 
 
 def _batches(data: Dataset, signature: Signature) -> Iterator[dict[str, Array]]:
-    names = [spec.name for spec in signature.inputs]
-    for start in range(0, len(data), CALIBRATION_BATCH):
-        rows = data.rows(start, start + CALIBRATION_BATCH)
-        yield {name: rows.inputs[name] for name in names}
+    bounds = bounds_within(signature.inputs, signature.batch)
+    for rows in whole(len(data), bounds.nearest(CALIBRATION_BATCH), bounds.low):
+        yield feeds_of(data, rows, signature)
 
 
 def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..models.artifact import Artifact, read_artifact, write_artifact
+from ..models.axes import bounds_within
+from ..models.calls import feeds_of
 from ..models.dataset import Dataset, read_dataset
 from ..models.errors import BadRequest, Refused
 from ..models.formats import PAYLOAD, Format, Precision, Target
@@ -56,12 +60,12 @@ def tflite_int8(job: Job) -> Mapping[str, Any]:
     """Weights and arithmetic in int8, by ranges seen on inputs["data"]/calibration.npz; inputs and outputs keep their
     dtypes. The facts name the operators that stay in float: TFLite has them in no other form, or 8 bits would ruin them
     (tflite_file.better_in_float)."""
-    data = read_dataset(job.inputs["data"] / CALIBRATION)
+    data, signature = read_dataset(job.inputs["data"] / CALIBRATION), read_artifact(job.inputs["source"]).signature
 
-    def set_up(tf: Any, converter: Any, signature: Signature) -> None:
+    def set_up(tf: Any, converter: Any, _signature: Signature) -> None:
         _check_data(data, signature)
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        converter.representative_dataset = lambda: samples(data)
+        converter.representative_dataset = lambda: samples(data, signature)
         converter.canonicalizing_inf_as_min_max_float = True  # a range that holds an infinity says nothing
         converter.target_spec.supported_ops = [
             tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
@@ -69,20 +73,20 @@ def tflite_int8(job: Job) -> Mapping[str, Any]:
         ]
         converter._experimental_calibrate_only = True  # which operators stay float depends on the ranges
 
-    facts = _converted(job, Precision.INT8, set_up, lambda flat: _quantised(flat, data))
+    facts = _converted(job, Precision.INT8, set_up, lambda flat: _quantised(flat, samples(data, signature)))
     count = min(len(data), MOST_SAMPLES)
     return {**facts, "calibrated_on": count, "float_operators": float_operators(job.out / PAYLOAD[Format.TFLITE])}
 
 
-def _quantised(calibrated: bytes, data: Dataset) -> bytes:
+def _quantised(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> bytes:
     """A calibrated model in int8, but for what 8 bits would ruin."""
     from tensorflow.lite.python.convert import mlir_quantize
 
-    measured = with_ranges(calibrated, _ranges(calibrated, data))
+    measured = with_ranges(calibrated, _ranges(calibrated, feeds))
     return bytes(mlir_quantize(measured, denylisted_nodes=better_in_float(measured)))
 
 
-def _ranges(calibrated: bytes, data: Dataset) -> dict[int, tuple[float, float]]:
+def _ranges(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> dict[int, tuple[float, float]]:
     """The smallest and the largest number of each tensor of the main graph that was calibrated, by its number.
 
     TensorFlow's calibrator looks at an operator's inputs after it ran: where the answer was written over an input, the
@@ -97,8 +101,8 @@ def _ranges(calibrated: bytes, data: Dataset) -> dict[int, tuple[float, float]]:
     )
     runner = interpreter.get_signature_runner(SIGNATURE)
     found: dict[int, tuple[float, float]] = {}
-    for sample in samples(data):
-        runner(**sample)
+    for feed in feeds:
+        runner(**feed)
         for at in calibrated_tensors(calibrated):
             seen = interpreter.get_tensor(at)
             if seen.size:
@@ -107,10 +111,11 @@ def _ranges(calibrated: bytes, data: Dataset) -> dict[int, tuple[float, float]]:
     return found
 
 
-def samples(data: Dataset) -> Iterator[dict[str, Array]]:
-    """The first samples, each as a batch of one."""
+def samples(data: Dataset, signature: Signature) -> Iterator[dict[str, Array]]:
+    """The first samples, each in a call of its own, or with those after it where the model takes no single one."""
+    least = bounds_within(signature.inputs, signature.batch).low
     for at in range(min(len(data), MOST_SAMPLES)):
-        yield dict(data.rows(at, at + 1).inputs)
+        yield feeds_of(data, np.arange(at, at + least) % len(data), signature)
 
 
 def _check_data(data: Dataset, signature: Signature) -> None:

@@ -23,7 +23,7 @@ from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import BadRequest, Refused
 from transload.models.formats import Format, Target
 from transload.models.job import Job
-from transload.models.signature import Signature, TensorSpec
+from transload.models.signature import Signature, TensorSpec, parse_input
 
 Step = Callable[[Job], Mapping[str, Any]]
 STEPS: dict[str, tuple[Step, float]] = {  # and the least SQNR in dB
@@ -184,9 +184,17 @@ def test_weights_are_constants_and_not_resources(tower: Path, tmp_path: Path) ->
 
 def test_at_most_128_samples_are_used_each_as_a_batch_of_one() -> None:
     data = Dataset({"x": np.zeros((200, 3), np.float32)}, labels=np.zeros(200))
-    given = list(tflite.samples(data))
+    x = parse_input("x=float32[batch,3]")
+    given = list(tflite.samples(data, Signature((x,), (x,))))
     assert len(given) == 128
     assert all(list(each) == ["x"] and each["x"].shape == (1, 3) for each in given)
+
+
+def test_calibration_keeps_to_the_sizes_that_a_model_takes() -> None:
+    data = Dataset({"x": np.arange(3, dtype=np.float32), "scale": np.arange(3, dtype=np.float32)})
+    inputs = (parse_input("x=float32[batch=2..8]"), parse_input("scale=float32[]"))
+    given = list(tflite.samples(data, Signature(inputs, inputs)))
+    assert [(each["x"].tolist(), each["scale"].shape) for each in given] == [([0, 1], ()), ([1, 2], ()), ([2, 0], ())]
 
 
 def test_calibration_data_of_other_names_is_a_bad_request(tower: Path, tmp_path: Path) -> None:
