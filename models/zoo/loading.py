@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -15,9 +16,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..errors import BadRequest, TransloadError
+from ..errors import BadRequest, ToolMissing, TransloadError
 from ..sources import CodeRef
 from ..store import is_disk_full
+from .torchvision_ops import mend_torchvision
 
 _PRIVATE = "_transload_user_"  # a user's json.py becomes this module and a suffix, not json
 
@@ -27,6 +29,7 @@ def load_object(ref: CodeRef) -> Any:
 
     Raises BadRequest where the file, the module or the name is not there, or the import raises.
     """
+    mend_torchvision()  # their code may import it, or timm
     module = _from_file(ref.file, ref.root) if ref.file else _from_name(ref)
     found: Any = module
     for part in ref.name.split("."):
@@ -40,7 +43,9 @@ def load_object(ref: CodeRef) -> Any:
 
 @contextmanager
 def user_code(what: str, ref: CodeRef) -> Iterator[None]:
-    """Turn whatever the user's code raises into one BadRequest that names file and line."""
+    """Turn whatever the user's code raises into one BadRequest that names file and line. A process that it forked ends
+    here: it must not do our work a second time."""
+    ours = os.getpid()
     try:
         yield
     except TransloadError:
@@ -48,11 +53,40 @@ def user_code(what: str, ref: CodeRef) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         if is_disk_full(error):
             raise  # nobody's code is at fault
-        place = _place(error, _folders(ref.file, ref.root))
-        raise BadRequest(
-            f"{what} raised {type(error).__name__} at {place}: {_first_line(error)}",
-            fix=f"mend {place.rpartition(':')[0]}; the log has the traceback",
-        ) from error
+        raise _refused(what, ref, error) from error
+    finally:
+        if os.getpid() != ours:
+            os._exit(0)
+
+
+def _refused(what: str, ref: CodeRef, error: BaseException) -> BadRequest:
+    folders = _folders(ref.file, ref.root)
+    place = _place(error, folders)
+    if isinstance(error, ModuleNotFoundError) and error.name and not _is_theirs(error.name, folders):
+        package = error.name.partition(".")[0]
+        return ToolMissing(
+            f"{what} needs {package}, which is not installed ({place})",
+            fix=f"install {package} where transload is installed, or keep its import out of the model's file",
+        )
+    if isinstance(error, SystemExit):
+        return BadRequest(
+            f"{what} called exit({_code(error)}) at {place}",
+            fix='keep what ends the program, or reads its arguments, under `if __name__ == "__main__":`',
+        )
+    return BadRequest(
+        f"{what} raised {type(error).__name__} at {place}: {_first_line(error)}",
+        fix=f"mend {place.rpartition(':')[0]}; the log has the traceback",
+    )
+
+
+def _is_theirs(module: str, folders: list[Path]) -> bool:
+    """Whether a module that was not found belongs to a package of the user's own."""
+    first = module.partition(".")[0]
+    return any((folder / first).exists() or (folder / f"{first}.py").exists() for folder in folders)
+
+
+def _code(error: SystemExit) -> str:
+    return "" if error.code is None else repr(error.code)[:100]
 
 
 def _from_file(file: Path, root: str | None) -> ModuleType:
