@@ -9,7 +9,7 @@ from ..errors import BadRequest
 from ..recipe import Recipe
 from ..sources import CodeRef
 from .catalogue import load_named
-from .loading import user_code
+from .loading import at_root, user_code
 from .settings import arguments
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def construct(ref: CodeRef, seed: int = _SEED) -> torch.nn.Module:
         torch.manual_seed(seed)
         found = load_named(ref)  # an instance is made while its file is imported
         torch.manual_seed(seed)
-        model = _made(found, ref)
+        with at_root(ref):
+            model = _made(found, ref)
     if not isinstance(model, torch.nn.Module):
         raise BadRequest(
             f"{ref.text} gives a {type(model).__name__}, not a torch.nn.Module",

@@ -30,7 +30,8 @@ def load_object(ref: CodeRef) -> Any:
     Raises BadRequest where the file, the module or the name is not there, or the import raises.
     """
     mend_torchvision()  # their code may import it, or timm
-    module = _from_file(ref.file, ref.root) if ref.file else _from_name(ref)
+    with at_root(ref):
+        module = _from_file(ref.file, ref.root) if ref.file else _from_name(ref)
     found: Any = module
     for part in ref.name.split("."):
         if not hasattr(found, part):
@@ -39,6 +40,18 @@ def load_object(ref: CodeRef) -> Any:
             )
         found = getattr(found, part)
     return found
+
+
+@contextmanager
+def at_root(ref: CodeRef) -> Iterator[None]:
+    """The user's root as the current folder while their code makes a model: for them `configs/small.yaml` starts there."""
+    before = Path.cwd()
+    if ref.root is not None:
+        os.chdir(ref.root)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 @contextmanager

@@ -122,6 +122,14 @@ def test_a_users_module_hides_none_of_pythons_and_can_be_named_like_one(tmp_path
     assert sys.path[-1] == str(tmp_path)
 
 
+def test_a_relative_path_in_the_users_code_starts_at_their_root(tmp_path: Path) -> None:
+    (tmp_path / "width.txt").write_text("7")
+    (tmp_path / "mine.py").write_text("from pathlib import Path\nWIDTH = int(Path('width.txt').read_text())\n")
+    before = Path.cwd()
+    assert load_named(CodeRef("mine.py:WIDTH", str(tmp_path))) == 7
+    assert Path.cwd() == before
+
+
 def test_a_file_in_a_package_keeps_its_relative_imports(tmp_path: Path) -> None:
     package = tmp_path / "research_repo"
     package.mkdir()
