@@ -86,7 +86,7 @@ STEPS: tuple[Step, ...] = (
     Step("tf2onnx", _t(Format.SAVED_MODEL), _t(Format.ONNX), f"{_HERE}.tensorflow_to_onnx:onnx_from_saved_model",
          ("tf2onnx", "onnx", *_TF), 2),
     Step("tf2onnx-tflite", _t(Format.TFLITE), _t(Format.ONNX), f"{_HERE}.tensorflow_to_onnx:onnx_from_tflite",
-         ("tf2onnx", "onnx", *_TF), 3),
+         ("tf2onnx", "onnx", "ai_edge_litert", *_TF), 3),
 )  # fmt: skip
 
 

@@ -22,8 +22,8 @@ class Named:
 
 
 def model_of(flat: bytes | bytearray) -> Any:
-    """The file by the schema that TensorFlow brings; nothing of it is read yet."""
-    from tensorflow.lite.python.schema_py_generated import Model
+    """The file by the schema that LiteRT brings; nothing of it is read yet."""
+    from ai_edge_litert.schema_py_generated import Model
 
     return Model.GetRootAs(flat, 0)
 
@@ -69,7 +69,7 @@ def _side(graph: Any, numbers: Any, given: list[Any] | None) -> list[Named]:
 def with_unique_names(flat: bytes) -> bytes:
     """The file with names that tell its tensors apart, for a tool that needs them to. What was so already, is as it
     was."""
-    from tensorflow.lite.python.schema_py_generated import ModelT
+    from ai_edge_litert.schema_py_generated import ModelT
 
     model = model_of(flat)
     graphs = [model.Subgraphs(at) for at in range(model.SubgraphsLength())]

@@ -11,6 +11,7 @@ import numpy as np
 from ...models.artifact import Artifact, read_artifact
 from ...models.errors import BadRequest
 from ...models.signature import Array, Signature
+from ...models.tensor_names import default_signature, plain_names
 from ..checked import CheckedSession
 from ..session import Session
 from .base import check_names, opening
@@ -50,14 +51,15 @@ def _details(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
     A file without a signature has tensor names alone, `serving_default_x:0` for an input x of the SavedModel.
     """
-    if keys := list(interpreter.get_signature_list()):
-        runner = interpreter.get_signature_runner(keys[0])
+    served = default_signature(interpreter.get_signature_list())
+    if served is not None:
+        runner = interpreter.get_signature_runner(served)
         return runner.get_input_details(), runner.get_output_details()
     return _by_tensor(interpreter.get_input_details()), _by_tensor(interpreter.get_output_details())
 
 
 def _by_tensor(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {row["name"].removeprefix("serving_default_").partition(":")[0]: row for row in rows}
+    return dict(zip(plain_names([row["name"] for row in rows]), rows, strict=True))
 
 
 def _check_dtypes(artifact: Artifact, details: Mapping[str, Any]) -> None:

@@ -1,0 +1,83 @@
+"""The operators that a SavedModel may hold without being trusted.
+
+TensorFlow's own words: models are programs. These compute tensors from tensors, keep variables, and call functions of
+the model: nothing that opens a file, a socket or a process, prints, runs Python, decodes text or images, or takes a
+place in memory by its name. Made from the registry of TensorFlow 2.21: what has neither state nor text among its
+arguments, less what stands for training, debugging or files (`ImmutableConst` maps a file by an attribute,
+`PrintV2` writes to one), and with variables, control flow and random numbers added by hand.
+"""
+
+from __future__ import annotations
+
+_NAMES = """
+Abs AccumulateNV2 Acos Acosh Add AddN AddV2 AdjustContrast AdjustContrastv2 AdjustHue AdjustSaturation All Angle Any
+ApproxTopK ApproximateEqual ArgMax ArgMin Asin Asinh Assert Assign AssignAddVariableOp AssignSubVariableOp
+AssignVariableOp Atan Atan2 Atanh AvgPool AvgPool3D BandedTriangularSolve BatchMatMul BatchMatMulV2 BatchMatMulV3
+BatchToSpace BatchToSpaceND BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1 BesselK0 BesselK0e BesselK1
+BesselK1e BesselY0 BesselY1 Betainc BiasAdd BiasAddV1 Bincount Bitcast BitwiseAnd BitwiseOr BitwiseXor BlockLSTM
+BlockLSTMV2 BroadcastArgs BroadcastTo Bucketize Case Cast Ceil CheckNumerics CheckNumericsV2 Cholesky ClipByValue
+CombinedNonMaxSuppression Complex ComplexAbs Concat ConcatOffset ConcatV2 Conj ConjugateTranspose Const Conv Conv2D
+Conv2DBackpropInput Conv3D Conv3DBackpropInput Conv3DBackpropInputV2 Cos Cosh CropAndResize Cross Cumprod Cumsum
+CumulativeLogsumexp Dawsn DeepCopy DenseBincount DepthToSpace DepthwiseConv2dNative
+DepthwiseConv2dNativeBackpropInput Diag DiagPart Digamma Dilation2D DisableCopyOnRead Div DivNoNan DynamicPartition
+DynamicStitch Eig Einsum Elu Empty EmptyTensorList EnsureShape Enter Equal Erf Erfc Erfinv EuclideanNorm Exit Exp
+ExpandDims Expint Expm1 ExtractImagePatches ExtractVolumePatches FFT FFT2D FFT3D FFTND FakeParam
+FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel Fill Floor FloorDiv FloorMod For
+FresnelCos FresnelSin FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 GRUBlockCell Gather GatherNd GatherV2 Greater
+GreaterEqual GuaranteeConst HSVToRGB IFFT IFFT2D IFFT3D IFFTND IRFFT IRFFT2D IRFFT3D IRFFTND Identity IdentityN If
+Igamma Igammac Imag ImageProjectiveTransformV2 ImageProjectiveTransformV3 Inv Invert InvertPermutation IsFinite
+IsInf IsNan IsVariableInitialized L2Loss LRN LSTMBlockCell LeakyRelu LeftShift Less LessEqual Lgamma LinSpace
+ListDiff Log Log1p LogMatrixDeterminant LogSoftmax LogicalAnd LogicalNot LogicalOr LoopCond LowerBound Lu MatMul
+MatrixBandPart MatrixDeterminant MatrixDiag MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixDiagV2
+MatrixDiagV3 MatrixExponential MatrixInverse MatrixLogarithm MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3
+MatrixSolve MatrixSolveLs MatrixSquareRoot MatrixTriangularSolve Max MaxPool MaxPool3D MaxPoolV2 MaxPoolWithArgmax
+Maximum Mean Merge Min Minimum MirrorPad Mod Mul MulNoNan Multinomial Ndtri Neg NextAfter NextIteration NoOp
+NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5
+NonMaxSuppressionWithOverlaps NotEqual OneHot OnesLike Pack Pad PadV2 ParallelDynamicStitch PartitionedCall
+Placeholder PlaceholderV2 PlaceholderWithDefault Polygamma PopulationCount Pow Prod Qr QuantizeAndDequantizeV2
+QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 RFFT RFFT2D RFFT3D RFFTND RGBToHSV RaggedRange RandomShuffle
+RandomStandardNormal RandomUniform RandomUniformInt Range Rank ReadVariableOp Real RealDiv Reciprocal Relu Relu6
+Reshape ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor ResourceGather ResourceGatherNd Reverse
+ReverseSequence ReverseV2 RightShift Rint Roll Round Rsqrt ScaleAndTranslate ScatterNd SegmentMax SegmentMaxV2
+SegmentMean SegmentMin SegmentMinV2 SegmentProd SegmentProdV2 SegmentSum SegmentSumV2 Select SelectV2 SelfAdjointEig
+SelfAdjointEigV2 Selu Shape ShapeN Sigmoid Sign Sin Sinh Size Slice Softmax SoftmaxCrossEntropyWithLogits Softplus
+Softsign SpaceToBatch SpaceToBatchND SpaceToDepth SparseSoftmaxCrossEntropyWithLogits SparseTensorDenseMatMul
+SparseToDense Spence Split SplitV Sqrt Square SquaredDifference Squeeze StatefulPartitionedCall StatelessCase
+StatelessIf StatelessMultinomial StatelessParameterizedTruncatedNormal StatelessRandomBinomial
+StatelessRandomGammaV2 StatelessRandomGammaV3 StatelessRandomGetAlg StatelessRandomGetKeyCounter
+StatelessRandomGetKeyCounterAlg StatelessRandomNormal StatelessRandomNormalV2 StatelessRandomPoisson
+StatelessRandomUniform StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2 StatelessRandomUniformInt
+StatelessRandomUniformIntV2 StatelessRandomUniformV2 StatelessShuffle StatelessTruncatedNormal
+StatelessTruncatedNormalV2 StatelessWhile StopGradient StridedSlice Sub Sum Svd Switch Tan Tanh TensorArrayCloseV3
+TensorArrayConcatV3 TensorArrayGatherV3 TensorArrayReadV3 TensorArrayScatterV3 TensorArraySizeV3 TensorArraySplitV3
+TensorArrayV3 TensorArrayWriteV3 TensorListConcat TensorListConcatLists TensorListConcatV2 TensorListElementShape
+TensorListFromTensor TensorListGather TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack
+TensorListPushBackBatch TensorListReserve TensorListResize TensorListScatter TensorListScatterIntoExistingList
+TensorListScatterV2 TensorListSetItem TensorListSplit TensorListStack TensorScatterAdd TensorScatterMax
+TensorScatterMin TensorScatterSub TensorScatterUpdate TensorStridedSliceUpdate Tile TopK TopKV2 Transpose
+TridiagonalMatMul TridiagonalSolve TruncateDiv TruncateMod TruncatedNormal Unique UniqueV2 UniqueWithCounts
+UniqueWithCountsV2 Unpack UnravelIndex UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum
+UpperBound VarHandleOp VarIsInitializedOp Variable VariableShape VariableV2 Where While Xdivy Xlog1py Xlogy
+ZerosLike Zeta
+"""
+ALLOWED = frozenset(_NAMES.split())
+
+# What saves and restores the variables of a model, in functions that nothing else calls.
+SAVING = frozenset(
+    ("MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilename", "StaticRegexFullMatch", "StringJoin")
+)
+# What saving may do when a model is loaded: read the file that it is given, and no other.
+RESTORING = frozenset({"RestoreV2"})
+
+WHAT = {
+    "EagerPyFunc": "runs Python",
+    "PyFunc": "runs Python",
+    "PyFuncStateless": "runs Python",
+    "ReadFile": "reads files",
+    "WholeFileReaderV2": "reads files",
+    "MatchingFiles": "lists files",
+    "WriteFile": "writes files",
+    "SaveV2": "writes files",
+    "RestoreV2": "reads files",
+    "PrintV2": "prints, or writes files",
+}

@@ -1,0 +1,74 @@
+"""As much of TensorFlow's SavedModel messages as a check of one needs, without importing TensorFlow.
+
+Fields that are not listed are skipped, so that weights inside of a graph cost nothing. The numbers are those of
+tensorflow/core/protobuf/{saved_model,meta_graph,saver,saved_object_graph}.proto and core/framework/*.proto.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+# message: {field: (number, type)}; "*" repeats, "map" is a map from string.
+_MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
+    "SavedModel": {"meta_graphs": (2, "*MetaGraph")},
+    "MetaGraph": {
+        "meta_info_def": (1, "MetaInfo"), "graph_def": (2, "Graph"), "saver_def": (3, "Saver"),
+        "signature_def": (5, "map Signature"), "object_graph_def": (7, "ObjectGraph"),
+    },
+    "MetaInfo": {"tags": (4, "*string")},
+    "Graph": {"node": (1, "*Node"), "library": (2, "Library")},
+    "Node": {"name": (1, "string"), "op": (2, "string"), "input": (3, "*string"), "attr": (5, "map Attr")},
+    "Attr": {"list": (1, "AttrList"), "func": (10, "Called")},
+    "AttrList": {"func": (9, "*Called")},
+    "Called": {"name": (1, "string"), "attr": (2, "map Attr")},
+    "Library": {"function": (1, "*Function"), "gradient": (2, "*Gradient")},
+    "Gradient": {"function_name": (1, "string"), "gradient_func": (2, "string")},
+    "Function": {"signature": (1, "Operator"), "node_def": (3, "*Node")},
+    "Operator": {"name": (1, "string"), "input_arg": (2, "*Argument")},
+    "Argument": {"name": (1, "string")},
+    "Saver": {"filename_tensor_name": (1, "string"), "save_tensor_name": (2, "string"),
+              "restore_op_name": (3, "string")},
+    "Signature": {"inputs": (1, "map Tensor"), "outputs": (2, "map Tensor")},
+    "Tensor": {"name": (1, "string"), "dtype": (2, "int32"), "tensor_shape": (3, "Shape")},
+    "Shape": {"dim": (2, "*Dim"), "unknown_rank": (3, "bool")},
+    "Dim": {"size": (1, "int64")},
+    "ObjectGraph": {"concrete_functions": (2, "map Nothing")},
+    "Nothing": {},
+}  # fmt: skip
+_SCALARS = {"string": 12, "int32": 5, "int64": 3, "bool": 8}  # text as bytes: names need not be UTF-8
+
+
+@cache
+def saved_model_class() -> Any:
+    """The class of SavedModel messages; names in it are bytes."""
+    from google.protobuf import (  # type: ignore[import-untyped]  # no stubs are installed
+        descriptor_pb2,
+        descriptor_pool,
+        message_factory,
+    )
+
+    file = descriptor_pb2.FileDescriptorProto(name="transload_saved_model.proto", package="transload", syntax="proto3")
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field, (number, kind) in fields.items():
+            _add_field(message, field, number, kind)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("transload.SavedModel"))
+
+
+def _add_field(message: Any, name: str, number: int, kind: str) -> None:
+    repeated = kind.startswith(("*", "map "))
+    target = kind.removeprefix("*").removeprefix("map ")
+    field = message.field.add(name=name, number=number, label=3 if repeated else 1)
+    if kind.startswith("map "):  # on the wire a map is a repeated pair
+        entry = message.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
+        entry.options.map_entry = True
+        entry.field.add(name="key", number=1, label=1, type=9)
+        entry.field.add(name="value", number=2, label=1, type=11, type_name=f".transload.{target}")
+        field.type, field.type_name = 11, f".transload.{message.name}.{entry.name}"
+    elif target in _SCALARS:
+        field.type = _SCALARS[target]
+    else:
+        field.type, field.type_name = 11, f".transload.{target}"
