@@ -21,6 +21,7 @@ from .places import Places
 from .progress import Progress
 from .request import RunRequest, read_request
 from .result import RunResult
+from .several import ConvertedModels, convert_models
 
 _Path = str | Path
 
@@ -78,6 +79,40 @@ def convert(
 
     The result has the rows, the verdict and the folder.
     """
+    request, asked = _to_convert(model, to, inputs, data, weights=weights, device=device)
+    return conversion.convert(request, asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
+
+
+def convert_all(
+    models: Sequence[str],
+    to: Sequence[str | Target],
+    *,
+    out: _Path,
+    inputs: Sequence[str | TensorSpec] = (),
+    data: _Path | None = None,
+    device: str | None = None,
+    store: _Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+) -> ConvertedModels:
+    """Carry several models to each target in `to`, side by side: each lies in `out`/<name>/<target>/. Otherwise as
+    `convert`; a model that cannot be taken has its error in its row, and does not keep the others.
+
+    The result has what became of each model, the verdict of the worst, and the folder.
+    """
+    asked = [_to_convert(model, to, inputs, data, device=device) for model in models]
+    return convert_models(asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
+
+
+def _to_convert(
+    model: str,
+    to: Sequence[str | Target],
+    inputs: Sequence[str | TensorSpec],
+    data: _Path | None,
+    *,
+    weights: _Path | None = None,
+    device: str | None = None,
+) -> tuple[RunRequest, Asked]:
     targets = [str(each if isinstance(each, Target) else parse_target(each)) for each in to]
     if not targets:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite")
@@ -86,8 +121,7 @@ def convert(
         convert={"targets": targets, "cross_check": False},  # the other routes took three quarters of the time
         device=device,
     )
-    asked = Asked(model, _specs(inputs), _path(data))
-    return conversion.convert(request, asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
+    return request, Asked(model, _specs(inputs), _path(data))
 
 
 def validate(

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from ...models.errors import BadRequest
 from . import options
-from .render import print_json, print_lines, table
+from .render import print_json, print_lines
 
 if TYPE_CHECKING:
     from ...models.formats import Target
-    from ..conversion import Converted
 
 MODEL = "zoo:NAME, FILE.py[:NAME], package.module:NAME, FILE.onnx, FILE.pt2, or the folder of an artifact."
 Weights = Annotated[Path | None, typer.Option("--weights", metavar="FILE", help="The weights of a model that is code.")]
 
 
 def command(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL)],
+    model: Annotated[list[str], typer.Argument(metavar="MODEL", help=MODEL)],
     *,
     to: options.To = None,
     out: options.Out = None,
@@ -37,10 +36,11 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Carry one model into other formats, each verified against it.
+    """Carry a model, or several, into other formats, each verified against it.
 
-    DIR gets a folder per target, logs, a script per step, and convert.json. Without --data a model that is no recipe is
-    verified on random inputs. The exit status: 0 all verified, 1 a target's routes gave wrong answers, 4 none was left.
+    DIR gets a folder per target, logs, a script per step, and convert.json; with several models such a folder for each.
+    Without --data a model that is no recipe is verified on random inputs. The exit status: 0 all verified, 1 a target's
+    routes gave wrong answers, 4 none was left, 2 a model cannot be taken; of several models the worst.
     """
     targets = options.parse_targets(to)
     if not targets:
@@ -50,55 +50,49 @@ def command(
         return
     if out is None:
         raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
+    if len(model) > 1:
+        if weights is not None:
+            raise BadRequest(
+                "--weights names the weights of one model", fix="convert that model in a command of its own"
+            )
+        _convert_all(
+            model, targets, out=out, inputs=options.parse_inputs(input_), data=data, device=device, store=store,
+            jobs=jobs, json=json, quiet=quiet,
+        )  # fmt: skip
     from ..api import convert
+    from .converted import lines
 
     done = convert(
-        model, targets, out=out, inputs=options.parse_inputs(input_), data=data, weights=weights, device=device,
+        model[0], targets, out=out, inputs=options.parse_inputs(input_), data=data, weights=weights, device=device,
         store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     if json:
         print_json(done.document)
     else:
-        print_lines(_lines(done))
+        print_lines(lines(done))
     raise typer.Exit(done.decided[1])
 
 
-def _lines(done: Converted) -> list[str]:
-    """A line per target, what stands in the way of those that are not there, the verdict last."""
-    from ..conversion import agreement
-    from ..report.format import size, stretch
+def _convert_all(models: Sequence[str], targets: Sequence[Target], *, json: bool, **asked: Any) -> NoReturn:
+    from ..api import convert_all
+    from .converted import lines_of_all
 
-    rows, troubles = [], []
-    for row in done.artifacts:
-        if row.path is None:
-            rows.append((row.name, str(row.status), "", "", "no artifact"))
-            log = _log(done.folder, row.name)
-            troubles.append(f"{row.name}: {agreement(row)}{f' ({log})' if log else ''}")
-        else:
-            route = " > ".join(row.route) or "as given"
-            rows.append(
-                (row.name, str(row.status), size(row.bytes), stretch(row.seconds), f"{route}: {agreement(row)}")
-            )
-    there = sum(row.status == "verified" for row in done.artifacts)
-    verdict = f"{done.decided[0].upper()}  {there} of {len(done.artifacts)} targets verified, in {done.folder}"
-    return [*table(rows), *(["", *troubles] if troubles else []), "", verdict]
+    done = convert_all(models, targets, **asked)
+    if json:
+        print_json(done.document)
+    else:
+        print_lines(lines_of_all(done))
+    raise typer.Exit(done.decided[1])
 
 
-def _log(folder: Path, target: str) -> str | None:
-    """The last log of a step to a target."""
-    from ...models.formats import parse_target
-
-    slug = parse_target(target).slug
-    logs = [log for stage in ("verify", "convert") for log in (folder / "logs").glob(f"{stage}.{slug}.*.log")]
-    return str(max(logs, key=lambda log: log.stat().st_mtime)) if logs else None
-
-
-def _explain(model: str, targets: Sequence[Target], *, json: bool) -> None:
+def _explain(models: Sequence[str], targets: Sequence[Target], *, json: bool) -> None:
     from ..conversion import explain
     from .explained import lines, rows
 
-    found = explain(model, targets)
+    found = {model: explain(model, targets) for model in models}
     if json:
-        print_json({"routes": rows(found)})
-    else:
-        print_lines(lines(targets, found))
+        many = [{"model": model, "routes": rows(each)} for model, each in found.items()]
+        print_json({"routes": rows(found[models[0]])} if len(models) == 1 else {"models": many})
+        return
+    for at, (model, each) in enumerate(found.items()):
+        print_lines([*([""] if at else []), *([f"{model}"] if len(models) > 1 else []), *lines(targets, each)])
