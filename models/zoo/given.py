@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +21,8 @@ from .examples import find_example, specs_of
 from .halves import in_float32, own_distance, widen
 from .infer import infer_signature
 from .loading import user_code
-from .weight_files import read_given, without_prefix
+from .notes import notes_of
+from .weight_files import load_given, weights_digest
 from .weights import load_weights, read_weights, write_weights
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def take_weights(job: Job) -> Mapping[str, Any]:
     Raises BadRequest where code, weights or signature do not fit together, or the model is none that can be carried.
     """
     ref = ref_of(job)
-    model = _loaded(job, ref)
+    model, said = _loaded(job, ref)
     check_supported(model)
     state = model.state_dict()
     if state:
@@ -55,7 +55,7 @@ def take_weights(job: Job) -> Mapping[str, Any]:
         found = _called(job, ref, model, bool(halves))
         flattened = model if found.call is None else flat(model, found.call)
         steady = check_steady(flattened, found.signature, Origin(model, before, lambda: _again(job, ref, found)))
-        notes = list(found.notes)
+        notes = [*said, *found.notes]
         if halves:
             notes.append(own_distance(model, halves, _asking(flattened, found.signature)))
     call = _with_scratch(found, steady)
@@ -78,20 +78,21 @@ class _Found:
     inferred: bool = True
 
 
-def _loaded(job: Job, ref: CodeRef) -> torch.nn.Module:
+def _loaded(job: Job, ref: CodeRef) -> tuple[torch.nn.Module, list[str]]:
+    """The model with its weights, and what there is to say of them."""
     model = construct(ref)
     check_lazy(model)
     weights = job.options.get("weights")
-    if weights:
-        path = Path(weights)
-        _check_digest(path, job.options.get("sha256"))
-        load_weights(model, without_prefix(read_given(path, job.options.get("key")), set(model.state_dict())))
-    return model
+    if not weights:
+        return model, notes_of(model)
+    path = Path(weights)
+    _check_digest(path, job.options.get("sha256"))
+    return model, load_given(model, path, job.options.get("key"))
 
 
 def _again(job: Job, ref: CodeRef, found: _Found) -> torch.nn.Module:
     """The model as it was before it was called."""
-    model = _loaded(job, ref)
+    model, _ = _loaded(job, ref)
     if (job.out / WEIGHTS).exists():
         load_weights(model, read_weights(job.out / WEIGHTS))
     widen(model)
@@ -162,6 +163,5 @@ def _with_scratch(found: _Found, steady: Steady) -> Call | None:
 def _check_digest(path: Path, wanted: str | None) -> None:
     if wanted is None or not path.is_file():
         return
-    with path.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != wanted:
-            raise BadRequest(f"{path} has changed since this run began", fix="run again when the file is finished")
+    if weights_digest(path) != wanted:
+        raise BadRequest(f"{path} has changed since this run began", fix="run again when the file is finished")

@@ -44,7 +44,7 @@ def load_object(ref: CodeRef) -> Any:
 
 @contextmanager
 def at_root(ref: CodeRef) -> Iterator[None]:
-    """The user's root as the current folder while their code makes a model: for them `configs/small.yaml` starts there."""
+    """The user's root as the current folder while their code makes a model: `configs/x.yaml` starts there for them."""
     before = Path.cwd()
     if ref.root is not None:
         os.chdir(ref.root)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest
+from .notes import add_note
 from .torchvision_ops import mend_torchvision
 from .weight_files import read_given, shards_of
 
@@ -105,9 +106,9 @@ def _made(folder: Path, document: Mapping[str, Any], weights: Path, settings: Ma
     kind = _class(folder, document)
     config = _config(kind, document, more)
     state = read_given(weights)
-    _say_dtypes(state, dtype, weights)
     model, told = _loaded(kind, config, state, folder, dtype=getattr(torch, dtype), attn_implementation=attention)
     _check_whole(told, weights, kind.__name__)
+    _note(model, told, state, weights, dtype)
     return model
 
 
@@ -199,7 +200,13 @@ def _without_code(value: Any) -> Any:
     return value
 
 
-def _say_dtypes(state: Mapping[str, torch.Tensor], dtype: str, weights: Path) -> None:
+def _note(
+    model: torch.nn.Module, told: Mapping[str, Any], state: Mapping[str, torch.Tensor], weights: Path, dtype: str
+) -> None:
+    """What transformers says of the weights in a table that nobody reads."""
+    if extra := sorted(told["unexpected_keys"]):
+        more = f" and {len(extra) - 3} more" if len(extra) > 3 else ""
+        add_note(model, f"{type(model).__name__} has no use for {', '.join(extra[:3])}{more} in {weights.name}")
     kinds = sorted({str(value.dtype).removeprefix("torch.") for value in state.values() if value.is_floating_point()})
     if kinds and kinds != [dtype]:
-        print(f"the weights in {weights.name} are {' and '.join(kinds)}, and are taken as {dtype}")
+        add_note(model, f"the weights in {weights.name} are {' and '.join(kinds)}, and are taken as {dtype}")

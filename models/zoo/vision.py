@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest
 from ..signature import TensorSpec
+from .notes import add_note
 from .settings import arguments
 from .torchvision_ops import mend_torchvision
 
@@ -129,6 +130,7 @@ def _made(make: Callable[[], torch.nn.Module], settings: Mapping[str, Any], what
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise BadRequest(f"{what} cannot be made with {given}: {reason}", fix="mend or leave out that --set") from error
     fill_constants(model)
+    add_note(model, f"the weights of {what} are random: --weights names trained ones")
     return model
 
 

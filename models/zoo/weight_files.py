@@ -206,8 +206,3 @@ def _prefixes(given: Mapping[str, torch.Tensor], name: str) -> list[str]:
 
 def _under(given: Mapping[str, torch.Tensor], prefix: str) -> set[str]:
     return {name.removeprefix(prefix) for name in given if name.startswith(prefix)}
-
-
-def without_prefix(given: Mapping[str, torch.Tensor], wanted: set[str]) -> dict[str, torch.Tensor]:
-    """`fitted` without the notes."""
-    return fitted(given, wanted)[0]
