@@ -1,0 +1,1 @@
+"""What the generated module calls where PyTorch has no single call for an operator. Their text is pasted into it."""

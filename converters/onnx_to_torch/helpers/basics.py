@@ -1,0 +1,135 @@
+"""Small things that many operators share."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def size_tensor(size: int, dtype: torch.dtype) -> Tensor:
+    """A size as a tensor without axes."""
+    return torch.full((), size, dtype=dtype)
+
+
+def sizes_tensor(sizes: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Sizes as a vector."""
+    return torch.stack([torch.full((), size, dtype=dtype) for size in sizes])
+
+
+def wrapped(index: Tensor, size: int) -> Tensor:
+    """Indices of which negative ones count from the end, all counted from the start."""
+    index = index.long()
+    return torch.where(index < 0, index + size, index)
+
+
+def softmax_rows(x: Tensor, axis: int) -> Tensor:
+    """Softmax over all the axes from `axis` on, as one."""
+    return torch.softmax(x.flatten(axis), -1).reshape(x.shape)
+
+
+def whole_power(x: Tensor, exponent: Tensor) -> Tensor:
+    """Whole numbers to the power of floats, cut towards zero."""
+    return torch.pow(x.double(), exponent.double()).to(x.dtype)
+
+
+def log_sum_exp_of_whole(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
+    """log(sum(exp(x))) of whole numbers, computed in float64."""
+    return torch.logsumexp(x.double(), axes, keep).to(x.dtype)
+
+
+def hardmax(x: Tensor, axis: int) -> Tensor:
+    """1 where the first of the largest lies, and 0 elsewhere."""
+    places = x.argmax(axis, keepdim=True)
+    return torch.zeros_like(x).scatter(axis, places, 1)
+
+
+def running_sum(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
+    """The sum of all elements up to each one, from the end with `reverse`, without itself with `exclusive`."""
+    x = x.flip(axis) if reverse else x
+    total = x.cumsum(axis, dtype=x.dtype)
+    if exclusive:
+        total = torch.cat([torch.zeros_like(x.narrow(axis, 0, 1)), total.narrow(axis, 0, x.shape[axis] - 1)], axis)
+    return total.flip(axis) if reverse else total
+
+
+def counted(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+    """start, start + delta, ... before limit; nothing where the limit lies on the other side."""
+    length = torch.clamp(torch.ceil((limit - start) / delta), min=0).long()
+    return start.reshape(()) + delta.reshape(()) * torch.arange(length.reshape(()).item(), dtype=start.dtype)
+
+
+def ones_on_diagonal(shape: tuple[int, ...], k: int, dtype: torch.dtype) -> Tensor:
+    """Ones on the k-th diagonal of a matrix."""
+    rows, columns = torch.arange(shape[0])[:, None], torch.arange(shape[1])
+    return (columns - rows == k).to(dtype)
+
+
+def expanded(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Broadcast to a shape in which a 1 may stand for an axis that is larger in x."""
+    return x.expand(torch.broadcast_shapes(x.shape, shape))
+
+
+def layer_norm_with_statistics(
+    x: Tensor, axis: int, scale: Tensor, bias: Tensor | None, epsilon: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Layer normalisation of the axes from `axis` on, the mean, and one over the standard deviation."""
+    axes = tuple(range(axis, x.dim()))
+    wide = x.double() if x.dtype == torch.float64 else x.float()
+    mean = wide.mean(axes, keepdim=True)
+    inverse = torch.rsqrt((wide - mean).square().mean(axes, keepdim=True) + epsilon)
+    y = ((wide - mean) * inverse).to(x.dtype) * scale
+    return y if bias is None else y + bias, mean, inverse
+
+
+def root_mean_square(x: Tensor, axis: int, scale: Tensor, epsilon: float) -> Tensor:
+    """The axes from `axis` on, divided by the root of their mean square."""
+    wide = x.double() if x.dtype == torch.float64 else x.float()
+    inverse = torch.rsqrt(wide.square().mean(tuple(range(axis, x.dim())), keepdim=True) + epsilon)
+    return (wide * inverse).to(scale.dtype) * scale
+
+
+def by_norm(x: Tensor, axis: int, p: int) -> Tensor:
+    """Divided by the p-norm along an axis; where that is 0 it stays 0."""
+    norm = x.abs().sum(axis, keepdim=True) if p == 1 else x.square().sum(axis, keepdim=True).sqrt()
+    return torch.where(norm == 0, torch.zeros_like(x), x / norm)
+
+
+def local_response(x: Tensor, size: int, alpha: float, beta: float, bias: float) -> Tensor:
+    """Divided by (bias + alpha / size times the squares of `size` channels around) ** beta."""
+    squares = x.square()
+    before, after = (size - 1) // 2, size // 2
+    first, last = torch.zeros_like(squares[:, :1]), torch.zeros_like(squares[:, :1])
+    padded = torch.cat([*[first] * before, squares, *[last] * after], 1)
+    total = sum(padded.narrow(1, at, x.shape[1]) for at in range(size))
+    return x / (bias + alpha / size * total) ** beta
+
+
+def product_over(x: Tensor, axes: int | tuple[int, ...], keep: bool) -> Tensor:
+    """The product over one axis or several."""
+    for axis in sorted((axes,) if isinstance(axes, int) else axes, reverse=True):
+        x = x.prod(axis, keep, dtype=x.dtype)
+    return x
+
+
+def extreme_or_bound(x: Tensor, axes: int | tuple[int, ...], keep: bool, which: str) -> Tensor:
+    """The largest (amax) or smallest; of nothing at all the lowest or highest number that the dtype has."""
+    if x.dtype == torch.bool:
+        bound: float = which == "amin"
+    elif x.is_floating_point():
+        bound = -math.inf if which == "amax" else math.inf
+    else:
+        bound = torch.iinfo(x.dtype).min if which == "amax" else torch.iinfo(x.dtype).max
+    named = (axes,) if isinstance(axes, int) else axes
+    one_more = list(x.shape)
+    for axis in named:
+        one_more[axis] = 1
+    bounds = torch.full(one_more, bound, dtype=x.dtype)
+    for axis in named:
+        if x.shape[axis] == 0:
+            shape = [size if at != axis else 1 for at, size in enumerate(x.shape)]
+            x = torch.full(shape, bound, dtype=x.dtype)
+    made = torch.amax(x, named, keepdim=True) if which == "amax" else torch.amin(x, named, keepdim=True)
+    made = made.expand(bounds.shape)
+    return made if keep else made.squeeze(named)

@@ -1,0 +1,64 @@
+"""What may stand in generated code of what a file says: nothing but identifiers, literals and comments made here.
+
+The names of an ONNX file are whatever its author wrote, and the generated module is imported. So no text of the file
+goes into the code but through one of these three functions.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+_RESERVED = frozenset(
+    {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "self", "torch", "math", "nn", "F", "Tensor", "Path",
+     "Model", "load", "load_file"}
+)  # fmt: skip
+_LONGEST = 60
+
+
+class Names:
+    """Identifiers, each given out once."""
+
+    def __init__(self, taken: Sequence[str] = ()) -> None:
+        self._taken = {*_RESERVED, *taken}
+
+    def fresh(self, text: str, otherwise: str = "value") -> str:
+        """An identifier that reminds of `text`, in lower-case ASCII letters, digits and underscores."""
+        plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text[: 4 * _LONGEST])
+        plain = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_").lower()
+        plain = re.sub(r"_output_0$", "", plain)[-_LONGEST:].strip("_")
+        name = plain if plain[:1].isalpha() else f"{otherwise}_{plain}".rstrip("_")
+        found, count = name, 1
+        while found in self._taken:
+            count += 1
+            found = f"{name}_{count}"
+        self._taken.add(found)
+        return found
+
+
+def number(value: float, dtype: str = "float32") -> str:
+    """A float as Python writes it: the shortest text that is this number in `dtype`, and in float32 for shorter ones,
+    in which PyTorch computes with them."""
+    if math.isnan(value) or math.isinf(value):
+        return "math.nan" if math.isnan(value) else "math.inf" if value > 0 else "-math.inf"
+    return repr(float(value)) if dtype == "float64" else repr(float(str(np.float32(value))))
+
+
+def scalar(value: object, dtype: str) -> str:
+    """One element of an array as a literal."""
+    if dtype == "bool":
+        return repr(bool(value))
+    if "int" in dtype:
+        return repr(int(value))  # type: ignore[call-overload]
+    return number(float(value), dtype)  # type: ignore[arg-type]
+
+
+def comment(text: str, longest: int = 90) -> str:
+    """One line of printable ASCII."""
+    line = " ".join(re.sub(r"[^ -~]", " ", text[: 4 * longest]).split())
+    return line if len(line) <= longest else f"{line[: longest - 3]}..."

@@ -1,0 +1,115 @@
+"""Convolutions of one, two or three spatial axes, and their reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..reader import Op
+from ..registry import FLOATS, Written, writes
+from ..values import Value
+from ..windows import short, windows
+
+
+@writes("Conv", since=1, T=FLOATS)
+def convolution(op: Op) -> Written:
+    """Each output channel from the input channels of its group."""
+    x, weight, bias = op.value(0), op.value(1), op.optional(2)
+    return _convolved(op, f"{x}", x, weight, "" if bias is None else f", {bias}")
+
+
+def _convolved(op: Op, code: str, x: Value, weight: Value, bias: str) -> str:
+    kernel = _kernel(op, weight)
+    moved = windows(op, x, kernel)
+    options = [bias and bias[2:]]
+    given = f"{x}" if code == f"{x}" else code
+    if moved.even is None:
+        given = f"F.pad({given}, {moved.widths})"
+    for name, numbers, usual in (
+        ("stride", moved.strides, 1),
+        ("padding", moved.even or (0,), 0),
+        ("dilation", moved.dilations, 1),
+        ("groups", (op.integer("group", 1),), 1),
+    ):
+        if set(numbers) != {usual}:
+            options.append(f"{name}={short(numbers)}")
+    arguments = ", ".join([given, f"{weight}", *(option for option in options if option)])
+    return f"F.conv{moved.rank}d({arguments})"
+
+
+def _kernel(op: Op, weight: Value) -> Sequence[int]:
+    kernel = weight.shape[2:]
+    if any(size is None for size in kernel):
+        op.refuse("the sizes of its kernel are not known", fix="make the weight a constant of the model")
+    found = [size for size in kernel if size is not None]
+    if op.ints("kernel_shape", found) != found:
+        op.refuse(f"its kernel_shape is not that of the weight, {found}", fix="check the model with onnx.checker")
+    return found
+
+
+@writes("ConvInteger", since=10)
+def convolution_of_integers(op: Op) -> Written:
+    """Of 8-bit numbers less their zero points, in int32; float64 holds every sum of them exactly."""
+    x, weight = op.value(0), op.value(1)
+    parts = []
+    for at, value in ((2, x), (3, weight)):
+        zero = op.optional(at)
+        less = "" if zero is None else f" - {zero}.double()"
+        if zero is not None and zero.rank == 1 and zero.shape != (1,):
+            less = f" - {zero}.double().reshape(-1, {', '.join(['1'] * (value.rank - 1))})"
+        parts.append(op.let(f"{value}.double(){less}", "widened"))
+    return f"{_convolved(op, f'{parts[0]}', parts[0], parts[1], '')}.int()"
+
+
+@writes("ConvTranspose", since=1, T=FLOATS)
+def transposed(op: Op) -> Written:
+    """A convolution's gradient: what each input element spreads over the output is added up."""
+    x, weight, bias = op.value(0), op.value(1), op.optional(2)
+    kernel, count = _kernel(op, weight), x.rank - 2
+    if count not in (1, 2, 3):
+        op.refuse(f"it has {count} spatial axes", fix="use one, two or three of them")
+    strides, dilations = op.ints("strides", [1] * count), op.ints("dilations", [1] * count)
+    more = op.ints("output_padding", [0] * count)
+    pads = _pads(op, x, kernel, strides, dilations, more)
+    even = pads[:count] == pads[count:] and min(pads) >= 0
+    if any(extra >= max(stride, dilation) for extra, stride, dilation in zip(more, strides, dilations, strict=True)):
+        op.refuse(f"its output_padding {more} is not below strides and dilations", fix="pad the output in the model")
+    options = [] if bias is None else [f"{bias}"]
+    for name, numbers, usual in (
+        ("stride", strides, 1), ("padding", pads[:count] if even else [0], 0), ("output_padding", more, 0),
+        ("groups", [op.integer("group", 1)], 1), ("dilation", dilations, 1),
+    ):  # fmt: skip
+        if set(numbers) != {usual}:
+            options.append(f"{name}={short(numbers)}")
+    made = f"F.conv_transpose{count}d({', '.join([f'{x}', f'{weight}', *options])})"
+    if even:
+        return made
+    if min(pads) < 0:
+        op.refuse("its output is larger than what the input spreads over", fix="pad the output in the model")
+    cut = [-each for at in reversed(range(count)) for each in (pads[at], pads[at + count])]
+    return f"F.pad({made}, {cut})"
+
+
+def _pads(
+    op: Op, x: Value, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], more: Sequence[int]
+) -> list[int]:
+    """What is cut off: before each axis, then after each. By the output's size where that is given."""
+    count = len(kernel)
+    kind = op.word("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
+    pads = op.ints("pads", [0] * (2 * count))
+    if kind == "VALID":
+        pads = [0] * (2 * count)
+    wanted = op.ints("output_shape", [])[-count:]
+    if not wanted and not kind.startswith("SAME"):
+        return pads
+    lows, highs = [], []
+    for at in range(count):
+        size, reach = x.shape[2 + at], (kernel[at] - 1) * dilations[at] + 1
+        if wanted and size is None:
+            op.refuse("its output_shape is given, and the input's size is not known", fix="give pads instead")
+        spread = reach - strides[at] + more[at]
+        total = spread if not wanted else strides[at] * (size or 0) + spread - wanted[at]
+        smaller = total // 2
+        low = smaller if kind == "SAME_UPPER" else total - smaller
+        lows.append(low)
+        highs.append(total - low)
+    return [*lows, *highs]

@@ -1,0 +1,69 @@
+"""Tensors put together and taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..reader import Op
+from ..registry import HELD, Written, writes
+from ..values import Part, Value
+from .shape import as_tuple
+
+
+@writes("Concat", since=4, T=HELD)
+def concat(op: Op) -> Written:
+    """One after the other along an axis; vectors of sizes are vectors of sizes."""
+    values = op.values()
+    axis = op.axis("axis", 1, rank=values[0].rank)
+    parts = [value.size_parts() for value in values]
+    if any(value.parts is not None for value in values) and all(each is not None for each in parts):
+        return op.sized([part for each in parts if each is not None for part in each], dtype=values[0].dtype)
+    return f"torch.cat([{', '.join(map(str, values))}], {axis})"
+
+
+@writes("Split", since=18, T=HELD)
+def split(op: Op) -> Written:
+    """Into parts of the lengths given, or into as many as there are outputs, of which the last may be shorter."""
+    value = op.value(0)
+    axis = op.axis("axis", 0, rank=value.rank)
+    if op.given(1):
+        return _taken_apart(op, value, axis, op.sizes(1, "lengths"))
+    count = op.integer("num_outputs", op.outputs)
+    if count != op.outputs:
+        op.refuse(f"it has {op.outputs} outputs and num_outputs {count}", fix="check the model with onnx.checker")
+    return _evenly(op, value, axis)
+
+
+@writes("Split", since=13, until=17, T=HELD)
+def split_evenly(op: Op) -> Written:
+    """Before opset 18 parts without lengths were equal."""
+    value = op.value(0)
+    axis = op.axis("axis", 0, rank=value.rank)
+    return _taken_apart(op, value, axis, op.sizes(1, "lengths")) if op.given(1) else _evenly(op, value, axis)
+
+
+@writes("Split", since=2, until=12, T=HELD)
+def split_by_attribute(op: Op) -> Written:
+    """Before opset 13 the lengths were an attribute."""
+    value = op.value(0)
+    axis = op.axis("axis", 0, rank=value.rank)
+    return _taken_apart(op, value, axis, op.ints("split")) if op.has("split") else _evenly(op, value, axis)
+
+
+def _evenly(op: Op, value: Value, axis: int) -> Written:
+    size, count = value.size(axis), op.outputs
+    each = op.page.combine("//", op.page.combine("+", size, count - 1), count)
+    if value.parts is None and isinstance(size, int) and isinstance(each, int) and each * (count - 1) < size:
+        return op.unpack(f"torch.split({value}, {each}, {axis})", count)
+    last = op.page.combine("-", size, op.page.combine("*", each, count - 1))
+    return _taken_apart(op, value, axis, [*[each] * (count - 1), last])
+
+
+def _taken_apart(op: Op, value: Value, axis: int, lengths: Sequence[Part]) -> Written:
+    if value.parts is not None and all(isinstance(each, int) for each in lengths):
+        ends = [sum(lengths[: at + 1]) for at in range(len(lengths))]  # type: ignore[arg-type]
+        starts = [0, *ends[:-1]]
+        return [op.sized(value.parts[a:b], dtype=value.dtype) for a, b in zip(starts, ends, strict=True)]
+    if len(lengths) == 1:
+        return value
+    return op.unpack(f"torch.split({value}, {as_tuple(lengths)}, {axis})", len(lengths))

@@ -1,0 +1,70 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+import re
+
+from ..names import number
+from ..reader import Op
+from ..registry import NUMBERS, Written, writes
+from ..values import Value
+
+
+@writes("MatMul", since=1, T=NUMBERS)
+def matmul(op: Op) -> Written:
+    """The product of the last two axes, the others broadcast."""
+    return f"torch.matmul({op.value(0)}, {op.value(1)})"
+
+
+@writes("Gemm", since=7, T=NUMBERS)
+def gemm(op: Op) -> Written:
+    """alpha A B + beta C, of which A and B may be turned."""
+    a, b, c = op.value(0), op.value(1), op.optional(2)
+    alpha, beta = op.real("alpha", 1.0), op.real("beta", 1.0)
+    turn_a, turn_b = op.flag("transA"), op.flag("transB")
+    if turn_b and not turn_a and alpha == 1 and beta == 1 and (c is None or c.rank == 1) and "float" in a.dtype:
+        return f"F.linear({a}, {b})" if c is None else f"F.linear({a}, {b}, {c})"
+    product = f"torch.matmul({_turned(a, turn_a)}, {_turned(b, turn_b)})"
+    product = _times(product, alpha, a.dtype)
+    return product if c is None else f"{product} + {_times(f'{c}', beta, a.dtype)}"
+
+
+def _turned(value: Value, turn: bool) -> str:
+    return f"{value}.transpose(0, 1)" if turn else f"{value}"
+
+
+def _times(code: str, factor: float, dtype: str) -> str:
+    if factor == 1:
+        return code
+    return f"{int(factor) if 'int' in dtype else number(factor, dtype)} * {code}"
+
+
+@writes("Einsum", since=12, T=NUMBERS)
+def einsum(op: Op) -> Written:
+    """Products and sums by the names of the axes."""
+    equation = "".join(op.text("equation").split())
+    if not re.fullmatch(r"[A-Za-z.,]+(->[A-Za-z.]*)?", equation):
+        op.refuse(f"its equation {equation!r} has other signs than letters, commas, dots and an arrow")
+    return f'torch.einsum("{equation}", {", ".join(map(str, op.values()))})'
+
+
+@writes("MatMulInteger", since=10)
+def matmul_integer(op: Op) -> Written:
+    """The product of 8-bit numbers less their zero points, in int32."""
+    a, b = (_less_zero(op, at) for at in (0, 1))
+    return f"torch.matmul({a}, {b})"
+
+
+def _less_zero(op: Op, at: int) -> str:
+    value, zero = op.value(at), op.optional(at + 2)
+    if zero is None:
+        return f"{value}.int()"
+    if zero.rank == 1 and zero.shape != (1,) and at == 0:  # a zero point for each row of A
+        return f"({value}.int() - {zero}.int().unsqueeze(-1))"
+    return f"({value}.int() - {zero}.int())"
+
+
+@writes("Det", since=11)
+def determinant(op: Op) -> Written:
+    """The determinant of each matrix."""
+    return f"torch.linalg.det({op.value(0)})"

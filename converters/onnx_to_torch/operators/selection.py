@@ -1,0 +1,54 @@
+"""What is largest, and parts of matrices."""
+
+from __future__ import annotations
+
+from ..reader import Op
+from ..registry import HELD, NUMBERS, Written, writes
+
+
+@writes("TopK", since=10, T=NUMBERS)
+def top_k(op: Op) -> Written:
+    """The k largest or smallest along an axis, and where they lie; of equals the first. Sorted or not, they come
+    sorted."""
+    x = op.value(0)
+    (count,) = op.sizes(1, "number")
+    axis, largest = op.axis("axis", -1, rank=x.rank), op.flag("largest", True)
+    op.ignore("sorted", because="an order is then not asked for, and any will do")
+    return op.unpack(f"largest_first({x}, {count}, {axis}, {largest})", 2)
+
+
+@writes("ArgMax", "ArgMin", since=1, T=NUMBERS)
+def arg_extreme(op: Op) -> Written:
+    """Where the largest or smallest lies along an axis: the first of equals, or the last."""
+    x, keep = op.value(0), op.flag("keepdims", True)
+    axis, largest = op.axis("axis", 0, rank=x.rank), op.node.op_type == "ArgMax"
+    if op.flag("select_last_index"):
+        return f"last_extreme({x}, {axis}, {keep}, {largest})"
+    return f"{x}.{'argmax' if largest else 'argmin'}({axis}, {keep})"
+
+
+@writes("Trilu", since=14, T=HELD)
+def triangle(op: Op) -> Written:
+    """The upper or lower triangle of matrices, the rest zero."""
+    x, upper = op.value(0), op.flag("upper", True)
+    (k,) = op.sizes(1, "diagonal") if op.given(1) else (0,)
+    return f"torch.{'triu' if upper else 'tril'}({x}, {k})" if k != 0 else f"torch.{'triu' if upper else 'tril'}({x})"
+
+
+@writes("CumSum", since=11, T=NUMBERS)
+def cumulated(op: Op) -> Written:
+    """The running sum along an axis."""
+    x = op.value(0)
+    (axis,) = op.integers(1, "axis")
+    exclusive, backwards, axis = op.flag("exclusive"), op.flag("reverse"), op.placed(axis, x.rank)
+    if not exclusive and not backwards:
+        return f"torch.cumsum({x}, {axis}, dtype=torch.{x.dtype})"
+    return f"running_sum({x}, {axis}, {exclusive}, {backwards})"
+
+
+@writes("Unique", since=11, T=NUMBERS)
+def unique(op: Op) -> Written:
+    """The distinct elements, or slices along an axis, sorted."""
+    if op.given(1) or op.has("axis") or not op.flag("sorted", True) or op.outputs > 1:
+        op.refuse("of Unique only the sorted elements themselves can be carried")
+    return f"torch.unique({op.value(0)})"

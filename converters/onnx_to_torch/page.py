@@ -1,0 +1,233 @@
+"""The page that a module is written on: lines of `forward`, the weights that they read, and the trial of each line.
+
+`Page` tries a line on tensors without data, whose dynamic axes are symbols (torch's FakeTensorMode, as torch.export
+does). `Now` runs it on real ones and keeps no text: so what is known while writing is folded by the same operators.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...models.signature import Array, TensorSpec
+from .names import Names
+from .paste import functions
+from .values import Part, Size, Value, atom, computed, listed
+
+if TYPE_CHECKING:
+    import torch
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A statement of `forward`: its targets, its right side, and the module and source line it stands for."""
+
+    targets: tuple[str, ...]
+    code: str
+    origin: str
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.targets)} = {self.code}"
+
+
+def torch_tensor(array: Array) -> torch.Tensor:
+    """An array as a tensor of its own, also of the dtypes that numpy has from ml_dtypes."""
+    import torch
+
+    array = np.array(array, order="C")  # a copy that may be written to
+    dtype = getattr(torch, array.dtype.name)
+    try:
+        return torch.from_numpy(array)
+    except TypeError:
+        return torch.from_numpy(array.view(f"uint{8 * array.itemsize}")).view(dtype)
+
+
+def array_of(tensor: torch.Tensor) -> Array:
+    """A tensor as an array, of ml_dtypes' dtypes where numpy has none."""
+    import torch
+
+    tensor = tensor.detach().contiguous()
+    if tensor.dtype.is_floating_point and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
+        import ml_dtypes
+
+        bits = torch.uint8 if tensor.itemsize == 1 else torch.uint16
+        return tensor.view(bits).numpy().view(getattr(ml_dtypes, str(tensor.dtype).removeprefix("torch.")))
+    return tensor.numpy()
+
+
+class Page:
+    """Text and trial of a module that is being written."""
+
+    def __init__(self) -> None:
+        import torch
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        self.names = Names([*functions(), "weights"])
+        self.attributes = Names(dir(torch.nn.Module))
+        self.lines: list[Line] = []
+        self.weights: dict[str, Array] = {}  # by the attribute that holds it
+        self.origin = ""
+        self.helpers: set[str] = set()
+        self.axes: dict[str, str] = {}  # dynamic axes that the code names, and where each is read
+        self._axis_code: dict[str, str] = {}
+        self._symbols: dict[Any, str] = {}
+        self._held: dict[int, tuple[Array, str, torch.Tensor]] = {}
+        self._module = SimpleNamespace()
+        self._fake = FakeTensorMode(shape_env=ShapeEnv())
+        self.scope: dict[str, Any] = {
+            "torch": torch, "F": torch.nn.functional, "math": math, "self": self._module, **functions()
+        }  # fmt: skip
+
+    def mode(self) -> AbstractContextManager[Any]:
+        """In which tensors are made."""
+        return self._fake
+
+    def argument(self, spec: TensorSpec, example: torch.Tensor) -> Value:
+        """An input of the module."""
+        from torch.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbolicContext
+
+        dims = [DimDynamic.STATIC if isinstance(axis, int) else DimDynamic.DYNAMIC for axis in spec.shape]
+        trial = self._fake.from_tensor(
+            example, symbolic_context=StatelessSymbolicContext(dynamic_sizes=dims)  # type: ignore[no-untyped-call]
+        )
+        name = self.names.fresh(spec.name, "input")
+        self.scope[name] = trial
+        for at, axis in spec.dynamic_axes.items():
+            if axis not in self._axis_code:
+                self._axis_code[axis] = self.names.fresh(axis, "size")
+                self._symbols[trial.shape[at].node.expr] = axis
+                self.axes[axis] = f"{name}.shape[{at}]"
+                self.scope[self._axis_code[axis]] = trial.shape[at]
+        return computed(self, name, trial)
+
+    def axis_lines(self, used: str) -> list[str]:
+        """The statements that give the dynamic axes their names, of those that the text `used` speaks of."""
+        found = [(self._axis_code[axis], where) for axis, where in self.axes.items()]
+        return [f"{name} = {where}" for name, where in found if re.search(rf"\b{name}\b", used)]
+
+    # Statements
+
+    def run(self, code: str) -> Any:
+        """What an expression makes."""
+        import torch
+
+        compiled = compile(code, "<forward>", "eval")
+        self.helpers.update(set(compiled.co_names) & functions().keys())
+        with torch.no_grad(), self.mode():
+            return eval(compiled, self.scope)  # noqa: S307  text of ours: names.py says what of a file may be in it
+
+    def let(self, code: str, name: str) -> Value:
+        """A variable for what an expression makes."""
+        (value,) = self.unpack(code, [name], alone=True)
+        return value
+
+    def unpack(self, code: str, names: Sequence[str], *, alone: bool = False) -> list[Value]:
+        """Variables for the tensors that an expression makes."""
+        made = [self.run(code)] if alone else list(self.run(code))
+        targets = [self.names.fresh(name) for name in names]
+        self.scope.update(zip(targets, made, strict=True))
+        self.write(targets, code)
+        return [computed(self, target, trial) for target, trial in zip(targets, made, strict=True)]
+
+    def number(self, code: str, name: str) -> Part:
+        """A variable for a whole number that an expression makes."""
+        made = self.run(code)
+        if isinstance(made, int) and not isinstance(made, bool):
+            return int(made)
+        target = self.names.fresh(name)
+        self.scope[target] = made
+        self.write([target], code)
+        return Size(target, made)
+
+    def write(self, targets: Sequence[str], code: str) -> None:
+        """Keep a statement."""
+        self.lines.append(Line(tuple(targets), code, self.origin))
+
+    # Values
+
+    def hold(self, value: Value) -> tuple[str, torch.Tensor]:
+        """The attribute that holds a known value, and its trial. The same array is held once."""
+        assert value.array is not None  # who asks has looked
+        if id(value.array) not in self._held:
+            name = self.attributes.fresh(value.name or "constant", "weight")
+            self.weights[name] = value.array
+            import torch
+
+            with self.mode():
+                trial = torch.empty(value.array.shape, dtype=getattr(torch, value.array.dtype.name))
+            setattr(self._module, name, trial)
+            self._held[id(value.array)] = (value.array, f"self.{name}", trial)
+        return self._held[id(value.array)][1:]
+
+    def stack(self, value: Value) -> tuple[str, torch.Tensor]:
+        """A variable for sizes as a tensor."""
+        parts = value.parts or ()
+        inner = f"{parts[0]}" if not value.rank else f"({', '.join(map(str, parts))},)"
+        helper = "size_tensor" if not value.rank else "sizes_tensor"
+        made = self.let(f"{helper}({inner}, torch.{value.dtype})", "sizes")
+        assert made.trial is not None  # `let` makes it
+        return str(made), made.trial
+
+    def part(self, code: str, trial: Any) -> Part:
+        """A size, by the shortest name that it has."""
+        if isinstance(trial, int):
+            return int(trial)
+        expression = trial.node.expr
+        if expression.is_number:
+            return int(expression)
+        axis = self._symbols.get(expression)
+        return Size(code if axis is None else self._axis_code[axis], trial)
+
+    def combine(self, sign: str, a: Part, b: Part) -> Part:
+        """a + b, a - b, a * b or a // b (towards minus infinity) of sizes."""
+        trials = [each.trial if isinstance(each, Size) else each for each in (a, b)]
+        if isinstance(a, int) and (a, sign) in ((0, "+"), (1, "*")):
+            return b
+        if isinstance(b, int) and (sign, b) in (("+", 0), ("-", 0), ("*", 1), ("//", 1)):
+            return a
+        return self.part(f"{atom(a)} {sign} {atom(b)}", _OPERATORS[sign](*trials))
+
+    def product(self, parts: Sequence[Part]) -> Part:
+        """The product of sizes."""
+        answer: Part = 1
+        for part in parts:
+            answer = self.combine("*", answer, part)
+        return answer
+
+
+class Now(Page):
+    """Runs what it is given at once, on real tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count = 0
+
+    def mode(self) -> AbstractContextManager[Any]:
+        """Real tensors need none."""
+        return nullcontext()
+
+    def hold(self, value: Value) -> tuple[str, torch.Tensor]:
+        """A variable with the array."""
+        assert value.array is not None  # who asks has looked
+        name = self.names.fresh("known")
+        self.scope[name] = torch_tensor(value.array)
+        return name, self.scope[name]
+
+
+__all__ = ["Line", "Now", "Page", "array_of", "listed", "torch_tensor"]

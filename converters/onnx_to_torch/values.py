@@ -1,0 +1,157 @@
+"""What flows between operators while a module is written.
+
+A value is known (an array: a weight, or folded while writing), a vector of sizes (whole numbers that the module's
+Python code computes, so that torch.export keeps dynamic axes), or computed (a tensor, in a variable of `forward`).
+Beside its code every value has a trial tensor: the code, run on tensors without data whose dynamic axes are symbols.
+So dtype, rank and known sizes of everything are PyTorch's own, and not a second opinion about them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ...models.signature import Array
+from .names import scalar
+
+if TYPE_CHECKING:
+    import torch
+
+    from .page import Page
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A whole number that is known only when the module runs: its Python code, and a torch.SymInt."""
+
+    code: str
+    trial: Any
+
+    def __str__(self) -> str:
+        return self.code
+
+    @property
+    def atom(self) -> str:
+        """Its code, as a part of a larger expression."""
+        return self.code if re.fullmatch(r"[\w.\[\]]+", self.code) else f"({self.code})"
+
+    @property
+    def non_negative(self) -> bool:
+        """Whether it can be no negative number."""
+        return bool(self.trial.node.expr.is_nonnegative)
+
+
+Part: TypeAlias = int | Size
+
+
+def atom(part: Part) -> str:
+    """The code of a size, as a part of a larger expression."""
+    return part.atom if isinstance(part, Size) else str(part)
+
+
+def non_negative(part: Part) -> bool:
+    """Whether it can be no negative number."""
+    return part.non_negative if isinstance(part, Size) else part >= 0
+
+
+def listed(parts: Sequence[Part]) -> str:
+    """Sizes as a Python tuple, or as one number where there is one."""
+    return str(parts[0]) if len(parts) == 1 else f"({', '.join(map(str, parts))})"
+
+
+class Value:
+    """One value of the model. In an f-string it is the code of its tensor."""
+
+    __slots__ = ("_code", "array", "dtype", "name", "page", "parts", "shape", "trial")
+
+    def __init__(
+        self,
+        page: Page,
+        dtype: str,
+        shape: tuple[int | None, ...],
+        *,
+        code: str = "",
+        trial: torch.Tensor | None = None,
+        array: Array | None = None,
+        parts: tuple[Part, ...] | None = None,
+        name: str = "",
+    ) -> None:
+        self.page = page
+        self.dtype = dtype  # a numpy name, and torch's too
+        self.shape = shape  # None is a size known only when the module runs
+        self.array = array
+        self.parts = parts
+        self.trial = trial
+        self.name = name  # what a weight is called in the ONNX file
+        self._code = code
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def scalar(self) -> str | None:
+        """A known value of one element as a Python literal."""
+        if self.array is None or self.array.size != 1:
+            return None
+        return scalar(self.array.reshape(()).item(), self.dtype)
+
+    def __str__(self) -> str:
+        """The code of the tensor: a variable, or an attribute of the module."""
+        if not self._code:
+            held = self.page.hold(self) if self.array is not None else self.page.stack(self)
+            self._code, self.trial = held
+        return self._code
+
+    def size(self, axis: int) -> Part:
+        """The size of an axis."""
+        known = self.shape[axis]
+        if known is not None:
+            return known
+        code = str(self)
+        assert self.trial is not None  # whatever has code has been tried
+        return self.page.part(f"{code}.shape[{axis % self.rank}]", self.trial.shape[axis])
+
+    def sizes(self) -> list[Part]:
+        """The size of each axis."""
+        return [self.size(axis) for axis in range(self.rank)]
+
+    def size_parts(self) -> tuple[Part, ...] | None:
+        """The elements of a vector or scalar of whole numbers, where they are known as such."""
+        if self.parts is not None:
+            return self.parts
+        if self.array is None or self.rank > 1 or self.array.dtype.kind not in "iu":
+            return None
+        return tuple(int(each) for each in self.array.reshape(-1))
+
+
+def known(page: Page, array: Array, name: str = "") -> Value:
+    """A value that is known while the module is written."""
+    array = np.asarray(array)
+    return Value(page, array.dtype.name, array.shape, array=array, name=name)
+
+
+def of_sizes(page: Page, parts: Sequence[Part], *, scalar: bool = False, dtype: str = "int64") -> Value:
+    """A vector of sizes, or one of them as a scalar; known as a whole where every element is."""
+    shape = () if scalar else (len(parts),)
+    if all(isinstance(each, int) for each in parts):
+        return known(page, np.array(parts, dtype).reshape(shape))
+    return Value(page, dtype, shape, parts=tuple(parts))
+
+
+def computed(page: Page, code: str, trial: torch.Tensor) -> Value:
+    """A tensor that lies in a variable."""
+    shape = tuple(_known_size(size) for size in trial.shape)
+    return Value(page, str(trial.dtype).removeprefix("torch."), shape, code=code, trial=trial)
+
+
+def _known_size(size: Any) -> int | None:
+    if isinstance(size, int):
+        return size
+    expression = size.node.expr
+    return int(expression) if expression.is_number else None

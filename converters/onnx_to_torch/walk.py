@@ -1,0 +1,151 @@
+"""The walk through a graph: each node by its function, what is known folded, nothing that a node says overlooked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...models.errors import Refused
+from ..onnx_to_tf.bodies import body_of
+from ..onnx_to_tf.functions import Functions
+from ..onnx_to_tf.graph import Graph, Node
+from ..onnx_to_tf.walk import type_variable
+from .names import comment
+from .page import Now, Page, array_of
+from .reader import Op
+from .registry import ORDINARY, Entry, find
+from .values import Value, known
+
+if TYPE_CHECKING:
+    import onnx
+
+Scope = dict[str, Value]
+CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+_MOST_FOLDED_BYTES = 2**28  # what is larger is computed when the module runs
+
+
+class Walk:
+    """Writes nodes one after the other onto a page."""
+
+    def __init__(self, page: Page, functions: Sequence[onnx.FunctionProto] = ()) -> None:
+        self.page = page
+        self.functions = Functions(functions)
+        self._calls: list[tuple[str, str, str]] = []
+
+    def run_inside(self, graph: Graph, inputs: Sequence[Value], scope: Scope) -> list[Value]:
+        """The outputs of a graph; names that it does not make come from around it."""
+        inner = {**scope, **{name: known(self.page, array, name) for name, array in graph.constants.items()}}
+        inner.update(zip(graph.inputs, inputs, strict=True))
+        for node in graph.nodes:
+            answers = self.write_node(node, inner)
+            inner.update(
+                {name: value for name, value in zip(node.outputs, answers, strict=False) if name and value is not None}
+            )
+        return [inner[name] for name in graph.outputs]
+
+    def write_node(self, node: Node, scope: Scope) -> Sequence[Value | None]:
+        """What one node makes of its inputs, which are in `scope`.
+
+        Raises Refused, with the node's name and origin.
+        """
+        self.page.origin = comment(str(node.origin))
+        inputs = [scope[name] if name else None for name in node.inputs]
+        if self.functions.knows(node):
+            return self._call(node, inputs)
+        if node.op_type in CONTROL and not node.domain:
+            return self._control(node, inputs, scope)
+        entry = find(node.domain, node.op_type, node.version)
+        if entry is None:
+            return self._body(node, inputs)
+        if entry.folds and inputs and all(each is None or each.array is not None for each in inputs):
+            folded = self._folded(node, inputs, entry)
+            if folded is not None:
+                return folded
+        return _answers(Op(node, inputs, self.page), inputs, entry)
+
+    def _folded(self, node: Node, inputs: Sequence[Value | None], entry: Entry) -> Sequence[Value | None] | None:
+        """The answers of a node of which everything is known, by the same function; None where they are too large."""
+        now = Now()
+        given = [None if each is None or each.array is None else known(now, each.array) for each in inputs]
+        made = _answers(Op(node, given, now), given, entry)
+        arrays = [None if each is None else _array(each) for each in made]
+        if sum(each.nbytes for each in arrays if each is not None) > _MOST_FOLDED_BYTES:
+            return None
+        names = [*node.outputs, *[""] * len(arrays)]
+        return [None if each is None else known(self.page, each, name) for each, name in zip(arrays, names)]  # noqa: B905
+
+    def _control(self, node: Node, inputs: Sequence[Value | None], scope: Scope) -> Sequence[Value | None]:
+        """An If whose condition is known is one of its branches; the others cannot be written."""
+        condition = inputs[0] if inputs else None
+        if node.op_type != "If" or condition is None or condition.array is None:
+            raise Refused(
+                f"{node}: control flow on data is not carried into PyTorch",
+                fix="write that part of the model without branches or loops, as by where()",
+            )
+        op = Op(node, inputs, self.page)
+        branches = op.graph("then_branch"), op.graph("else_branch")
+        return self.run_inside(branches[0 if bool(condition.array.reshape(())) else 1], [], scope)
+
+    def _body(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
+        """The node by the body that its specification gives it."""
+        body = body_of(node, inputs)  # type: ignore[arg-type]  # it asks for dtypes and shapes alone
+        if body is None:
+            raise Refused(
+                f"{node}: the operator, as opset {node.opset} words it, is not among those that become PyTorch",
+                fix=Op.other_route,
+            )
+        return self._run_body(node, body, inputs)
+
+    def _call(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
+        """The node by the function of the model that it calls."""
+        called = (node.domain, node.op_type, node.overload)
+        if called in self._calls:
+            raise Refused(f"{node}: the function calls itself", fix="check the model with onnx.checker")
+        self._calls.append(called)
+        made = self._run_body(node, self.functions.body_of(node, inputs), inputs)  # type: ignore[arg-type]
+        self._calls.pop()
+        return made
+
+    def _run_body(self, node: Node, body: Graph, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
+        made = iter(self.run_inside(body, [value for value in inputs if value is not None], {}))
+        return [next(made) if name else None for name in node.outputs]
+
+
+def _array(value: Value) -> Any:
+    if value.array is not None:
+        return value.array
+    code = str(value)
+    return array_of(value.page.scope[code])
+
+
+def _answers(op: Op, inputs: Sequence[Value | None], entry: Entry) -> Sequence[Value | None]:
+    """Call the operator's function and try what it wrote."""
+    _check_dtypes(op, inputs, entry)
+    try:
+        made = entry.function(op)
+        answers = list(made) if isinstance(made, list | tuple) else [made]
+        values = [_value(op, at, each) for at, each in enumerate(answers)]
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise Refused(f"{op.node}: PyTorch does not take it: {_first_line(error)}", fix=op.other_route) from error
+    op.check_all_read(values)
+    return values
+
+
+def _value(op: Op, at: int, answer: object) -> Value | None:
+    if not isinstance(answer, str):
+        return answer if isinstance(answer, Value) else None
+    return op.page.let(answer, op.node.outputs[at]) if op.wants(at) else None
+
+
+def _check_dtypes(op: Op, inputs: Sequence[Value | None], entry: Entry) -> None:
+    for at, value in enumerate(inputs):
+        allowed = entry.dtypes.get(type_variable(op.node, at), ORDINARY)
+        if value is not None and value.dtype not in allowed:
+            op.refuse(
+                f"its input {at} is {value.dtype}, and only {', '.join(sorted(allowed))} can be carried",
+                fix="cast it to another dtype in the model",
+            )
+
+
+def _first_line(error: BaseException) -> str:
+    return comment((str(error).strip() or type(error).__name__).splitlines()[0], 240)
