@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ..models.errors import Refused
+from ..models.errors import Refused, TransloadError
 from ..models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
 from ..models.zoo.frames import line_of_error, line_of_now, quoted
 
@@ -95,9 +95,15 @@ def refusal(error: Exception, model: torch.nn.Module, signature: Signature, atte
         if "Could not guard" in text:
             return Refused(f"the model takes one way or another by its data, at {where}", fix=_WITHOUT_DATA)
         return Refused(f"the model makes a Python number of its data, at {where}", fix=_SIZE_OF_DATA)
-    if place is None:
+    return stopped("torch.export", error)
+
+
+def stopped(tool: str, error: Exception) -> Refused | None:
+    """The line of the user's that a tool of torch's stops at; None where none of theirs is to be seen in it."""
+    place = line_of_error(error)
+    if place is None or isinstance(error, TransloadError):
         return None
-    return Refused(f"torch.export stops at {quoted(place)}: {_first(text) or type(error).__name__}", fix=_OTHER)
+    return Refused(f"{tool} stops at {quoted(place)}: {_first(str(error)) or type(error).__name__}", fix=_OTHER)
 
 
 _OTHER = "write that line with operators of torch alone, or name a target that another route leads to"
@@ -127,7 +133,8 @@ def _fixed_axis(source: str, model: torch.nn.Module, signature: Signature, attem
 def spec_of(source: str, model: torch.nn.Module, signature: Signature) -> tuple[TensorSpec, int]:
     """The input, and the position of its axis, that torch calls `L['x'].size()[0]`."""
     found = _SOURCE.fullmatch(source)
-    assert found, source
+    if found is None:
+        raise ValueError(f"no axis of an input: {source}")
     names = list(inspect.signature(model.forward).parameters)
     index = names.index(found["name"]) + int(found["at"] or 0)
     return signature.inputs[index], int(found["axis"])

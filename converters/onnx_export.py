@@ -14,6 +14,7 @@ from ..models.job import Job
 from ..models.signature import Signature, TensorSpec
 from ..models.sources import read_source
 from .torch_export import example_inputs
+from .tracing import call_of, script_or_module
 
 if TYPE_CHECKING:
     import onnx
@@ -52,19 +53,21 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
 
 
 def onnx_from_source(job: Job) -> Mapping[str, Any]:
-    """Export the source with torch's older exporter, which traces it, at options["opset"] where it is there."""
+    """Export the source with torch's older exporter, which traces it, at options["opset"] where it is there. Where its
+    way depends on data it is compiled before."""
     import torch
 
     from ..models.zoo.build import build_model
 
     source = read_source(job.inputs["source"])
     specs = (*source.signature.inputs, *source.signature.outputs)
+    inputs = example_inputs(source.signature)
     path = job.out / PAYLOAD[Format.ONNX]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole; it is the fallback on purpose
         torch.onnx.export(
-            build_model(job.inputs["source"]),
-            example_inputs(source.signature),
+            script_or_module(build_model(job.inputs["source"]), source.signature, call_of(source), inputs),
+            inputs,
             str(path),
             dynamo=False,
             opset_version=job.options.get("opset", TORCHSCRIPT_OPSET),

@@ -1,8 +1,7 @@
-"""PyTorch to TorchScript by tracing, frozen."""
+"""PyTorch to TorchScript, frozen: by tracing, or compiled from its source where data decides its way."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,13 +10,16 @@ from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
 from ..models.sources import read_source
 from .torch_export import example_inputs
+from .tracing import call_of, quiet, script_or_trace, unsaved
 
 
 def torchscript_from_source(job: Job) -> Mapping[str, Any]:
-    """Trace and freeze the source. A trace that took one side of a branch is found by the check at other batches
-    that follows every route.
+    """Trace or compile, and freeze the source. Facts: note, what must be said of a trace.
 
+    A trace that took one side of a branch on sizes is found by the check at other sizes that follows every route.
     Not `optimize_for_inference`: what it makes can fail to load again (docs/design/torchscript.md).
+
+    Raises Refused with the line of the model that TorchScript does not take.
     """
     import torch
 
@@ -25,11 +27,16 @@ def torchscript_from_source(job: Job) -> Mapping[str, Any]:
 
     source = read_source(job.inputs["source"])
     model = build_model(job.inputs["source"])
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript is deprecated as a whole, and still served
-        # TracerWarnings go to the log: they name the lines of the model that the trace may have fixed.
-        traced = torch.jit.trace(model, example_inputs(source.signature), strict=False)  # type: ignore[no-untyped-call]
-        frozen = torch.jit.freeze(traced)
-        torch.jit.save(frozen, str(job.out / PAYLOAD[Format.TORCHSCRIPT]))
+    made, note = script_or_trace(model, source.signature, call_of(source), example_inputs(source.signature))
+    if note:
+        print(note)
+    try:
+        with quiet():
+            torch.jit.save(torch.jit.freeze(made), str(job.out / PAYLOAD[Format.TORCHSCRIPT]))
+    except RuntimeError as error:
+        refused = unsaved(error)
+        if refused is None:
+            raise
+        raise refused from error
     write_artifact(job.out, Target(Format.TORCHSCRIPT), source.signature)
-    return {}
+    return {"note": note}

@@ -300,12 +300,17 @@ def flat(model: torch.nn.Module, call: Call) -> torch.nn.Module:
 
 
 def _called(model: torch.nn.Module, scratch: Sequence[str], arguments: tuple[Any, ...], keywords: Any) -> Any:
-    import torch
-
-    if not scratch:
+    """The model's result, with copies in the place of the buffers in `scratch` meanwhile. (torch.func.functional_call
+    does the same, but cannot be traced.)"""
+    owners = [(model.get_submodule(path), name) for path, _, name in (each.rpartition(".") for each in scratch)]
+    own = [(part, name, part._buffers[name]) for part, name in owners]
+    try:
+        for part, name, buffer in own:
+            part._buffers[name] = None if buffer is None else buffer.clone()
         return model(*arguments, **keywords)
-    own = dict(model.named_buffers())
-    return torch.func.functional_call(model, {name: own[name].clone() for name in scratch}, arguments, keywords)
+    finally:
+        for part, name, buffer in own:
+            part._buffers[name] = buffer
 
 
 def _flat_signature(call: Call) -> inspect.Signature:

@@ -1,0 +1,201 @@
+"""TorchScript of a module: a trace of it, or, where it asks its data which way to go, its source compiled.
+
+A trace keeps the one way that its example took, without a word. So a module is asked first, with samples that differ in
+sign and in size, where it makes a Python value of a tensor: there torch.jit.script, which keeps both ways, goes first.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..models.errors import Refused
+from ..models.signature import Signature
+from ..models.sources import Source
+from ..models.zoo.calling import Call, flat
+from ..models.zoo.checks import questions
+from ..models.zoo.frames import quoted, user_line
+from .export_reasons import stopped
+
+if TYPE_CHECKING:
+    import torch
+
+_BATCH = 3
+
+
+def call_of(source: Source) -> Call | None:
+    """How the flat module of a source calls the user's own; None where it is the user's own."""
+    return None if source.call is None else Call.from_json(source.call)
+
+
+def data_questions(model: torch.nn.Module, signature: Signature) -> dict[str, bool]:
+    """The lines (`file:line`) where the model makes Python values of tensors, each with whether the answers there
+    differed between samples of one shape: as they are drawn, negated, halved to nothing, and ten times as large."""
+    import torch
+
+    from ..models.zoo.build import sample_inputs
+
+    arrays = sample_inputs(signature, _BATCH)
+    others = sample_inputs(signature, _BATCH, seed=1)
+    floats = {name for name, array in arrays.items() if array.dtype.kind == "f"}
+    made = [
+        arrays,
+        others,
+        *({n: a * a.dtype.type(by) if n in floats else others[n] for n, a in arrays.items()} for by in (-1, 0, 10)),
+    ]
+
+    def call(given: Mapping[str, Any]) -> Any:
+        inputs = [torch.from_numpy(given[spec.name].copy()) for spec in signature.inputs]
+        return lambda asked: asked(*inputs)
+
+    return questions(model, [call(given) for given in made])
+
+
+def scripted(model: torch.nn.Module, call: Call | None, inputs: Sequence[torch.Tensor]) -> torch.jit.ScriptModule:
+    """The module compiled from its source, both ways of every branch in it. `model` is flat; where it is so by `call`,
+    the user's module inside of it is what is compiled.
+
+    Raises whatever torch.jit.script does not take.
+    """
+    import torch
+
+    with quiet():
+        if call is None:
+            return torch.jit.script(model)
+        own: Any = model.model
+        made = flat(torch.jit.script(own), _without_keywords(call, own))
+        return traced(made, inputs)
+
+
+def _without_keywords(call: Call, own: torch.nn.Module) -> Call:
+    """The same call by position: what is traced into a script goes without keywords."""
+    bound = inspect.signature(own.forward).bind(*call.arguments, **call.keywords)
+    bound.apply_defaults()
+    return replace(call, arguments=bound.args, keywords=bound.kwargs)
+
+
+def traced(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.jit.ScriptModule:
+    """What the module does to these inputs, recorded.
+
+    Raises Refused with the line of the model that stops it.
+    """
+    import torch
+
+    try:
+        with torch.no_grad(), quiet(), _inlined_functions():
+            # TracerWarnings go to the log: they name the lines of the model that the trace may have fixed.
+            made: torch.jit.ScriptModule = torch.jit.trace(model, tuple(inputs), strict=False)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        refused = stopped("torch.jit.trace", error)
+        if refused is None:
+            raise
+        raise refused from error
+    return made
+
+
+def script_or_trace(
+    model: torch.nn.Module, signature: Signature, call: Call | None, inputs: Sequence[torch.Tensor]
+) -> tuple[torch.jit.ScriptModule, str | None]:
+    """The module as TorchScript, and what must be said of it: None where a trace of it is whole, or it was compiled.
+
+    Raises Refused where its way depends on data, and its source cannot be compiled.
+    """
+    asked = data_questions(model, signature)
+    if not asked:
+        return traced(model, inputs), None
+    try:
+        return scripted(model, call, inputs), None
+    except Exception as error:
+        if any(asked.values()):
+            raise _one_way(asked, error) from error
+    place = quoted(next(iter(asked)))
+    return traced(model, inputs), f"the trace keeps one answer to what is asked of data at {place}"
+
+
+def script_or_module(
+    model: torch.nn.Module, signature: Signature, call: Call | None, inputs: Sequence[torch.Tensor]
+) -> torch.nn.Module:
+    """What to give to an exporter that traces: the module itself, or, where its way was seen to depend on data, the
+    module compiled.
+
+    Raises Refused where it cannot be compiled.
+    """
+    asked = data_questions(model, signature)
+    if not any(asked.values()):
+        return model
+    try:
+        return scripted(model, call, inputs)
+    except Exception as error:
+        raise _one_way(asked, error) from error
+
+
+def _one_way(asked: Mapping[str, bool], error: Exception) -> Refused:
+    place = next(place for place, differs in asked.items() if differs)
+    return Refused(
+        f"the model takes one way or another by its data, at {quoted(place)}: a trace keeps one of them, and compiling "
+        f"its source fails ({_why(error)})",
+        fix="compute both and choose with torch.where, or write forward as torch.jit.script takes it",
+    )
+
+
+def _why(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines or [type(error).__name__])[0].rstrip(":.")[:200]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the warning that TorchScript is deprecated, which is said at each of its functions."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript is deprecated as a whole, and still served
+        yield
+
+
+class _NoContext:
+    """What a custom function's forward is given in place of a context: nothing here goes backward."""
+
+    needs_input_grad = ()
+
+    def save_for_backward(self, *tensors: Any) -> None: ...
+    def save_for_forward(self, *tensors: Any) -> None: ...
+    def mark_dirty(self, *tensors: Any) -> None: ...
+    def mark_non_differentiable(self, *tensors: Any) -> None: ...
+    def set_materialize_grads(self, value: bool) -> None: ...
+
+
+@contextmanager
+def _inlined_functions() -> Iterator[None]:
+    """A torch.autograd.Function is its forward meanwhile: a trace else holds a call of Python, and cannot be saved."""
+    import torch
+
+    function: Any = torch.autograd.Function
+    former = function.__dict__["apply"]
+
+    def apply(cls: Any, *arguments: Any, **keywords: Any) -> Any:
+        if cls.setup_context is not function.setup_context:
+            return cls.forward(*arguments, **keywords)
+        return cls.forward(_NoContext(), *arguments, **keywords)
+
+    function.apply = classmethod(apply)
+    try:
+        yield
+    finally:
+        function.apply = former
+
+
+def unsaved(error: Exception) -> Refused | None:
+    """Why a trace cannot be saved: it calls an autograd function by a name that was bound before it was inlined."""
+    text = str(error)
+    if "Python function call" not in text:
+        return None
+    place = user_line((file, int(line)) for file, line in reversed(re.findall(r"^(\S+\.py)\((\d+)\): ", text, re.M)))
+    return Refused(
+        "TorchScript cannot hold a torch.autograd.Function that is called by another name"
+        + (f", at {quoted(place)}" if place else ""),
+        fix="call it as NAME.apply(...) there, in place of a name that was bound to it before",
+    )
