@@ -9,11 +9,13 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ..models.errors import BadRequest
-from ..models.signature import Axis, Signature, TensorSpec, served_dtype
+from ..models.signature import ANY_SIZE, Axis, Bounds, Signature, TensorSpec, served_dtype
 
 if TYPE_CHECKING:
     import torch
@@ -115,11 +117,24 @@ def signature_of_pt2(program: torch.export.ExportedProgram, path: Path) -> Signa
     names = _input_names(program, path)
     inputs = [_spec(path, name, nodes[name].meta.get("val"), known, first=BATCH) for name in names]
     results = next(node for node in program.graph.nodes if node.op == "output").args[0]
+    ranges = {known[str(symbol)]: each for symbol, each in program.range_constraints.items() if str(symbol) in known}
+    inputs = [_bounded(spec, ranges) for spec in inputs]
     outputs = _output_names(program, path)
     values = [getattr(result, "meta", {}).get("val") for result in results][-len(outputs) :]
     return Signature(
         tuple(inputs), tuple(_spec(path, name, value, known) for name, value in zip(outputs, values, strict=True))
     )
+
+
+def _bounded(spec: TensorSpec, ranges: Mapping[str, Any]) -> TensorSpec:
+    """The spec with the ranges that torch has for its axes. A lower end of 2 is that of any dynamic axis; programs
+    answer at 1 all the same."""
+    bounds: dict[str, Bounds] = {}
+    for axis in spec.dynamic_axes.values():
+        if axis in ranges:
+            low, high = ranges[axis].lower, ranges[axis].upper
+            bounds[axis] = Bounds(int(low) if low > 2 else 1, int(high) if high.is_Integer else None)
+    return replace(spec, bounds=tuple((axis, each) for axis, each in bounds.items() if each != ANY_SIZE))
 
 
 def _input_names(program: torch.export.ExportedProgram, path: Path) -> list[str]:

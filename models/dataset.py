@@ -27,9 +27,10 @@ class Dataset:
     labels: Array | None = None
 
     def __post_init__(self) -> None:
+        for name, array in self.inputs.items():
+            if array.ndim == 0:
+                raise ValueError(f"{name} is a single number: samples lie along the first axis of every array")
         arrays = [*self.inputs.values(), *([] if self.labels is None else [self.labels])]
-        if any(array.ndim == 0 for array in arrays):
-            raise ValueError("a single number holds no samples: they lie along the first axis of every array")
         if len({len(array) for array in arrays}) != 1:
             raise ValueError(f"arrays of unlike length: {[array.shape for array in arrays]}")
         if LABELS in self.inputs:

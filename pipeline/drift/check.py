@@ -183,6 +183,8 @@ class Check:
 
     def _found(self, part: Part, drift: Drift | None, judged: Judgement, metric: Mapping[str, Any] | None) -> Found:
         reason = f"{part.where}: {judged.reason}" if judged.reason and part.where else judged.reason
+        if judged.verdict == FAIL and 1 in part.probe.sizes.values():
+            reason = f"{reason}; where that size never comes, say so: {next(iter(part.probe.sizes))}=2.."
         row = {
             "runtime": self.runtime,
             "batch": part.probe.batch,

@@ -75,16 +75,16 @@ class _Asked:
 
     def batches(self, batches: Iterable[int]) -> None:
         """Ask at each batch size, all other axes as the data has them."""
+        signature = self.session.signature
         for batch in batches:
             probe = Probe(batch)
             try:
                 self.found[batch, ()] = self._ask(probe, probe.rows(len(self.data)))
             except TransloadError as error:
-                sizes = sizes_in(self.data, self.session.signature)
-                if not sizes:
-                    raise
-                at = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
-                raise BadRequest(f"the model itself does not answer at {at}: {error.what}", fix=_SIZES_FIX) from error
+                sizes = {signature.batch or "": batch, **sizes_in(self.data, signature)}
+                at = ", ".join(f"{axis}={size}" for axis, size in sizes.items() if axis)
+                where = f" at {at}" if at else ""
+                raise BadRequest(f"the model itself does not answer{where}: {error.what}", fix=_SIZES_FIX) from error
 
     def whole(self, chunk: int) -> tuple[int, list[Answers]]:
         """Ask the whole test set, `chunk` samples at a time, or as many as the model takes."""
