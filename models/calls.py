@@ -16,7 +16,7 @@ from .dataset import Dataset
 from .errors import BadRequest
 from .signature import Array, Signature, TensorSpec, batch_axis, check_feeds
 
-SAMPLES = "*samples"  # no axis of a model is called so
+SAMPLES = "*samples"  # the axis that an input without the batch has more; no axis of a model is called so
 _RULE = "samples lie along the first axis of every array, also of an input that has no batch axis (docs/convert.md)"
 
 
@@ -24,7 +24,8 @@ def sample_spec(spec: TensorSpec, batch: str | None) -> TensorSpec:
     """What a data file holds for an input: its samples along axis 0, then what one sample has."""
     rest = tuple(axis for axis in spec.shape if axis != batch)
     bounds = tuple((axis, each) for axis, each in spec.bounds if axis != batch)
-    return TensorSpec(spec.name, spec.dtype, (SAMPLES, *rest), bounds)
+    first = SAMPLES if batch is None or batch not in spec.shape else batch
+    return TensorSpec(spec.name, spec.dtype, (first, *rest), bounds)
 
 
 def sample_specs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:

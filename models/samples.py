@@ -17,7 +17,7 @@ from .calls import SAMPLES, check_samples, gathered, sample_specs
 from .dataset import LABELS, MADE_BY, Dataset, read_dataset, write_dataset
 from .errors import BadRequest
 from .job import Job
-from .signature import Signature, TensorSpec, bounds_of
+from .signature import Signature, TensorSpec, batch_axis, bounds_of
 from .zoo.build import sample_tensors
 from .zoo.data import CALIBRATION, CALIBRATION_SAMPLES, TEST, shuffled
 
@@ -83,10 +83,11 @@ def make_samples(job: Job) -> Mapping[str, Any]:
 
 
 def _sizes(specs: Sequence[TensorSpec]) -> dict[str, int]:
-    """A size for every dynamic axis, and as many samples as fit."""
-    sizes = example_sizes(specs, 1)
-    sample_bytes = sum(_bytes(spec, sizes) for spec in specs)
-    return {**sizes, SAMPLES: max(LEAST_SAMPLES, min(RANDOM_SAMPLES, MOST_BYTES // max(1, sample_bytes)))}
+    """A size for every axis of the samples: as many of them as fit."""
+    sizes = {**example_sizes(specs, 1), SAMPLES: 1, batch_axis(specs) or SAMPLES: 1}
+    sample_bytes = sum(_bytes(spec, sizes) for spec in sample_specs(specs))
+    count = max(LEAST_SAMPLES, min(RANDOM_SAMPLES, MOST_BYTES // max(1, sample_bytes)))
+    return {**sizes, SAMPLES: count, batch_axis(specs) or SAMPLES: count}
 
 
 def _bytes(spec: TensorSpec, sizes: Mapping[str, int]) -> int:
