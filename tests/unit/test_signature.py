@@ -1,0 +1,115 @@
+"""What a signature says of axes: bounds, and which of them is the batch."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transload.models.errors import BadRequest
+from transload.models.signature import Bounds, Signature, TensorSpec, batch_axis, check_feeds, parse_input
+
+OUTPUT = (TensorSpec("y", "float32", ("batch",)),)
+
+
+def specs(*texts: str) -> tuple[TensorSpec, ...]:
+    return tuple(map(parse_input, texts))
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape", "bounds"),
+    [
+        ("batch=1..64,3,224,224", ("batch", 3, 224, 224), {"batch": Bounds(1, 64)}),
+        ("batch=1..", ("batch",), {"batch": Bounds(1, None)}),
+        ("batch, tokens = 8 .. 512", ("batch", "tokens"), {"tokens": Bounds(8, 512)}),
+        ("n=2..5,n", ("n", "n"), {"n": Bounds(2, 5)}),
+        ("n=2..5,n=2..5", ("n", "n"), {"n": Bounds(2, 5)}),
+        ("2,edges", (2, "edges"), {}),
+        ("", (), {}),
+    ],
+)
+def test_dims_are_sizes_names_and_bounds(dims: str, shape: tuple[int | str, ...], bounds: dict[str, Bounds]) -> None:
+    spec = parse_input(f"x=float32[{dims}]")
+    assert (spec.shape, dict(spec.bounds)) == (shape, bounds)
+
+
+MESSAGES = [
+    ("n=5..2", "--input 'x=int64[n=5..2]': 'n=5..2' leaves no two sizes\n  fix: write n=2..5"),
+    ("n=4..4", "--input 'x=int64[n=4..4]': 'n=4..4' leaves no two sizes\n  fix: a fixed size is written 4"),
+    ("n=0..8", "--input 'x=int64[n=0..8]': an axis has a size of 1 or more\n  fix: write n=1..8"),
+    ("n=0..1", "--input 'x=int64[n=0..1]': an axis has a size of 1 or more\n  fix: write n=1.."),
+    ("n=1..2,n=1..3", "--input 'x=int64[n=1..2,n=1..3]': the axis n has two bounds\n  fix: give n its bounds once"),
+    (
+        "n=8",
+        "--input 'x=int64[n=8]': 'n=8' is neither a size nor the name of an axis\n"
+        "  fix: write it as in --input image=float32[batch,3,224,224]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("dims", "text"), MESSAGES)
+def test_what_a_person_reads_of_bounds_that_are_none(dims: str, text: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_input(f"x=int64[{dims}]")
+    assert str(caught.value) == text
+
+
+def test_an_axis_with_two_bounds_is_refused_wherever_they_stand() -> None:
+    with pytest.raises(BadRequest) as caught:
+        Signature(specs("a=float32[n=1..4]", "b=float32[n=1..5]"), OUTPUT)
+    assert str(caught.value) == (
+        "the axis n is 1..4 in one place and 1..5 in another\n  fix: give n its bounds once; one name is one axis"
+    )
+
+
+def test_bounds_that_are_given_once_hold_in_every_input() -> None:
+    inputs = specs("a=float32[n=2..4]", "b=float32[3,n]")
+    assert Signature(inputs, OUTPUT).bounds == {"n": Bounds(2, 4)}
+    feeds = {"a": np.zeros(5, np.float32), "b": np.zeros((3, 5), np.float32)}
+    with pytest.raises(BadRequest, match=r"the axis n has the size 5, and the model takes 2\.\.4"):
+        check_feeds(inputs, feeds)
+    assert check_feeds(inputs, {name: value[..., :4] for name, value in feeds.items()}) == {"n": 4}
+
+
+sizes = st.integers(1, 99)
+names = st.sampled_from(["batch", "n", "tokens"])
+axes = st.one_of(sizes, names)
+bounds = st.builds(lambda low, more: Bounds(low, low + more if more else None), sizes, st.integers(0, 9))
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> TensorSpec:
+    shape = tuple(draw(st.lists(axes, max_size=4)))
+    named = sorted({axis for axis in shape if isinstance(axis, str)})
+    chosen = draw(st.lists(st.sampled_from(named), unique=True)) if named else []
+    return TensorSpec("x", "float32", shape, tuple((axis, draw(bounds)) for axis in sorted(chosen)))
+
+
+@given(tensors())
+def test_a_spec_survives_its_text_and_its_json(spec: TensorSpec) -> None:
+    found = parse_input(str(spec))
+    assert (found.shape, dict(found.bounds)) == (spec.shape, dict(spec.bounds))
+    assert TensorSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    assert ("bounds" in spec.to_json()) == bool(spec.bounds), "a record without bounds is what it was before"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "batch"),
+    [
+        (["x=float32[batch,3]"], "batch"),
+        (["x=float32[n,3]", "y=int64[n]"], "n"),
+        (["x=float32[n,3]", "scale=float32[]"], "n"),
+        (["x=float32[batch,3]", "table=float32[7,3]"], "batch"),
+        (["x=float32[time,batch,3]"], "batch"),
+        (["nodes=float32[nodes,4]", "edges=int64[2,edges]"], None),
+        (["x=float32[n,3]", "y=float32[m,3]"], None),
+        (["x=float32[4,3]"], None),
+        (["x=float32[]"], None),
+        (["x=float32[batch,3]", "pairs=float32[batch,batch]"], None),
+    ],
+)
+def test_the_batch_is_what_every_input_begins_with_or_is_called_so(inputs: list[str], batch: str | None) -> None:
+    assert batch_axis(specs(*inputs)) == Signature(specs(*inputs), OUTPUT).batch == batch
