@@ -87,6 +87,11 @@ STEPS: tuple[Step, ...] = (
          ("tf2onnx", "onnx", *_TF), 2),
     Step("tf2onnx-tflite", _t(Format.TFLITE), _t(Format.ONNX), f"{_HERE}.tensorflow_to_onnx:onnx_from_tflite",
          ("tf2onnx", "onnx", "ai_edge_litert", *_TF), 3),
+    # From TorchScript.
+    Step("torchscript.onnx", _t(Format.TORCHSCRIPT), _t(Format.ONNX), f"{_HERE}.from_torchscript:onnx_from_torchscript",
+         ("torch", "onnx"), 4),
+    Step("torchscript.export", _t(Format.TORCHSCRIPT), _t(Format.PT2), f"{_HERE}.from_torchscript:pt2_from_torchscript",
+         ("torch",), 4),
 )  # fmt: skip
 
 

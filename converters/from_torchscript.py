@@ -1,0 +1,75 @@
+"""TorchScript to ONNX and to an exported program: where a model is there as an archive only, without its Python."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..models.artifact import Artifact, read_artifact, write_artifact
+from ..models.errors import Refused
+from ..models.formats import PAYLOAD, Format, Target
+from ..models.job import Job
+from .onnx_export import TORCHSCRIPT_OPSET, finish
+from .torch_export import example_inputs, export
+
+if TYPE_CHECKING:
+    import torch
+
+
+def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
+    """Export the module in inputs["source"] with torch's older exporter. Control flow in it becomes ONNX's."""
+    import torch
+
+    source = read_artifact(job.inputs["source"])
+    specs = (*source.signature.inputs, *source.signature.outputs)
+    path = job.out / PAYLOAD[Format.ONNX]
+    module = _load(source)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole, and TorchScript itself
+        torch.onnx.export(
+            module,
+            example_inputs(source.signature),
+            str(path),
+            dynamo=False,
+            opset_version=job.options.get("opset", TORCHSCRIPT_OPSET),
+            input_names=[spec.name for spec in source.signature.inputs],
+            output_names=[spec.name for spec in source.signature.outputs],
+            dynamic_axes={spec.name: spec.dynamic_axes for spec in specs},
+        )
+    return finish(job.out, path, source.signature)
+
+
+def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:
+    """Turn the module in inputs["source"] into an exported program by torch's own converter, and export that again:
+    the converter has its own mind about which axes are dynamic.
+
+    Raises Refused where the converter fails: it is part of torch without being public.
+    """
+    import torch
+    from torch._export.converter import TS2EPConverter
+
+    source = read_artifact(job.inputs["source"])
+    module = _load(source)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            converted = TS2EPConverter(module, example_inputs(source.signature)).convert()
+        except Exception as error:
+            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise Refused(
+                f"torch's converter of TorchScript failed: {said}", fix="name the model's Python code, or serve ONNX"
+            ) from error
+    program = export(converted.module(), source.signature)
+    torch.export.save(program, job.out / PAYLOAD[Format.PT2])
+    write_artifact(job.out, Target(Format.PT2), source.signature)
+    return {"nodes": len(program.graph.nodes)}
+
+
+def _load(source: Artifact) -> torch.jit.ScriptModule:
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript as a whole
+        module: torch.jit.ScriptModule = torch.jit.load(source.path, map_location="cpu")  # type: ignore[no-untyped-call]
+    return module.eval()
