@@ -43,6 +43,10 @@ class Context:
         asked = self.request.convert
         return replace(self.limits(), seconds=asked.step_seconds, memory_bytes=int(asked.step_memory_gb * 1e9))
 
+    def model_limits(self) -> Limits:
+        """What a person's code may use to make a model and to answer a few calls."""
+        return replace(self.convert_limits(), seconds=self.request.model.seconds)
+
     def training_limits(self, *, loopback: bool) -> Limits:
         """Training takes as long as it takes, and all cores."""
         return replace(self.limits(device=self.device, loopback=loopback), seconds=7 * 86400.0, threads=cores())

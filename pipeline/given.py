@@ -1,6 +1,7 @@
 """The model that a person names, whatever it is kept in: taken in, with data and the reference's answers.
 
-    zoo:digits-cnn   net.py   net.py:Net   package.module:make   model.onnx   model.pt2   out/onnx
+    net.py   net.py:Net   package.module:make   zoo:digits-cnn   torchvision:resnet18   timm:resnet10t   hf:FOLDER
+    model.onnx   model.pt2   out/onnx
 
 What a word means is told by its form; what lies behind it, only a worker looks at.
 """
@@ -18,21 +19,23 @@ from ..converters.steps import missing
 from ..models.artifact import RECORD, read_artifact
 from ..models.errors import BadRequest, ToolMissing
 from ..models.formats import Format, Target, parse_target
-from ..models.samples import check_batch_axis
 from ..models.signature import Signature, TensorSpec
-from ..models.sources import CodeRef
+from ..models.sources import LIBRARIES
 from ..models.store import Stored, digest_of
-from ..models.zoo.catalogue import ref_digest
 from ..serving.runtimes.table import RUNTIMES
 from . import prepare
 from .context import Context
 from .drift.sessions import DEFAULT_RUNTIME
 from .engine import Action
+from .given_code import take_code
 from .prepare import Described, Prepared
 
 _GIVEN = "transload.converters.given"
 _SAMPLES = "transload.models.samples"
-TAKEN = "zoo:NAME, FILE.py[:NAME], package.module:NAME, FILE.onnx, FILE.pt2, or the folder of an artifact"
+TAKEN = (
+    "FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
+    "or the folder of an artifact"
+)
 # Kinds that a later version takes; told apart so that the sentence can name them.
 _NOT_YET = {
     ".pt": "a TorchScript file or a checkpoint", ".pth": "a checkpoint", ".ckpt": "a checkpoint",
@@ -79,7 +82,7 @@ def kind_of(text: str) -> Kind:
     Raises BadRequest where nothing lies there, or something that is not taken.
     """
     path = Path(text)
-    if text.startswith("zoo:"):
+    if text.partition(":")[0] in ("zoo", *LIBRARIES) and ":" in text:
         return Kind.CODE
     if path.is_dir() and not (path / RECORD).is_file():
         raise _refused_folder(path)
@@ -111,6 +114,8 @@ def _is_module(text: str) -> bool:
 def _refused_folder(path: Path) -> BadRequest:
     if (path / "saved_model.pb").is_file():
         return BadRequest(f"{path} is a SavedModel that no run has recorded, and is not taken", fix=f"name {TAKEN}")
+    if (path / "config.json").is_file():
+        return BadRequest(f"{path} is no artifact; it looks like a model of transformers", fix=f"name it hf:{path}")
     return BadRequest(f"{path} holds no artifact: there is no {RECORD} in it", fix=f"name {TAKEN}")
 
 
@@ -129,7 +134,8 @@ def prepare_given(context: Context, asked: Asked, *, probes_only: bool = False) 
     """
     with context.progress.stage("model") as stage:
         taken = take_model(context, asked)
-        stage.note = f"{taken.model.name}: {', '.join(map(str, taken.model.signature.inputs))}"
+        takes = f"{taken.model.name}: {', '.join(map(str, taken.model.signature.inputs))}"
+        stage.note = "; ".join([takes, *taken.stored.facts.get("notes", ())])
     with context.progress.stage("reference") as stage:
         require_runtime(taken.runtime)
         data = take_data(context, taken, asked.data)
@@ -146,38 +152,15 @@ def take_model(context: Context, asked: Asked) -> Taken:
     Raises BadRequest where it cannot be taken as it is, ToolMissing where a library is not here.
     """
     kind = kind_of(asked.text)
-    if kind is not Kind.CODE and context.request.model.weights is not None:
-        raise BadRequest(f"{asked.text} has weights of its own", fix="leave --weights out")
     if kind is Kind.CODE:
-        return _take_code(context, asked)
+        return Taken(*take_code(context, asked.text, asked.inputs))
+    given = context.request.model
+    if asked.text == given.recipe and (given.weights is not None or given.settings):
+        option = "--set" if given.weights is None else "--weights"
+        raise BadRequest(f"{asked.text} is no code, and has weights of its own", fix=f"leave {option} out")
     if kind is Kind.ARTIFACT:
         return _take_artifact(context, asked)
     return _take_file(context, asked, kind)
-
-
-def _take_code(context: Context, asked: Asked) -> Taken:
-    """A recipe, trained or with its weights; or a class, a function or an instance."""
-    check_batch_axis(asked.inputs)
-    ref = CodeRef(asked.text, None if asked.text.startswith("zoo:") else context.request.root)
-    code = ref_digest(ref)
-    require("the model", ("torch",))
-    facts = context.executor.perform(
-        Action("describe", f"{_GIVEN}:describe_code", options=prepare.ref_options(ref), code=code, root=ref.root)
-    ).facts
-    if facts["recipe"]:
-        if asked.inputs:
-            raise BadRequest(f"{asked.text} is a recipe, and says what it takes", fix="leave --input out")
-        recipe = prepare.of_recipe(context, ref, code, facts["recipe"])
-        return Taken(recipe, prepare.obtain_source(context, recipe))
-    try:
-        source = prepare.take_weights(context, ref, code, inputs=tuple(spec.to_json() for spec in asked.inputs))
-    except BadRequest as error:
-        if asked.inputs and error.what.startswith("calling "):  # most often it is the shape that is wrong
-            given = " ".join(f"--input {spec}" for spec in asked.inputs)
-            raise BadRequest(error.what, fix=f"hold {given} against what forward takes, or mend that line") from error
-        raise
-    signature = Signature.from_json(source.facts["signature"])
-    return Taken(Described(ref.name, signature, ref, code), source)
 
 
 def _take_file(context: Context, asked: Asked, kind: Kind) -> Taken:

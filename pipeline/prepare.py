@@ -13,8 +13,9 @@ from ..models.errors import BadRequest, ToolMissing
 from ..models.formats import Target
 from ..models.signature import Signature
 from ..models.sources import CodeRef
-from ..models.store import Stored, digest_of
+from ..models.store import Stored
 from ..models.zoo.catalogue import ref_digest
+from ..models.zoo.weight_files import weights_digest
 from ..serving.runtimes.table import RUNTIMES
 from .context import Context, cores
 from .engine import Action
@@ -147,7 +148,11 @@ def take_weights(
     """
     options: dict[str, Any] = {**ref_options(ref), **({"inputs": list(inputs)} if inputs else {})}
     if path := given_weights(context.request):
-        options |= {"weights": str(path.absolute()), "sha256": digest_of(path)}
+        options |= {"weights": str(path.absolute()), "sha256": weights_digest(path)}
+        if key := context.request.model.weights_key:
+            options["key"] = key
+    elif context.request.model.weights_key:
+        raise BadRequest("--weights-key names a part of a file, and no file is named", fix="name it with --weights")
     return context.executor.perform(
         Action(
             name="weights",
@@ -157,7 +162,7 @@ def take_weights(
             framework="torch",
             code=code,
             root=ref.root,
-            limits=context.limits(),
+            limits=context.model_limits(),
         )
     )
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import psutil
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from ..models.errors import BadRequest
 from ..models.formats import Target, parse_target
-from ..models.sources import CodeRef
+from ..models.sources import CodeRef, code_ref
 from ..serving.runtimes.table import RUNTIMES
 from ..serving.tfserving import parse_url
 
@@ -67,10 +67,14 @@ class _Section(BaseModel):
 
 
 class ModelSection(_Section):
-    """Which model: a recipe, and the weights it starts from instead of training."""
+    """Which model: a recipe, and the weights it starts from instead of training; or other code that makes one, and what
+    it is called with."""
 
     recipe: str = "zoo:digits-cnn"
     weights: str | None = None
+    weights_key: str | None = None  # the part of the file of weights that is the model's
+    settings: dict[str, JsonValue] = Field(default={}, alias="set")  # arguments of whatever makes the model
+    seconds: float = Field(default=180.0, gt=0)  # to import, make and call it: code may hang
 
 
 class TrainSection(_Section):
@@ -146,8 +150,8 @@ class RunRequest(_Section):
 
     @property
     def ref(self) -> CodeRef:
-        """The recipe's place."""
-        return CodeRef(self.model.recipe, None if self.model.recipe.startswith("zoo:") else self.root)
+        """The place of the recipe, or of other code that makes the model."""
+        return code_ref(self.model.recipe, self.root, self.model.settings)
 
 
 def read_request(path: Path | None, overrides: Mapping[str, Mapping[str, Any] | Any] | None = None) -> RunRequest:
@@ -204,7 +208,8 @@ def _known_keys(section: list[str]) -> list[str]:
     if not section:
         return list(fields)
     model = fields[section[0]].annotation
-    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+    inner = model.model_fields if isinstance(model, type) and issubclass(model, BaseModel) else {}
+    return [each.alias or name for name, each in inner.items()]
 
 
 def _line_of(text: str, place: list[str]) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from ..code import code_digest, module_file
 from ..errors import BadRequest
 from ..job import Job
 from ..recipe import Recipe
-from ..sources import CodeRef
+from ..sources import LIBRARIES, CodeRef
 from ..store import digest_of, digest_of_json
 from .loading import load_object
 from .named import library_factory
@@ -53,6 +54,8 @@ def load_recipe(ref: CodeRef) -> Recipe:
             f"{ref.name} of {ref.place} is a {type(found).__name__}, not a Recipe",
             fix="make it a transload.models.recipe.Recipe; `transload new NAME` writes a file to start from",
         )
+    if ref.settings:
+        raise BadRequest(f"{ref.text} is a recipe, and takes no settings", fix="leave set out of the pipeline file")
     return found
 
 
@@ -89,11 +92,19 @@ def ref_digest(ref: CodeRef) -> str:
 
 
 def _library_digest(ref: CodeRef) -> str:
-    """Of our code that makes a library's model, and of the folder's files where it is of transformers. The library's
-    own version is a matter of the step that asks for it."""
+    """Of our code that makes a library's model, the versions of the libraries, and the folder's files where there is
+    one."""
     code = code_digest(Path(__file__).parent / "named.py")
+    versions = [f"{name} {_version(name)}" for name in LIBRARIES[ref.library or ""]]
     files = folder_files(Path(ref.name)) if ref.library == "hf" else []
-    return digest_of_json([code, *(f"{file.name} {digest_of(file)}" for file in files)]) if files else code
+    return digest_of_json([code, *versions, *(f"{file.name} {digest_of(file)}" for file in files)])
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "absent"
 
 
 def ref_of(job: Job) -> CodeRef:

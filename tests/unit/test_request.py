@@ -80,6 +80,18 @@ def test_a_recipe_file_is_found_beside_the_pipeline_file(tmp_path: Path) -> None
     assert read_request(file).ref.root == str(tmp_path)
 
 
+def test_settings_are_values_of_json_and_part_of_the_reference(tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text("[model]\nrecipe = 'mine.py:make'\nset = { depth = 50, widths = [8, 16] }\n")
+    assert read_request(file).ref.settings == {"depth": 50, "widths": [8, 16]}
+    file.write_text("[model]\nset = { day = 2026-11-21 }\n")
+    with pytest.raises(BadRequest, match=r"p\.toml: model\.set\.day: input was not a valid JSON value"):
+        read_request(file)
+    file.write_text("[model]\nsets = {}\n")
+    with pytest.raises(BadRequest, match="did you mean 'set'"):
+        read_request(file)
+
+
 def test_the_documented_file_is_taken_and_names_every_key() -> None:
     import tomllib
 
@@ -90,5 +102,6 @@ def test_the_documented_file_is_taken_and_names_every_key() -> None:
     for name, field in RunRequest.model_fields.items():
         section = type(getattr(request, name))
         if name != "root":
-            keys = set(section.model_fields) if issubclass(section, BaseModel) else None
+            fields = section.model_fields if issubclass(section, BaseModel) else {}
+            keys = {each.alias or key for key, each in fields.items()} or None
             assert told[field.alias or name] == keys
