@@ -45,6 +45,7 @@ def generate(model: Model, examples: Sequence[torch.Tensor]) -> Generated:
     arguments = [page.argument(spec, example) for spec, example in zip(model.inputs, examples, strict=True)]
     answers = Walk(page, model.functions).run_inside(graph, arguments, {})
     results = [_result(name, value) for name, value in zip(graph.outputs, answers, strict=True)]
+    page.check_axes()
     return Generated(_text(model, page, arguments, results), dict(page.weights), len(graph.nodes), model.opset)
 
 

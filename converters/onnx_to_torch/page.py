@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...models.errors import Refused
 from ...models.signature import Array, TensorSpec
 from .names import Names
 from .paste import functions
@@ -86,6 +87,7 @@ class Page:
         self.helpers: set[str] = set()
         self.axes: dict[str, str] = {}  # dynamic axes that the code names, and where each is read
         self._axis_code: dict[str, str] = {}
+        self._dynamic: list[tuple[torch.Tensor, int, str]] = []
         self._symbols: dict[Any, str] = {}
         self._held: dict[int, tuple[Array, str, torch.Tensor]] = {}
         self._module = SimpleNamespace()
@@ -94,9 +96,13 @@ class Page:
             "torch": torch, "F": torch.nn.functional, "math": math, "self": self._module, **functions()
         }  # fmt: skip
 
-    def mode(self) -> AbstractContextManager[Any]:
-        """In which tensors are made."""
-        return self._fake
+    @contextmanager
+    def mode(self) -> Iterator[None]:
+        """In which tensors are made; PyTorch's own layers in Python, where they keep sizes as symbols."""
+        from torch._dispatch.python import enable_python_dispatcher
+
+        with enable_python_dispatcher(), self._fake:
+            yield
 
     def argument(self, spec: TensorSpec, example: torch.Tensor) -> Value:
         """An input of the module."""
@@ -109,12 +115,25 @@ class Page:
         name = self.names.fresh(spec.name, "input")
         self.scope[name] = trial
         for at, axis in spec.dynamic_axes.items():
+            self._dynamic.append((trial, at, axis))
             if axis not in self._axis_code:
                 self._axis_code[axis] = self.names.fresh(axis, "size")
                 self._symbols[trial.shape[at].node.expr] = axis
                 self.axes[axis] = f"{name}.shape[{at}]"
                 self.scope[self._axis_code[axis]] = trial.shape[at]
         return computed(self, name, trial)
+
+    def check_axes(self) -> None:
+        """Hold the dynamic axes against what the trial has made of them.
+
+        Raises Refused where a statement took the size of one for a constant: then the text would have that constant.
+        """
+        for trial, at, axis in self._dynamic:
+            if trial.shape[at].node.expr.is_number:
+                raise Refused(
+                    f"the axis {axis} cannot be dynamic: PyTorch makes its size a constant in one of the operators",
+                    fix="give that axis a fixed size in the signature",
+                )
 
     def axis_lines(self, used: str) -> list[str]:
         """The statements that give the dynamic axes their names, of those that the text `used` speaks of."""
@@ -218,9 +237,10 @@ class Now(Page):
         super().__init__()
         self._count = 0
 
-    def mode(self) -> AbstractContextManager[Any]:
+    @contextmanager
+    def mode(self) -> Iterator[None]:
         """Real tensors need none."""
-        return nullcontext()
+        yield
 
     def hold(self, value: Value) -> tuple[str, torch.Tensor]:
         """A variable with the array."""

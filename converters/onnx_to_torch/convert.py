@@ -1,0 +1,75 @@
+"""ONNX to an exported program, by way of a readable module that lies beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...models.artifact import Artifact, read_artifact, write_artifact
+from ...models.errors import Refused
+from ...models.formats import PAYLOAD, Format, Target
+from ...models.job import Job
+from ..onnx_to_tf.graph import Model, read_model
+from ..torch_export import example_inputs, export
+from .generate import WEIGHTS, Generated, generate
+from .names import comment
+from .page import torch_tensor
+
+if TYPE_CHECKING:
+    import torch
+
+MODULE = "model.py"
+
+
+def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
+    """Write the artifact in inputs["source"] as a module (model.py, weights.safetensors), and the exported program of
+    that module with the signature's dynamic axes.
+
+    Raises Refused where an operator cannot be carried, or torch.export does not keep a dynamic axis.
+    """
+    import torch
+
+    source = read_artifact(job.inputs["source"])
+    model = read_model(source.path)
+    _check_names(model, source)
+    made = generate(model, example_inputs(source.signature))
+    write_module(made, job.out)
+    program = export(load_module(job.out), source.signature)
+    torch.export.save(program, job.out / PAYLOAD[Format.PT2])
+    write_artifact(job.out, Target(Format.PT2), source.signature)
+    return {"operators": made.operators, "opset": made.opset, "weights": len(made.weights), "module": MODULE}
+
+
+def write_module(made: Generated, folder: Path) -> None:
+    """The module's text and its weights."""
+    from safetensors.torch import save_file
+
+    (folder / MODULE).write_text(made.text, encoding="ascii")
+    weights = {name: torch_tensor(array) for name, array in made.weights.items()}
+    save_file(weights, folder / WEIGHTS)
+
+
+def load_module(folder: Path) -> torch.nn.Module:
+    """The module in a folder, with its weights."""
+    spec = spec_from_file_location("generated_model", folder / MODULE)
+    assert spec is not None  # a path that ends in .py has one
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    loaded: torch.nn.Module = module.load()
+    return loaded
+
+
+def _check_names(model: Model, source: Artifact) -> None:
+    """The record is written beside the module: it must not promise other names."""
+    for side, have, want in (
+        ("inputs", [spec.name for spec in model.inputs], [spec.name for spec in source.signature.inputs]),
+        ("outputs", list(model.graph.outputs), [spec.name for spec in source.signature.outputs]),
+    ):
+        if have != want:
+            raise Refused(
+                f"the ONNX model's {side} are {comment(', '.join(have))}, its record says {', '.join(want)}",
+                fix="convert the source to ONNX anew",
+            )
