@@ -65,6 +65,9 @@ def convert(
     inputs: Sequence[str | TensorSpec] = (),
     data: _Path | None = None,
     weights: _Path | None = None,
+    weights_key: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    model_seconds: float | None = None,
     device: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
@@ -72,14 +75,17 @@ def convert(
 ) -> Converted:
     """Carry a model to each target in `to`; each lies in `out`/<target>/ when it has been verified.
 
-    `model`: zoo:NAME, FILE.py[:NAME], package.module:NAME, FILE.onnx, FILE.pt2, or an artifact's folder. `inputs`: what
-    a class or function takes, as "image=float32[batch,3,224,224]". `data`: an .npz file of inputs by name; without it
-    a recipe's own data, else random samples. The first route that verifies is taken, and no other is tried beside it
-    (`run` does that). A target that could not be made has a row with `path` None.
+    `model`: FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2,
+    or an artifact's folder. `settings`: what a class or a function is called with, {"depth": 50}; `weights_key`: the
+    part of a file of weights that is the model's. `inputs`: what it takes, as "image=float32[batch,3,224,224]".
+    `data`: an .npz file of inputs by name; without it a recipe's own data, else random samples. The first route that
+    verifies is taken, and no other is tried beside it (`run` does that). A target that could not be made has a row with
+    `path` None.
 
     The result has the rows, the verdict and the folder.
     """
-    request, asked = _to_convert(model, to, inputs, data, weights=weights, device=device)
+    made = _made_with(weights, weights_key, settings, model_seconds)
+    request, asked = _to_convert(model, to, inputs, data, made=made, device=device)
     return conversion.convert(request, asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
 
 
@@ -110,14 +116,14 @@ def _to_convert(
     inputs: Sequence[str | TensorSpec],
     data: _Path | None,
     *,
-    weights: _Path | None = None,
+    made: Mapping[str, Any] | None = None,
     device: str | None = None,
 ) -> tuple[RunRequest, Asked]:
     targets = [str(each if isinstance(each, Target) else parse_target(each)) for each in to]
     if not targets:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite")
     request = _request(
-        model={"recipe": model, "weights": _absolute(weights)},
+        model={"recipe": model, **(made or {})},
         convert={"targets": targets, "cross_check": False},  # the other routes took three quarters of the time
         device=device,
     )
@@ -131,6 +137,9 @@ def validate(
     data: _Path | None = None,
     inputs: Sequence[str | TensorSpec] = (),
     weights: _Path | None = None,
+    weights_key: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    model_seconds: float | None = None,
     runtimes: Sequence[str] | None = None,
     batches: Sequence[int] | None = None,
     device: str | None = None,
@@ -146,7 +155,7 @@ def validate(
     The result has the rows, the rules that were applied, the verdict and the folder.
     """
     request = _request(
-        model={"recipe": against, "weights": _absolute(weights)},
+        model={"recipe": against, **_made_with(weights, weights_key, settings, model_seconds)},
         validate={"runtimes": runtimes, "batches": batches},
         device=device,
     )
@@ -160,6 +169,9 @@ def bench(
     data: _Path | None = None,
     inputs: Sequence[str | TensorSpec] = (),
     weights: _Path | None = None,
+    weights_key: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    model_seconds: float | None = None,
     runtimes: Sequence[str] | None = None,
     batches: Sequence[int] | None = None,
     threads: int | None = None,
@@ -178,7 +190,7 @@ def bench(
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
     request = _request(
-        model={"recipe": against, "weights": _absolute(weights)},
+        model={"recipe": against, **_made_with(weights, weights_key, settings, model_seconds)},
         bench={"runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds},
         device=device,
     )
@@ -190,6 +202,13 @@ def bench(
         against=Asked(against, _specs(inputs)) if against else None,
         data=_path(data),
     )
+
+
+def _made_with(
+    weights: _Path | None, key: str | None, settings: Mapping[str, Any] | None, seconds: float | None
+) -> dict[str, Any]:
+    """How a model that is code is made, as a request has it."""
+    return {"weights": _absolute(weights), "weights_key": key, "set": dict(settings or {}), "seconds": seconds}
 
 
 def _request(**sections: Any) -> RunRequest:

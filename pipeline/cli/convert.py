@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -15,8 +14,10 @@ from .render import print_json, print_lines
 if TYPE_CHECKING:
     from ...models.formats import Target
 
-MODEL = "zoo:NAME, FILE.py[:NAME], package.module:NAME, FILE.onnx, FILE.pt2, or the folder of an artifact."
-Weights = Annotated[Path | None, typer.Option("--weights", metavar="FILE", help="The weights of a model that is code.")]
+MODEL = (
+    "FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
+    "or the folder of an artifact."
+)
 
 
 def command(
@@ -26,7 +27,10 @@ def command(
     out: options.Out = None,
     input_: options.Input = None,
     data: options.Data = None,
-    weights: Weights = None,
+    weights: options.Weights = None,
+    weights_key: options.WeightsKey = None,
+    set_: options.Set = None,
+    model_seconds: options.ModelSeconds = None,
     device: options.Device = None,
     jobs: options.Jobs = None,
     store: options.Store = None,
@@ -51,10 +55,9 @@ def command(
     if out is None:
         raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
     if len(model) > 1:
-        if weights is not None:
-            raise BadRequest(
-                "--weights names the weights of one model", fix="convert that model in a command of its own"
-            )
+        if weights is not None or set_:
+            what = "--set names the settings" if weights is None else "--weights names the weights"
+            raise BadRequest(f"{what} of one model", fix="convert that model in a command of its own")
         _convert_all(
             model, targets, out=out, inputs=options.parse_inputs(input_), data=data, device=device, store=store,
             jobs=jobs, json=json, quiet=quiet,
@@ -63,7 +66,8 @@ def command(
     from .converted import lines
 
     done = convert(
-        model[0], targets, out=out, inputs=options.parse_inputs(input_), data=data, weights=weights, device=device,
+        model[0], targets, out=out, inputs=options.parse_inputs(input_), data=data, weights=weights,
+        weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, device=device,
         store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     if json:

@@ -6,9 +6,11 @@ the option several times; `split` and the parsers below turn them into what the 
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,6 +32,23 @@ Input = Annotated[
         metavar="SPEC",
         help="An input, NAME=DTYPE[dims], as in image=float32[batch,3,224,224]; once for each.",
     ),
+]
+Weights = Annotated[Path | None, typer.Option("--weights", metavar="FILE", help="The weights of a model that is code.")]
+WeightsKey = Annotated[
+    str | None,
+    typer.Option("--weights-key", metavar="KEY", help="The part of that file that holds them, as in model_ema.state."),
+]
+Set = Annotated[
+    Texts,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="What makes the model is called with it, as in depth=50, widths=[8,16], config.depth=50; once for each.",
+    ),
+]
+ModelSeconds = Annotated[
+    float | None,
+    typer.Option("--model-seconds", min=1, metavar="S", help="The time limit for code that makes a model, 180."),
 ]
 Data = Annotated[Path | None, typer.Option("--data", metavar="FILE.npz", help="Inputs by name, and labels.")]
 Batch = Annotated[Texts, typer.Option("--batch", metavar="SIZES", help="Batch sizes, as in 1,8.")]
@@ -77,6 +96,35 @@ def parse_batches(values: Sequence[str] | None) -> tuple[int, ...]:
         if not word.isdecimal() or int(word) < 1:
             raise BadRequest(f"{word!r} is no batch size", fix="use whole numbers from 1, as in --batch 1,8")
     return tuple(dict.fromkeys(int(word) for word in split(values)))
+
+
+_PYTHON = {"True": True, "False": False, "None": None}  # not JSON, and never meant as text
+_SETTING = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
+
+
+def parse_settings(values: Sequence[str] | None) -> dict[str, Any]:
+    """`--set`, by name: JSON where it is JSON, True, False and None as Python has them, else text.
+
+    Raises BadRequest.
+    """
+    found: dict[str, Any] = {}
+    for value in values or ():
+        name, equals, text = value.partition("=")
+        if not equals or not _SETTING.fullmatch(name.strip()):
+            raise BadRequest(f"--set {value!r} is not of the form NAME=VALUE", fix="write it as in --set depth=50")
+        if name.strip() in found:
+            raise BadRequest(f"--set names {name.strip()!r} twice", fix="give every setting once")
+        found[name.strip()] = _setting(text.strip())
+    return found
+
+
+def _setting(text: str) -> Any:
+    if text in _PYTHON:
+        return _PYTHON[text]
+    try:
+        return json.loads(text, parse_constant=str)  # NaN and Infinity are none of JSON's
+    except (ValueError, RecursionError):
+        return text
 
 
 def parse_inputs(values: Sequence[str] | None) -> tuple[TensorSpec, ...]:

@@ -26,9 +26,10 @@ def command(
     against: Against,
     data: options.Data = None,
     input_: options.Input = None,
-    weights: Annotated[
-        Path | None, typer.Option("--weights", metavar="FILE", help="The weights of a model that is code.")
-    ] = None,
+    weights: options.Weights = None,
+    weights_key: options.WeightsKey = None,
+    set_: options.Set = None,
+    model_seconds: options.ModelSeconds = None,
     runtime: options.RuntimeNames = None,
     batch: options.Batch = None,
     device: options.Device = None,
@@ -48,7 +49,8 @@ def command(
     from ..api import validate
 
     done = validate(
-        candidate, against=against, data=data, inputs=inputs, weights=weights, runtimes=runtimes or None,
+        candidate, against=against, data=data, inputs=inputs, weights=weights, weights_key=weights_key,
+        settings=options.parse_settings(set_), model_seconds=model_seconds, runtimes=runtimes or None,
         batches=batches or None, device=device, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     if json:
