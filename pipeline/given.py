@@ -1,7 +1,7 @@
 """The model that a person names, whatever it is kept in: taken in, with data and the reference's answers.
 
     net.py   net.py:Net   package.module:make   zoo:digits-cnn   torchvision:resnet18   timm:resnet10t   hf:FOLDER
-    model.onnx   model.pt2   out/onnx
+    model.onnx   model.pt2   model.pt   model.keras   model.tflite   a SavedModel's folder   out/onnx
 
 What a word means is told by its form; what lies behind it, only a worker looks at.
 """
@@ -34,23 +34,47 @@ _GIVEN = "transload.converters.given"
 _SAMPLES = "transload.models.samples"
 TAKEN = (
     "FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
-    "or the folder of an artifact"
+    "FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, or the folder of an artifact"
 )
-# Kinds that a later version takes; told apart so that the sentence can name them.
-_NOT_YET = {
-    ".pt": "a TorchScript file or a checkpoint", ".pth": "a checkpoint", ".ckpt": "a checkpoint",
-    ".safetensors": "weights without their model", ".tflite": "a TFLite file", ".keras": "a Keras file",
-    ".h5": "a Keras file", ".pb": "a TensorFlow graph", ".toml": "a pipeline file",
+# What is not taken; told apart so that the sentence can name it.
+_NOT_TAKEN = {
+    ".ckpt": "a checkpoint", ".safetensors": "weights without their model", ".pb": "a TensorFlow graph",
+    ".h5": "a file of HDF5, which Keras 2 kept models in, with code that is run", ".pbtxt": "a TensorFlow graph",
+    ".hdf5": "a file of HDF5, which Keras 2 kept models in, with code that is run", ".toml": "a pipeline file",
 }  # fmt: skip
+_MENDS = {
+    ".ckpt": "name the model's code, and this file with --weights",
+    ".safetensors": "name the model's code, and this file with --weights",
+    ".pb": "name the folder of a SavedModel, with its variables",
+    ".pbtxt": "name the folder of a SavedModel, with its variables",
+    ".h5": "where you trust it, load it with Keras and save it with model.save(FILE.keras)",
+    ".hdf5": "where you trust it, load it with Keras and save it with model.save(FILE.keras)",
+}
 
 
 class Kind(StrEnum):
     """How a model is kept."""
 
     CODE = "code"
+    ARTIFACT = "artifact"
+    # In a file, or a folder of another's making: each is called as its format is.
     ONNX = "onnx"
     PT2 = "pt2"
-    ARTIFACT = "artifact"
+    TORCHSCRIPT = "torchscript"
+    SAVED_MODEL = "saved-model"
+    KERAS = "keras"
+    TFLITE = "tflite"
+
+
+_SUFFIXES = {
+    ".onnx": Kind.ONNX, ".pt2": Kind.PT2, ".pt": Kind.TORCHSCRIPT, ".pth": Kind.TORCHSCRIPT, ".keras": Kind.KERAS,
+    ".tflite": Kind.TFLITE,
+}  # fmt: skip
+# What a worker needs to look at a file of a format, or at an artifact.
+_READ_WITH: Mapping[Format, tuple[str, ...]] = {
+    Format.ONNX: ("onnx",), Format.PT2: ("torch",), Format.TORCHSCRIPT: ("torch",), Format.SAVED_MODEL: ("google.protobuf",),
+    Format.KERAS: ("keras", "tensorflow"), Format.TFLITE: ("ai_edge_litert",),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -84,24 +108,26 @@ def kind_of(text: str) -> Kind:
     path = Path(text)
     if text.partition(":")[0] in ("zoo", *LIBRARIES) and ":" in text:
         return Kind.CODE
-    if path.is_dir() and not (path / RECORD).is_file():
-        raise _refused_folder(path)
-    if path.is_dir():
+    if path.is_dir() and (path / RECORD).is_file():
         return Kind.ARTIFACT
+    if path.is_dir() and any((path / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
+        return Kind.SAVED_MODEL
+    if path.is_dir():
+        raise _refused_folder(path)
     suffix = path.suffix.lower()
-    kinds = {".onnx": Kind.ONNX, ".pt2": Kind.PT2}
     if (
-        suffix not in kinds
-        and suffix not in _NOT_YET
+        suffix not in _SUFFIXES
+        and suffix not in _NOT_TAKEN
         and (".py" in path.suffixes or ".py:" in text or _is_module(text))
     ):
         return Kind.CODE
     if not path.exists():
         raise BadRequest(f"no such file: {text}", fix="check the path; it starts at the folder you run transload in")
-    if suffix not in kinds:
-        what = _NOT_YET.get(suffix, "no model of a kind that is known")
-        raise BadRequest(f"{text} is {what}, and is not taken as a model", fix=f"name {TAKEN}")
-    return kinds[suffix]
+    if suffix not in _SUFFIXES:
+        what = _NOT_TAKEN.get(suffix, "no model of a kind that is known")
+        mend = _MENDS.get(suffix, f"name {TAKEN}")
+        raise BadRequest(f"{text} is {what}, and is not taken as a model", fix=mend)
+    return _SUFFIXES[suffix]
 
 
 def _is_module(text: str) -> bool:
@@ -112,8 +138,6 @@ def _is_module(text: str) -> bool:
 
 
 def _refused_folder(path: Path) -> BadRequest:
-    if (path / "saved_model.pb").is_file():
-        return BadRequest(f"{path} is a SavedModel that no run has recorded, and is not taken", fix=f"name {TAKEN}")
     if (path / "config.json").is_file():
         return BadRequest(f"{path} is no artifact; it looks like a model of transformers", fix=f"name it hf:{path}")
     return BadRequest(f"{path} holds no artifact: there is no {RECORD} in it", fix=f"name {TAKEN}")
@@ -124,7 +148,7 @@ def start_of(text: str) -> Target | None:
     kind = kind_of(text)
     if kind is Kind.ARTIFACT:
         return read_artifact(Path(text)).target
-    return {Kind.ONNX: Target(Format.ONNX), Kind.PT2: Target(Format.PT2), Kind.CODE: None}[kind]
+    return None if kind is Kind.CODE else Target(Format(kind))
 
 
 def prepare_given(context: Context, asked: Asked, *, probes_only: bool = False) -> Prepared:
@@ -165,18 +189,18 @@ def take_model(context: Context, asked: Asked) -> Taken:
 
 def _take_file(context: Context, asked: Asked, kind: Kind) -> Taken:
     path = Path(asked.text).absolute()
-    target = Target(Format.ONNX if kind is Kind.ONNX else Format.PT2)
-    library = "onnx" if kind is Kind.ONNX else "torch"
-    require(asked.text, (library,))
-    options: dict[str, Any] = {"path": str(path), "sha256": digest_of(path)}
+    target = Target(Format(kind))
+    requires = _READ_WITH[target.format]
+    require(asked.text, requires)
+    options: dict[str, Any] = {"path": str(path), "sha256": digest_of(path), **_trust(context)}
     if asked.inputs:
         options["inputs"] = [spec.to_json() for spec in asked.inputs]
 
     def take(more: Mapping[str, Any]) -> Stored:
-        entry = f"{_GIVEN}:{kind}_given"
+        entry = f"{_GIVEN}:{kind.replace('-', '_')}_given"
         limits = context.limits()
         return context.executor.perform(
-            Action(f"given.{path.stem}", entry, options={**options, **more}, requires=(library,), limits=limits)
+            Action(f"given.{path.stem}", entry, options={**options, **more}, requires=requires, limits=limits)
         )
 
     stored = take({})
@@ -185,6 +209,11 @@ def _take_file(context: Context, asked: Asked, kind: Kind) -> Taken:
     if here != recorded:  # found in the store, and the data files beside it have changed since
         stored = take({"external": {name: digest or "" for name, digest in here.items()}})
     return Taken(Described(path.stem, Signature.from_json(stored.facts["signature"])), stored, target)
+
+
+def _trust(context: Context) -> dict[str, bool]:
+    """The option that lets a model do more than compute, where the request gives it."""
+    return {"trust": True} if context.request.model.trust else {}
 
 
 def _digest_or_none(path: Path) -> str | None:
@@ -198,14 +227,14 @@ def _take_artifact(context: Context, asked: Asked) -> Taken:
     form = read_artifact(folder).target.format
     if form not in DEFAULT_RUNTIME:
         raise BadRequest(f"no runtime takes {form}", fix=f"name an artifact of {', '.join(DEFAULT_RUNTIME)}")
-    library = {Format.ONNX: ("onnx",), Format.PT2: ("torch",)}.get(form, ())
-    require(asked.text, library)
+    requires = _READ_WITH.get(form, ())
+    require(asked.text, requires)
     stored = context.executor.perform(
         Action(
             f"given.{folder.name}",
             f"{_GIVEN}:artifact_given",
-            options={"path": str(folder), "sha256": digest_of(folder)},
-            requires=library,
+            options={"path": str(folder), "sha256": digest_of(folder), **_trust(context)},
+            requires=requires,
             limits=context.limits(),
         )
     )

@@ -74,6 +74,7 @@ class ModelSection(_Section):
     weights: str | None = None
     weights_key: str | None = None  # the part of the file of weights that is the model's
     settings: dict[str, JsonValue] = Field(default={}, alias="set")  # arguments of whatever makes the model
+    trust: bool = False  # take a model whose operators may read and write files or run code
     seconds: float = Field(default=180.0, gt=0)  # to import, make and call it: code may hang
 
 

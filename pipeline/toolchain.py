@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 # Modules whose distribution has another name; the first that is installed counts.
 _DISTRIBUTIONS = {
     "ai_edge_litert": ("ai-edge-litert",),
+    "google.protobuf": ("protobuf",),
     "grpc": ("grpcio",),
     "lightning_fabric": ("lightning-fabric",),
     "onnx_graphsurgeon": ("onnx-graphsurgeon",),
