@@ -16,6 +16,7 @@ from ..models.artifact import read_artifact, write_artifact
 from ..models.errors import Refused
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
+from ..models.programs import load_program
 from ..models.signature import Signature
 from .torch_export import dynamic_shapes, example_inputs
 
@@ -29,7 +30,6 @@ def tflite_from_pt2(job: Job) -> Mapping[str, Any]:
     Raises Refused where a name of an input is no identifier: it becomes an argument's.
     """
     import litert_torch
-    import torch
 
     source = read_artifact(job.inputs["source"])
     names = [spec.name for spec in source.signature.inputs]
@@ -38,7 +38,7 @@ def tflite_from_pt2(job: Job) -> Mapping[str, Any]:
     examples = dict(zip(names, example_inputs(source.signature), strict=True))
     shapes = dict(zip(names, dynamic_shapes(source.signature), strict=True))
     made = litert_torch.convert(
-        _named(torch.export.load(source.path), source.signature),
+        _named(load_program(source.path), source.signature),
         sample_kwargs=examples,
         dynamic_shapes=shapes if any(shapes.values()) else None,
         enable_x64=True,  # else int64 inputs become int32

@@ -11,6 +11,7 @@ from ..models.artifact import Artifact, read_artifact, write_artifact
 from ..models.errors import Refused
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
+from ..models.programs import load_program
 from ..models.signature import Signature, TensorSpec
 from ..models.sources import read_source
 from .torch_export import example_inputs
@@ -29,7 +30,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
     import torch
 
     source = read_artifact(job.inputs["source"])
-    program = torch.export.load(source.path)
+    program = load_program(source.path)
     exported = torch.onnx.export(
         program,
         dynamo=True,

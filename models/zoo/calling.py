@@ -296,7 +296,9 @@ def flat(model: torch.nn.Module, call: Call) -> torch.nn.Module:
             return values if len(values) > 1 else values[0]
 
     Flat.forward.__signature__ = _flat_signature(call)  # type: ignore[attr-defined]
-    return Flat().train(model.training)
+    made = Flat()
+    made.training = model.training  # and not train(): an exported program has none
+    return made
 
 
 def _called(model: torch.nn.Module, scratch: Sequence[str], arguments: tuple[Any, ...], keywords: Any) -> Any:

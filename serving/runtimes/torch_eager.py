@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...models.artifact import read_artifact
+from ...models.programs import load_program
 from ...models.signature import Signature
 from ...models.sources import is_source, read_source
 from ..session import Session
@@ -37,10 +38,9 @@ def _from_source(folder: Path, at: Any) -> tuple[Signature, Callable[..., Any]]:
 def _from_pt2(folder: Path, at: Any) -> tuple[Signature, Callable[..., Any]]:
     artifact = read_artifact(folder)
     with opening(NAME, artifact.path):
-        import torch
         from torch.export.passes import move_to_device_pass
 
-        program = torch.export.load(artifact.path)
+        program = load_program(artifact.path)
         if at.type != "cpu":
             program = move_to_device_pass(program, at)  # constants inside the graph name their device, too
         return artifact.signature, program.module()

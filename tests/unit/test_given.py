@@ -14,9 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 from transload.converters.given import artifact_given, check_artifact, fit, onnx_given, pt2_given
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.dataset import read_dataset
-from transload.models.errors import BadRequest
+from transload.models.errors import BadRequest, ToolMissing
 from transload.models.formats import Format, Target
 from transload.models.job import Job
+from transload.models.programs import operators
 from transload.models.samples import check_inputs, make_samples, take_samples
 from transload.models.signature import Signature, TensorSpec, parse_input
 from transload.models.store import digest_of
@@ -123,8 +124,14 @@ class Both(torch.nn.Module):
 
 
 class Nested(torch.nn.Module):
-    def forward(self, pair: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        return pair[0] + pair[1]
+    def forward(self, pair: Any, more: Any, loud: bool = True, *, scale: torch.Tensor, none: Any = None) -> Any:
+        total = pair[0] + 2 * pair[1] + more["bias"]
+        return {"total": total * 3 if loud else total, "parts": [pair[0] * scale, None, (pair[1],)]}
+
+
+class Number(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return x, 3
 
 
 class Half(torch.nn.Module):
@@ -133,7 +140,11 @@ class Half(torch.nn.Module):
 
 
 def exported(path: Path, module: torch.nn.Module, inputs: tuple[Any, ...], dynamic: Any) -> Job:
-    torch.export.save(torch.export.export(module, inputs, dynamic_shapes=dynamic, strict=False), path)
+    return saved(path, torch.export.export(module, inputs, dynamic_shapes=dynamic, strict=False))
+
+
+def saved(path: Path, program: torch.export.ExportedProgram) -> Job:
+    torch.export.save(program, path)
     (path.parent / "out").mkdir()
     return Job({}, path.parent / "out", {"path": str(path), "sha256": digest_of(path)})
 
@@ -153,7 +164,7 @@ def test_a_program_is_described_by_its_arguments_and_keys(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("module", "inputs", "dynamic", "said"),
     [
-        (Nested(), ((torch.randn(3), torch.randn(3)),), None, "takes nested or keyword arguments"),
+        (Number(), (torch.randn(3),), None, "m.pt2: the model returns builtins.int as output_1, which holds"),
         (Half(), (torch.randn(3),), ({0: torch.export.Dim.DYNAMIC},), "which the formats do not carry"),
     ],
 )
@@ -162,6 +173,42 @@ def test_a_program_that_no_signature_describes_is_refused(
 ) -> None:
     with pytest.raises(BadRequest, match=said):
         pt2_given(exported(tmp_path / "m.pt2", module, inputs, dynamic))
+
+
+def test_a_program_of_nested_and_keyword_arguments_becomes_a_flat_one(tmp_path: Path) -> None:
+    some = {0: torch.export.Dim.DYNAMIC}
+    pair, bias, scale = (torch.randn(3, 4), torch.randn(3, 4)), torch.randn(3, 4), torch.randn(3, 4)
+    dynamic = {"pair": (some, some), "more": {"bias": some}, "loud": None, "scale": some, "none": None}
+    arguments, keywords = (pair, {"bias": bias}, True), {"scale": scale, "none": None}
+    program = torch.export.export(Nested(), arguments, keywords, dynamic_shapes=dynamic, strict=False)
+    pt2_given(saved(tmp_path / "m.pt2", program))
+    artifact = read_artifact(tmp_path / "out")
+    assert [str(spec) for spec in artifact.signature.inputs] == [
+        "pair_0=float32[batch,4]", "pair_1=float32[batch,4]", "more_bias=float32[batch,4]", "scale=float32[batch,4]",
+    ]  # fmt: skip
+    assert [spec.name for spec in artifact.signature.outputs] == ["total", "parts_0", "parts_2_0"]
+    flat = torch.export.load(artifact.path)
+    assert [str(name) for name in flat.graph_signature.user_inputs] == ["pair_0", "pair_1", "more_bias", "scale"]
+    made = flat.module()(*pair, bias, scale)
+    wanted = Nested()(pair, {"bias": bias}, scale=scale)
+    for one, other in zip(made, (wanted["total"], wanted["parts"][0], wanted["parts"][2][0]), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_program_with_operators_that_nothing_here_defines_is_refused_by_name(tmp_path: Path) -> None:
+    library = torch.library.Library("stranger", "DEF")  # type: ignore[no-untyped-call]
+    library.define("twice(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]
+    library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
+
+    class Strange(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return torch.ops.stranger.twice(x)
+
+    job = exported(tmp_path / "m.pt2", Strange(), (torch.randn(3),), None)
+    assert operators(tmp_path / "m.pt2") == {"stranger": "twice"}
+    library._destroy()  # type: ignore[no-untyped-call]
+    with pytest.raises(ToolMissing, match=r"m.pt2 uses the operator stranger::twice, that nothing here defines"):
+        pt2_given(job)
 
 
 def test_an_artifact_is_taken_with_all_its_files_and_checked_where_it_lies(tmp_path: Path) -> None:
