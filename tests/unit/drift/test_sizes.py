@@ -1,0 +1,295 @@
+"""Every dynamic axis at several sizes: copies that are right at one of them only, models that do not take every size,
+and models without a batch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from transload.models.artifact import write_artifact
+from transload.models.axes import example_sizes
+from transload.models.calls import SAMPLES, sample_specs
+from transload.models.dataset import Dataset, read_dataset, write_dataset
+from transload.models.errors import BadRequest, SessionLost
+from transload.models.formats import Format, Target
+from transload.models.job import Job
+from transload.models.signature import Array, Signature, check_feeds, parse_input
+from transload.models.zoo.build import sample_tensors
+from transload.pipeline.drift import reference, validate
+from transload.pipeline.drift.recorded import Probe, read_record
+
+Feeds = Mapping[str, Array]
+Model = Callable[[Feeds], Array]
+SEQUENCE = "x=float32[batch,tokens,4]"
+
+
+class FakeSession:
+    """A model that is a function of its feeds; it keeps the sizes of its axes in every call."""
+
+    device = "cpu"
+
+    def __init__(self, signature: Signature, model: Model) -> None:
+        self.signature, self.model = signature, model
+        self.calls: list[dict[str, int]] = []
+        self.fed: list[Feeds] = []
+
+    def run(self, feeds: Feeds) -> Mapping[str, Array]:
+        self.calls.append(check_feeds(self.signature.inputs, feeds))
+        self.fed.append(feeds)
+        return {"y": np.asarray(self.model(feeds), np.float32)}
+
+    def close(self) -> None:
+        pass
+
+
+class Held:
+    """A reference and a copy of it, asked the same."""
+
+    def __init__(self, inputs: tuple[str, ...], folder: Path, patch: pytest.MonkeyPatch) -> None:
+        specs = tuple(map(parse_input, inputs))
+        self.signature = Signature(specs, (parse_input("y=float32[any]"),))
+        self.folder, self.patch = folder, patch
+        sizes = {**example_sizes(specs, 1), SAMPLES: 12, self.signature.batch or SAMPLES: 12}
+        write_dataset(folder / "test.npz", Dataset(sample_tensors(sample_specs(specs), sizes, seed=4)))
+
+    def recorded(self, model: Model, **options: Any) -> FakeSession:
+        session = FakeSession(self.signature, model)
+        self.patch.setattr(reference, "open_for", lambda *_: session)
+        inputs = {"model": self.folder, "data": self.folder}
+        self.facts = reference.answer(Job(inputs, self.folder, {"runtime": "torch", **options}))
+        return session
+
+    def copied(self, model: Model, work: Callable[[Job], Mapping[str, Any]] = validate.verify) -> Mapping[str, Any]:
+        self.copy = FakeSession(self.signature, model)
+        self.patch.setattr(validate, "open_for", lambda *_: self.copy)
+        inputs = {"artifact": self.folder, "data": self.folder, "reference": self.folder}
+        return work(Job(inputs, self.folder, {"runtime": "onnxruntime", "precision": "fp32"}))
+
+
+@pytest.fixture
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Held]:
+    return lambda *inputs: Held(inputs, tmp_path, monkeypatch)
+
+
+def mean(feeds: Feeds) -> Array:
+    return feeds["x"].mean(1)
+
+
+def test_a_right_copy_says_at_which_sizes_it_was_seen(held: Callable[..., Held]) -> None:
+    pair = held(SEQUENCE)
+    asked = pair.recorded(mean)
+    found = pair.copied(mean)
+    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5 and tokens 5, 4, 1"
+    assert (found["status"], found["batches"], found["sizes"]) == ("verified", [1, 2, 5], {"tokens": [5, 4, 1]})
+    assert read_record(pair.folder).probes == (
+        Probe(1), Probe(2), Probe(5), Probe(5, {"tokens": 4}), Probe(5, {"tokens": 1}),
+    )  # fmt: skip
+    sizes = {(call["batch"], call["tokens"]) for call in pair.copy.calls}
+    assert sizes == {(1, 5), (2, 5), (5, 5), (5, 4), (5, 1)}
+    samples = read_dataset(pair.folder / "test.npz").inputs["x"]
+    assert all(np.isin(feeds["x"], samples).all() for feeds in asked.fed), "no value was made up"
+
+
+WRONG: list[tuple[Model, str]] = [
+    (lambda feeds: np.sum(feeds["x"], 1) / 5,
+     r"at tokens=4: output y agrees to [\d.]+ dB, below 60 dB; output y is the reference times 0\.8"),
+    (lambda feeds: mean(feeds) if feeds["x"].shape[1] == 5 else mean(feeds)[:, :3],
+     r"at tokens=4: output y has the shape \[5, 3\], the reference's \[5, 4\]"),
+    (lambda feeds: mean(feeds) * (1 if feeds["x"].shape[1] > 1 else 2),
+     r"at tokens=1: output y agrees to [-\d.]+ dB, below 60 dB; output y is the reference times 2; "
+     r"where that size never comes, say so: tokens=2\.\."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("copy", "words"), WRONG)
+def test_a_copy_that_is_right_at_one_size_only_is_wrong(held: Callable[..., Held], copy: Model, words: str) -> None:
+    pair = held(SEQUENCE)
+    pair.recorded(mean)
+    found = pair.copied(copy)
+    assert found["status"] == "wrong"
+    assert re.fullmatch(words, found["reason"]), found["reason"]
+
+
+def test_a_copy_that_dies_at_another_size_is_wrong_there(held: Callable[..., Held]) -> None:
+    def dies(feeds: Feeds) -> Array:
+        if feeds["x"].shape[1] != 5:
+            raise SessionLost("tflite gave no answer", fix="open it again")
+        return mean(feeds)
+
+    pair = held(SEQUENCE)
+    pair.recorded(mean)
+    found = pair.copied(dies)
+    assert (found["reason"], found["sizes"]) == ("at tokens=4: tflite gave no answer", {"tokens": [5]})
+    assert found["batches"] == [1, 2]
+
+
+def test_of_one_batch_the_worst_size_is_the_row(held: Callable[..., Held]) -> None:
+    pair = held(SEQUENCE)
+    pair.recorded(mean)
+    facts = pair.copied(lambda feeds: np.sum(feeds["x"], 1) / 5, validate.validate)
+    assert [(row["batch"], row["verdict"]) for row in facts["rows"]] == [
+        (12, "pass"), (1, "pass"), (2, "pass"), (5, "fail"),
+    ]  # fmt: skip
+    assert facts["reason"].startswith("at tokens=4: ")
+    good = pair.copied(mean, validate.validate)
+    assert [(row["batch"], row["samples"]) for row in good["rows"]] == [(12, 12), (1, 12), (2, 12), (5, 10)]
+
+
+def test_bounds_are_kept_in_every_call(held: Callable[..., Held]) -> None:
+    pair = held("x=float32[batch=4..6,tokens=2..9,4]")
+    assert {call["batch"] for call in pair.recorded(mean).calls} == {4, 5, 6}
+    found = pair.copied(lambda feeds: mean(feeds) * (2 if feeds["x"].shape[1] == 1 else 1))
+    assert found["reason"] == "agrees to the last bit at batches 4, 5 and tokens 5, 4, 2"
+    assert found["status"] == "verified"
+
+
+def refuses(*sizes: int) -> Model:
+    def model(feeds: Feeds) -> Array:
+        if feeds["x"].shape[1] in sizes:
+            raise SessionLost("torch gave no answer: a kernel of 7", fix="open it again")
+        return mean(feeds)
+
+    return model
+
+
+def test_what_the_reference_refuses_is_its_own_limit_and_another_size_is_taken(held: Callable[..., Held]) -> None:
+    pair = held(SEQUENCE)
+    pair.recorded(refuses(1, 2, 3, 4))
+    found = pair.copied(mean)
+    assert found["reason"] == (
+        "agrees to the last bit at batches 1, 2, 5 and tokens 5, 6 (the model itself does not answer at 4, 2, 1)"
+    )
+    assert pair.facts["refused"]["tokens"][4] == "torch gave no answer: a kernel of 7"
+
+
+def test_an_axis_that_takes_one_size_only_is_told(held: Callable[..., Held]) -> None:
+    pair = held(SEQUENCE)
+    pair.recorded(refuses(*range(5), *range(6, 20)))
+    assert "tokens 5 alone (the model itself does not answer at 4, 2, 6, 8, 10, 1)" in pair.copied(mean)["reason"]
+
+
+def test_a_reference_that_does_not_answer_at_all_names_the_sizes(held: Callable[..., Held]) -> None:
+    pair = held(SEQUENCE)
+    with pytest.raises(BadRequest) as caught:
+        pair.recorded(refuses(5))
+    assert caught.value.what == (
+        "the model itself does not answer at batch=1, tokens=5: torch gave no answer: a kernel of 7"
+    )
+    assert "h=32..256" in caught.value.fix
+
+
+def test_a_size_at_which_all_answers_are_alike_is_no_evidence_against_the_others(held: Callable[..., Held]) -> None:
+    def softmax(feeds: Feeds) -> Array:
+        powers = np.exp(feeds["x"])
+        return powers / powers.sum(1, keepdims=True)
+
+    pair = held(SEQUENCE)
+    pair.recorded(softmax)
+    found = pair.copied(softmax)
+    assert found["status"] == "verified"
+    assert found["reason"].endswith("tokens 5, 4 (at 1 its answers are all alike)")
+
+
+def test_one_axis_under_two_names_is_varied_under_both(held: Callable[..., Held]) -> None:
+    def both(feeds: Feeds) -> Array:
+        if feeds["x"].shape[1] != feeds["mask"].shape[1]:
+            raise SessionLost("shapes differ", fix="open it again")
+        return (feeds["x"] * feeds["mask"][..., None]).sum(1)
+
+    pair = held("x=float32[batch,time,4]", "mask=float32[batch,steps]")
+    data = read_dataset(pair.folder / "test.npz").inputs
+    write_dataset(pair.folder / "test.npz", Dataset({**data, "mask": data["mask"][:, :5]}))
+    pair.recorded(both)
+    assert pair.copied(both)["sizes"] == {"time": [5, 4, 1], "steps": [5, 4, 1]}
+
+
+GRAPH = ("nodes=float32[nodes,4]", "edges=int64[2,edges]", "scale=float32[]")
+
+
+def passes(feeds: Feeds) -> Array:
+    if feeds["edges"].size and feeds["edges"].max() >= len(feeds["nodes"]):
+        raise SessionLost("index out of range", fix="open it again")
+    out = feeds["nodes"].copy()
+    np.add.at(out, feeds["edges"][1], feeds["nodes"][feeds["edges"][0]] * feeds["scale"])
+    return out
+
+
+def test_a_graph_has_no_batch_and_is_asked_one_at_a_time(held: Callable[..., Held]) -> None:
+    pair = held(*GRAPH)
+    asked = pair.recorded(passes)
+    assert all(feeds["scale"].shape == () for feeds in asked.fed)
+    found = pair.copied(passes)
+    assert found["reason"] == (
+        "agrees to the last bit at nodes 5, 4 (the model itself does not answer at 1) and edges 7, 5, 1"
+    )
+    assert (found["status"], found["batches"]) == ("verified", [1])
+    wrong = pair.copied(lambda feeds: passes({**feeds, "edges": feeds["edges"][:, :5]}))
+    assert wrong["reason"].startswith("at nodes=5, edges=7: output y agrees to ")
+    rows = pair.copied(passes, validate.validate)["rows"]
+    assert [(row["batch"], row["samples"], row["verdict"]) for row in rows] == [(1, 12, "pass"), (1, 12, "pass")]
+
+
+def test_a_fixed_batch_is_asked_as_it_is(held: Callable[..., Held]) -> None:
+    pair = held("x=float32[4,3]")
+    asked = pair.recorded(lambda feeds: np.cumsum(feeds["x"], 0))
+    assert {feeds["x"].shape for feeds in asked.fed} == {(4, 3)}
+    right = pair.copied(lambda feeds: np.cumsum(feeds["x"], 0))
+    assert (right["status"], right["reason"]) == ("verified", "agrees to the last bit in 12 calls")
+    turned = pair.copied(lambda feeds: np.cumsum(feeds["x"], 0)[::-1])
+    assert turned["reason"].endswith("output y equals the reference with axis 0 reversed (to the last bit)")
+
+
+def test_without_a_batch_answers_vary_between_calls_and_not_within_one(held: Callable[..., Held]) -> None:
+    pair = held("x=float32[4,3]")
+    pair.recorded(lambda _: np.arange(12).reshape(4, 3))
+    assert pair.copied(lambda _: np.arange(12).reshape(4, 3))["status"] == "unverified"
+
+
+def test_a_batch_that_is_not_the_first_axis_is_varied_too(held: Callable[..., Held]) -> None:
+    pair = held("x=float32[time,batch,4]")
+    asked = pair.recorded(lambda feeds: feeds["x"].mean(0))
+    assert {(call["time"], call["batch"]) for call in asked.calls} == {(5, 1), (5, 2), (5, 5), (5, 12), (4, 5), (1, 5)}
+
+
+def test_a_real_copy_with_a_length_baked_in_is_wrong_at_another(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="the onnx package makes the models")
+    from onnx import TensorProto, helper, numpy_helper
+
+    signature = Signature((parse_input("x=float32[batch,tokens=2..9,4]"),), (parse_input("y=float32[batch,4]"),))
+    lengths = numpy_helper.from_array(np.float32(5), "length")
+    axes = numpy_helper.from_array(np.array([1]), "axes")
+    nodes = {
+        "right": [helper.make_node("ReduceMean", ["x", "axes"], ["y"], keepdims=0)],
+        "baked": [
+            helper.make_node("ReduceSum", ["x", "axes"], ["sum"], keepdims=0),
+            helper.make_node("Div", ["sum", "length"], ["y"]),
+        ],
+    }
+    for name, made in nodes.items():
+        graph = helper.make_graph(
+            made,
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "tokens", 4])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])],
+            [lengths, axes],
+        )
+        (tmp_path / name).mkdir()
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+        onnx.save(model, tmp_path / name / "model.onnx")
+        write_artifact(tmp_path / name, Target(Format.ONNX), signature)
+    x = np.random.default_rng(2).normal(size=(9, 5, 4)).astype(np.float32)
+    write_dataset(tmp_path / "test.npz", Dataset({"x": x}))
+    inputs = {"model": tmp_path / "right", "data": tmp_path}
+    reference.answer(Job(inputs, tmp_path, {"runtime": "onnxruntime", "probes_only": True}))
+    found = {
+        name: validate.verify(Job({"artifact": tmp_path / name, "data": tmp_path, "reference": tmp_path}, tmp_path, {}))
+        for name in nodes
+    }
+    assert found["right"]["reason"] == "agrees to the last bit at batches 1, 2, 5 and tokens 5, 4, 2"
+    assert found["baked"]["status"] == "wrong"
+    assert found["baked"]["reason"].startswith("at tokens=4: output y agrees to ")

@@ -1,0 +1,161 @@
+"""From samples to calls: what a data file holds for an input with a batch, and for one without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transload.models.calls import check_samples, feeds_of, gathered, sizes_in, whole
+from transload.models.dataset import Dataset, read_dataset
+from transload.models.errors import BadRequest
+from transload.models.job import Job
+from transload.models.samples import make_samples, take_samples
+from transload.models.signature import Signature, check_feeds, parse_input
+from transload.models.store import digest_of
+
+
+def signature(*inputs: str) -> Signature:
+    specs = tuple(map(parse_input, inputs))
+    return Signature(specs, specs)
+
+
+GRAPH = signature("nodes=float32[nodes,4]", "edges=int64[2,edges]", "scale=float32[]")
+MIXED = signature("x=float32[batch,t]", "table=float32[t,2]", "late=float32[t,batch]")
+
+
+def counted(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return np.arange(np.prod(shape, dtype=int), dtype=dtype).reshape(shape)
+
+
+def test_a_model_without_a_batch_gets_one_sample_a_call_and_scalars_stay_scalars() -> None:
+    data = Dataset(
+        {"nodes": counted(3, 5, 4), "edges": counted(3, 2, 7, dtype="int64"), "scale": counted(3)}, np.arange(3)
+    )
+    check_samples(GRAPH.inputs, data)
+    feeds = feeds_of(data, np.array([2]), GRAPH)
+    assert {name: value.shape for name, value in feeds.items()} == {"nodes": (5, 4), "edges": (2, 7), "scale": ()}
+    assert check_feeds(GRAPH.inputs, feeds) == {"nodes": 5, "edges": 7}
+    np.testing.assert_array_equal(feeds["nodes"], data.inputs["nodes"][2])
+    assert (feeds["scale"], feeds["scale"].dtype) == (2.0, np.float32)
+    assert sizes_in(data, GRAPH) == {"nodes": 5, "edges": 7}
+
+
+def test_a_call_of_several_samples_takes_what_has_no_batch_from_the_first_of_them() -> None:
+    data = Dataset({"x": counted(4, 3), "table": counted(4, 3, 2), "late": counted(4, 3)})
+    check_samples(MIXED.inputs, data)
+    feeds = feeds_of(data, np.array([3, 1]), MIXED)
+    np.testing.assert_array_equal(feeds["x"], data.inputs["x"][[3, 1]])
+    np.testing.assert_array_equal(feeds["table"], data.inputs["table"][3])
+    np.testing.assert_array_equal(feeds["late"], data.inputs["late"][[3, 1]].T)
+    assert sizes_in(data, MIXED) == {"t": 3}
+    for name, value in feeds.items():
+        value[...] = -1
+        assert data.inputs[name].min() == 0, "a call may do with its feeds what it likes"
+
+
+@pytest.mark.parametrize(("size", "rows"), [(2, [0, 1]), (3, [0, 1, 2]), (5, [0, 1, 2, 0, 1])])
+def test_another_size_is_made_of_the_samples_own_values_alike_in_every_input(size: int, rows: list[int]) -> None:
+    data = Dataset({"x": counted(4, 3), "table": counted(4, 3, 2), "late": counted(4, 3)})
+    feeds = feeds_of(data, np.array([0, 1]), MIXED, {"t": size})
+    plain = feeds_of(data, np.array([0, 1]), MIXED)
+    np.testing.assert_array_equal(feeds["x"], plain["x"][:, rows])
+    np.testing.assert_array_equal(feeds["table"], plain["table"][rows])
+    np.testing.assert_array_equal(feeds["late"], plain["late"][rows])
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 12))
+def test_every_sample_is_seen_and_no_call_is_smaller_than_the_model_takes(samples: int, batch: int, less: int) -> None:
+    least = max(1, batch - less)
+    calls = list(whole(samples, batch, least))
+    assert set(np.concatenate(calls)) == set(range(samples))
+    assert all(least <= len(rows) <= batch for rows in calls)
+    assert sum(map(len, calls)) < samples + least
+
+
+def test_samples_one_by_one_are_put_together_for_a_batch_that_is_fixed() -> None:
+    fixed = signature("x=float32[4,3]", "scale=float32[]")
+    data = gathered(fixed.inputs, Dataset({"x": counted(10, 3), "scale": counted(10)}, np.arange(10)))
+    check_samples(fixed.inputs, data)
+    np.testing.assert_array_equal(data.inputs["x"], counted(2, 4, 3))
+    assert data.inputs["scale"].tolist() == [0, 4], "of the first sample of each call"
+    assert data.labels is not None
+    assert data.labels.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    with pytest.raises(BadRequest, match="the model takes 4 samples in a call, and the file holds 3"):
+        gathered(fixed.inputs, Dataset({"x": counted(3, 3)}))
+
+
+@pytest.mark.parametrize("shape", [(5, 4, 3), (4, 4, 3)])
+def test_whole_calls_stay_as_they_are_whatever_their_sizes(shape: tuple[int, ...]) -> None:
+    data = Dataset({"x": counted(*shape)})
+    assert gathered(signature("x=float32[4,3]").inputs, data) is data
+
+
+MESSAGES = [
+    (
+        GRAPH,
+        {"nodes": counted(5, 4), "edges": counted(5, 2, 7, dtype="int64"), "scale": counted(5)},
+        "the array nodes has the shape [5,4], and holds no samples of the input nodes=float32[nodes,4]\n"
+        "  fix: give it the shape [samples,nodes,4]: samples lie along the first axis of every array, also of an input "
+        "that has no batch axis (docs/convert.md)",
+    ),
+    (
+        signature("x=float32[n,4]"),
+        {"x": counted(5, 3)},
+        "input x=float32[n,4] got the shape [5,3]\n  fix: send x in the shape ['n', 4]",
+    ),
+    (
+        signature("x=float32[batch=1..2,t=4..8]"),
+        {"x": counted(9, 3)},
+        "the axis t has the size 3, and the model takes 4..8\n  fix: send a size within 4..8",
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "arrays", "text"), MESSAGES)
+def test_what_a_person_reads_of_samples_that_do_not_fit(
+    model: Signature, arrays: dict[str, np.ndarray], text: str
+) -> None:
+    with pytest.raises(BadRequest) as caught:
+        check_samples(model.inputs, Dataset(arrays))
+    assert str(caught.value) == text
+
+
+def test_a_file_holds_more_samples_than_the_model_takes_in_a_call() -> None:
+    check_samples(signature("x=float32[batch=1..2,t=1..8]").inputs, Dataset({"x": counted(9, 3)}))
+
+
+def test_a_number_in_a_file_holds_no_samples(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", x=np.ones(3), scale=np.float32(2))
+    with pytest.raises(BadRequest, match="scale is a single number: samples lie along the first axis of every array"):
+        read_dataset(tmp_path / "d.npz")
+
+
+@pytest.mark.parametrize(
+    ("model", "shapes"),
+    [
+        (GRAPH, {"nodes": (64, 5, 4), "edges": (64, 2, 7), "scale": (64,)}),
+        (MIXED, {"x": (64, 5), "table": (64, 5, 2), "late": (64, 5)}),
+        (signature("x=float32[batch=1..4,t=20..,3]"), {"x": (64, 40, 3)}),
+        (signature("x=float32[4,3]"), {"x": (64, 4, 3)}),
+    ],
+)
+def test_random_samples_fit_every_kind_of_model(
+    model: Signature, shapes: dict[str, tuple[int, ...]], tmp_path: Path
+) -> None:
+    facts = make_samples(Job({}, tmp_path, {"signature": model.to_json()}))
+    data = read_dataset(tmp_path / "test.npz")
+    assert facts["test"] == len(data) == 64
+    assert {name: array.shape for name, array in data.inputs.items()} == shapes
+    check_samples(model.inputs, data)
+
+
+def test_a_users_samples_are_kept_as_calls(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", x=counted(10, 3), labels=np.arange(10))
+    path = tmp_path / "d.npz"
+    options = {"path": str(path), "sha256": digest_of(path), "signature": signature("x=float32[4,3]").to_json()}
+    assert take_samples(Job({}, tmp_path, options)) == {"test": 2, "calibration": 2, "labels": True}
+    assert read_dataset(tmp_path / "test.npz").inputs["x"].shape == (2, 4, 3)
