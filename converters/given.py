@@ -16,13 +16,18 @@ from ..models.artifact import Artifact, read_artifact, write_artifact
 from ..models.errors import BadRequest
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
+from ..models.keras_model import load_keras, signature_of_keras
 from ..models.recipe import Recipe
 from ..models.samples import check_file, check_inputs
 from ..models.signature import Axis, Signature, TensorSpec, bounds_of
 from ..models.store import digest_of
 from ..models.zoo.catalogue import load_named, ref_of
+from .given_keras import check_keras
 from .given_onnx import OnnxFile, check_external, parse_onnx
 from .given_pt2 import check_pt2, load_pt2
+from .given_saved_model import read_saved_model, signature_of_saved_model
+from .given_tflite import TfliteFile
+from .given_torchscript import check_torchscript, load_torchscript, signature_of_torchscript
 from .pt2_signature import describe_program, write_flat
 
 _AGAIN = "make the artifact again"
@@ -81,6 +86,73 @@ def pt2_given(job: Job) -> Mapping[str, Any]:
     return {"signature": signature.to_json()}
 
 
+def torchscript_given(job: Job) -> Mapping[str, Any]:
+    """Take in a file of torch.jit.save. Options: path (absolute), sha256, inputs (what forward takes: the file does not
+    say it), trust. Facts: signature.
+
+    Raises BadRequest where it is no whole one, is weights without code, or could reach beyond PyTorch's operators.
+    """
+    path = _file(job)
+    check_torchscript(path, trust=_trust(job))
+    asked = _asked(job)
+    check_inputs(asked)
+    signature = signature_of_torchscript(load_torchscript(path), asked, path)
+    return _keep(job, path, Target(Format.TORCHSCRIPT), signature)
+
+
+def saved_model_given(job: Job) -> Mapping[str, Any]:
+    """Take in the folder of a SavedModel. Options: path (absolute), sha256 (of the folder), inputs, trust. Facts:
+    signature.
+
+    Raises BadRequest where it is no whole one, or holds operators that may do more than compute.
+    """
+    folder = _folder(job)
+    asked = _asked(job)
+    graph = read_saved_model(folder, trust=_trust(job))
+    signature = fit(signature_of_saved_model(graph, folder, asked), asked)
+    check_inputs(signature.inputs)
+    payload = job.out / PAYLOAD[Format.SAVED_MODEL]
+    payload.mkdir()
+    shutil.copyfile(folder / "saved_model.pb", payload / "saved_model.pb")
+    for part in ("variables", "assets"):  # whatever else lies there is nothing that serving reads
+        if (folder / part).is_dir():
+            shutil.copytree(folder / part, payload / part)
+    write_artifact(job.out, Target(Format.SAVED_MODEL), signature)
+    return {"signature": signature.to_json()}
+
+
+def keras_given(job: Job) -> Mapping[str, Any]:
+    """Take in a .keras file. Options: path (absolute), sha256, inputs. Facts: signature.
+
+    Raises BadRequest where it is no whole one, holds code, or classes that are not Keras's own.
+    """
+    path = _file(job)
+    check_keras(path)
+    signature = fit(signature_of_keras(load_keras(path), path), _asked(job))
+    check_inputs(signature.inputs)
+    return _keep(job, path, Target(Format.KERAS), signature)
+
+
+def tflite_given(job: Job) -> Mapping[str, Any]:
+    """Take in a .tflite file, quantised or not. Options: path (absolute), sha256, inputs. Facts: signature.
+
+    Raises BadRequest where it is no whole one, or needs operators that LiteRT does not have.
+    """
+    path = _file(job)
+    given = TfliteFile(path)
+    found = given.inputs()
+    inputs = fit(Signature(found, found), _asked(job)).inputs  # what it gives is found by calling it
+    check_inputs(inputs)
+    return _keep(job, path, Target(Format.TFLITE), given.signature(inputs))
+
+
+def _keep(job: Job, path: Path, target: Target, signature: Signature) -> Mapping[str, Any]:
+    """The file as it is, as the payload of an artifact."""
+    shutil.copyfile(path, job.out / PAYLOAD[target.format])
+    write_artifact(job.out, target, signature)
+    return {"signature": signature.to_json()}
+
+
 def artifact_given(job: Job) -> Mapping[str, Any]:
     """Take in an artifact folder of a former run. Options: path (absolute), sha256 (of the folder). Facts: target,
     signature.
@@ -88,9 +160,8 @@ def artifact_given(job: Job) -> Mapping[str, Any]:
     Raises BadRequest where it is none, is not whole, or reading it would leave the folder or run code.
     """
     folder = Path(job.options["path"])
-    artifact = read_checked(folder)
-    if digest_of(folder) != job.options["sha256"]:
-        raise BadRequest(f"{folder} has changed since this command began", fix="run again when it is finished")
+    artifact = read_checked(folder, trust=_trust(job))
+    _folder(job)
     check_inputs(artifact.signature.inputs)
     shutil.copytree(folder, job.out, dirs_exist_ok=True)
     return {"target": str(artifact.target), "signature": artifact.signature.to_json()}
@@ -101,8 +172,9 @@ def check_artifact(job: Job) -> Mapping[str, Any]:
     return {"target": str(read_checked(job.inputs["artifact"]).target)}
 
 
-def read_checked(folder: Path) -> Artifact:
-    """The artifact in a folder that nobody vouches for. Raises BadRequest."""
+def read_checked(folder: Path, *, trust: bool = False) -> Artifact:
+    """The artifact in a folder that nobody vouches for; `trust` lets its operators do more than compute. Raises
+    BadRequest."""
     artifact = read_artifact(folder)
     for path in folder.rglob("*"):
         if path.is_symlink():
@@ -114,6 +186,14 @@ def read_checked(folder: Path) -> Artifact:
         check_external(parse_onnx(artifact.path), artifact.path)
     elif form is Format.PT2:
         check_pt2(artifact.path)
+    elif form is Format.TORCHSCRIPT:
+        check_torchscript(artifact.path, trust=trust)
+    elif form is Format.SAVED_MODEL:
+        read_saved_model(artifact.path, trust=trust)
+    elif form is Format.KERAS:
+        check_keras(artifact.path)
+    elif form is Format.TFLITE:
+        TfliteFile(artifact.path)
     return artifact
 
 
@@ -157,6 +237,17 @@ def _file(job: Job) -> Path:
     path = Path(job.options["path"])
     check_file(path, job.options["sha256"])
     return path
+
+
+def _folder(job: Job) -> Path:
+    folder = Path(job.options["path"])
+    if digest_of(folder) != job.options["sha256"]:
+        raise BadRequest(f"{folder} has changed since this command began", fix="run again when it is finished")
+    return folder
+
+
+def _trust(job: Job) -> bool:
+    return bool(job.options.get("trust"))
 
 
 def _asked(job: Job) -> tuple[TensorSpec, ...]:
