@@ -1,0 +1,108 @@
+"""Models of a stranger's whose axes are what they are: two dynamic ones with bounds, a graph without a batch, a fixed
+batch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+NET = """
+import torch
+
+class Attend(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.embed = torch.nn.Embedding(50, 12)
+        self.conv = torch.nn.Conv1d(3, 12, 3, padding=1)
+
+    def forward(self, tokens, sound):
+        a, b = self.embed(tokens), self.conv(sound).transpose(1, 2)
+        return torch.softmax(a @ b.transpose(1, 2), -1) @ b
+
+class Baked(torch.nn.Module):
+    def forward(self, x):
+        return x.sum(1) / float(x.shape[1])  # a trace keeps the length that it saw
+
+class Graph(torch.nn.Module):
+    def forward(self, nodes, edges, scale):
+        return nodes + scale * torch.zeros_like(nodes).index_add(0, edges[1], nodes[edges[0]])
+"""
+PROGRAM = (sys.executable, "-P", "-m", "transload")
+ATTEND = ("--input", "tokens=int64[batch=1..16,tokens=2..512]", "--input", "sound=float32[batch,3,time=4..]")
+GRAPH = ("--input", "nodes=float32[nodes,6]", "--input", "edges=int64[2,edges]", "--input", "scale=float32[]")
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "net.py").write_text(NET)
+    return folder
+
+
+def run(here: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*PROGRAM, *words], cwd=here, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr + done.stdout
+    return done
+
+
+def test_two_dynamic_axes_are_verified_at_several_sizes_within_their_bounds(here: Path) -> None:
+    done = run(here, "convert", "net.py:Attend", *ATTEND, "--to", "pt2,onnx", "--out", "attend", "--quiet")
+    lines = done.stdout.splitlines()[:2]
+    assert all(line.endswith("at batches 1, 2, 5 and tokens 5, 4, 2 and time 7, 5, 4") for line in lines), done.stdout
+    record = json.loads((here / "attend" / "onnx" / "artifact.json").read_text())
+    assert record["signature"]["inputs"][0] == {
+        "name": "tokens",
+        "dtype": "int64",
+        "shape": ["batch", "tokens"],
+        "bounds": {"batch": [1, 16], "tokens": [2, 512]},
+    }
+    rows = json.loads((here / "attend" / "convert.json").read_text())["artifacts"]
+    assert rows[0]["signature"]["inputs"][0] == {"name": "tokens", "dtype": "int64", "shape": ["batch", "tokens"]}
+    assert rows[0]["batches_verified"] == [1, 2, 5]
+
+
+def test_a_copy_that_keeps_the_length_of_its_example_is_found_out(here: Path) -> None:
+    words = ("net.py:Baked", "--input", "x=float32[batch,tokens,3]", "--to", "torchscript", "--out", "baked")
+    done = run(here, "convert", *words, "--quiet", status=1)
+    assert "at tokens=4: output output agrees to" in done.stdout
+
+
+def test_a_graph_without_a_batch_is_converted_validated_and_measured(here: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(
+        here / "graphs.npz",
+        nodes=rng.normal(size=(6, 9, 6)).astype(np.float32),
+        edges=rng.integers(0, 7, (6, 2, 13)),
+        scale=rng.normal(size=6).astype(np.float32),
+    )
+    words = ("--data", "graphs.npz", "--to", "onnx", "--out", "graph")
+    made = run(here, "convert", "net.py:Graph", *GRAPH, *words, "--quiet").stdout
+    assert "at nodes 9, 8 (the model itself does not answer at 6, 1) and edges 13, 9, 1" in made
+    found = json.loads(
+        run(
+            here, "validate", "graph/onnx", "--against", "net.py:Graph", *GRAPH, "--data", "graphs.npz", "--json"
+        ).stdout
+    )
+    assert [(row["batch"], row["samples"], row["verdict"]) for row in found["drift"]] == [(1, 6, "pass")] * 2
+    measured = run(here, "bench", "graph/onnx", "--data", "graphs.npz", "--rounds", "3", "--quiet").stdout
+    assert "measured at batch 1 in place of 1, 8: the model has no batch, a call is one sample" in measured
+
+
+def test_samples_of_another_form_are_refused_with_the_rule(here: Path) -> None:
+    np.savez(
+        here / "bad.npz", nodes=np.zeros((9, 6), np.float32), edges=np.zeros((9, 2, 3), int), scale=np.ones(9, "f4")
+    )
+    done = run(
+        here, "convert", "net.py:Graph", *GRAPH, "--data", "bad.npz", "--to", "onnx", "--out", "bad", "-q", status=2
+    )
+    assert done.stderr == (
+        "error: the array nodes has the shape [9,6], and holds no samples of the input nodes=float32[nodes,6]\n"
+        "  fix: give it the shape [samples,nodes,6]: samples lie along the first axis of every array, also of an input "
+        "that has no batch axis (docs/convert.md)\n"
+    )
