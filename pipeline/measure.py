@@ -85,7 +85,7 @@ def measure(context: Context, data: Stored, wanted: Sequence[Wanted], servers: S
     return _Bench(context, data, servers, model).measure(wanted)
 
 
-def _in_place(asked: Sequence[int], batches: Sequence[int], specs: Sequence[TensorSpec]) -> str | None:
+def in_place(asked: Sequence[int], batches: Sequence[int], specs: Sequence[TensorSpec]) -> str | None:
     """What to say where a model does not take the batch sizes that were asked for."""
     if set(asked) <= set(batches):
         return None
@@ -120,7 +120,7 @@ class _Bench:
         ]
         order = {pair: at for at, (pair, _, _) in enumerate(wanted)}
         rows.sort(key=lambda row: (order[row.artifact, row.runtime], row.batch))
-        return Measured(tuple(rows), tuple(series), _in_place(asked.batches, plan.batches, specs))
+        return Measured(tuple(rows), tuple(series), in_place(asked.batches, plan.batches, specs))
 
     @contextmanager
     def _open_all(self, wanted: Sequence[Wanted]) -> Iterator[_Opened]:

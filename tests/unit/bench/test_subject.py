@@ -103,3 +103,13 @@ def test_device_and_close_are_the_sessions() -> None:
     assert subject.device() == "cpu"
     subject.close()
     assert session.closed
+
+
+def test_a_model_without_a_batch_is_fed_whole_calls_by_the_signature_of_whose_data_it_is() -> None:
+    nodes = TensorSpec("x", "float32", ("nodes", 2))
+    signature = Signature((nodes, TensorSpec("edges", "int64", (2, "edges"))), (nodes,))
+    session = Session(Clock())
+    session.run = lambda feeds: session.fed.append(feeds) or {"y": feeds["x"]}  # type: ignore[assignment]
+    data = Dataset({"x": np.zeros((3, 5, 2), np.float32), "edges": np.zeros((3, 2, 4), np.int64)})
+    Subject(session, data, signature=signature).prepare(1)
+    assert {tuple(value.shape for value in feeds.values()) for feeds in session.fed} == {((5, 2), (2, 4))}
