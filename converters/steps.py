@@ -92,6 +92,9 @@ STEPS: tuple[Step, ...] = (
          ("torch", "onnx"), 4),
     Step("torchscript.export", _t(Format.TORCHSCRIPT), _t(Format.PT2), f"{_HERE}.from_torchscript:pt2_from_torchscript",
          ("torch",), 4),
+    # From ONNX to PyTorch: a readable module with its weights, and the exported program of it.
+    Step("onnx-to-torch", _t(Format.ONNX), _t(Format.PT2), f"{_HERE}.onnx_to_torch.convert:pt2_from_onnx",
+         ("torch", "onnx", "safetensors"), 5),
 )  # fmt: skip
 
 

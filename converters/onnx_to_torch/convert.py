@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 MODULE = "model.py"
+_IMPORTED = "generated_model"
 
 
 def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
@@ -53,10 +55,11 @@ def write_module(made: Generated, folder: Path) -> None:
 
 def load_module(folder: Path) -> torch.nn.Module:
     """The module in a folder, with its weights."""
-    spec = spec_from_file_location("generated_model", folder / MODULE)
+    spec = spec_from_file_location(_IMPORTED, folder / MODULE)
     assert spec is not None  # a path that ends in .py has one
     assert spec.loader is not None
     module = module_from_spec(spec)
+    sys.modules[_IMPORTED] = module  # where torch.export looks for the functions of a loop
     spec.loader.exec_module(module)
     loaded: torch.nn.Module = module.load()
     return loaded

@@ -71,6 +71,11 @@ def array_of(tensor: torch.Tensor) -> Array:
     return tensor.numpy()
 
 
+def _one_turn(_: object, body: Callable[..., Any], carried: tuple[Any, ...]) -> Any:
+    """A loop whose shapes and dtypes are asked for: each turn keeps them."""
+    return body(*carried)
+
+
 class Page:
     """Text and trial of a module that is being written."""
 
@@ -99,10 +104,16 @@ class Page:
     @contextmanager
     def mode(self) -> Iterator[None]:
         """In which tensors are made; PyTorch's own layers in Python, where they keep sizes as symbols."""
+        from torch import _higher_order_ops as loops
         from torch._dispatch.python import enable_python_dispatcher
 
-        with enable_python_dispatcher(), self._fake:
-            yield
+        true_loop = loops.while_loop
+        loops.while_loop = _one_turn  # type: ignore[assignment]
+        try:
+            with enable_python_dispatcher(), self._fake:
+                yield
+        finally:
+            loops.while_loop = true_loop
 
     def argument(self, spec: TensorSpec, example: torch.Tensor) -> Value:
         """An input of the module."""

@@ -40,7 +40,7 @@ def scanned(
 
     empty = torch.zeros((count, gates.shape[1], states[0].shape[1]), dtype=gates.dtype)
     start = torch.zeros((), dtype=torch.int64)
-    _, made, *last = torch._higher_order_ops.while_loop(more, body, (start, empty, *states))
+    _, made, *last = torch._higher_order_ops.while_loop(more, body, (start, empty, *(each.clone() for each in states)))
     return made, tuple(last)
 
 
