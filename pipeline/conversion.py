@@ -13,10 +13,12 @@ from ..models.artifact import RECORD
 from ..models.errors import BadRequest, Exit
 from ..models.formats import PAYLOAD, Target
 from .commands import document, new_context, place_for, scratch, write
+from .context import Context
 from .convert import convert_all, expect_frameworks
 from .gate import verdict_of, why_not_made
 from .given import Asked, check_writable, prepare_given, start_of
 from .places import Places
+from .prepare import Prepared
 from .progress import Progress
 from .request import RunRequest
 from .result import ArtifactRow, Status, Verdict
@@ -24,6 +26,7 @@ from .room import Room
 from .routes import Route, require_routes, routes_to
 from .routing import Made
 from .rows import artifact_row
+from .shrink import Smallest, smallest_pieces
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Converted:
 
     artifacts: tuple[ArtifactRow, ...]
     folder: Path
+    smallest: tuple[Smallest, ...] = ()  # of targets that are not there: where their routes fail
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
@@ -41,7 +45,11 @@ class Converted:
     @property
     def document(self) -> dict[str, Any]:
         """convert.json."""
-        return document(self.decided, artifacts=(tuple[ArtifactRow, ...], self.artifacts))
+        return document(
+            self.decided,
+            artifacts=(tuple[ArtifactRow, ...], self.artifacts),
+            smallest=(tuple[Smallest, ...], self.smallest),
+        )
 
 
 @dataclass(frozen=True)
@@ -87,9 +95,19 @@ def convert(
         rows = tuple(_converted_row(each) for each in made)
         for each in made:
             _place(each, out / each.target.slug)
-        done = Converted(rows, out)
+        done = Converted(rows, out, _look_closer(context, prepared, made))
         write(out / "convert.json", done.document)
     return done
+
+
+def _look_closer(context: Context, prepared: Prepared, made: Sequence[Made]) -> tuple[Smallest, ...]:
+    """What the targets that are not there fail at."""
+    if not any(each.failures for each in made if each.stored is None):
+        return ()
+    with context.progress.stage("shrink") as stage:
+        found = smallest_pieces(context, prepared, made)
+        stage.note = f"{len({each.script for each in found})} smallest pieces that fail"
+    return found
 
 
 def _check_free(folder: Path) -> None:

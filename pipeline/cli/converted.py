@@ -45,10 +45,20 @@ def _notes(done: Converted) -> Iterator[str]:
         if row.path is None:
             log = _log(done.folder, row.name)
             yield f"{row.name}: {agreement(row)}{f' ({log})' if log else ''}"
+            yield from _smallest(done, row.name)
             continue
         for tried in row.tried:
             if tried.status == "wrong":
                 yield f"{row.name}: passed over {' > '.join(tried.route)}, which answers wrongly: {tried.reason}"
+
+
+def _smallest(done: Converted, target: str) -> Iterator[str]:
+    """Where the target's routes fail, the script that shows it, and what helps."""
+    for each in done.smallest:
+        if each.target == target:
+            yield f"  at its smallest: {each.what}"
+            yield f"  script: {done.folder / each.script}"
+            yield f"  fix: {each.fix}"
 
 
 def _verdict(done: Converted) -> str:

@@ -1,0 +1,160 @@
+"""When no route leads to a target: the smallest piece of the model that fails, as a script for a bug report.
+
+A worker looks for the piece (shrink_onnx.py, shrink_torch.py), in bounded time. It is help for a target that is lost
+already: where nothing is found, or the looking itself fails, that is said, and nothing else changes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..converters import third_party
+from ..models.code import entry_digest
+from ..models.errors import DiskFull, TransloadError
+from ..models.formats import Format, Precision, Target
+from .context import Context
+from .drift.rules import LEAST_SQNR_DB
+from .engine import Action
+from .prepare import Prepared
+from .routing import Failure, Made
+from .zygote import framework_of
+
+SEARCH_S = 120.0  # for one piece; what was found by then counts
+_GRACE_S = 180.0  # for the trial that runs at that moment
+_MOST_TRIED = 2  # failures of one target that are looked into
+_PIECE = "piece"
+
+_ONNX, _TORCH = f"{__package__}.shrink_onnx:shrink", f"{__package__}.shrink_torch:shrink"
+_LIBRARIES = {"onnx2tf": "onnx2tf", "lowering": "transload", "torch": "PyTorch", "tf2onnx": "tf2onnx"}
+# What helps where a step is known to fail at an operator (docs/design/onnx2tf.md, tests of both exporters).
+_KNOWN: Mapping[tuple[str, str], str] = {
+    ("onnx2tf", "Resize"): "an ONNX file of opset 17 is converted rightly, and so is nearest in place of linear",
+    ("onnx2tf", "CumSum"): "multiply with a triangular matrix instead",
+    ("onnx2tf", "TopK"): "sort on the client, or leave TopK out of the exported part",
+    ("lowering", "NonZero"): "return a mask, and look for its places on the client",
+}
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """The smallest piece that was found for a target which is not there."""
+
+    target: str
+    route: tuple[str, ...]  # up to the step that fails
+    operators: int | None  # of an ONNX graph; None where it is a module
+    what: str  # one sentence: the operator or the module, its line, how it fails
+    script: str  # relative to the folder of the results
+    fix: str
+
+
+def smallest_pieces(context: Context, prepared: Prepared, made: Sequence[Made]) -> tuple[Smallest, ...]:
+    """A piece for each target that no route led to, as far as one is found. A step that keeps several targets from
+    being made is looked into once."""
+    known: dict[tuple[str, ...], Smallest | None] = {}
+    there = [str(each.target) for each in made if each.stored]
+    found = []
+    for each in made:
+        for failure in _worth_a_look(each):
+            names = failure.route.names
+            if names not in known:
+                context.progress.step(f"{each.target}: looking for what {names[-1]} fails at")
+                known[names] = _look(context, prepared, each.target, failure, there)
+            if piece := known[names]:
+                found.append(piece)
+                break
+    return tuple(found)
+
+
+def _worth_a_look(made: Made) -> Iterator[Failure]:
+    """The failures that can be looked into; wrong answers first, as nobody else would find them."""
+    if made.stored is not None:
+        return
+    fitting = [each for each in made.failures if _looker(each)]
+    yield from sorted(fitting, key=lambda each: each.status != "wrong")[:_MOST_TRIED]
+
+
+def _looker(failure: Failure) -> str | None:
+    """The entry that looks into a failure; None where nothing can."""
+    step = failure.route.steps[-1]
+    reduced = step.target.precision is not Precision.FP32
+    if step.environment or step.calibrates or (reduced and failure.status == "wrong"):
+        return None
+    if step.source is None:
+        return _TORCH
+    return _ONNX if step.source == Target(Format.ONNX) else None
+
+
+def _look(
+    context: Context, prepared: Prepared, target: Target, failure: Failure, there: Sequence[str]
+) -> Smallest | None:
+    step = failure.route.steps[-1]
+    name = f"smallest.{target.slug}.{step.name}"
+    try:
+        stored = context.executor.perform(_action(context, prepared, name, failure))
+    except DiskFull:
+        raise
+    except TransloadError as error:
+        context.progress.note(f"{target}: no smaller piece was found that {step.name} fails at: {error.what}")
+        return None
+    repeat = context.folder / "repeat"
+    for file in stored.folder.iterdir():
+        if file.name.startswith(_PIECE):
+            _copy(file, repeat / file.name.replace(_PIECE, name, 1))
+    facts = stored.facts
+    return Smallest(
+        target=str(target),
+        route=failure.route.names,
+        operators=facts.get("operators"),
+        what=f"{step.name} fails at {facts['where']}: {facts['what']}",
+        script=f"repeat/{name}.py",
+        fix=_mend(step.name, facts["operator"], there),
+    )
+
+
+def _action(context: Context, prepared: Prepared, name: str, failure: Failure) -> Action:
+    step = failure.route.steps[-1]
+    least_db = LEAST_SQNR_DB[step.target.precision]
+    if step.target.precision is Precision.FP32:
+        least_db = context.request.validate_.sqnr_db
+    of_source = step.source is None
+    return Action(
+        name=name,
+        entry=_looker(failure) or "",
+        inputs={"source": failure.source, "data": prepared.data},
+        options={
+            "step": step.name,
+            "entry": step.entry,
+            "options": dict(step.options),
+            "target": str(step.target),
+            "least_db": least_db,
+            "seconds": SEARCH_S,
+            "model": prepared.model.name,
+            "requires": list(step.requires),
+        },
+        requires=("onnx", "onnxruntime", *step.requires),
+        framework=framework_of(step.requires),
+        code=entry_digest(step.entry) + (prepared.model.code if of_source else ""),
+        root=prepared.model.root if of_source else None,
+        folders=third_party.folders(step),
+        limits=replace(context.convert_limits(), seconds=SEARCH_S + _GRACE_S),
+        remembers_refusal=True,
+    )
+
+
+def _mend(step: str, operator: str, there: Sequence[str]) -> str:
+    """What helps now: a spelling that is known to work, another target; and who should hear of it."""
+    kind = step.partition("-")[0].partition(".")[0]
+    library = _LIBRARIES.get(kind, "the step's author")
+    helps = [_KNOWN[kind, operator]] if (kind, operator) in _KNOWN else []
+    helps += [f"{' and '.join(there)} {'is' if len(there) == 1 else 'are'} there and verified"] if there else []
+    return "; ".join([*helps, f"write that line in other operators, or send the script and its files to {library}"])
+
+
+def _copy(file: Path, to: Path) -> None:
+    if file.is_dir():
+        shutil.copytree(file, to, dirs_exist_ok=True)
+    else:
+        shutil.copyfile(file, to)

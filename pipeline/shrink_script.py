@@ -1,0 +1,153 @@
+"""The script that shows a defect at its smallest piece, for a bug report: versions, inputs, and what is expected of it.
+
+It needs the files beside it, the library at fault, and nothing else of the run. It fails for as long as the defect is
+there, with the converter's own error or at the comparison.
+"""
+
+from __future__ import annotations
+
+import platform
+import pprint
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from ..models.signature import Signature
+from .toolchain import version_of
+
+_HEAD = '''"""{title}
+
+{story}
+
+Versions: {versions}.
+Run it beside the files of the same name: it fails for as long as the defect is there.
+"""
+'''
+
+_COMPARE = '''
+
+def compare(got, expected):
+    """Names, shapes, dtypes, and values to {least_db:g} dB of signal to noise."""
+    for name, want in expected.items():
+        have = np.asarray(got[name])
+        print(name, "expected", want.dtype, want.shape, "got", have.dtype, have.shape)
+        assert have.shape == want.shape and have.dtype == want.dtype, f"{{name}}: another shape or dtype"
+        if want.dtype.kind != "f":
+            assert np.array_equal(have, want), f"{{name}}: {{np.sum(have != want)}} of {{want.size}} elements differ"
+            continue
+        have, want = have.astype(np.float64), want.astype(np.float64)
+        assert np.array_equal(np.isfinite(have), np.isfinite(want)), f"{{name}}: not finite elsewhere"
+        finite = np.isfinite(want)
+        noise, signal = np.sum((have - want)[finite] ** 2), np.sum(want[finite] ** 2)
+        assert noise <= signal * {share:g}, f"{{name}}: off by up to {{np.abs(have - want)[finite].max():g}}"
+
+
+def group(kind):
+    """The arrays of one kind by name: what goes in, what is expected, and what came when the script was made."""
+    return {{name.partition("/")[2]: DATA[name] for name in DATA.files if name.startswith(f"{{kind}}/")}}
+
+
+compare(convert_and_run(group("in")), group("expected"))
+'''
+
+_ONNX2TF = """
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # it runs onnxsim by name
+
+import numpy as np
+import onnx2tf
+import tensorflow as tf
+
+MODEL = Path(__file__).resolve().with_suffix(".onnx")
+DATA = np.load(MODEL.with_suffix(".npz"))
+INPUTS, OUTPUTS = {inputs}, {outputs}
+
+
+def convert_and_run(inputs):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        # It downloads a file of this name where there is none.
+        np.save("calibration_image_sample_data_20x128x128x3_float32.npy", np.zeros((20, 128, 128, 3), np.float32))
+        Path("model.onnx").write_bytes(MODEL.read_bytes())  # it writes over what it is given
+        model = onnx2tf.convert(
+            input_onnx_file_path="model.onnx",
+            output_folder_path="out",
+            keep_shape_absolutely_input_names=INPUTS,
+            output_signaturedefs=True,
+            disable_model_save=True,
+            non_verbose=True,
+        )
+    answers = model([tf.constant(inputs[name]) for name in INPUTS], training=False)
+    return dict(zip(OUTPUTS, answers if isinstance(answers, (list, tuple)) else [answers]))
+"""
+
+_OURS = """
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from {module} import {function}
+from transload.models.artifact import write_artifact
+from transload.models.formats import parse_target
+from transload.models.job import Job
+from transload.models.signature import Signature
+from transload.pipeline.drift.sessions import default_runtime, open_session
+
+MODEL = Path(__file__).resolve().with_suffix(".onnx")
+DATA = np.load(MODEL.with_suffix(".npz"))
+SIGNATURE = {signature}
+
+
+def convert_and_run(inputs):
+    with tempfile.TemporaryDirectory() as folder:
+        given, out = Path(folder, "given"), Path(folder, "out")
+        given.mkdir()
+        out.mkdir()
+        (given / "model.onnx").write_bytes(MODEL.read_bytes())
+        write_artifact(given, parse_target("onnx"), Signature.from_json(SIGNATURE))
+        {function}(Job(inputs={{"source": given}}, out=out, options={options}))
+        session = open_session(default_runtime(out), out)
+        return dict(session.run(inputs))
+"""
+
+
+def script_of_onnx(options: Mapping[str, Any], facts: Mapping[str, Any], signature: Signature, *, kind: str) -> str:
+    """The script for a piece of an ONNX model and the step of a shrink job's options."""
+    module, _, function = str(options["entry"]).partition(":")
+    if options["step"] == "onnx2tf":
+        inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
+        body = _ONNX2TF.format(inputs=inputs, outputs=outputs)
+    else:
+        written = pprint.pformat(signature.to_json(), width=110, sort_dicts=False)
+        body = _OURS.format(module=module, function=function, signature=written, options=dict(options["options"]))
+    return head(options, facts, kind) + body + comparison(options["least_db"])
+
+
+def head(options: Mapping[str, Any], facts: Mapping[str, Any], kind: str) -> str:
+    """The docstring: what fails, where it comes from, with which versions."""
+    story = (
+        f"{facts['where'][:1].upper()}{facts['where'][1:]}, converted by {options['step']}: {kind}: {facts['what']}. "
+        f"It is {_count(facts['operators'])} of the model {options['model']}, fed with what it is fed there."
+    )
+    title = f"{options['step']} to {options['target']} fails at {facts['operator']}."
+    wrapped = "\n".join(textwrap.wrap(story.replace("\\", "/").replace('"""', "'''"), 116))
+    return _HEAD.format(title=title, story=wrapped, versions=_versions(options["requires"]))
+
+
+def comparison(least_db: float) -> str:
+    """The end of a script, which holds what came against what was expected."""
+    return _COMPARE.format(least_db=least_db, share=10 ** (-least_db / 10))
+
+
+def _count(operators: int) -> str:
+    return "one operator" if operators == 1 else f"{operators} operators"
+
+
+def _versions(requires: tuple[str, ...]) -> str:
+    found = {"Python": platform.python_version(), "numpy": version_of("numpy")}
+    found |= {name: version_of(name) for name in requires}
+    return ", ".join(f"{name} {version}" for name, version in found.items() if version)

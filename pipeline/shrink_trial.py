@@ -1,0 +1,143 @@
+"""One trial of a step on a piece of a model: does it fail there too, and in the same way? Worker only.
+
+A trial runs in the worker that looks for the piece, again and again: a framework is loaded once. What a step leaves in
+its working directory is in a folder of that trial.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ..models.errors import TransloadError
+from ..models.job import Job, Work
+from ..models.signature import Array
+from ..serving.checked import first_words
+from .drift.layout import explain, structure
+from .drift.numeric import combine, compare
+from .drift.sessions import default_runtime, open_session
+
+WRONG = "answers wrongly"
+_MOVED = "the layout was lost"  # in the words of drift/layout.py
+_HEAD = 40  # characters of a message that say what kind of failure it is, numbers and names aside
+
+
+class OutOfTime(Exception):
+    """The search has used its time: what was found so far counts."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """How a step fails at something. `got`: the answers, where there are any."""
+
+    kind: str  # the error's class, or WRONG
+    what: str
+    got: Mapping[str, Array] | None = None
+
+    def like(self, other: Trouble) -> bool:
+        """Whether two are one defect, as far as that shows: a piece may fail because it is a piece. onnx2tf, for one,
+        gives images of any model in a layout of its own, which is another defect than wrong numbers."""
+        if self.kind != other.kind:
+            return False
+        if self.kind == WRONG:
+            return self.moved == other.moved
+        return _head(self.what) == _head(other.what)
+
+    @property
+    def moved(self) -> bool:
+        """Whether the numbers are right, and lie in another order."""
+        return _MOVED in self.what
+
+
+def _head(what: str) -> str:
+    return re.sub(r"['\"(\[].*?['\")\]]|\d+|\s+", "", what)[:_HEAD]
+
+
+@dataclass
+class Trial:
+    """A step, to be tried on one thing after another."""
+
+    entry: str
+    options: Mapping[str, Any]
+    least_db: float
+    scratch: Path
+    seconds: float  # for all trials together
+    started: float = 0.0
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        self.started = time.monotonic()
+        module, _, name = self.entry.partition(":")
+        self._step: Work = getattr(import_module(module), name)
+
+    def __call__(
+        self, write: Callable[[Path], None], feeds: Mapping[str, Array], expected: Mapping[str, Array]
+    ) -> Trouble | None:
+        """What goes wrong when the step is given what `write` puts into a folder; None where nothing does.
+
+        Raises OutOfTime instead of starting a trial too late.
+        """
+        if time.monotonic() - self.started > self.seconds:
+            raise OutOfTime
+        self.count += 1
+        folder = self.scratch / f"trial{self.count}"
+        given, out, cwd = (folder / name for name in ("given", "out", "cwd"))
+        for each in (given, out, cwd):
+            each.mkdir(parents=True)
+        write(given)
+        os.chdir(cwd)
+        try:
+            self._step(Job(inputs={"source": given}, out=out, options=self.options))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a converter raises is what is looked for)
+            traceback.print_exc()
+            return Trouble(
+                type(error).__name__, error.what if isinstance(error, TransloadError) else first_words(error)
+            )
+        finally:
+            os.chdir(self.scratch)
+        return self._answers(out, feeds, expected)
+
+    def _answers(self, out: Path, feeds: Mapping[str, Array], expected: Mapping[str, Array]) -> Trouble | None:
+        try:
+            session = open_session(default_runtime(out), out)
+            got = session.run(feeds)
+            session.close()
+        except TransloadError as error:
+            return Trouble(type(error).__name__, error.what)
+        return differs(got, expected, self.least_db)
+
+
+def differs(got: Mapping[str, Array], expected: Mapping[str, Array], least_db: float) -> Trouble | None:
+    """What is wrong with answers, in one sentence with what they look like; None where they agree."""
+    if what := structure(got, expected):
+        return Trouble(WRONG, _with_looks(what, got, expected), dict(got))
+    drift = combine({name: compare(got[name], array) for name, array in expected.items()})
+    if drift.mismatches or drift.non_finite or (drift.sqnr_db is not None and drift.sqnr_db < least_db):
+        db = "" if drift.sqnr_db is None else f"agrees to {drift.sqnr_db:.0f} dB"
+        counts = f"{drift.mismatches + drift.non_finite} of {drift.elements} elements differ"
+        return Trouble(WRONG, _with_looks(db or counts, got, expected), dict(got))
+    return None
+
+
+def _with_looks(what: str, got: Mapping[str, Array], expected: Mapping[str, Array]) -> str:
+    looks = explain(got, expected)
+    return f"{what}; {looks}" if looks else what
+
+
+def first_failing(most: int, fails: Callable[[int], bool]) -> int:
+    """The least length from 1 to `most` at which `fails`, if longer ones fail as well; `most` is known to."""
+    works, failing = 0, most
+    while failing - works > 1:
+        middle = (works + failing) // 2
+        if fails(middle):
+            failing = middle
+        else:
+            works = middle
+    return failing

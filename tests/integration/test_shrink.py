@@ -1,0 +1,117 @@
+"""When no route leads to a target, the smallest piece that fails is there as a script, and the script fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import transload
+from transload.converters import third_party
+from transload.converters.steps import STEPS
+from transload.pipeline.conversion import Converted
+
+
+def save(path: Path, nodes: list, outputs: list[int | str], weights: dict[str, np.ndarray]) -> None:  # type: ignore[type-arg]
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", *([3, 6, 7] if "w1" in weights else [7])])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, outputs)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+
+
+def normal(*shape: int) -> np.ndarray:  # type: ignore[type-arg]
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def with_line(node, line: str):  # type: ignore[no-untyped-def]
+    """A node with the note that torch's exporter leaves."""
+    entry = node.metadata_props.add()
+    entry.key, entry.value = "pkg.torch.onnx.stack_trace", f'File "/home/me/net.py", line 14, in forward\n    {line}\n'
+    return node
+
+
+def convert(model: str, here: Path, steps: list[str], to: str, monkeypatch: pytest.MonkeyPatch) -> Converted:
+    """By some of the steps alone."""
+    known = third_party.Known(tuple(step for step in STEPS if step.name in steps))
+    monkeypatch.setattr(third_party, "known", lambda: known)
+    monkeypatch.setattr("transload.pipeline.shrink.SEARCH_S", 500.0)
+    return transload.convert(model, [to], out=here / "made", store=here / "store", jobs=1)
+
+
+def run_alone(script: Path, folder: Path) -> str:
+    """What the script says, with its own files and nothing else of the run beside it."""
+    for file in script.parent.glob(f"{script.stem}.*"):
+        (folder / file.name).write_bytes(file.read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-P", folder / script.name], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stdout
+    return done.stderr
+
+
+def test_the_operator_that_onnx2tf_gets_wrong_is_found_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from onnx import helper
+
+    line = "x = F.interpolate(x, scale_factor=(2, 3), mode='bilinear', align_corners=True)"
+    corners = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["b"], "first", pads=[1, 1, 1, 1]),
+        with_line(helper.make_node("Resize", ["b", "", "scales"], ["c"], "grow", **corners), line),
+        helper.make_node("GlobalAveragePool", ["c"], ["e"], "pool"),
+        helper.make_node("Flatten", ["e"], ["y"], "flat"),
+    ]
+    weights = {"w1": normal(4, 3, 3, 3), "scales": np.asarray([1, 1, 2, 3], np.float32)}
+    save(tmp_path / "net.onnx", nodes, ["batch", 4], weights)
+    done = convert(str(tmp_path / "net.onnx"), tmp_path, ["onnx2tf"], "saved-model", monkeypatch)
+    assert done.decided[1] == 1
+    (found,) = done.smallest
+    assert (found.target, found.route, found.operators) == ("saved-model", ("onnx2tf",), 1)
+    assert found.what.startswith(f"onnx2tf fails at the operator Resize (grow), from net.py:14: {line}: agrees to ")
+    assert found.fix.startswith("an ONNX file of opset 17 is converted rightly")
+    assert done.document["smallest"][0]["script"] == found.script == "repeat/smallest.saved-model.onnx2tf.py"
+    text = (done.folder / found.script).read_text()
+    assert "onnx2tf 1.28.8" in text
+    assert "transload" not in text, "a report to onnx2tf needs onnx2tf alone"
+    (tmp_path / "alone").mkdir()
+    assert "AssertionError: c.flat: off by up to " in run_alone(done.folder / found.script, tmp_path / "alone")
+
+
+def test_an_operator_that_no_route_takes_is_cut_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from onnx import TensorProto, helper
+
+    counts = {
+        "mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": [0],
+        "ngram_indexes": [0, 1, 2], "pool_int64s": [0, 1, 2],
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], "relu"),
+        helper.make_node("Cast", ["a"], ["b"], "cast", to=TensorProto.INT64),
+        helper.make_node("TfIdfVectorizer", ["b"], ["c"], "count", **counts),
+        helper.make_node("MatMul", ["c", "w"], ["y"], "head"),
+    ]
+    save(tmp_path / "net.onnx", nodes, ["batch", 5], {"w": normal(3, 5)})
+    steps = ["lowering", "lowering-tflite", "onnx2tf", "tflite"]
+    done = convert(str(tmp_path / "net.onnx"), tmp_path, steps, "tflite", monkeypatch)
+    assert done.decided[1] == 4
+    (found,) = done.smallest
+    assert found.route == ("lowering-tflite",)
+    assert found.operators == 1
+    assert found.what.startswith("lowering-tflite fails at the operator TfIdfVectorizer (count): ")
+    (tmp_path / "alone").mkdir()
+    said = run_alone(done.folder / found.script, tmp_path / "alone")
+    assert "TfIdfVectorizer" in said.splitlines()[-2]
+    assert "Refused: " in said
