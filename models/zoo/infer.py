@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..axes import two_sizes
 from ..errors import BadRequest
-from ..signature import Array, Signature, TensorSpec, served_dtype
+from ..signature import ANY_SIZE, Array, Signature, TensorSpec, batch_axis, bounds_of, served_dtype
 from .build import sample_tensors
 from .calling import Call, call_by_name, flatten, is_flat
 
@@ -21,8 +22,8 @@ _NAMED = "name the outputs in the signature of a Recipe; `transload new NAME` wr
 def infer_signature(
     model: torch.nn.Module, inputs: tuple[TensorSpec, ...], call: Call | None = None
 ) -> tuple[Signature, Call | None]:
-    """The signature of a model with these inputs, from two calls in which every dynamic axis has another size; and how
-    it is called, or None where it takes its inputs by position and gives a tensor, or a plain tuple or list of them.
+    """The signature of a model with these inputs, from calls in which every dynamic axis has another size; and how it
+    is called, or None where it takes its inputs by position and gives a tensor, or a plain tuple or list of them.
 
     `call`: how the inputs go in, where it is known (its outputs are not yet); else it is found by their names.
     An axis of an output that changes with an input's axis has its name, one that changes otherwise a name of its own.
@@ -32,18 +33,36 @@ def infer_signature(
     """
     names = tuple(spec.name for spec in inputs)
     call = call or call_by_name(model.forward, names, f"forward of {type(model).__name__}")
-    sizes = two_sizes(inputs)
-    given = [_given(model, call, sample_tensors(inputs, size)) for size in sizes]
-    first, second = map(flatten, given)
-    if list(first) != list(second):
-        raise BadRequest(
-            f"the model returns {', '.join(first)} at one size of its inputs and {', '.join(second)} at another",
-            fix="let forward return the same parts at every size",
-        )
-    known = {(sizes[0][axis], sizes[1][axis]): axis for axis in sizes[0]}
-    outputs = tuple(_spec(name, first[name], second[name], known) for name in first)
+    sizes = [*two_sizes(inputs)]
+    given = [_given(model, call, sample_tensors(inputs, each)) for each in sizes]
+    large = _large(inputs, *sizes)
+    if large != sizes[0]:
+        with contextlib.suppress(Exception):  # it may be larger than the model takes
+            given.append(_given(model, call, sample_tensors(inputs, large)))
+            sizes.append(large)
+    found = [flatten(each) for each in given]
+    names_found = list(found[0])
+    for other in found[1:]:
+        if list(other) != names_found:
+            raise BadRequest(
+                f"the model returns {', '.join(names_found)} at one size of its inputs, {', '.join(other)} at another",
+                fix="let forward return the same parts at every size",
+            )
+    known = {tuple(each[axis] for each in sizes): axis for axis in sizes[0]}
+    outputs = tuple(_spec(name, [each[name] for each in found], known) for name in names_found)
     plain = call.by_position and all(map(is_flat, given))
-    return Signature(inputs, outputs), None if plain else replace(call, outputs=tuple(first))
+    return Signature(inputs, outputs), None if plain else replace(call, outputs=tuple(names_found))
+
+
+def _large(inputs: tuple[TensorSpec, ...], first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    """Sizes that a network which halves an axis five times over still tells from the first: 11 and 12 become 6 both.
+    The batch is not halved, and an axis whose two sizes lie far apart needs no third."""
+    bounds, batch = bounds_of(inputs), batch_axis(inputs)
+    near = {axis for axis in first if axis != batch and abs(first[axis] - second[axis]) == 1}
+    return {axis: bounds.get(axis, ANY_SIZE).nearest(at + _MORE) if axis in near else at for axis, at in first.items()}
+
+
+_MORE = 64
 
 
 def _given(model: torch.nn.Module, call: Call, inputs: Mapping[str, Array]) -> object:
@@ -54,14 +73,15 @@ def _given(model: torch.nn.Module, call: Call, inputs: Mapping[str, Array]) -> o
         return model(*arguments, **keywords)
 
 
-def _spec(name: str, first: torch.Tensor, second: torch.Tensor, known: Mapping[tuple[int, int], str]) -> TensorSpec:
-    if first.ndim != second.ndim:
+def _spec(name: str, found: Sequence[torch.Tensor], known: Mapping[tuple[int, ...], str]) -> TensorSpec:
+    """The spec of an output, of what it was in each of several calls. `known`: axes by their sizes in those calls."""
+    if len({each.ndim for each in found}) > 1:
         raise BadRequest(f"the rank of the output {name} changes with the size of an input", fix=_NAMED)
     shape = [
-        size if size == other else known.get((size, other), f"{name}_{at}")
-        for at, (size, other) in enumerate(zip(first.shape, second.shape, strict=True))
+        sizes[0] if len(set(sizes)) == 1 else known.get(sizes, f"{name}_{at}")
+        for at, sizes in enumerate(zip(*(each.shape for each in found), strict=True))
     ]
-    return TensorSpec(name, carried_dtype(f"the output {name}", first.dtype), tuple(shape))
+    return TensorSpec(name, carried_dtype(f"the output {name}", found[0].dtype), tuple(shape))
 
 
 def carried_dtype(what: str, dtype: torch.dtype) -> str:

@@ -41,7 +41,7 @@ class Stateless(nn.Module):
 
 class Listed(nn.Module):
     def forward(self, image):
-        return image, [image]
+        return image, [object()]
 
 class Fails(nn.Module):
     def forward(self, image):
@@ -216,9 +216,9 @@ def test_a_model_without_weights_has_no_weights_file(tmp_path: Path) -> None:
     ("name", "inputs", "words"),
     [
         ("Two", None, "nothing says what mine.py:Two takes"),
-        ("Listed", INPUTS[1:], "the model returns a dict|tuple that is not of tensors alone"),
+        ("Listed", INPUTS[1:], "the model returns builtins.object as output_1_0, which holds no tensors"),
         ("Fails", INPUTS[1:], r"calling mine.py:Fails raised RuntimeError at .*mine.py:\d+"),
-        ("Stateless", INPUTS, r"calling mine.py:Stateless raised TypeError"),
+        ("Stateless", INPUTS, "forward of Stateless takes image, and tokens is none of them"),
     ],
 )
 def test_a_factory_that_cannot_be_called_is_refused(name: str, inputs: Any, words: str, tmp_path: Path) -> None:
