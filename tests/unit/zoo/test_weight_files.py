@@ -1,0 +1,124 @@
+"""Weights out of the files that people keep them in: several files, parts of a checkpoint, prefixes, other dtypes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from transload.models.errors import BadRequest
+from transload.models.store import digest_of
+from transload.models.zoo.weight_files import load_given, read_given, weights_digest
+
+STATE = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.tensor([0.5, -0.5])}
+
+
+def model() -> torch.nn.Module:
+    return torch.nn.Linear(3, 2)
+
+
+def under(prefix: str, state: dict[str, torch.Tensor] | None = None) -> dict[str, torch.Tensor]:
+    return {f"{prefix}{name}": value for name, value in (state or STATE).items()}
+
+
+def loaded(path: Path, value: Any, key: str | None = None) -> tuple[dict[str, Any], list[str]]:
+    torch.save(value, path)
+    made = model()
+    notes = load_given(made, path, key)
+    return {name: each.tolist() for name, each in made.state_dict().items()}, notes
+
+
+WANTED = {name: value.tolist() for name, value in STATE.items()}
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        ({"model_ema": {"state": STATE, "step": 3}}, "model_ema.state"),
+        ({"model.ema": {"state": STATE}}, "model.ema.state"),
+        ({"state_dict": under("teacher.") | under("student."), "epoch": 3}, "state_dict.teacher"),
+        (under("teacher.net.") | under("student.net."), "teacher.net"),
+        (under("_orig_mod.module."), None),
+    ],
+)
+def test_a_key_is_a_path_or_what_names_begin_with(value: Any, key: str | None, tmp_path: Path) -> None:
+    assert loaded(tmp_path / "w.pt", value, key) == (WANTED, [])
+
+
+def test_what_a_wrapper_keeps_beside_the_model_is_left_out_and_said(tmp_path: Path) -> None:
+    value = {"state_dict": {**under("model."), "loss.weight": torch.ones(2)}}
+    state, notes = loaded(tmp_path / "w.ckpt", value)
+    assert state == WANTED
+    assert notes == ["the weights' names begin with model.; left out: loss.weight"]
+
+
+def test_weights_in_half_precision_are_taken_and_said(tmp_path: Path) -> None:
+    state, notes = loaded(tmp_path / "w.pt", {name: value.half() for name, value in STATE.items()})
+    assert state == WANTED
+    assert notes == ["2 weights are float16 in w.pt, and are taken as the model has them"]
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "words"),
+    [
+        ({"ema": {"state": STATE}, "step": 3}, None, r"but ema, step\n  fix: name the part: --weights-key ema\.state"),
+        ({"ema": STATE}, "emma", r"has no part 'emma'\n  fix: name one of ema"),
+        ({"ema": {"state": STATE}}, "ema.stat", "has no part 'stat'\n  fix: name one of state"),
+        (under("a.") | under("b."), None, r"once: under a\., b\.\n  fix: choose: --weights-key a or --weights-key b"),
+        ({"weight": STATE["weight"]}, None, r"do not fit the model: bias is missing\n  fix: name the weights"),
+        ({**STATE, "more": torch.ones(1)}, None, "the model has no more"),
+        ({**STATE, "bias": torch.ones(5)}, None, r"bias is \[5\] where the model has \[2\]\n  fix: make the model"),
+        ({**STATE, "bias": STATE["bias"].double()}, None, "would lose digits"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_told_with_the_mend(value: Any, key: str | None, words: str, tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match=words):
+        loaded(tmp_path / "w.pt", value, key)
+
+
+def write_shards(folder: Path, **more: Any) -> Path:
+    save_file({"weight": STATE["weight"]}, folder / "model-00001-of-00002.safetensors")
+    save_file({"bias": STATE["bias"]}, folder / "model-00002-of-00002.safetensors")
+    places = {"weight": "model-00001-of-00002.safetensors", "bias": "model-00002-of-00002.safetensors", **more}
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": places}))
+    return index
+
+
+def test_an_index_names_the_files_and_its_digest_is_of_them_all(tmp_path: Path) -> None:
+    index = write_shards(tmp_path)
+    assert {name: value.tolist() for name, value in read_given(index).items()} == WANTED
+    before = weights_digest(index)
+    save_file({"bias": STATE["bias"] + 1}, tmp_path / "model-00002-of-00002.safetensors")
+    assert weights_digest(index) != before
+    single = tmp_path / "model-00001-of-00002.safetensors"
+    assert weights_digest(single) == digest_of(single)
+
+
+@pytest.mark.parametrize("name", ["../w.safetensors", "/etc/w.safetensors", "code.py", ".w.safetensors", ""])
+def test_an_index_that_names_a_file_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
+    index = write_shards(tmp_path, more=name)
+    with pytest.raises(BadRequest, match="which is no file of weights beside it"):
+        read_given(index)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"weight_map": 3}', "[" * 100_000, "\ufeff"])
+def test_an_index_that_is_none_is_one_sentence(text: str, tmp_path: Path) -> None:
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(text)
+    with pytest.raises(BadRequest, match=r"is no index of weights|is empty"):
+        read_given(index)
+    (index.parent / "x").mkdir()
+    with pytest.raises(BadRequest, match="no such file"):
+        read_given(index.parent / "x" / "model.safetensors.index.json")
+
+
+def test_a_shard_that_is_missing_is_named(tmp_path: Path) -> None:
+    index = write_shards(tmp_path)
+    (tmp_path / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(BadRequest, match=r"no such file: .*model-00002-of-00002\.safetensors"):
+        read_given(index)
