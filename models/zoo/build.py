@@ -75,7 +75,7 @@ def sample_inputs(signature: Signature, batch: int, seed: int = _SEED) -> dict[s
 
 def sample_tensors(specs: Sequence[TensorSpec], sizes: Mapping[str, int], seed: int = _SEED) -> dict[str, Array]:
     """Arrays by name: floats normal around 0.3, so that a swapped sign, axis or channel shows; integers 0..3, which
-    every table of embeddings has; dynamic axes of the sizes given."""
+    every table of embeddings has (and 0..1 in masks); dynamic axes of the sizes given."""
     rng = np.random.default_rng(seed)
     return {spec.name: _sample(spec, sizes, rng) for spec in specs}
 
@@ -87,4 +87,13 @@ def _sample(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator
         return np.asarray(rng.standard_normal(shape) + 0.3, dtype=spec.dtype)
     if kind == "b":
         return np.asarray(rng.random(shape) < 0.6)
-    return np.asarray(rng.integers(0, 4, shape), dtype=spec.dtype)
+    return np.asarray(_whole_numbers(spec.name, shape, rng), dtype=spec.dtype)
+
+
+def _whole_numbers(name: str, shape: Sequence[int], rng: np.random.Generator) -> Array:
+    """0 to 3, but where the name tells of fewer: a mask is ones and then zeros along its last axis, never zeros alone
+    (such a row has no answer that is defined), and transformers' token_type_ids are 0 or 1."""
+    if name.endswith("mask") and shape and shape[-1]:
+        ones = rng.integers(1, shape[-1] + 1, (*shape[:-1], 1))
+        return np.arange(shape[-1]) < ones
+    return rng.integers(0, 2 if name.endswith("token_type_ids") else 4, shape)
