@@ -99,7 +99,7 @@ def read_model(path: Path) -> Model:
     graph = _graph(model.graph, opsets, constants)
     declared = {each.name: each for each in model.graph.input}
     inputs = tuple(_spec(declared[name]) for name in graph.inputs)
-    return Model(graph, inputs, opsets.get("", 0), tuple(model.functions))
+    return Model(graph, inputs, opsets.get("", 0), tuple(map(_own, model.functions)))
 
 
 def opsets_of(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
@@ -166,11 +166,18 @@ def _node(node: onnx.NodeProto, opsets: Mapping[str, int], origin: Origin) -> No
         name=node.name,
         inputs=tuple(node.input),
         outputs=tuple(node.output),
-        attributes={each.name: each for each in node.attribute},
+        attributes={each.name: _own(each) for each in node.attribute},
         origin=own if str(own := _origin(node)) else origin,
         opsets=opsets,
         overload=node.overload,
     )
+
+
+def _own(message: Any) -> Any:
+    """A copy of a part of a model: the part itself would keep all of the model in memory, its weights included."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
 
 
 def _version(op_type: str, domain: str, opset: int) -> int:
@@ -229,22 +236,21 @@ def tensor_array(tensor: onnx.TensorProto) -> Array:
 
 def _array(tensor: onnx.TensorProto, folder: Path) -> Array:
     """An initializer, wherever it is kept."""
-    from onnx import numpy_helper
+    from onnx import external_data_helper, numpy_helper
 
-    outside = _load(tensor, folder)
-    array: Array = numpy_helper.to_array(tensor)
-    if outside:
-        tensor.ClearField("raw_data")  # a large model's weights would lie here twice
+    read = _own(tensor) if external_data_helper.uses_external_data(tensor) else tensor
+    _load(read, folder)
+    array: Array = numpy_helper.to_array(read)
     return array
 
 
-def _load(tensor: onnx.TensorProto, folder: Path) -> bool:
-    """Whether a tensor is kept outside: it is read from `folder`, by onnx's own check of the location."""
+def _load(tensor: onnx.TensorProto, folder: Path) -> None:
+    """Read what a tensor keeps outside, from `folder`, by onnx's own check of the location."""
     import onnx.checker
     from onnx import external_data_helper
 
     if not external_data_helper.uses_external_data(tensor):
-        return False
+        return
     try:
         external_data_helper.load_external_data_for_tensor(tensor, str(folder))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
@@ -253,7 +259,6 @@ def _load(tensor: onnx.TensorProto, folder: Path) -> bool:
         ) from error
     tensor.data_location = tensor.DEFAULT
     del tensor.external_data[:]
-    return True
 
 
 def _load_inside(node: onnx.NodeProto, folder: Path) -> None:
