@@ -68,6 +68,7 @@ def convert(
     weights_key: str | None = None,
     settings: Mapping[str, Any] | None = None,
     model_seconds: float | None = None,
+    trust: bool = False,
     device: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
@@ -76,15 +77,16 @@ def convert(
     """Carry a model to each target in `to`; each lies in `out`/<target>/ when it has been verified.
 
     `model`: FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2,
-    or an artifact's folder. `settings`: what a class or a function is called with, {"depth": 50}; `weights_key`: the
-    part of a file of weights that is the model's. `inputs`: what it takes, as "image=float32[batch,3,224,224]".
+    FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, or an artifact's. `settings`: what a class or
+    a function is called with, {"depth": 50}; `weights_key`: the part of a file of weights that is the model's.
+    `inputs`: what it takes, as "image=float32[batch,3,224,224]". `trust`: it may do more than compute.
     `data`: an .npz file of inputs by name; without it a recipe's own data, else random samples. The first route that
     verifies is taken, and no other is tried beside it (`run` does that). A target that could not be made has a row with
     `path` None.
 
     The result has the rows, the verdict and the folder.
     """
-    made = _made_with(weights, weights_key, settings, model_seconds)
+    made = _made_with(weights, weights_key, settings, model_seconds, trust=trust)
     request, asked = _to_convert(model, to, inputs, data, made=made, device=device)
     return conversion.convert(request, asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
 
@@ -96,6 +98,7 @@ def convert_all(
     out: _Path,
     inputs: Sequence[str | TensorSpec] = (),
     data: _Path | None = None,
+    trust: bool = False,
     device: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
@@ -106,7 +109,7 @@ def convert_all(
 
     The result has what became of each model, the verdict of the worst, and the folder.
     """
-    asked = [_to_convert(model, to, inputs, data, device=device) for model in models]
+    asked = [_to_convert(model, to, inputs, data, made={"trust": trust}, device=device) for model in models]
     return convert_models(asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
 
 
@@ -140,6 +143,7 @@ def validate(
     weights_key: str | None = None,
     settings: Mapping[str, Any] | None = None,
     model_seconds: float | None = None,
+    trust: bool = False,
     runtimes: Sequence[str] | None = None,
     batches: Sequence[int] | None = None,
     device: str | None = None,
@@ -155,7 +159,7 @@ def validate(
     The result has the rows, the rules that were applied, the verdict and the folder.
     """
     request = _request(
-        model={"recipe": against, **_made_with(weights, weights_key, settings, model_seconds)},
+        model={"recipe": against, **_made_with(weights, weights_key, settings, model_seconds, trust=trust)},
         validate={"runtimes": runtimes, "batches": batches},
         device=device,
     )
@@ -172,6 +176,7 @@ def bench(
     weights_key: str | None = None,
     settings: Mapping[str, Any] | None = None,
     model_seconds: float | None = None,
+    trust: bool = False,
     runtimes: Sequence[str] | None = None,
     batches: Sequence[int] | None = None,
     threads: int | None = None,
@@ -190,7 +195,7 @@ def bench(
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
     request = _request(
-        model={"recipe": against, **_made_with(weights, weights_key, settings, model_seconds)},
+        model={"recipe": against, **_made_with(weights, weights_key, settings, model_seconds, trust=trust)},
         bench={"runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds},
         device=device,
     )
@@ -200,15 +205,22 @@ def bench(
         _places(store, jobs, runs),
         Progress(quiet=quiet),
         against=Asked(against, _specs(inputs)) if against else None,
+        inputs=_specs(inputs),
         data=_path(data),
     )
 
 
 def _made_with(
-    weights: _Path | None, key: str | None, settings: Mapping[str, Any] | None, seconds: float | None
+    weights: _Path | None,
+    key: str | None,
+    settings: Mapping[str, Any] | None,
+    seconds: float | None,
+    *,
+    trust: bool,
 ) -> dict[str, Any]:
-    """How a model that is code is made, as a request has it."""
-    return {"weights": _absolute(weights), "weights_key": key, "set": dict(settings or {}), "seconds": seconds}
+    """How a model that is code is made, and whether one that is not may do more than compute, as a request has it."""
+    made = {"weights": _absolute(weights), "weights_key": key, "set": dict(settings or {}), "seconds": seconds}
+    return {**made, "trust": trust}
 
 
 def _request(**sections: Any) -> RunRequest:

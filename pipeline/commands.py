@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from .. import __version__
 from ..models.errors import BadRequest, Exit
 from ..models.formats import Target
-from ..models.signature import Signature
+from ..models.signature import Signature, TensorSpec
 from ..models.store import Store
 from ..serving.runtimes.table import RUNTIMES, Runtime, runtimes_for
 from .bench.rows import write_samples
@@ -34,6 +34,7 @@ from .gate import GateRules, answered, gate, verdict_of
 from .given import (
     Asked,
     Taken,
+    candidate_asked,
     kind_of,
     prepare_given,
     require_runtime,
@@ -99,7 +100,7 @@ def validate(request: RunRequest, candidate: str, against: Asked, places: Places
     kind_of(against.text)
     context = _own_context(request, f"validate-{Path(candidate).stem}", places, progress)
     with place_for(context.folder), scratch(context):
-        taken = take_model(context, Asked(candidate))
+        taken = take_model(context, candidate_asked(candidate, against.inputs))
         prepared = prepare_given(context, against)
         _check_same_inputs(candidate, taken.model.signature, against.text, prepared.model.signature)
         made = [_as_made(taken)]
@@ -120,6 +121,7 @@ def bench(
     progress: Progress,
     *,
     against: Asked | None = None,
+    inputs: Sequence[TensorSpec] = (),
     data: Path | None = None,
 ) -> Benched:
     """Latency of every candidate in every wanted runtime that takes it, all of them in the same rounds. Ratios are held
@@ -132,7 +134,7 @@ def bench(
     context = _own_context(request, "bench", places, progress)
     with place_for(context.folder), scratch(context):
         with progress.stage("model"):
-            taken = [take_model(context, Asked(text)) for text in candidates]
+            taken = [take_model(context, candidate_asked(text, inputs)) for text in candidates]
             reference = take_model(context, against) if against else None
         first = reference or taken[0]
         for text, each in zip(candidates, taken, strict=True):

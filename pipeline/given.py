@@ -9,7 +9,7 @@ What a word means is told by its form; what lies behind it, only a worker looks 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -72,8 +72,8 @@ _SUFFIXES = {
 }  # fmt: skip
 # What a worker needs to look at a file of a format, or at an artifact.
 _READ_WITH: Mapping[Format, tuple[str, ...]] = {
-    Format.ONNX: ("onnx",), Format.PT2: ("torch",), Format.TORCHSCRIPT: ("torch",), Format.SAVED_MODEL: ("google.protobuf",),
-    Format.KERAS: ("keras", "tensorflow"), Format.TFLITE: ("ai_edge_litert",),
+    Format.ONNX: ("onnx",), Format.PT2: ("torch",), Format.TORCHSCRIPT: ("torch",),
+    Format.SAVED_MODEL: ("google.protobuf",), Format.KERAS: ("keras", "tensorflow"), Format.TFLITE: ("ai_edge_litert",),
 }  # fmt: skip
 
 
@@ -149,6 +149,11 @@ def start_of(text: str) -> Target | None:
     if kind is Kind.ARTIFACT:
         return read_artifact(Path(text)).target
     return None if kind is Kind.CODE else Target(Format(kind))
+
+
+def candidate_asked(text: str, inputs: Sequence[TensorSpec]) -> Asked:
+    """A candidate by its word: what it takes it says itself, but for a TorchScript file."""
+    return Asked(text, tuple(inputs) if kind_of(text) is Kind.TORCHSCRIPT else ())
 
 
 def prepare_given(context: Context, asked: Asked, *, probes_only: bool = False) -> Prepared:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def command(
     candidates: Annotated[
-        list[str], typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, .onnx or .pt2 files.")
+        list[str], typer.Argument(metavar="CANDIDATE...", help="Artifacts: folders, or models in files.")
     ],
     *,
     against: Annotated[
@@ -29,6 +29,7 @@ def command(
     weights_key: options.WeightsKey = None,
     set_: options.Set = None,
     model_seconds: options.ModelSeconds = None,
+    trust: options.Trust = False,
     runtime: options.RuntimeNames = None,
     batch: options.Batch = None,
     threads: options.Threads = None,
@@ -51,7 +52,7 @@ def command(
 
     done = bench(
         *candidates, against=against, data=data, inputs=inputs, weights=weights, weights_key=weights_key,
-        settings=options.parse_settings(set_), model_seconds=model_seconds, runtimes=runtimes or None,
+        settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust, runtimes=runtimes or None,
         batches=batches or None, threads=threads, rounds=rounds, device=device, runs=out, store=store, jobs=jobs,
         quiet=quiet,
     )  # fmt: skip

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MODEL = (
     "FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
-    "or the folder of an artifact."
+    "FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, or the folder of an artifact."
 )
 
 
@@ -31,6 +31,7 @@ def command(
     weights_key: options.WeightsKey = None,
     set_: options.Set = None,
     model_seconds: options.ModelSeconds = None,
+    trust: options.Trust = False,
     device: options.Device = None,
     jobs: options.Jobs = None,
     store: options.Store = None,
@@ -59,16 +60,16 @@ def command(
             what = "--set names the settings" if weights is None else "--weights names the weights"
             raise BadRequest(f"{what} of one model", fix="convert that model in a command of its own")
         _convert_all(
-            model, targets, out=out, inputs=options.parse_inputs(input_), data=data, device=device, store=store,
-            jobs=jobs, json=json, quiet=quiet,
+            model, targets, out=out, inputs=options.parse_inputs(input_), data=data, trust=trust, device=device,
+            store=store, jobs=jobs, json=json, quiet=quiet,
         )  # fmt: skip
     from ..api import convert
     from .converted import lines
 
     done = convert(
         model[0], targets, out=out, inputs=options.parse_inputs(input_), data=data, weights=weights,
-        weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, device=device,
-        store=store, jobs=jobs, quiet=quiet,
+        weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
+        device=device, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     if json:
         print_json(done.document)

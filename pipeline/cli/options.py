@@ -50,6 +50,10 @@ ModelSeconds = Annotated[
     float | None,
     typer.Option("--model-seconds", min=1, metavar="S", help="The time limit for code that makes a model, 180."),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Take a model whose operators may read and write files or run code."),
+]
 Data = Annotated[Path | None, typer.Option("--data", metavar="FILE.npz", help="Inputs by name, and labels.")]
 Batch = Annotated[Texts, typer.Option("--batch", metavar="SIZES", help="Batch sizes, as in 1,8.")]
 RuntimeNames = Annotated[

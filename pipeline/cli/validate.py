@@ -20,7 +20,7 @@ Against = Annotated[
 
 def command(
     candidate: Annotated[
-        str, typer.Argument(metavar="CANDIDATE", help="An artifact's folder, an .onnx or a .pt2 file.")
+        str, typer.Argument(metavar="CANDIDATE", help="An artifact's folder, or a model in a file.")
     ],
     *,
     against: Against,
@@ -30,6 +30,7 @@ def command(
     weights_key: options.WeightsKey = None,
     set_: options.Set = None,
     model_seconds: options.ModelSeconds = None,
+    trust: options.Trust = False,
     runtime: options.RuntimeNames = None,
     batch: options.Batch = None,
     device: options.Device = None,
@@ -50,7 +51,7 @@ def command(
 
     done = validate(
         candidate, against=against, data=data, inputs=inputs, weights=weights, weights_key=weights_key,
-        settings=options.parse_settings(set_), model_seconds=model_seconds, runtimes=runtimes or None,
+        settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust, runtimes=runtimes or None,
         batches=batches or None, device=device, runs=out, store=store, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     if json:
