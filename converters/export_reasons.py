@@ -31,6 +31,7 @@ _CREATED = re.compile(r"create_symbol (?P<symbol>\w+) = \d+ for (?P<source>L\[.*
 _GUARD = re.compile(r"eval (?P<guard>.+?) \[guard added\]")
 _LOGGER = "torch.fx.experimental.symbolic_shapes"
 _SPECIALISED_BELOW = 2  # torch.export takes a size of 0 or 1 for a constant, and lets a dynamic axis begin at 2
+_BRANCH = re.compile(r"`.*\b(if|elif|while|assert|and|or|not)\b")
 _WITHOUT_DATA = "compute both and choose with torch.where, or write the branch as torch.cond"
 _SIZE_OF_DATA = "keep every size one that the inputs' shapes tell: mask or pad in place of cutting by a value"
 
@@ -92,7 +93,7 @@ def refusal(error: Exception, model: torch.nn.Module, signature: Signature, atte
     place = line_of_error(error)
     if isinstance(error, GuardOnDataDependentSymNode):
         where = quoted(place) if place else "a line that torch does not name"
-        if "Could not guard" in text:
+        if not place or _BRANCH.search(where):
             return Refused(f"the model takes one way or another by its data, at {where}", fix=_WITHOUT_DATA)
         return Refused(f"the model makes a Python number of its data, at {where}", fix=_SIZE_OF_DATA)
     return stopped("torch.export", error)

@@ -1,0 +1,368 @@
+"""Out of PyTorch: models of every kind of call and of control flow become programs, traces and ONNX that answer as they
+do on whichever way data takes, or are refused with the line that stands in the way."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from transload.converters.onnx_export import onnx_from_pt2, onnx_from_source
+from transload.converters.torch_export import pt2_from_source
+from transload.converters.torchscript import torchscript_from_source
+from transload.models.errors import Refused
+from transload.models.job import Job
+from transload.models.signature import Array, Signature, parse_input
+from transload.models.sources import read_source
+from transload.models.zoo.build import build_model, call_model, name_outputs, sample_inputs
+from transload.models.zoo.given import take_weights
+
+CODE = '''
+import dataclasses
+import torch
+from torch import nn
+
+
+@dataclasses.dataclass
+class Out:
+    logits: torch.Tensor
+    hidden: tuple
+    loss: torch.Tensor = None
+
+
+class Mapped(nn.Module):
+    """A dict in, a dict of tuples out, one value under two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 3)
+
+    def forward(self, batch):
+        y = self.lin(batch["x"])
+        return {"last": y, "hidden": (batch["m"], y)}
+
+    def example_inputs(self):
+        return {"x": torch.ones(2, 4), "m": torch.ones(2, 5)}
+
+
+class Keywords(nn.Module):
+    """Keyword-only and optional inputs, a dataclass out."""
+
+    def forward(self, x, scale=2.0, *, mask=None, bias):
+        x = x * scale + bias
+        return Out(x, (x + 1, None, bias)) if mask is None else Out(x * mask, (x,))
+
+    def example_inputs(self):
+        return {"x": torch.ones(2, 4), "bias": torch.ones(2, 4)}
+
+
+class State(nn.Module):
+    def forward(self, x, state):
+        h, c = state
+        return x + 2 * h, (h * c, [c - x])
+
+    def example_inputs(self):
+        return torch.ones(2, 4), (torch.ones(2, 4), torch.ones(2, 4))
+
+
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x):
+        self.seen += 1
+        return x * 2
+
+
+class Half(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 3)
+        self.half()
+
+    def forward(self, x):
+        return self.lin(x.to(self.lin.weight.dtype)) * 2
+
+
+def brain():
+    return Half().bfloat16()
+
+
+class Fixes(Half):
+    def forward(self, x):
+        return self.lin(x.half())
+
+
+class Branches(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x * 2
+        return x * 3
+
+
+class Loops(nn.Module):
+    def forward(self, x):
+        while x.abs().max() > 1:
+            x = x / 2
+        return x
+
+
+class Numpy(nn.Module):
+    def forward(self, x):
+        if x.numpy().sum() > 0:
+            return x * 2
+        return x * 3
+
+
+class Sized(nn.Module):
+    def forward(self, x):
+        return x[: int(x.abs().sum()) % 3]
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Context(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+
+class Custom(nn.Module):
+    def forward(self, x):
+        return Square.apply(x) + Context.apply(x + 1)
+
+
+class Bound(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.square = Square.apply
+
+    def forward(self, x):
+        return self.square(x) + 1
+
+
+class Length(nn.Module):
+    def forward(self, x):
+        return x * len(x)
+
+
+class Wide(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[1] < 40 else x * 3
+
+
+class Table(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(50))
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+'''
+PLAIN = "x=float32[batch,4]"
+WIDE = "x=float32[batch,time]"
+Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's exporters announce their own end, and what they trace
+        yield
+
+
+def source(tmp_path: Path, name: str, *inputs: str) -> Path:
+    (tmp_path / "mine.py").write_text(CODE)
+    out = tmp_path / "source"
+    out.mkdir()
+    options = {
+        "ref": f"mine.py:{name}",
+        "root": str(tmp_path),
+        "inputs": [parse_input(each).to_json() for each in inputs],
+    }
+    take_weights(Job({}, out, options))
+    return out
+
+
+def made(step: Callable[[Job], Mapping[str, Any]], start: Path, name: str) -> Path:
+    out = start.parent / name
+    out.mkdir()
+    step(Job({"source": start}, out, {}))
+    return out
+
+
+def in_torch(module: Any, signature: Signature) -> Run:
+    names = [spec.name for spec in signature.outputs]
+
+    def run(feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        given = module(*(torch.from_numpy(feeds[spec.name].copy()) for spec in signature.inputs))
+        return {name: value.numpy() for name, value in name_outputs(given, names).items()}
+
+    return run
+
+
+def in_onnxruntime(folder: Path, signature: Signature) -> Run:
+    session = onnxruntime.InferenceSession(folder / "model.onnx")
+    names = [spec.name for spec in signature.outputs]
+    return lambda feeds: dict(zip(names, session.run(names, dict(feeds)), strict=True))
+
+
+def run_of(kind: str, start: Path, signature: Signature) -> Run:
+    if kind == "pt2":
+        return in_torch(torch.export.load(made(pt2_from_source, start, "a") / "model.pt2").module(), signature)
+    if kind == "torchscript":
+        folder = made(torchscript_from_source, start, "b")
+        return in_torch(torch.jit.load(next(folder.glob("model.*"))), signature)
+    if kind == "older":
+        return in_onnxruntime(made(onnx_from_source, start, "c"), signature)
+    return in_onnxruntime(made(onnx_from_pt2, made(pt2_from_source, start, "a"), "d"), signature)
+
+
+def check(start: Path, kind: str) -> None:
+    """Two batches, samples of either sign, small and large."""
+    signature = read_source(start).signature
+    run, model = run_of(kind, start, signature), build_model(start)
+    for batch, by in ((1, 1), (4, 1), (4, -1), (2, 0.01), (2, 30)):
+        drawn = sample_inputs(signature, batch, seed=batch)
+        feeds = {name: (value * by).astype(value.dtype) for name, value in drawn.items()}
+        with torch.no_grad():
+            inputs = [torch.from_numpy(feeds[spec.name].copy()) for spec in signature.inputs]
+            wanted = call_model(model, signature, inputs)
+        got = run(feeds)
+        for name, value in wanted.items():
+            np.testing.assert_allclose(got[name], value.numpy(), rtol=1e-4, atol=1e-5, err_msg=f"{kind} {name} {by}")
+
+
+@pytest.mark.parametrize("kind", ["pt2", "torchscript", "older", "dynamo"])
+@pytest.mark.parametrize("name", ["Mapped", "Keywords", "State"])
+def test_nested_calls_and_results_go_every_way(name: str, kind: str, tmp_path: Path) -> None:
+    check(source(tmp_path, name), kind)
+
+
+@pytest.mark.parametrize("kind", ["pt2", "torchscript", "older", "dynamo"])
+@pytest.mark.parametrize("name", ["Counts", "Half", "brain", "Custom"])
+def test_buffers_halves_and_custom_functions_go_every_way(name: str, kind: str, tmp_path: Path) -> None:
+    check(source(tmp_path, name, PLAIN), kind)
+
+
+@pytest.mark.parametrize("kind", ["torchscript", "older"])
+@pytest.mark.parametrize("name", ["Branches", "Loops"])
+def test_a_way_that_data_decides_is_kept_by_compiling(name: str, kind: str, tmp_path: Path) -> None:
+    check(source(tmp_path, name, PLAIN), kind)
+
+
+def test_inputs_may_be_left_out_where_they_have_defaults_and_taken_where_they_are_named(tmp_path: Path) -> None:
+    start = source(tmp_path, "Keywords", "mask=float32[batch,4]", "bias=float32[batch,4]", "x=float32[batch,4]")
+    assert [spec.name for spec in read_source(start).signature.outputs] == ["logits", "hidden_0"]
+    check(start, "pt2")
+
+
+def test_a_program_has_the_signatures_names(tmp_path: Path) -> None:
+    folder = made(pt2_from_source, source(tmp_path, "Mapped"), "a")
+    program = torch.export.load(folder / "model.pt2")
+    assert [str(name) for name in program.graph_signature.user_inputs] == ["x", "m"]
+
+
+WHERE = "compute both and choose with torch.where, or write "
+STOPPED = "write that line with operators of torch alone, or name a target that another route leads to"
+REFUSALS = {
+    "Branches": (pt2_from_source, PLAIN, "if x.sum() > 0:",
+                 "the model takes one way or another by its data, at {line}\n"
+                 f"  fix: {WHERE}the branch as torch.cond"),
+    "Loops": (pt2_from_source, PLAIN, "while x.abs()", "the model takes one way or another by its data, at {line}\n"
+              f"  fix: {WHERE}the branch as torch.cond"),
+    "Sized": (pt2_from_source, PLAIN, "return x[: int(", "the model makes a Python number of its data, at {line}\n"
+              "  fix: keep every size one that the inputs' shapes tell: mask or pad in place of cutting by a value"),
+    "Numpy": (torchscript_from_source, PLAIN, "if x.numpy()",
+              "the model takes one way or another by its data, at {line}: a trace keeps one of them, and compiling its "
+              "source fails ('Tensor (inferred)' object has no attribute or method 'numpy')\n"
+              f"  fix: {WHERE}forward as torch.jit.script takes it"),
+    "Bound": (torchscript_from_source, PLAIN, "return self.square(x)",
+              "TorchScript cannot hold a torch.autograd.Function that is called by another name, at {line}\n"
+              "  fix: call it as NAME.apply(...) there, in place of a name that was bound to it before"),
+    "Length": (pt2_from_source, PLAIN, "return x * len(x)",
+               "the axis batch of x cannot be dynamic: the model makes its size a constant at {line}\n"
+               "  fix: keep it a size there, as x.shape[0] is and int(...), len(x) and range(...) are not; "
+               "or fix it, as in --input x=float32[SIZE,4]"),
+    "Wide": (pt2_from_source, WIDE, "return x * 2 if x.shape[1]",
+             "the model takes another way at other sizes of time at {line}; one program holds for 1..39 alone\n"
+             "  fix: say so, as in --input x=float32[batch,time=1..39], or compute both ways"),
+}  # fmt: skip
+
+
+def at(tmp_path: Path, start: str) -> str:
+    lines = [(number, line.strip()) for number, line in enumerate(CODE.splitlines(), 1)]
+    number, line = next(each for each in lines if each[1].startswith(start))
+    return f"{tmp_path}/mine.py:{number} (`{line}`)"
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_cannot_be_carried_is_refused_with_the_users_line(name: str, tmp_path: Path) -> None:
+    step, inputs, line, words = REFUSALS[name]
+    start = source(tmp_path, name, inputs)
+    with pytest.raises(Refused) as caught:
+        made(step, start, "made")
+    assert str(caught.value) == words.format(line=at(tmp_path, line))
+
+
+def test_what_torch_export_stops_at_is_named_with_the_line(tmp_path: Path) -> None:
+    with pytest.raises(Refused) as caught:
+        made(pt2_from_source, source(tmp_path, "Numpy", PLAIN), "made")
+    assert caught.value.what.startswith(f"torch.export stops at {at(tmp_path, 'if x.numpy()')}: ")
+    assert caught.value.fix == STOPPED
+
+
+def test_bounds_that_a_branch_on_sizes_keeps_to_make_it_one_way(tmp_path: Path) -> None:
+    check(source(tmp_path, "Wide", "x=float32[batch,time=1..39]"), "pt2")
+
+
+def test_a_limit_of_the_model_itself_is_no_branch(tmp_path: Path) -> None:
+    start = source(tmp_path, "Table", WIDE)
+    (tmp_path / "made").mkdir()
+    facts = pt2_from_source(Job({"source": start}, tmp_path / "made", {}))
+    assert facts["limits"] == {"time": [1, 50]}
+
+
+@pytest.mark.parametrize(("name", "half"), [("Half", "float16"), ("brain", "bfloat16")])
+def test_half_precision_is_carried_in_float32_and_its_own_distance_said(name: str, half: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(CODE)
+    (tmp_path / "out").mkdir()
+    spec = {"name": "x", "dtype": "float16", "shape": ["batch", 4]}
+    facts = take_weights(Job({}, tmp_path / "out", {"ref": f"mine.py:{name}", "root": str(tmp_path), "inputs": [spec]}))
+    assert facts["signature"]["inputs"][0]["dtype"] == facts["signature"]["outputs"][0]["dtype"] == "float32"
+    said, _, noise = facts["notes"][0].partition(" lies ")
+    assert said == f"its {half} weights are carried in float32; its own {half} arithmetic"
+    assert 30 < int(noise.split()[0]) < 90
+    model = build_model(tmp_path / "out")
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+    assert torch.equal(model.lin.weight, model.lin.weight.to(getattr(torch, half)).float()), "the same values"
+
+
+def test_a_half_precision_model_that_names_its_dtype_is_refused_with_the_line(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="mixes the two at") as caught:
+        source(tmp_path, "Fixes", PLAIN)
+    assert str(caught.value) == (
+        f"a half-precision model is carried in float32, and mine.py:Fixes mixes the two at "
+        f"{at(tmp_path, 'return self.lin(x.half())')}\n"
+        "  fix: take the dtype from a weight or an input there, as in x.to(self.weight.dtype)"
+    )
