@@ -56,8 +56,8 @@ def write_module(made: Generated, folder: Path) -> None:
 def load_module(folder: Path) -> torch.nn.Module:
     """The module in a folder, with its weights."""
     spec = spec_from_file_location(_IMPORTED, folder / MODULE)
-    assert spec is not None  # a path that ends in .py has one
-    assert spec.loader is not None
+    if spec is None or spec.loader is None:  # a path that ends in .py has both
+        raise FileNotFoundError(folder / MODULE)
     module = module_from_spec(spec)
     sys.modules[_IMPORTED] = module  # where torch.export looks for the functions of a loop
     spec.loader.exec_module(module)

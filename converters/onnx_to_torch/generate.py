@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -90,11 +89,17 @@ def _text(model: Model, page: Page, arguments: Sequence[Value], results: Sequenc
 def _head(model: Model, arguments: Sequence[Value], code: str) -> str:
     """The docstring, and the imports that the code needs."""
     lines = [f"    {argument}: {comment(str(spec))}" for argument, spec in zip(arguments, model.inputs, strict=True)]
-    text = _doc(f"""An ONNX model of opset {model.opset} in plain PyTorch. Edit it as you like.
-
-    from model import load
-    model = load()  # with the weights from {WEIGHTS} beside this file
-    """) + "\n\nInputs:\n" + "\n".join(_harmless(line) for line in lines)  # fmt: skip
+    text = "\n".join(
+        [
+            f"An ONNX model of opset {model.opset} in plain PyTorch. Edit it as you like.",
+            "",
+            "    from model import load",
+            f"    model = load()  # with the weights from {WEIGHTS} beside this file",
+            "",
+            "Inputs:",
+            *(_harmless(line) for line in lines),
+        ]
+    )
     imports = ["from __future__ import annotations", ""]
     imports += ["import math"] if "math." in code else []
     imports += ["from collections.abc import Callable"] if "Callable[" in code else []
@@ -102,11 +107,6 @@ def _head(model: Model, arguments: Sequence[Value], code: str) -> str:
     imports += ["import torch.nn.functional as F"] if "F." in code else []
     imports += ["from safetensors.torch import load_file", "from torch import Tensor, nn", "", ""]
     return "\n".join([f'"""{text}\n"""', "", *imports])
-
-
-def _doc(text: str) -> str:
-    first, rest = text.split("\n", 1)
-    return f"{first}\n{textwrap.dedent(rest).rstrip()}" if not rest.startswith("\n    ") else f"{first}\n{rest.rstrip()}"
 
 
 def _harmless(line: str) -> str:

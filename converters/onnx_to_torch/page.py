@@ -92,7 +92,7 @@ class Page:
         self.helpers: set[str] = set()
         self.axes: dict[str, str] = {}  # dynamic axes that the code names, and where each is read
         self._axis_code: dict[str, str] = {}
-        self._dynamic: list[tuple[torch.Tensor, int, str]] = []
+        self._dynamic: list[tuple[Any, str]] = []
         self._symbols: dict[Any, str] = {}
         self._held: dict[int, tuple[Array, str, torch.Tensor]] = {}
         self._module = SimpleNamespace()
@@ -108,7 +108,7 @@ class Page:
         from torch._dispatch.python import enable_python_dispatcher
 
         true_loop = loops.while_loop
-        loops.while_loop = _one_turn  # type: ignore[assignment]
+        loops.while_loop = _one_turn
         try:
             with enable_python_dispatcher(), self._fake:
                 yield
@@ -121,15 +121,17 @@ class Page:
 
         dims = [DimDynamic.STATIC if isinstance(axis, int) else DimDynamic.DYNAMIC for axis in spec.shape]
         trial = self._fake.from_tensor(
-            example, symbolic_context=StatelessSymbolicContext(dynamic_sizes=dims)  # type: ignore[no-untyped-call]
+            example,
+            symbolic_context=StatelessSymbolicContext(dynamic_sizes=dims),
         )
         name = self.names.fresh(spec.name, "input")
         self.scope[name] = trial
         for at, axis in spec.dynamic_axes.items():
-            self._dynamic.append((trial, at, axis))
+            size: Any = trial.shape[at]
+            self._dynamic.append((size, axis))
             if axis not in self._axis_code:
                 self._axis_code[axis] = self.names.fresh(axis, "size")
-                self._symbols[trial.shape[at].node.expr] = axis
+                self._symbols[size.node.expr] = axis
                 self.axes[axis] = f"{name}.shape[{at}]"
                 self.scope[self._axis_code[axis]] = trial.shape[at]
         return computed(self, name, trial)
@@ -139,8 +141,8 @@ class Page:
 
         Raises Refused where a statement took the size of one for a constant: then the text would have that constant.
         """
-        for trial, at, axis in self._dynamic:
-            if trial.shape[at].node.expr.is_number:
+        for size, axis in self._dynamic:
+            if size.node.expr.is_number:
                 raise Refused(
                     f"the axis {axis} cannot be dynamic: PyTorch makes its size a constant in one of the operators",
                     fix="give that axis a fixed size in the signature",
@@ -193,17 +195,14 @@ class Page:
 
     def hold(self, value: Value) -> tuple[str, torch.Tensor]:
         """The attribute that holds a known value, and its trial. The same array is held once."""
-        assert value.array is not None  # who asks has looked
-        if id(value.array) not in self._held:
+        array = value.known_array
+        if id(array) not in self._held:
             name = self.attributes.fresh(value.name or "constant", "weight")
-            self.weights[name] = value.array
-            import torch
-
-            with self.mode():
-                trial = torch.empty(value.array.shape, dtype=getattr(torch, value.array.dtype.name))
+            self.weights[name] = array
+            trial = self.run(f"torch.empty({array.shape}, dtype=torch.{array.dtype.name})")
             setattr(self._module, name, trial)
-            self._held[id(value.array)] = (value.array, f"self.{name}", trial)
-        return self._held[id(value.array)][1:]
+            self._held[id(array)] = (array, f"self.{name}", trial)
+        return self._held[id(array)][1:]
 
     def stack(self, value: Value) -> tuple[str, torch.Tensor]:
         """A variable for sizes as a tensor."""
@@ -211,8 +210,7 @@ class Page:
         inner = f"{parts[0]}" if not value.rank else f"({', '.join(map(str, parts))},)"
         helper = "size_tensor" if not value.rank else "sizes_tensor"
         made = self.let(f"{helper}({inner}, torch.{value.dtype})", "sizes")
-        assert made.trial is not None  # `let` makes it
-        return str(made), made.trial
+        return str(made), self.scope[str(made)]
 
     def part(self, code: str, trial: Any) -> Part:
         """A size, by the shortest name that it has."""
@@ -225,7 +223,7 @@ class Page:
         return Size(code if axis is None else self._axis_code[axis], trial)
 
     def combine(self, sign: str, a: Part, b: Part) -> Part:
-        """a + b, a - b, a * b or a // b (towards minus infinity) of sizes."""
+        """A + b, a - b, a * b or a // b (towards minus infinity) of sizes."""
         trials = [each.trial if isinstance(each, Size) else each for each in (a, b)]
         if isinstance(a, int) and (a, sign) in ((0, "+"), (1, "*")):
             return b
@@ -255,9 +253,8 @@ class Now(Page):
 
     def hold(self, value: Value) -> tuple[str, torch.Tensor]:
         """A variable with the array."""
-        assert value.array is not None  # who asks has looked
         name = self.names.fresh("known")
-        self.scope[name] = torch_tensor(value.array)
+        self.scope[name] = torch_tensor(value.known_array)
         return name, self.scope[name]
 
 

@@ -18,9 +18,7 @@ def functions() -> Mapping[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     for module in MODULES:
         loaded = import_module(f"{__package__}.helpers.{module}")
-        for name, each in vars(loaded).items():
-            if inspect.isfunction(each) and each.__module__ == loaded.__name__:
-                found[name] = each
+        found.update({name: each for name, each in vars(loaded).items() if inspect.isfunction(each)})
     return found
 
 

@@ -95,6 +95,13 @@ class Value:
         return len(self.shape)
 
     @property
+    def known_array(self) -> Array:
+        """The array of a value that is known."""
+        if self.array is None:
+            raise ValueError(f"{self} is computed when the module runs")
+        return self.array
+
+    @property
     def scalar(self) -> str | None:
         """A known value of one element as a Python literal."""
         if self.array is None or self.array.size != 1:
@@ -114,8 +121,8 @@ class Value:
         if known is not None:
             return known
         code = str(self)
-        assert self.trial is not None  # whatever has code has been tried
-        return self.page.part(f"{code}.shape[{axis % self.rank}]", self.trial.shape[axis])
+        trial: Any = self.trial
+        return self.page.part(f"{code}.shape[{axis % self.rank}]", trial.shape[axis])
 
     def sizes(self) -> list[Part]:
         """The size of each axis."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    from ..lazy import torch
 
 
 def size_tensor(size: int, dtype: torch.dtype) -> Tensor:

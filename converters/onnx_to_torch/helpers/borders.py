@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    from ..lazy import torch
 
 
 def surrounded(x: Tensor, widths: tuple[int, ...], mode: str) -> Tensor:

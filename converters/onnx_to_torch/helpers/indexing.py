@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    from ..lazy import torch
 
 
 def backwards(x: Tensor, axis: int, start: int, end: int, step: int) -> Tensor:
@@ -33,7 +38,7 @@ def gather_places(x: Tensor, indices: Tensor, batch_axes: int) -> Tensor:
 
 
 def scatter_places(x: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> Tensor:
-    """x with `updates` brought into the slices that the last axis of `indices` names."""
+    """X with `updates` brought into the slices that the last axis of `indices` names."""
     depth = indices.shape[-1]
     flat = torch.zeros_like(indices[..., 0].long())
     for at in range(depth):

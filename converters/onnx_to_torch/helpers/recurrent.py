@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    from ..lazy import torch
 
 
 def scanned(
@@ -45,7 +49,10 @@ def scanned(
 
 
 def each_direction(
-    run: Callable[..., tuple[Tensor, tuple[Tensor, ...]]], x: Tensor, backwards: tuple[bool, ...], lengths: Tensor | None
+    run: Callable[..., tuple[Tensor, tuple[Tensor, ...]]],
+    x: Tensor,
+    backwards: tuple[bool, ...],
+    lengths: Tensor | None,
 ) -> tuple[Tensor, ...]:
     """`run(direction, x)` for x (T, B, I), turned around where the direction runs backwards: Y (T, D, B, H), and each
     final state (D, B, H)."""
@@ -78,7 +85,7 @@ def lstm(
     lengths: Tensor | None = None,
     peepholes: Tensor | None = None,
     coupled: bool = False,
-    f: Callable[[Tensor], Tensor] | tuple[Callable[[Tensor], Tensor], ...] = (torch.sigmoid, torch.tanh, torch.tanh),
+    f: tuple[Callable[[Tensor], Tensor], ...] = (torch.sigmoid, torch.tanh, torch.tanh),
 ) -> tuple[Tensor, ...]:
     """i, o, f = f(...); c' = f c + i g(...); h' = o h(c'). Peepholes let the gates see c, and o see c'.
 

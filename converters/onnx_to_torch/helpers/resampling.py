@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    from ..lazy import torch
 
 
 def places_of(
-    size: int, target: int, scale: float, length: float, coordinates: str, region: tuple[float, float], dtype: torch.dtype,
+    size: int,
+    target: int,
+    scale: float,
+    length: float,
+    coordinates: str,
+    region: tuple[float, float],
+    dtype: torch.dtype,
     stretched: bool = False,
 ) -> Tensor:
-    """Where each new place lies in the old axis of `size`; `length` is the new one before it is cut to `target`."""
+    """Where each new place lies in the old axis of `size`; `length` is the new one before it is cut to `target`.
+    `stretched`: the filter is, by antialias."""
     at = torch.arange(target, dtype=dtype)
     if coordinates == "align_corners":
         return at * ((size - 1) / (length - 1)) if length != 1 else at * 0
     if coordinates == "tf_crop_and_resize":
         start, end = region
-        if length == 1:
-            return at * 0 + (start + end) / 2 * (size - 1)
-        return start * (size - 1) + at * ((end - start) * (size - 1)) / (length - 1)
-    if coordinates == "asymmetric":
-        return at / scale
-    if coordinates == "tf_half_pixel_for_nn":
-        return (at + 0.5) / scale
+        steps = at * ((end - start) * (size - 1)) / (length - 1) if length != 1 else at * 0
+        return steps + (start if length != 1 else (start + end) / 2) * (size - 1)
+    if coordinates in ("asymmetric", "tf_half_pixel_for_nn"):
+        return (at + (0.0 if coordinates == "asymmetric" else 0.5)) / scale
     half = (at + 0.5) / scale - 0.5
     if coordinates == "pytorch_half_pixel" and target == 1:
         return at * 0 - (0.5 if stretched else 0.0)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+if TYPE_CHECKING:
+    import torch
+    import torch.nn.functional as F
+    from torch import Tensor
+else:
+    from ..lazy import F, torch
 
 
 def ceiling_widths(
@@ -30,9 +34,7 @@ def ceiling_widths(
     return found
 
 
-def window_sum(
-    x: Tensor, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
-) -> Tensor:
+def window_sum(x: Tensor, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]) -> Tensor:
     """The sum of each window, channel by channel."""
     channels = x.shape[1]
     ones = torch.ones((channels, 1, *kernel), dtype=x.dtype)

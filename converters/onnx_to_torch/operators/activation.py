@@ -51,7 +51,7 @@ def celu(op: Op) -> Written:
 
 @writes("Selu", since=6, T=FLOATS)
 def selu(op: Op) -> Written:
-    """gamma x, or gamma alpha (exp(x) - 1) where x is negative."""
+    """Gamma x, or gamma alpha (exp(x) - 1) where x is negative."""
     x = op.value(0)
     alpha = op.literal("alpha", 1.67326319217681884765625, x.dtype)
     return f"{op.literal('gamma', 1.05070102214813232421875, x.dtype)} * F.elu({x}, {alpha})"
@@ -59,14 +59,14 @@ def selu(op: Op) -> Written:
 
 @writes("ThresholdedRelu", since=1, T=FLOATS)
 def thresholded_relu(op: Op) -> Written:
-    """x where it is larger than alpha, and 0 elsewhere."""
+    """X where it is larger than alpha, and 0 elsewhere."""
     x = op.value(0)
     return f"torch.where({x} > {op.literal('alpha', 1.0, x.dtype)}, {x}, torch.zeros_like({x}))"
 
 
 @writes("Shrink", since=9, T=NUMBERS)
 def shrink(op: Op) -> Written:
-    """x + bias below -lambd, x - bias above lambd, 0 between."""
+    """X + bias below -lambd, x - bias above lambd, 0 between."""
     x = op.value(0)
     dtype = x.dtype if x.dtype in FLOATS else "float64"
     bias, edge = op.literal("bias", 0.0, dtype), op.literal("lambd", 0.5, dtype)
@@ -76,7 +76,7 @@ def shrink(op: Op) -> Written:
 
 @writes("HardSigmoid", since=6, T=FLOATS)
 def hard_sigmoid(op: Op) -> Written:
-    """alpha x + beta, cut to 0 .. 1."""
+    """Alpha x + beta, cut to 0 .. 1."""
     x = op.value(0)
     alpha, beta = op.literal("alpha", 0.2, x.dtype), op.literal("beta", 0.5, x.dtype)
     return f"torch.clamp({alpha} * {x} + {beta}, 0, 1)"
@@ -90,14 +90,14 @@ def softplus(op: Op) -> Written:
 
 @writes("Swish", since=24, T=FLOATS)
 def swish(op: Op) -> Written:
-    """x sigmoid(alpha x)"""
+    """X sigmoid(alpha x)"""
     x, alpha = op.value(0), op.literal("alpha", 1.0, op.value(0).dtype)
     return f"F.silu({x})" if alpha == "1.0" else f"{x} * torch.sigmoid({alpha} * {x})"
 
 
 @writes("Gelu", since=20, T=FLOATS)
 def gelu(op: Op) -> Written:
-    """x times the normal distribution's share below x: exact, or by tanh."""
+    """X times the normal distribution's share below x: exact, or by tanh."""
     kind = op.word("approximate", "none", ("none", "tanh"))
     return f'F.gelu({op.value(0)}, approximate="tanh")' if kind == "tanh" else f"F.gelu({op.value(0)})"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ...onnx_to_tf.graph import tensor_array
@@ -9,6 +11,8 @@ from ..names import scalar
 from ..reader import Op
 from ..registry import HELD, NUMBERS, ORDINARY, Written, writes
 from ..values import Size, listed
+
+_MOST_KNOWN = 2**16  # elements; more are made when the module runs
 
 
 @writes("Constant", since=1, folds=False)
@@ -22,7 +26,7 @@ def constant(op: Op) -> Written:
     if op.has("value_float") or op.has("value_floats"):
         real = op.real("value_float") if op.has("value_float") else op.floats("value_floats")
         return op.known(np.array(real, np.float32))
-    op.refuse("it holds neither a tensor nor numbers")
+    return op.refuse("it holds neither a tensor nor numbers")
 
 
 @writes("ConstantOfShape", since=9, folds=False)
@@ -32,8 +36,9 @@ def constant_of_shape(op: Op) -> Written:
     value = tensor_array(op._attribute("value", None)) if op.has("value") else np.zeros(1, np.float32)
     if value.dtype.name not in HELD:
         op.refuse(f"it is {value.dtype.name}", fix="use another dtype in the model")
-    if all(isinstance(each, int) for each in shape) and np.prod(shape, dtype=np.float64) < 2**16:
-        return op.known(np.full(shape, value.reshape(()), value.dtype))  # type: ignore[arg-type]
+    known = [each for each in shape if isinstance(each, int)]
+    if len(known) == len(shape) and prod(known) < _MOST_KNOWN:
+        return op.known(np.full(known, value.reshape(()), value.dtype))
     if value.dtype.kind in "iu" and len(shape) == 1 and isinstance(shape[0], int):
         return op.sized([int(value.item())] * shape[0], dtype=value.dtype.name)
     literal = scalar(value.reshape(()).item(), value.dtype.name)

@@ -69,7 +69,7 @@ def transposed(op: Op) -> Written:
         op.refuse(f"it has {count} spatial axes", fix="use one, two or three of them")
     strides, dilations = op.ints("strides", [1] * count), op.ints("dilations", [1] * count)
     more = op.ints("output_padding", [0] * count)
-    pads = _pads(op, x, kernel, strides, dilations, more)
+    pads = _pads(op, x, [(size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True)], strides, more)
     even = pads[:count] == pads[count:] and min(pads) >= 0
     if any(extra >= max(stride, dilation) for extra, stride, dilation in zip(more, strides, dilations, strict=True)):
         op.refuse(f"its output_padding {more} is not below strides and dilations", fix="pad the output in the model")
@@ -89,11 +89,9 @@ def transposed(op: Op) -> Written:
     return f"F.pad({made}, {cut})"
 
 
-def _pads(
-    op: Op, x: Value, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], more: Sequence[int]
-) -> list[int]:
+def _pads(op: Op, x: Value, reaches: Sequence[int], strides: Sequence[int], more: Sequence[int]) -> list[int]:
     """What is cut off: before each axis, then after each. By the output's size where that is given."""
-    count = len(kernel)
+    count = len(reaches)
     kind = op.word("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
     pads = op.ints("pads", [0] * (2 * count))
     if kind == "VALID":
@@ -103,7 +101,7 @@ def _pads(
         return pads
     lows, highs = [], []
     for at in range(count):
-        size, reach = x.shape[2 + at], (kernel[at] - 1) * dilations[at] + 1
+        size, reach = x.shape[2 + at], reaches[at]
         if wanted and size is None:
             op.refuse("its output_shape is given, and the input's size is not known", fix="give pads instead")
         spread = reach - strides[at] + more[at]

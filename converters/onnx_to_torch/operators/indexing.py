@@ -23,7 +23,7 @@ def gather(op: Op) -> Written:
     return f"{value}[{before}{indices}]"
 
 
-def _wrapped(op: Op, indices: Value, size: object) -> str:
+def _wrapped(indices: Value, size: object) -> str:
     """Indices counted from the start."""
     if indices.array is not None and (indices.array >= 0).all():
         return f"{indices}" if indices.dtype == "int64" else f"{indices}.long()"
@@ -35,7 +35,7 @@ def gather_elements(op: Op) -> Written:
     """One element for each index, at its own place on the other axes."""
     value, indices = op.value(0), op.value(1)
     axis = op.axis("axis", 0, rank=value.rank)
-    return f"torch.gather({value}, {axis}, {_wrapped(op, indices, value.size(axis))})"
+    return f"torch.gather({value}, {axis}, {_wrapped(indices, value.size(axis))})"
 
 
 @writes("GatherND", since=11, T=HELD)
@@ -53,7 +53,7 @@ def scatter_elements(op: Op) -> Written:
     x, indices, updates = op.value(0), op.value(1), op.value(2)
     axis = op.axis("axis", 0, rank=x.rank)
     reduction = _REDUCTIONS[op.word("reduction", "none", tuple(_REDUCTIONS))]
-    places = _wrapped(op, indices, x.size(axis))
+    places = _wrapped(indices, x.size(axis))
     if not reduction:
         return f"{x}.scatter({axis}, {places}, {updates})"
     return f'{x}.scatter_reduce({axis}, {places}, {updates}, "{reduction}")'
@@ -74,7 +74,9 @@ def scatter_nd(op: Op) -> Written:
 def one_hot(op: Op) -> Written:
     """A new axis on which one place is `on` and the others are `off`."""
     indices, off_on = op.value(0), op.value(2)
-    (depth,) = op.sizes(1, "depth") if op.value(1).dtype in _INDICES else (op.page.number(f"int({op.value(1)})", "depth"),)
+    (depth,) = (
+        op.sizes(1, "depth") if op.value(1).dtype in _INDICES else (op.page.number(f"int({op.value(1)})", "depth"),)
+    )
     axis = op.axis("axis", -1, rank=indices.rank + 1)
     return f"one_hot({indices}, {depth}, {off_on}, {axis})"
 
@@ -98,4 +100,6 @@ def compress(op: Op) -> Written:
 @writes("ReverseSequence", since=10, T=HELD)
 def reverse_sequence(op: Op) -> Written:
     """Each sequence turned around up to its length."""
-    return f"reversed_sequences({op.value(0)}, {op.value(1)}, {op.integer('batch_axis', 1)}, {op.integer('time_axis', 0)})"
+    return (
+        f"reversed_sequences({op.value(0)}, {op.value(1)}, {op.integer('batch_axis', 1)}, {op.integer('time_axis', 0)})"
+    )

@@ -18,7 +18,7 @@ def matmul(op: Op) -> Written:
 
 @writes("Gemm", since=7, T=NUMBERS)
 def gemm(op: Op) -> Written:
-    """alpha A B + beta C, of which A and B may be turned."""
+    """Alpha A B + beta C, of which A and B may be turned."""
     a, b, c = op.value(0), op.value(1), op.optional(2)
     alpha, beta = op.real("alpha", 1.0), op.real("beta", 1.0)
     turn_a, turn_b = op.flag("transA"), op.flag("transB")

@@ -79,7 +79,7 @@ def shifted(op: Op) -> Written:
 
 @writes("Where", since=9)
 def where(op: Op) -> Written:
-    """x where the condition holds, and y elsewhere; of sizes, where the condition is known."""
+    """X where the condition holds, and y elsewhere; of sizes, where the condition is known."""
     condition, x, y = op.value(0), op.value(1), op.value(2)
     chosen = _chosen_sizes(op, condition, x, y)
     if chosen is not None:

@@ -42,7 +42,7 @@ def reshape_to(op: Op) -> Written:
     if value.parts is not None and len(wanted) < 2:
         return op.sized(value.parts, scalar=not wanted, dtype=value.dtype)
     target = [value.size(at) if part == 0 and not literal_zero else part for at, part in enumerate(wanted)]
-    return reshaped(op, value, _resolved(value, target))
+    return reshaped(value, _resolved(value, target))
 
 
 def _resolved(value: Value, target: list[Part]) -> list[Part]:
@@ -68,7 +68,7 @@ def _same(a: Part, b: Part) -> bool:
     return isinstance(a, Size) and isinstance(b, Size) and bool(a.trial.node.expr == b.trial.node.expr)
 
 
-def reshaped(op: Op, value: Value, target: Sequence[Part]) -> Written:
+def reshaped(value: Value, target: Sequence[Part]) -> Written:
     """The value in another shape. A computed size may stand for 0 ("keep") or -1, of which PyTorch takes the latter."""
     computed = sum(isinstance(part, Size) for part in target)
     if -1 not in target and computed == 1 and 0 not in target:
@@ -116,7 +116,7 @@ def _squeezed(op: Op, axes: Sequence[int] | None) -> Written:
         return value
     left = [size for axis, size in enumerate(value.sizes()) if axis not in dropped]
     if any(value.shape[axis] is None for axis in dropped):  # squeeze() would let another size pass, reshape() does not
-        return reshaped(op, value, left)
+        return reshaped(value, left)
     return f"{value}.squeeze({dropped[0] if len(dropped) == 1 else tuple(dropped)})"
 
 
@@ -161,13 +161,14 @@ def expand(op: Op) -> Written:
     """Broadcast to a shape; an axis of the value that is not 1 wins over a 1 in the shape."""
     value, wanted = op.value(0), op.sizes(1, "shape")
     rank = max(value.rank, len(wanted))
-    have: list[Part] = [1] * (rank - value.rank) + value.sizes()
-    padded: list[Part] = [1] * (rank - len(wanted)) + list(wanted)
+    have: list[Part] = [*[1] * (rank - value.rank), *value.sizes()]
+    padded: list[Part] = [*[1] * (rank - len(wanted)), *wanted]
     target = [_broadcast(a, b) for a, b in zip(have, padded, strict=True)]
-    if len(target) == value.rank and all(a == b or _same(a, b) for a, b in zip(have, target, strict=True)):
-        return value
-    if None in target:
+    known = [each for each in target if each is not None]
+    if len(known) < rank:
         return f"expanded({value}, {as_tuple(wanted)})"
+    if rank == value.rank and all(a == b or _same(a, b) for a, b in zip(have, known, strict=True)):
+        return value
     return f"{value}.expand({', '.join(map(str, target))})"
 
 

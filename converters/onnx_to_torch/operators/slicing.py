@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..reader import Op
 from ..registry import HELD, Written, writes
-from ..values import Part, Value
+from ..values import Part
 
 _FAR = 2**31 - 1  # what exporters write for "to the end" is this or more
 
@@ -14,10 +14,10 @@ _FAR = 2**31 - 1  # what exporters write for "to the end" is this or more
 @writes("Slice", since=10, T=HELD)
 def slice_by_inputs(op: Op) -> Written:
     """From starts to ends along axes, by steps; both are cut to the axis as Python does."""
-    value, starts, ends = op.value(0), op.sizes(1, "starts"), op.sizes(2, "ends")
+    starts, ends = op.sizes(1, "starts"), op.sizes(2, "ends")
     axes = op.integers(3, "axes") if op.given(3) else range(len(starts))
     steps = op.integers(4, "steps") if op.given(4) else [1] * len(starts)
-    return _sliced(op, value, starts, ends, axes, steps)
+    return _sliced(op, starts, ends, axes, steps)
 
 
 @writes("Slice", since=1, until=9, T=HELD)
@@ -25,16 +25,17 @@ def slice_by_attributes(op: Op) -> Written:
     """Before opset 10 they were attributes, and there were no steps."""
     starts, ends = op.ints("starts"), op.ints("ends")
     axes = op.ints("axes", range(len(starts)))
-    return _sliced(op, op.value(0), starts, ends, axes, [1] * len(starts))
+    return _sliced(op, starts, ends, axes, [1] * len(starts))
 
 
-def _sliced(
-    op: Op, value: Value, starts: Sequence[Part], ends: Sequence[Part], axes: Sequence[int], steps: Sequence[int]
-) -> Written:
+def _sliced(op: Op, starts: Sequence[Part], ends: Sequence[Part], axes: Sequence[int], steps: Sequence[int]) -> Written:
+    value = op.value(0)
     rows = list(zip((op.placed(axis, value.rank) for axis in axes), starts, ends, steps, strict=True))
-    if value.parts is not None and all(isinstance(each, int) for each in (*starts, *ends)):
-        ((_, start, end, step),) = rows or [(0, 0, _FAR, 1)]
-        return op.sized(value.parts[_of_sizes(start, end, step)], dtype=value.dtype)
+    if value.parts is not None and len(rows) == 1:
+        ((_, start, end, step),) = rows
+        if isinstance(start, int) and isinstance(end, int):
+            last = None if step < 0 and end < -_FAR else end
+            return op.sized(value.parts[start:last:step], dtype=value.dtype)
     places = {axis: _place(start, end) for axis, start, end, step in rows if step > 0}
     places = {axis: place + (f":{step}" if step > 1 else "") for (axis, _, _, step) in rows if step > 0
               for place in (places[axis],)}  # fmt: skip
@@ -49,12 +50,6 @@ def _sliced(
             made = f"{made}.flip({axis})" if whole and to_first and step == -1 else (
                 f"backwards({made}, {axis}, {start}, {end}, {step})")  # fmt: skip
     return value if made == f"{value}" else made
-
-
-def _of_sizes(start: Part, end: Part, step: int) -> slice:
-    assert isinstance(start, int)  # asked before
-    assert isinstance(end, int)
-    return slice(start, None if step < 0 and end < -_FAR else end, step)
 
 
 def _place(start: Part, end: Part) -> str:
