@@ -106,7 +106,7 @@ def _look_closer(context: Context, prepared: Prepared, made: Sequence[Made]) -> 
         return ()
     with context.progress.stage("shrink") as stage:
         found = smallest_pieces(context, prepared, made)
-        stage.note = f"{len({each.script for each in found})} smallest pieces that fail"
+        stage.note = f"pieces that fail by themselves: {len({each.script for each in found})}, in repeat/"
     return found
 
 

@@ -110,7 +110,7 @@ def _look(
         operators=facts.get("operators"),
         what=f"{step.name} fails at {facts['where']}: {facts['what']}",
         script=f"repeat/{name}.py",
-        fix=_mend(step.name, facts["operator"], there),
+        fix=_mend(step.name, facts["operator"], facts["fix"], there),
     )
 
 
@@ -144,13 +144,15 @@ def _action(context: Context, prepared: Prepared, name: str, failure: Failure) -
     )
 
 
-def _mend(step: str, operator: str, there: Sequence[str]) -> str:
-    """What helps now: a spelling that is known to work, another target; and who should hear of it."""
+def _mend(step: str, operator: str, said: str, there: Sequence[str]) -> str:
+    """What helps now: what the step itself says, a spelling that is known to work, another target; else who should hear
+    of it."""
     kind = step.partition("-")[0].partition(".")[0]
     library = _LIBRARIES.get(kind, "the step's author")
-    helps = [_KNOWN[kind, operator]] if (kind, operator) in _KNOWN else []
-    helps += [f"{' and '.join(there)} {'is' if len(there) == 1 else 'are'} there and verified"] if there else []
-    return "; ".join([*helps, f"write that line in other operators, or send the script and its files to {library}"])
+    known = _KNOWN.get((kind, operator), said)
+    others = [f"{' and '.join(there)} {'is' if len(there) == 1 else 'are'} there and verified"] if there else []
+    report = "" if said else f"write that line in other operators, or send the script and its files to {library}"
+    return "; ".join(filter(None, [known, *others, report]))
 
 
 def _copy(file: Path, to: Path) -> None:

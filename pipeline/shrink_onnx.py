@@ -31,7 +31,7 @@ def shrink(job: Job) -> Mapping[str, Any]:
     script that shows it.
 
     Options: step, entry, options, target, least_db, seconds, model. The facts are {operators, operator, where, line,
-    what}. Raises Refused where the whole does not fail here, or cannot be run to compare with.
+    what, fix}. Raises Refused where the whole does not fail here, or cannot be run to compare with.
     """
     options = job.options
     trial = Trial(options["entry"], options["options"], options["least_db"], Path.cwd(), options["seconds"])
@@ -48,6 +48,7 @@ def shrink(job: Job) -> Mapping[str, Any]:
         "where": described(node),
         "line": line_of(node),
         "what": seen.what,
+        "fix": seen.fix,
     }
     (job.out / f"{PIECE}.py").write_text(script_of_onnx(options, facts, piece.signature, kind=seen.kind))
     return facts

@@ -114,6 +114,93 @@ def convert_and_run(inputs):
         return dict(session.run(inputs))
 """
 
+_TORCH = """
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from transload.models.zoo.build import build_model
+
+HERE = Path(__file__).resolve()
+DATA = np.load(HERE.with_suffix(".npz"))
+{root}
+# The model as it was given, and the module of it that fails.
+piece = build_model(HERE.with_suffix(".source")).get_submodule({path!r})
+INPUTS, OUTPUTS = {inputs}, {outputs}
+
+
+def tensors(kind):
+    return tuple(torch.from_numpy(DATA[f"{{kind}}/{{name}}"]) for name in INPUTS)
+
+
+def named(made):
+    made = list(made.values()) if isinstance(made, dict) else made
+    return dict(zip(OUTPUTS, made if isinstance(made, (list, tuple)) else [made]))
+
+
+def convert_and_run(inputs):
+    with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+{convert}
+"""
+
+_CONVERT = {
+    "torch.export": """\
+        shapes = tuple(dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for axes in {dynamic})
+        program = torch.export.export(piece, tensors("example"), dynamic_shapes=shapes, strict=False)
+        return named(program.module()(*tensors("in")))""",
+    "torch.jit": """\
+        traced = torch.jit.freeze(torch.jit.trace(piece, tensors("example"), strict=False))
+        return named(traced(*tensors("in")))""",
+    "torch.onnx-torchscript": """\
+        import onnxruntime
+
+        axes = [dict.fromkeys(each) for each in {dynamic}]
+        axes = dict(zip(INPUTS, [{{at: f"axis{{at}}" for at in each}} for each in axes]))
+        torch.onnx.export(
+            piece, tensors("example"), f"{{folder}}/model.onnx", dynamo=False, opset_version={opset},
+            input_names=INPUTS, output_names=OUTPUTS, dynamic_axes=axes,
+        )
+        session = onnxruntime.InferenceSession(f"{{folder}}/model.onnx", providers=["CPUExecutionProvider"])
+        return dict(zip(OUTPUTS, session.run(OUTPUTS, inputs)))""",
+}
+_ANY_STEP = """\
+        from {module} import {function}
+        from transload.converters.shrink_torch import hold
+        from transload.models.job import Job
+        from transload.models.signature import Signature
+        from transload.pipeline.drift.sessions import default_runtime, open_session
+
+        given, out = Path(folder, "given"), Path(folder, "out")
+        given.mkdir()
+        out.mkdir()
+        hold(piece, Signature.from_json({signature}), given)
+        {function}(Job(inputs={{"source": given}}, out=out, options={options}))
+        return dict(open_session(default_runtime(out), out).run(inputs))"""
+
+
+def script_of_torch(
+    options: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    signature: Signature,
+    *,
+    path: str,
+    root: str | None,
+    kind: str,
+) -> str:
+    """The script for a module of a model in PyTorch and the step of a shrink job's options."""
+    module, _, function = str(options["entry"]).partition(":")
+    template = _CONVERT.get(options["step"].partition("@")[0], _ANY_STEP)
+    convert = template.format(
+        module=module, function=function, signature=signature.to_json(), options=dict(options["options"]),
+        dynamic=[list(spec.dynamic_axes) for spec in signature.inputs], opset=options["options"].get("opset", 17),
+    )  # fmt: skip
+    inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
+    place = f"sys.path.append({root!r})  # the model's own code\n" if root else ""
+    body = _TORCH.format(root=place, path=path, inputs=inputs, outputs=outputs, convert=convert)
+    return head(options, facts, kind) + body + comparison(options["least_db"])
+
 
 def script_of_onnx(options: Mapping[str, Any], facts: Mapping[str, Any], signature: Signature, *, kind: str) -> str:
     """The script for a piece of an ONNX model and the step of a shrink job's options."""
@@ -143,7 +230,9 @@ def comparison(least_db: float) -> str:
     return _COMPARE.format(least_db=least_db, share=10 ** (-least_db / 10))
 
 
-def _count(operators: int) -> str:
+def _count(operators: int | None) -> str:
+    if operators is None:
+        return "a module"
     return "one operator" if operators == 1 else f"{operators} operators"
 
 

@@ -40,6 +40,7 @@ class Trouble:
     kind: str  # the error's class, or WRONG
     what: str
     got: Mapping[str, Array] | None = None
+    fix: str = ""  # where the step refuses by name, it says what helps
 
     def like(self, other: Trouble) -> bool:
         """Whether two are one defect, as far as that shows: a piece may fail because it is a piece. onnx2tf, for one,
@@ -97,9 +98,9 @@ class Trial:
             self._step(Job(inputs={"source": given}, out=out, options=self.options))
         except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a converter raises is what is looked for)
             traceback.print_exc()
-            return Trouble(
-                type(error).__name__, error.what if isinstance(error, TransloadError) else first_words(error)
-            )
+            if isinstance(error, TransloadError):
+                return Trouble(type(error).__name__, error.what, fix=error.fix)
+            return Trouble(type(error).__name__, first_words(error))
         finally:
             os.chdir(self.scratch)
         return self._answers(out, feeds, expected)

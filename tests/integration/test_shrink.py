@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -53,7 +54,10 @@ def convert(model: str, here: Path, steps: list[str], to: str, monkeypatch: pyte
 def run_alone(script: Path, folder: Path) -> str:
     """What the script says, with its own files and nothing else of the run beside it."""
     for file in script.parent.glob(f"{script.stem}.*"):
-        (folder / file.name).write_bytes(file.read_bytes())
+        if file.is_dir():
+            shutil.copytree(file, folder / file.name)
+        else:
+            shutil.copyfile(file, folder / file.name)
     done = subprocess.run(
         [sys.executable, "-P", folder / script.name], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -115,3 +119,37 @@ def test_an_operator_that_no_route_takes_is_cut_out(tmp_path: Path, monkeypatch:
     said = run_alone(done.folder / found.script, tmp_path / "alone")
     assert "TfIdfVectorizer" in said.splitlines()[-2]
     assert "Refused: " in said
+
+
+NET = """
+import torch
+
+class Gate(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.sum().item() > 0 else x - 1
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.Sequential(Gate(), torch.nn.ReLU()))
+        self.head = torch.nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+"""
+
+
+def test_the_module_that_cannot_be_exported_is_found_inside_of_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("transload.pipeline.shrink.SEARCH_S", 500.0)
+    done = transload.convert("net.py:Net", ["pt2"], out="made", inputs=["x=float32[batch,7]"], jobs=1)
+    assert done.artifacts[0].path is None
+    (found,) = done.smallest
+    assert (found.target, found.route, found.operators) == ("pt2", ("torch.export",), None)
+    assert found.what.startswith("torch.export fails at the module body.1.0 (Gate, net.py:4): ")
+    assert found.fix == "compute both and choose with torch.where, or write the branch as torch.cond"
+    said = run_alone(done.folder / found.script, tmp_path / "made")
+    assert 'net.py", line 6, in forward' in said
