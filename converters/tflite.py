@@ -25,10 +25,19 @@ from ..models.job import Job
 from ..models.signature import Array, Signature
 from .onnx_to_tf.kernels import TFLITE
 from .saved_model import SIGNATURE, lowered_with_names, save
-from .tflite_file import better_in_float, calibrated_tensors, float_operators, in_order, operators, with_ranges
+from .tflite_file import (
+    better_in_float,
+    calibrated_tensors,
+    float_operators,
+    operators,
+    put_in_order,
+    repeated_bytes,
+    with_ranges,
+)
 
 CALIBRATION = "calibration.npz"
 _MOST_BYTES = (1 << 31) - (1 << 20)  # flatbuffers count in 32 bits, with a sign
+_WORTH = 0.002  # of a file's bytes
 MOST_SAMPLES = 128  # one by one: more of them change the ranges little and cost their time
 
 
@@ -148,8 +157,11 @@ def _converted(
     except ConverterError as error:
         raise Refused(_reason(str(error)), fix="serve this model as SavedModel or ONNX") from error
     path = job.out / PAYLOAD[Format.TFLITE]
-    names = [[spec.name for spec in specs] for specs in (source.signature.inputs, source.signature.outputs)]
-    path.write_bytes(in_order(flat, *names))
+    path.write_bytes(flat)
+    del flat
+    put_in_order(
+        path, *([spec.name for spec in specs] for specs in (source.signature.inputs, source.signature.outputs))
+    )
     write_artifact(job.out, Target(Format.TFLITE, precision), source.signature)
     return {"operators": sum(operators(path).values())}
 
@@ -162,7 +174,24 @@ def converter_of(folder: Path) -> Any:
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
     # By default it makes the largest number of a constant infinity, without a word.
     converter.canonicalizing_inf_as_min_max_float = False
+    _keep_small(converter)
     return converter
+
+
+def _keep_small(converter: Any) -> None:
+    """Keep what a conversion needs in memory near three times the model, instead of six."""
+    converter._trackable_obj = None  # the model as Python has loaded it, which nothing reads again
+    converter.exclude_conversion_metadata = (
+        True  # which is put in by unpacking the file as a whole and packing it again
+    )
+    finish = converter._optimize_tflite_model
+
+    def finish_if_it_matters(flat: bytes, mode: Any, *rest: Any, **named: Any) -> Any:
+        """In the precisions that are not int8 it looks for equal weights, and packs the file anew without them."""
+        worth = mode.is_integer_quantization() or repeated_bytes(flat) > _WORTH * len(flat)
+        return finish(flat, mode, *rest, **named) if worth else flat
+
+    converter._optimize_tflite_model = finish_if_it_matters
 
 
 def _lowered(source: Artifact) -> Path:

@@ -4,17 +4,26 @@ answers in 8 bits. By the schema that TensorFlow brings; a file is never unpacke
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..models.signature import Array
 
 # 256 levels over a wider range are steps of 32 and more. Masks are such: the lowest float, or -10000.
 WIDEST = 4096.0
 _ROOTS = ("RSQRT", "SQRT")
 _OF_STATISTICS = ("ADD", "MEAN", "SUM", "SQUARED_DIFFERENCE", "SQUARE", "MUL", "MAXIMUM")
+_LEAST_REPEATED = 1024  # bytes of a buffer that is worth being kept once
 _SQUARES = ("SQUARED_DIFFERENCE", "SQUARE", "MUL")
+
+
+Flat: TypeAlias = "bytes | bytearray | Array"  # a file, in memory or mapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +37,7 @@ class Operator:
 
 def operators(path: Path) -> Counter[str]:
     """How often each operator occurs in a TFLite file, by the names of TFLite's schema."""
-    return Counter(each.name for graph in _graphs(path.read_bytes()) for each in _operators_of(graph))
+    return Counter(each.name for graph in _graphs(np.memmap(path, mode="r")) for each in _operators_of(graph))
 
 
 def float_operators(path: Path) -> list[str]:
@@ -39,7 +48,7 @@ def float_operators(path: Path) -> list[str]:
     return sorted(
         {
             each.name
-            for graph in _graphs(path.read_bytes())
+            for graph in _graphs(np.memmap(path, mode="r"))
             for each in _operators_of(graph)
             if any(graph.tables.Tensors(at).Type() in floats for at in each.outputs)
         }
@@ -47,12 +56,12 @@ def float_operators(path: Path) -> list[str]:
     )
 
 
-def in_order(flat: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
-    """A file with one signature, its main graph's inputs and outputs put into the order of the signature's names. Its
+def put_in_order(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Put the main graph's inputs and outputs into the order of these names, in a file with one signature. Its
     converter sorts them; who asks for inputs by their numbers wants the model's own order."""
     from tensorflow.lite.python.schema_py_generated import Model
 
-    written = bytearray(flat)
+    written = np.memmap(path, mode="r+")
     model = Model.GetRootAs(written, 0)
     graph, signature = model.Subgraphs(0), model.SignatureDefs(0)
     for order, names, numbers in (
@@ -63,7 +72,19 @@ def in_order(flat: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> byte
         wanted = [by_name[name] for name in order]
         if sorted(wanted) == sorted(int(each) for each in numbers):
             numbers[:] = wanted
-    return bytes(written)
+    written.flush()
+
+
+def repeated_bytes(flat: Flat) -> int:
+    """How many bytes less a file would have if it kept equal weights once."""
+    from tensorflow.lite.python.schema_py_generated import Model
+
+    model = Model.GetRootAs(flat, 0)
+    buffers = [buffer for at in range(model.BuffersLength()) if (buffer := model.Buffers(at)).DataLength()]
+    lengths = Counter(buffer.DataLength() for buffer in buffers)
+    twins = [each for each in buffers if each.DataLength() >= _LEAST_REPEATED and lengths[each.DataLength()] > 1]
+    kept = {hashlib.sha256(each.DataAsNumpy()).digest(): each.DataLength() for each in twins}
+    return int(sum(each.DataLength() for each in twins)) - int(sum(kept.values()))
 
 
 def calibrated_tensors(calibrated: bytes) -> list[int]:
@@ -139,7 +160,7 @@ class _Graph:
         return max(map(abs, ends), default=0.0)
 
 
-def _graphs(flat: bytes | bytearray) -> Iterator[_Graph]:
+def _graphs(flat: Flat) -> Iterator[_Graph]:
     from tensorflow.lite.python import schema_py_generated as schema
 
     model = schema.Model.GetRootAs(flat, 0)

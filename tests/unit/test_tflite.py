@@ -238,3 +238,39 @@ def test_recurrent_layers_need_no_flex(
         want = served(x=tf.constant(x))
         for name, got in run(out / "model.tflite", {"x": x}).items():
             np.testing.assert_allclose(got, want[name].numpy(), atol=1e-5)
+
+
+def packed(*buffers: bytes) -> bytes:
+    """A file of nothing but these buffers."""
+    import flatbuffers
+    from tensorflow.lite.python import schema_py_generated as schema
+
+    model = schema.ModelT()
+    model.buffers = [schema.BufferT() for _ in buffers]
+    for buffer, data in zip(model.buffers, buffers, strict=True):
+        buffer.data = np.frombuffer(data, np.uint8) if data else None
+    builder = flatbuffers.Builder(64)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def test_what_equal_weights_take_twice_is_counted_and_small_ones_are_not_worth_it() -> None:
+    one, other = bytes(2000), bytes(1999) + b"x"
+    assert tflite_file.repeated_bytes(packed(b"", one, other, one, one, bytes(3), bytes(3))) == 2 * 2000
+    assert tflite_file.repeated_bytes(packed(b"", one, other)) == 0
+
+
+@pytest.mark.parametrize("ties", [1, 2], ids=["a weight", "a weight under two names"])
+def test_equal_weights_are_kept_once(ties: int, tmp_path: Path) -> None:
+    node = helper.make_node
+    nodes = [
+        node("MatMul", ["x", "w0"], ["h"]),
+        node("Relu", ["h"], ["r"]),
+        node("MatMul", ["r", f"w{ties - 1}"], ["y"]),
+    ]
+    shape = ("batch", 64)
+    signature = Signature((TensorSpec("x", "float32", shape),), (TensorSpec("y", "float32", shape),))
+    folder = saved_model(tmp_path / "m", nodes, signature, {f"w{at}": weight(64, 64) for at in range(ties)})
+    (tmp_path / "made").mkdir()
+    tflite.tflite_fp32(Job({"source": folder / "saved"}, tmp_path / "made"))
+    assert (tmp_path / "made" / "model.tflite").stat().st_size < 1.3 * 64 * 64 * 4
