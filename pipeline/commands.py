@@ -41,6 +41,7 @@ from .given import (
     start_of,
     take_data,
     take_model,
+    without_inputs_of,
 )
 from .measure import Measured, Wanted, measure
 from .places import Places
@@ -101,7 +102,7 @@ def validate(request: RunRequest, candidate: str, against: Asked, places: Places
     context = _own_context(request, f"validate-{Path(candidate).stem}", places, progress)
     with place_for(context.folder), scratch(context):
         taken = take_model(context, candidate_asked(candidate, against.inputs))
-        prepared = prepare_given(context, against)
+        prepared = prepare_given(context, without_inputs_of(candidate, against))
         _check_same_inputs(candidate, taken.model.signature, against.text, prepared.model.signature)
         made = [_as_made(taken)]
         with Servers(context) as servers, progress.stage("validate"):

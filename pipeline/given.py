@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -154,6 +154,12 @@ def start_of(text: str) -> Target | None:
 def candidate_asked(text: str, inputs: Sequence[TensorSpec]) -> Asked:
     """A candidate by its word: what it takes it says itself, but for a TorchScript file."""
     return Asked(text, tuple(inputs) if kind_of(text) is Kind.TORCHSCRIPT else ())
+
+
+def without_inputs_of(candidate: str, against: Asked) -> Asked:
+    """The model that a candidate is held against, less the inputs that were meant for the candidate."""
+    mine = kind_of(candidate) is Kind.TORCHSCRIPT and kind_of(against.text) is Kind.ARTIFACT
+    return replace(against, inputs=()) if mine else against
 
 
 def prepare_given(context: Context, asked: Asked, *, probes_only: bool = False) -> Prepared:

@@ -19,9 +19,7 @@ Against = Annotated[
 
 
 def command(
-    candidate: Annotated[
-        str, typer.Argument(metavar="CANDIDATE", help="An artifact's folder, or a model in a file.")
-    ],
+    candidate: Annotated[str, typer.Argument(metavar="CANDIDATE", help="An artifact's folder, or a model in a file.")],
     *,
     against: Against,
     data: options.Data = None,
