@@ -107,6 +107,3 @@ def check_file(path: Path, sha256: str) -> None:
     with path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
             raise BadRequest(f"{path} has changed since this command began", fix="run again when the file is finished")
-
-
-check_batch_axis = check_inputs
