@@ -238,10 +238,14 @@ def _walk(given: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
         return
     parts = _parts(given)
     if parts is None:
+        kind = f"{type(given).__module__}.{type(given).__qualname__}"
         where = f" as {'_'.join(path)}" if path else ""
+        cache = kind.startswith("transformers.cache_utils.")
         raise BadRequest(
-            f"the model returns {type(given).__module__}.{type(given).__qualname__}{where}, which holds no tensors",
-            fix="let forward return tensors, or tuples, lists, dicts or dataclasses of them",
+            f"the model returns {kind}{where}, which holds no tensors",
+            fix="set use_cache=False in its config, or let forward return what it needs of that as tensors"
+            if cache
+            else "let forward return tensors, or tuples, lists, dicts or dataclasses of them",
         )
     named = isinstance(given, Mapping) or not isinstance(given, tuple | list) or hasattr(given, "_fields")
     for key, value in parts:

@@ -7,24 +7,25 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator
+from itertools import dropwhile, takewhile
 from pathlib import Path
 
 _OURS = Path(__file__).parents[2]
 _STANDARD = Path(sysconfig.get_path("stdlib"))
 _LAYERS = ("models", "converters", "serving", "pipeline")
-_MACHINERY = (_OURS.name, "torch", "torchgen", "functorch")  # of what is installed, that no model is written in
+_MACHINERY = ("torch", "torchgen", "functorch")  # of what is installed, that no model is written in
 
 
 def user_line(lines: Iterable[tuple[str, int]]) -> str | None:
     """`file:line` of the innermost of the lines (outermost first) that is a model's code; None where none is.
 
-    A model's code is what is not Python's, not torch's and not ours; what the user wrote goes before a library.
+    A model's code is what is not Python's, not torch's and not ours; what the user wrote goes before a library. What
+    stands outside of the innermost of our own calls is whoever called us.
     """
-    own = [(file, line) for file, line in lines if _is_models(file)]
+    inner = list(dropwhile(lambda each: _is_ours(each[0]), reversed(list(lines))))
+    own = [each for each in takewhile(lambda each: not _is_ours(each[0]), inner) if _is_models(each[0])]
     mine = [each for each in own if "site-packages" not in Path(each[0]).parts]
-    for file, line in reversed(mine or own):
-        return f"{file}:{line}"
-    return None
+    return next((f"{file}:{line}" for file, line in mine or own), None)
 
 
 def line_of_error(error: BaseException) -> str | None:
@@ -53,12 +54,15 @@ def _stack() -> Iterator[tuple[str, int]]:
         frame = frame.f_back
 
 
+def _is_ours(file: str) -> bool:
+    return any(Path(file).is_relative_to(_OURS / layer) for layer in _LAYERS)
+
+
 def _is_models(file: str) -> bool:
     path = Path(file)
     if "site-packages" in path.parts:
         return _library(path) not in _MACHINERY
-    machinery = (_STANDARD, *(_OURS / layer for layer in _LAYERS))
-    return not file.startswith("<") and not any(path.is_relative_to(folder) for folder in machinery)
+    return not file.startswith("<") and not path.is_relative_to(_STANDARD)
 
 
 def _library(path: Path) -> str:

@@ -18,11 +18,13 @@ from onnx import AttributeProto, TensorProto, helper
 from .conftest import NET, Ran, onnx_model, put
 
 Make = Callable[[Path, Path], object]  # (the folder that the command runs in, the folder of good programs)
-TAKEN = "name zoo:NAME, FILE.py[:NAME], package.module:NAME, FILE.onnx, FILE.pt2, or the folder of an artifact"
+TAKEN = (
+    "name FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
+    "FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, or the folder of an artifact"
+)
 AGAIN = "copy it again, or export it again"
 AGAIN_PT2 = "copy it again, or write it again with torch.export.save"
 TRUSTED = "where you trust it, load it yourself and write it again with torch.export.save, from plain tensors"
-FIRST = "has a fixed first axis, and for now the first axis of every input must be dynamic: the batch"
 
 
 class Boom:
@@ -112,11 +114,6 @@ def folder(here: Path, programs: Path) -> None:
     (here / "m").mkdir()
 
 
-def saved_model(here: Path, programs: Path) -> None:
-    folder(here, programs)
-    (here / "m" / "saved_model.pb").write_bytes(b"")
-
-
 GOOD = onnx_model().SerializeToString()
 CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the model's word, what is said
     "empty onnx": (data("m.onnx", b""), "m.onnx", "{here}/m.onnx is empty\n  fix: copy it again, or make it again"),
@@ -139,10 +136,6 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
     "pickle called onnx": (
         lambda here, programs: (here / "m.onnx").write_bytes(boom(here)), "m.onnx",
         f"{{here}}/m.onnx is no whole ONNX model: it cannot be decoded\n  fix: {AGAIN}",
-    ),
-    "onnx of a fixed batch": (
-        model("m.onnx", onnx_model(1)), "m.onnx",
-        f"the input x=float32[1,4] {FIRST}\n  fix: make it dynamic, as in x=float32[batch,4]",
     ),
     "data at an absolute path": (
         model("m.onnx", onnx_model(external="/etc/passwd")), "m.onnx",
@@ -181,10 +174,6 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
     ),
     "a zip that unpacks to very much": (
         bomb, "m.pt2", f"{{here}}/m.pt2 unpacks to far more than its own size\n  fix: {AGAIN_PT2}",
-    ),
-    "pt2 of a fixed batch": (
-        lambda here, programs: shutil.copyfile(programs / "fixed.pt2", here / "m.pt2"), "m.pt2",
-        f"the input x=float32[3,4] {FIRST}\n  fix: make it dynamic, as in x=float32[batch,4]",
     ),
     "pt2 with a pickle as its sample": (
         edited("m.pt2", **{"sample_inputs/model.pt": lambda _, here: boom(here)}), "m.pt2",
@@ -228,7 +217,8 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
     ),
     "code that does not say what it takes": (
         data("m.py", NET.encode()), "m.py:Net",
-        "nothing says what m.py:Net takes\n  fix: name each input, as in --input image=float32[batch,3,224,224]",
+        "nothing says what m.py:Net takes: its forward takes x\n"
+        "  fix: name each input, as in --input image=float32[batch,3,224,224], or write example_inputs() beside it",
     ),
     "an unknown recipe": (
         lambda here, programs: None, "zoo:nope",
@@ -237,17 +227,6 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
     ),
     "a folder without a record": (
         folder, "m", f"m holds no artifact: there is no artifact.json in it\n  fix: {TAKEN}",
-    ),
-    "a SavedModel": (
-        saved_model, "m", f"m is a SavedModel that no run has recorded, and is not taken\n  fix: {TAKEN}",
-    ),
-    "a TFLite file": (
-        data("m.tflite", b"x"), "m.tflite",
-        f"m.tflite is a TFLite file, and is not taken as a model\n  fix: {TAKEN}",
-    ),
-    "a checkpoint": (
-        lambda here, programs: (here / "m.pt").write_bytes(boom(here)), "m.pt",
-        f"m.pt is a TorchScript file or a checkpoint, and is not taken as a model\n  fix: {TAKEN}",
     ),
     "an unknown file": (
         data("m.bin", b"x"), "m.bin",
