@@ -116,6 +116,9 @@ def graph_of(graph: onnx.GraphProto, opsets: Mapping[str, int], origin: Origin =
 def _graph(
     graph: onnx.GraphProto, opsets: Mapping[str, int], constants: Mapping[str, Array], origin: Origin = _NOWHERE
 ) -> Graph:
+    if graph.sparse_initializer:
+        name = graph.sparse_initializer[0].values.name
+        raise Refused(f"the constant {name} is a sparse_initializer", fix="store it as a plain initializer")
     outputs = tuple(each.name for each in graph.output)
     nodes = needed([_node(each, opsets, origin) for each in graph.node], outputs)
     arguments = tuple(each.name for each in graph.input if each.name not in constants)

@@ -126,3 +126,22 @@ def test_every_lowering_says_what_it_takes_of_each_type_variable():
             asked = {each.type_str for each in schema.inputs} & variables
             assert entry is None or asked <= set(entry.dtypes), (op_type, schema.since_version)
             assert entries
+
+
+def test_sparse_constants_of_a_graph_are_refused_by_name(tmp_path):
+    import onnx
+    import onnx.parser
+    from onnx import helper, numpy_helper
+
+    from transload.converters.onnx_to_tf.graph import read_model
+    from transload.models.errors import Refused
+
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 20]> g (float[3] x) => (float[3] y) {y = Add(x, w)}'
+    )
+    values, places = np.array([2], np.float32), np.array([1], np.int64)
+    made = helper.make_sparse_tensor(numpy_helper.from_array(values, "w"), numpy_helper.from_array(places), [3])
+    model.graph.sparse_initializer.append(made)
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(Refused, match="w is a sparse_initializer"):
+        read_model(tmp_path / "m.onnx")
