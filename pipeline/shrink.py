@@ -82,9 +82,11 @@ def _looker(failure: Failure) -> str | None:
     reduced = step.target.precision is not Precision.FP32
     if step.environment or step.calibrates or (reduced and failure.status == "wrong"):
         return None
-    if step.source is None:
-        return _TORCH
-    return _ONNX if step.source == Target(Format.ONNX) else None
+    if step.source == Target(Format.ONNX):
+        return _ONNX
+    from_source = failure.route.steps[0].source is None
+    in_torch = all(framework_of(each.requires) == "torch" for each in failure.route.steps)  # one process does them all
+    return _TORCH if from_source and in_torch else None
 
 
 def _look(
@@ -119,26 +121,27 @@ def _action(context: Context, prepared: Prepared, name: str, failure: Failure) -
     least_db = LEAST_SQNR_DB[step.target.precision]
     if step.target.precision is Precision.FP32:
         least_db = context.request.validate_.sqnr_db
-    of_source = step.source is None
+    of_source = _looker(failure) == _TORCH
+    chain = failure.route.steps if of_source else (step,)
+    requires = tuple(dict.fromkeys(name for each in chain for name in each.requires))
     return Action(
         name=name,
         entry=_looker(failure) or "",
-        inputs={"source": failure.source, "data": prepared.data},
+        inputs={"source": prepared.source if of_source else failure.source, "data": prepared.data},
         options={
             "step": step.name,
-            "entry": step.entry,
-            "options": dict(step.options),
+            "chain": [[each.entry, dict(each.options)] for each in chain],
             "target": str(step.target),
             "least_db": least_db,
             "seconds": SEARCH_S,
             "model": prepared.model.name,
-            "requires": list(step.requires),
+            "requires": list(requires),
         },
-        requires=("onnx", "onnxruntime", *step.requires),
+        requires=("onnx", "onnxruntime", *requires),
         framework=framework_of(step.requires),
-        code=entry_digest(step.entry) + (prepared.model.code if of_source else ""),
+        code="".join(entry_digest(each.entry) for each in chain) + (prepared.model.code if of_source else ""),
         root=prepared.model.root if of_source else None,
-        folders=third_party.folders(step),
+        folders=tuple(folder for each in chain for folder in third_party.folders(each)),
         limits=replace(context.convert_limits(), seconds=SEARCH_S + _GRACE_S),
         remembers_refusal=True,
     )

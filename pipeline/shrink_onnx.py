@@ -30,11 +30,11 @@ def shrink(job: Job) -> Mapping[str, Any]:
     """Find the piece of the artifact in inputs["source"] that the step of the options fails at, and write it with a
     script that shows it.
 
-    Options: step, entry, options, target, least_db, seconds, model. The facts are {operators, operator, where, line,
+    Options: step, chain, target, least_db, seconds, model. The facts are {operators, operator, where, line,
     what, fix}. Raises Refused where the whole does not fail here, or cannot be run to compare with.
     """
     options = job.options
-    trial = Trial(options["entry"], options["options"], options["least_db"], Path.cwd(), options["seconds"])
+    trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
     cutter = Cutter(read_artifact(job.inputs["source"]).path)
     trouble, at, found = _search(cutter, trial, job)
     if found is None:

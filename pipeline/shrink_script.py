@@ -153,6 +153,18 @@ _CONVERT = {
     "torch.jit": """\
         traced = torch.jit.freeze(torch.jit.trace(piece, tensors("example"), strict=False))
         return named(traced(*tensors("in")))""",
+    "torch.onnx-dynamo": """\
+        import onnxruntime
+
+        shapes = tuple(dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for axes in {dynamic})
+        program = torch.export.export(piece, tensors("example"), dynamic_shapes=shapes, strict=False)
+        names = [f"result.{{name}}" for name in OUTPUTS]
+        exported = torch.onnx.export(
+            program, dynamo=True, opset_version={opset}, input_names=INPUTS, output_names=names
+        )
+        exported.save(f"{{folder}}/model.onnx")
+        session = onnxruntime.InferenceSession(f"{{folder}}/model.onnx", providers=["CPUExecutionProvider"])
+        return dict(zip(OUTPUTS, session.run(None, inputs)))""",
     "torch.onnx-torchscript": """\
         import onnxruntime
 
@@ -190,12 +202,17 @@ def script_of_torch(
     kind: str,
 ) -> str:
     """The script for a module of a model in PyTorch and the step of a shrink job's options."""
-    module, _, function = str(options["entry"]).partition(":")
+    (entry, step_options), alone = options["chain"][-1], len(options["chain"]) == 1
+    module, _, function = entry.partition(":")
     template = _CONVERT.get(options["step"].partition("@")[0], _ANY_STEP)
     convert = template.format(
-        module=module, function=function, signature=signature.to_json(), options=dict(options["options"]),
-        dynamic=[list(spec.dynamic_axes) for spec in signature.inputs], opset=options["options"].get("opset", 17),
-    )  # fmt: skip
+        module=module,
+        function=function,
+        signature=signature.to_json(),
+        options=dict(step_options),
+        dynamic=[list(spec.dynamic_axes) for spec in signature.inputs],
+        opset=step_options.get("opset", 17 if alone else 20),  # as converters/onnx_export.py has them
+    )
     inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
     place = f"sys.path.append({root!r})  # the model's own code\n" if root else ""
     body = _TORCH.format(root=place, path=path, inputs=inputs, outputs=outputs, convert=convert)
@@ -204,13 +221,14 @@ def script_of_torch(
 
 def script_of_onnx(options: Mapping[str, Any], facts: Mapping[str, Any], signature: Signature, *, kind: str) -> str:
     """The script for a piece of an ONNX model and the step of a shrink job's options."""
-    module, _, function = str(options["entry"]).partition(":")
+    entry, step_options = options["chain"][-1]
+    module, _, function = entry.partition(":")
     if options["step"] == "onnx2tf":
         inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
         body = _ONNX2TF.format(inputs=inputs, outputs=outputs)
     else:
         written = pprint.pformat(signature.to_json(), width=110, sort_dicts=False)
-        body = _OURS.format(module=module, function=function, signature=written, options=dict(options["options"]))
+        body = _OURS.format(module=module, function=function, signature=written, options=dict(step_options))
     return head(options, facts, kind) + body + comparison(options["least_db"])
 
 

@@ -34,7 +34,7 @@ def shrink(job: Job) -> Mapping[str, Any]:
     Raises Refused where the whole does not fail here.
     """
     options = job.options
-    trial = Trial(options["entry"], options["options"], options["least_db"], Path.cwd(), options["seconds"])
+    trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
     recorder, piece, seen = _whole_failing(job, trial)
     whole = seen
     try:

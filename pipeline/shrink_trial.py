@@ -10,7 +10,7 @@ import os
 import re
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -63,10 +63,9 @@ def _head(what: str) -> str:
 
 @dataclass
 class Trial:
-    """A step, to be tried on one thing after another."""
+    """A step, with those that lead to it from what is tried, to be tried on one thing after another."""
 
-    entry: str
-    options: Mapping[str, Any]
+    chain: Sequence[tuple[str, Mapping[str, Any]]]  # entry and options of each step
     least_db: float
     scratch: Path
     seconds: float  # for all trials together
@@ -75,8 +74,7 @@ class Trial:
 
     def __post_init__(self) -> None:
         self.started = time.monotonic()
-        module, _, name = self.entry.partition(":")
-        self._step: Work = getattr(import_module(module), name)
+        self._steps = [(_loaded(entry), options) for entry, options in self.chain]
 
     def __call__(
         self, write: Callable[[Path], None], feeds: Mapping[str, Array], expected: Mapping[str, Array]
@@ -89,13 +87,16 @@ class Trial:
             raise OutOfTime
         self.count += 1
         folder = self.scratch / f"trial{self.count}"
-        given, out, cwd = (folder / name for name in ("given", "out", "cwd"))
-        for each in (given, out, cwd):
-            each.mkdir(parents=True)
+        given, out = folder / "given", folder / "given"
+        given.mkdir(parents=True)
         write(given)
-        os.chdir(cwd)
         try:
-            self._step(Job(inputs={"source": given}, out=out, options=self.options))
+            for at, (step, options) in enumerate(self._steps):
+                given, out, cwd = out, folder / f"out{at}", folder / f"cwd{at}"
+                out.mkdir()
+                cwd.mkdir()
+                os.chdir(cwd)
+                step(Job(inputs={"source": given}, out=out, options=options))
         except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a converter raises is what is looked for)
             traceback.print_exc()
             if isinstance(error, TransloadError):
@@ -113,6 +114,12 @@ class Trial:
         except TransloadError as error:
             return Trouble(type(error).__name__, error.what)
         return differs(got, expected, self.least_db)
+
+
+def _loaded(entry: str) -> Work:
+    module, _, name = entry.partition(":")
+    found: Work = getattr(import_module(module), name)
+    return found
 
 
 def differs(got: Mapping[str, Array], expected: Mapping[str, Array], least_db: float) -> Trouble | None:

@@ -43,8 +43,9 @@ def _notes(done: Converted) -> Iterator[str]:
     """Why a target is not there; and which routes gave wrong answers where another led to it."""
     for row in done.artifacts:
         if row.path is None:
-            log = _log(done.folder, row.name)
-            yield f"{row.name}: {agreement(row)}{f' ({log})' if log else ''}"
+            log = _log(done.folder, row)
+            said = agreement(row)
+            yield f"{row.name}: {said}{f' ({log})' if log and '.log)' not in said else ''}"
             yield from _smallest(done, row.name)
             continue
         for tried in row.tried:
@@ -74,8 +75,12 @@ def _count(rows: Sequence[ArtifactRow]) -> str:
     return f"{sum(row.status == 'verified' for row in rows)} of {len(rows)}"
 
 
-def _log(folder: Path, target: str) -> str | None:
-    """The last log of a step to a target."""
-    slug = parse_target(target).slug
-    logs = [log for stage in ("verify", "convert") for log in (folder / "logs").glob(f"{stage}.{slug}.*.log")]
-    return str(max(logs, key=lambda log: log.stat().st_mtime)) if logs else None
+def _log(folder: Path, row: ArtifactRow) -> str | None:
+    """The log of the step that the sentence on a target is about."""
+    slug, said = parse_target(row.name).slug, agreement(row)
+    for tried in row.tried:
+        if tried.reason == said:
+            name = f"{slug}.{'+'.join(tried.route)}.log"
+            logs = [folder / "logs" / f"{stage}.{name}" for stage in ("verify", "convert")]
+            return next((str(log) for log in logs if log.exists()), None)
+    return None
