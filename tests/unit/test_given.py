@@ -19,7 +19,7 @@ from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.programs import operators
 from transload.models.samples import check_inputs, make_samples, take_samples
-from transload.models.signature import Signature, TensorSpec, parse_input
+from transload.models.signature import Bounds, Signature, TensorSpec, parse_input
 from transload.models.store import digest_of
 from transload.pipeline.given import Kind, kind_of, start_of
 
@@ -118,6 +118,14 @@ def test_what_does_not_fit_the_model_is_refused(asked: list[str]) -> None:
         fit(SIGNATURE, [parse_input(text) for text in asked])
 
 
+def test_bounds_are_those_of_the_file_or_those_asked_for() -> None:
+    bounded = (parse_input("a=float32[batch=2..9,a_1=1..5,3]"), parse_input("b=int64[batch,b_1]"))
+    found = Signature(bounded, SIGNATURE.outputs)
+    fitted = fit(found, [parse_input("a=float32[n,time=2..4,3]"), parse_input("b=int64[n,k=3..]")])
+    assert fitted.bounds == {"n": Bounds(2, 9), "time": Bounds(2, 4), "k": Bounds(3, None)}
+    assert fitted.outputs[0].shape == ("n", "time")
+
+
 class Both(torch.nn.Module):
     def forward(self, image: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
         return {"total": image.sum((1, 2)), "masked": image * mask}
@@ -147,6 +155,17 @@ def saved(path: Path, program: torch.export.ExportedProgram) -> Job:
     torch.export.save(program, path)
     (path.parent / "out").mkdir()
     return Job({}, path.parent / "out", {"path": str(path), "sha256": digest_of(path)})
+
+
+def test_the_ranges_of_a_program_are_its_bounds(tmp_path: Path) -> None:
+    from torch.export import Dim
+
+    inputs = (torch.randn(6, 5, 4), torch.randn(6, 5, 4))
+    batch, time = Dim("b", min=4, max=9), Dim("t", min=2, max=64)
+    dynamic = ({0: batch, 1: time}, {0: batch, 1: time})
+    job = exported(tmp_path / "m.pt2", Both(), inputs, dynamic)
+    signature = Signature.from_json(pt2_given(job)["signature"])
+    assert signature.bounds == {"batch": Bounds(4, 9), "image_1": Bounds(1, 64)}
 
 
 def test_a_program_is_described_by_its_arguments_and_keys(tmp_path: Path) -> None:
