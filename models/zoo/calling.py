@@ -228,6 +228,13 @@ def flatten(given: Any) -> dict[str, torch.Tensor]:
     return found
 
 
+def carried(found: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Results with every bfloat16 one as the float32 of the same values: numpy, and so a signature, has no bfloat16."""
+    import torch
+
+    return {name: value.float() if value.dtype == torch.bfloat16 else value for name, value in found.items()}
+
+
 def _walk(given: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], torch.Tensor]]:
     import torch
 
@@ -265,12 +272,19 @@ def _parts(given: Any) -> list[tuple[str, Any]] | None:
 
 
 def is_flat(given: Any) -> bool:
-    """Whether a result is what every converter takes as it is: a tensor, or a plain tuple or list of tensors."""
+    """Whether a result is what every converter takes as it is: a tensor, or a plain tuple or list of tensors; none of
+    them bfloat16."""
     import torch
 
-    if type(given) in (tuple, list):
-        return all(isinstance(value, torch.Tensor) for value in given)
-    return isinstance(given, torch.Tensor)
+    values = given if type(given) in (tuple, list) else (given,)
+    return all(isinstance(value, torch.Tensor) and value.dtype != torch.bfloat16 for value in values)
+
+
+def takes_no_more(forward: Callable[..., Any], count: int) -> bool:
+    """Whether forward takes so many arguments by position, and no others: torch's older exporter fills in what has a
+    default, and knows no keywords."""
+    parameters = inspect.signature(forward).parameters.values()
+    return len(parameters) == count and all(each.kind in _POSITIONAL for each in parameters)
 
 
 def flat(model: torch.nn.Module, call: Call) -> torch.nn.Module:
@@ -290,7 +304,7 @@ def flat(model: torch.nn.Module, call: Call) -> torch.nn.Module:
 
         def forward(self, *inputs: torch.Tensor) -> Any:
             arguments, keywords = call.bind(inputs)
-            found = flatten(_called(self.model, call.scratch, arguments, keywords))
+            found = carried(flatten(_called(self.model, call.scratch, arguments, keywords)))
             if list(found) != list(call.outputs):
                 raise BadRequest(
                     f"the model returned {', '.join(found)} where its signature names {', '.join(call.outputs)}",

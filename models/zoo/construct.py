@@ -36,7 +36,24 @@ def construct(ref: CodeRef, seed: int = _SEED) -> torch.nn.Module:
             f"{ref.text} gives a {type(model).__name__}, not a torch.nn.Module",
             fix="name a class, a function or an instance that gives a module",
         )
-    return model.eval().requires_grad_(False)
+    return _bare(model, ref).eval().requires_grad_(False)
+
+
+def _bare(model: torch.nn.Module, ref: CodeRef) -> torch.nn.Module:
+    """The module inside of what only runs it in another way: torch.compile's, and DataParallel's.
+
+    Raises BadRequest for TorchScript, whose forward is no Python.
+    """
+    import torch
+
+    if isinstance(model, torch.jit.ScriptModule):
+        raise BadRequest(
+            f"{ref.text} gives a TorchScript module", fix="save it with torch.jit.save, and name that file as the model"
+        )
+    inner = getattr(model, "_orig_mod", None)
+    if inner is None and isinstance(model, torch.nn.DataParallel):
+        inner = model.module
+    return _bare(inner, ref) if isinstance(inner, torch.nn.Module) else model
 
 
 def _made(found: Any, ref: CodeRef) -> Any:

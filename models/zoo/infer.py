@@ -11,7 +11,7 @@ from ..axes import two_sizes
 from ..errors import BadRequest
 from ..signature import ANY_SIZE, Array, Signature, TensorSpec, batch_axis, bounds_of, served_dtype
 from .build import sample_tensors
-from .calling import Call, call_by_name, flatten, is_flat
+from .calling import Call, call_by_name, carried, flatten, is_flat, takes_no_more
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +40,7 @@ def infer_signature(
         with contextlib.suppress(Exception):  # it may be larger than the model takes
             given.append(_given(model, call, sample_tensors(inputs, large)))
             sizes.append(large)
-    found = [flatten(each) for each in given]
+    found = [carried(flatten(each)) for each in given]
     names_found = list(found[0])
     for other in found[1:]:
         if list(other) != names_found:
@@ -50,7 +50,7 @@ def infer_signature(
             )
     known = {tuple(each[axis] for each in sizes): axis for axis in sizes[0]}
     outputs = tuple(_spec(name, [each[name] for each in found], known) for name in names_found)
-    plain = call.by_position and all(map(is_flat, given))
+    plain = call.by_position and takes_no_more(model.forward, len(inputs)) and all(map(is_flat, given))
     return Signature(inputs, outputs), None if plain else replace(call, outputs=tuple(names_found))
 
 

@@ -71,7 +71,13 @@ def test_what_is_no_tensor_is_refused_by_its_path(given: Any, words: str) -> Non
 
 def test_flat_is_what_converters_take_as_it_is() -> None:
     assert all(map(is_flat, (ONE, (ONE, TWO), [ONE])))
-    assert not any(map(is_flat, ({"a": ONE}, (ONE, None), (ONE, (TWO,)), Pair(ONE, TWO), ONE.max(1))))
+    assert not any(map(is_flat, ({"a": ONE}, (ONE, None), (ONE, (TWO,)), Pair(ONE, TWO), ONE.max(1), ONE.bfloat16())))
+
+
+def test_a_flat_module_gives_bfloat16_as_float32() -> None:
+    made = flat(torch.nn.Identity(), Call(("x",), (Leaf("x"),), outputs=("output",)))
+    assert made(ONE.bfloat16() / 3).dtype == torch.float32
+    torch.testing.assert_close(made(ONE.bfloat16() / 3), (ONE.bfloat16() / 3).float(), rtol=0, atol=0)
 
 
 def call_of(forward: Callable[..., Any], *names: str) -> Call:
