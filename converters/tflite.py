@@ -7,6 +7,7 @@ anew here, and not taken from the SavedModel that TensorFlow serves.
 
 from __future__ import annotations
 
+import gc
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -169,8 +170,10 @@ def _converted(
 def converter_of(folder: Path) -> Any:
     """TensorFlow's converter for a SavedModel's `serving_default`: builtin kernels, and numbers as they are."""
     import tensorflow as tf
+    from tensorflow.lite.python.lite import TFLiteSavedModelConverterV2
 
-    converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[SIGNATURE])
+    # What TFLiteConverter.from_saved_model gives, which loads the model first, and keeps it through the conversion.
+    converter = TFLiteSavedModelConverterV2(str(folder), {tf.saved_model.SERVING}, [SIGNATURE])
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
     # By default it makes the largest number of a constant infinity, without a word.
     converter.canonicalizing_inf_as_min_max_float = False
@@ -180,7 +183,6 @@ def converter_of(folder: Path) -> Any:
 
 def _keep_small(converter: Any) -> None:
     """Keep what a conversion needs in memory near three times the model, instead of six."""
-    converter._trackable_obj = None  # the model as Python has loaded it, which nothing reads again
     converter.exclude_conversion_metadata = (
         True  # which is put in by unpacking the file as a whole and packing it again
     )
@@ -205,6 +207,8 @@ def _lowered(source: Artifact) -> Path:
             fix="serve this model as SavedModel or ONNX",
         )
     save(lowered, folder)
+    del lowered
+    gc.collect()  # functions and variables refer to each other in a circle, and would be there through the conversion
     return folder
 
 
