@@ -1,0 +1,89 @@
+"""Models whose forward is called in ways of its own, converted as a stranger types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NET = '''
+import dataclasses
+import torch
+
+
+@dataclasses.dataclass
+class Out:
+    logits: torch.Tensor
+    states: tuple
+    loss: torch.Tensor = None
+
+
+class Tracker(torch.nn.Module):
+    """A dict and a pair in, a keyword more, a dataclass out; in half precision; it counts its calls."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.lin = torch.nn.Linear(6, 5)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self.half()
+
+    def forward(self, batch, state, *, scale, mask=None):
+        self.calls += 1
+        x = torch.cat([batch["x"], batch["y"]], 1).to(self.lin.weight.dtype)
+        h = self.lin(x) * scale + state[0]
+        return Out(h, (h - state[1], None, state[0]))
+
+
+def example_inputs():
+    rows = torch.zeros(2, 5)
+    return {"batch": {"x": torch.zeros(2, 4), "y": torch.zeros(2, 2)}, "state": (rows, rows), "scale": rows}
+
+
+class Sleeper(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.dropout(x)
+'''
+PROGRAM = (sys.executable, "-P", "-m", "transload")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "net.py").write_text(NET)
+    return tmp_path
+
+
+def run(here: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PROGRAM, *words], cwd=here, capture_output=True, text=True, check=False)
+
+
+def test_a_model_that_takes_and_returns_nests_is_converted_without_a_word_about_its_inputs(here: Path) -> None:
+    done = run(here, "convert", "net.py:Tracker", "--to", "pt2,torchscript,onnx", "--out", "made", "--jobs", "2")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "its float16 weights are carried in float32; its own float16 arithmetic lies" in done.stderr
+    rows = json.loads((here / "made" / "convert.json").read_text())["artifacts"]
+    assert [row["status"] for row in rows] == ["verified"] * 3
+    signature = rows[-1]["signature"]
+    assert [spec["name"] for spec in signature["inputs"]] == ["batch_x", "batch_y", "state_0", "state_1", "scale"]
+    assert {spec["dtype"] for spec in signature["inputs"]} == {"float32"}
+    assert [spec["name"] for spec in signature["outputs"]] == ["logits", "states_0", "states_2"]
+    again = run(here, "convert", "made/pt2/model.pt2", "--to", "onnx", "--out", "again", "--quiet")
+    assert again.returncode == 0, again.stderr + again.stdout
+    record = json.loads((here / "again" / "onnx" / "artifact.json").read_text())
+    assert [spec["name"] for spec in record["signature"]["inputs"]] == [spec["name"] for spec in signature["inputs"]]
+
+
+def test_a_model_that_is_random_is_refused_with_its_line(here: Path) -> None:
+    done = run(
+        here, "convert", "net.py:Sleeper", "--input", "x=float32[batch,4]", "--to", "onnx", "--out", "made", "-q"
+    )
+    line = NET.splitlines().index("        return torch.nn.functional.dropout(x)") + 1
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: the model is random: its output differs between two calls on one input, in eval mode too: bernoulli_ "
+        f"at {here}/net.py:{line} (`return torch.nn.functional.dropout(x)`)\n"
+        "  fix: give functional dropout training=self.training, and draw no random numbers in forward\n",
+    )
