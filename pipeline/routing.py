@@ -8,6 +8,7 @@ with the reference counts.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -180,15 +181,15 @@ class Router:
         except DiskFull:
             raise  # no route is better than another then
         except StepFailed as error:  # its own mend is to read the log
-            return _Outcome("failed", f"{error.what} (logs/{action.name}.log)")
+            return _Outcome("failed", f"{plain(error.what)} (logs/{action.name}.log)")
         except TransloadError as error:
-            return _Outcome("failed", f"{error.what}; {error.fix}")
-        batches = tuple(facts["batches"])
+            return _Outcome("failed", f"{plain(error.what)}; {error.fix}")
+        batches, said = tuple(facts["batches"]), plain(facts["reason"])
         if facts["status"] == "wrong" and not facts.get("ran", True):
-            return _Outcome("unverified", facts["reason"], made, not_run=True)
+            return _Outcome("unverified", said, made, not_run=True)
         if unseen and facts["status"] == "unverified":
-            return _Outcome("unverified", f"{facts['reason']}; nor was what it is made from run: {unseen}")
-        reason = f"{facts['reason']}; what it is made from was not run ({unseen})" if unseen else facts["reason"]
+            return _Outcome("unverified", f"{said}; nor was what it is made from run: {unseen}")
+        reason = f"{said}; what it is made from was not run ({unseen})" if unseen else said
         good = facts["status"] != "wrong"  # "unverified" is a copy that nothing speaks against, and nothing for
         return _Outcome(facts["status"], reason, made if good else None, batches)
 
@@ -209,6 +210,11 @@ class Router:
             limits=basis.limits,
             remembers_refusal=True,
         )
+
+
+def plain(reason: str) -> str:
+    """A sentence without the places of files in the store and in a worker, and without ONNX Runtime's numbers."""
+    return re.sub(r"/\S*/(?:objects/[0-9a-f]{64}|trial\d+/\w+)/|\[ONNXRuntimeError\] : \d+ : ", "", reason)
 
 
 def _said(outcome: _Outcome) -> str:

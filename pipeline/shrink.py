@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ..converters import third_party
 from ..models.code import entry_digest
@@ -19,7 +20,7 @@ from .context import Context
 from .drift.rules import LEAST_SQNR_DB
 from .engine import Action
 from .prepare import Prepared
-from .routing import Failure, Made
+from .routing import Failure, Made, plain
 from .zygote import framework_of
 
 SEARCH_S = 120.0  # for one piece; what was found by then counts
@@ -110,9 +111,9 @@ def _look(
         target=str(target),
         route=failure.route.names,
         operators=facts.get("operators"),
-        what=f"{step.name} fails at {facts['where']}: {facts['what']}",
+        what=f"{step.name} fails at {facts['where']}: {plain(facts['what'])}",
         script=f"repeat/{name}.py",
-        fix=_mend(step.name, facts["operator"], facts["fix"], there),
+        fix=_mend(step.name, facts, there),
     )
 
 
@@ -147,15 +148,16 @@ def _action(context: Context, prepared: Prepared, name: str, failure: Failure) -
     )
 
 
-def _mend(step: str, operator: str, said: str, there: Sequence[str]) -> str:
-    """What helps now: what the step itself says, a spelling that is known to work, another target; else who should hear
-    of it."""
+def _mend(step: str, facts: Mapping[str, Any], there: Sequence[str]) -> str:
+    """What helps now: a spelling that is known to work, or what the step itself says; another target; else who should
+    hear of it."""
     kind = step.partition("-")[0].partition(".")[0]
-    library = _LIBRARIES.get(kind, "the step's author")
-    known = _KNOWN.get((kind, operator), said)
+    known = _KNOWN.get((kind, facts["operator"]), facts["fix"])
     others = [f"{' and '.join(there)} {'is' if len(there) == 1 else 'are'} there and verified"] if there else []
-    report = "" if said else f"write that line in other operators, or send the script and its files to {library}"
-    return "; ".join(filter(None, [known, *others, report]))
+    not_run = facts["what"].startswith("onnxruntime cannot open")
+    library = "ONNX Runtime" if not_run else _LIBRARIES.get(kind, "the step's author")
+    report = f"write that line in other operators, or send the script and its files to {library}"
+    return "; ".join(filter(None, [known, *others, "" if facts["fix"] else report]))
 
 
 def _copy(file: Path, to: Path) -> None:
