@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,11 +35,12 @@ def run_cases(backend: str, view: str, names: Sequence[str], *, tell: bool) -> d
 
 class _Child:
     def __init__(self, backend: str, view: str) -> None:
+        self._temporary = tempfile.TemporaryDirectory()  # killed, it leaves files behind
         reading, writing = os.pipe()
         command = [sys.executable, str(CHILD), backend, view, str(writing)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            pass_fds=[writing], text=True,
+            pass_fds=[writing], text=True, env={**os.environ, "TMPDIR": self._temporary.name},
         )  # fmt: skip
         os.close(writing)
         self._replies = os.fdopen(reading)
@@ -60,4 +62,5 @@ class _Child:
         self._process.kill()
         code = self._process.wait()
         self._replies.close()
+        self._temporary.cleanup()
         return f"after {LIMIT_S} s without an answer" if late and code == -9 else f"by signal or code {code}"

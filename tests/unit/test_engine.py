@@ -31,6 +31,9 @@ def write(job):
 def refuse(job): count(job); raise Refused("operator Foo is not carried", fix="use Bar")
 def raise_(job): count(job); raise ValueError("always")
 def die(job): count(job); os.abort()
+def litter(job):
+    import tempfile
+    count(job); (job.checkpoints / "path").write_text(tempfile.mkstemp()[1]); os.abort()
 def slow(job): count(job); time.sleep(0.5); (job.out / "file").write_text("slow"); return {}
 def resume(job):
     count(job)
@@ -184,6 +187,16 @@ def test_a_killed_action_goes_on_from_its_checkpoints_and_they_are_gone_once_it_
         executor.perform(todo)
     assert (executor.perform(todo).folder / "file").read_text() == "resumed"
     assert not (executor.store.root / "checkpoints" / todo.key).exists()
+
+
+def test_temporary_files_of_a_worker_that_was_killed_are_gone(executor: LocalExecutor, root: Path) -> None:
+    """TensorFlow keeps the code that it generates in some, and removes them only where it may end in peace."""
+    todo = action(root, "litter", checkpoints=True)
+    with pytest.raises(StepFailed, match="SIGABRT"):
+        executor.perform(todo)
+    left = Path((executor.store.checkpoints(todo.key) / "path").read_text())
+    assert left.is_relative_to(executor.store.root / "tmp")
+    assert not left.exists()
 
 
 def test_the_log_is_shown_again_for_a_step_that_was_found(executor: LocalExecutor, root: Path) -> None:
