@@ -18,7 +18,7 @@ from ..serving.runtimes.table import RUNTIMES
 from ..serving.tfserving import find_tfserving
 from . import prepare
 from .context import Context
-from .convert import convert_all
+from .convert import convert_all, expect_frameworks
 from .devices import resolve_device
 from .engine import LocalExecutor
 from .environment import describe_environment
@@ -68,6 +68,7 @@ def run(
         with disk_errors(folder):
             return _run(context, started_at, started)
     finally:
+        context.executor.close()
         shutil.rmtree(folder / "tmp", ignore_errors=True)
         if not any((folder / "logs").iterdir()):
             shutil.rmtree(folder)  # it never began: there is nothing in it to read
@@ -106,6 +107,7 @@ def _run(context: Context, started_at: datetime, started: float) -> Outcome:
         with context.progress.stage("validate") as stage:
             validated = validate_all(context, prepared, made, servers)
             stage.note = f"{len({(row.artifact, row.runtime) for row in validated.rows})} artifact-runtime pairs"
+        context.executor.close()  # what is measured has the memory to itself
         measured = Measured()
         if context.request.bench.enabled:
             with context.progress.stage("bench") as stage:
@@ -124,6 +126,7 @@ def _prepare(context: Context, recipe: Described) -> Prepared:
         how = "found" if source.cached else "done"
         score = f", test {recipe.metric} {source.facts['test']:.4f}" if "test" in source.facts else ""
         stage.note = f"{recipe.name} {how}{score}"
+    expect_frameworks(context, None)
     with context.progress.stage("reference") as stage:
         data = prepare.prepare_data(context, recipe)
         reference = prepare.answer_reference(context, recipe, source, data)
