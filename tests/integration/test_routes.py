@@ -1,0 +1,55 @@
+"""Routes as a stranger meets them: what nothing here can run may be built on, and every wrong answer is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import transload
+
+NETS = """
+import torch
+
+class Bits(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(7, 5)
+
+    def forward(self, x):  # ONNX Runtime multiplies no bfloat16
+        both = torch.sign(x).to(torch.bfloat16) * torch.sign(x + 1).to(torch.bfloat16)
+        return self.head(x * both.float())
+
+class Count(torch.nn.Module):
+    def forward(self, x):  # torch's dynamo exporter counts what is in the target too
+        index = torch.tensor([0, 2, 2, 1, 0, 1, 0]).expand(x.shape[0], 7)
+        return x.new_ones(x.shape[0], 4).scatter_reduce(1, index, x, "mean", include_self=False)
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "nets.py").write_text(NETS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("transload.pipeline.shrink.SEARCH_S", 1.0)
+    return tmp_path
+
+
+def test_a_copy_is_made_of_an_onnx_file_that_onnx_runtime_cannot_open(here: Path) -> None:
+    (row,) = transload.convert("nets.py:Bits", ["saved-model"], out="made", inputs=["x=float32[batch,7]"]).artifacts
+    assert (row.status, row.route) == ("verified", ("torch.export", "torch.onnx-dynamo", "lowering"))
+    reason = row.tried[0].reason
+    assert reason.startswith("agrees to ")
+    assert (
+        "; what it is made from was not run (torch.onnx-dynamo: onnxruntime cannot open model.onnx: NOT_IMPL" in reason
+    )
+
+
+def test_wrong_answers_of_every_exporter_are_each_told(here: Path) -> None:
+    done = transload.convert("nets.py:Count", ["onnx"], out="made", inputs=["x=float32[batch,7]"])
+    assert done.decided[1] == 1
+    tried = {row.route[-1]: row for row in done.artifacts[0].tried}
+    assert tried["torch.onnx-dynamo"].status == "wrong"
+    assert tried["torch.onnx-dynamo@18"].status == "wrong", "the same exporter at another opset was asked"
+    assert "dB, below 60 dB" in tried["torch.onnx-dynamo"].reason
+    assert tried["torch.onnx-torchscript"].status in {"wrong", "failed"}
