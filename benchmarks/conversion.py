@@ -4,11 +4,15 @@
 
 Models: digits-cnn (the net only, not trained), resnet50, bert-base (12 layers of width 768, 128 tokens), above-2gb
 (ONNX and SavedModel only: a TFLite file ends there). One run each: read the seconds with that in mind.
+
+`most_memory_bytes` is of the command with everything that it started, at one moment: pages that processes share count
+once (PSS). `largest_worker_bytes` is of one worker, resident, the framework included.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -18,6 +22,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from transload.pipeline.environment import describe_environment
 
@@ -54,25 +60,38 @@ def converted(factory: str, given: str, targets: str) -> dict[str, Any]:
         words = ["convert", f"{NETS.name}:{factory}", "--input", given, "--to", targets]
         words += ["--out", str(place / "out"), "--store", str(place / "store")]
         load, started = os.getloadavg()[0], time.monotonic()
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "transload", *words],
-            cwd=NETS.parent,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        with (place / "said").open("w+") as said:
+            command = [sys.executable, "-P", "-m", "transload", *words]
+            process = subprocess.Popen(command, cwd=NETS.parent, stdout=subprocess.DEVNULL, stderr=said)
+            most = _most_memory(process)
         seconds = time.monotonic() - started
         document = json.loads((place / "out" / "convert.json").read_text())
         return {
             "seconds": round(seconds, 1),
-            "exit_code": done.returncode,
+            "exit_code": process.returncode,
             "load_before": load,
-            "stages_s": {name: float(text) for name, text in STAGE.findall(done.stderr)},
+            "stages_s": {name: float(text) for name, text in STAGE.findall((place / "said").read_text())},
             "artifacts": {
                 each["name"]: [each["status"], each["bytes"], each["seconds"]] for each in document["artifacts"]
             },
+            "most_memory_bytes": most,
             "largest_worker_bytes": max(_peaks(place / "store"), default=0),
         }
+
+
+def _most_memory(process: subprocess.Popen[bytes]) -> int:
+    """Of a command and all that it starts, seen every half second, until it has ended."""
+    most = 0
+    while True:
+        total = 0
+        with contextlib.suppress(psutil.Error):
+            for each in (top := psutil.Process(process.pid), *top.children(recursive=True)):
+                with contextlib.suppress(psutil.Error):
+                    total += each.memory_full_info().pss
+        most = max(most, total)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.5)
+            return most
 
 
 def _peaks(store: Path) -> list[int]:
