@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 EXAMPLES = "example_inputs"
-_ATTRIBUTES = (EXAMPLES, "example_input_array", "dummy_inputs")
+_OF_TRANSFORMERS = "dummy_inputs"
 _SHAPE_FIX = f"let {EXAMPLES}() return a tensor, a tuple of forward's arguments, or a dict of them by name"
 
 
@@ -41,17 +41,35 @@ def find_example(ref: CodeRef, model: torch.nn.Module) -> Example | None:
 
     Raises BadRequest where they are none that forward takes.
     """
-    for name in _ATTRIBUTES:
-        given = getattr(model, name, None)
-        if callable(given):
-            given = given()
-        if given is not None:
-            return as_example(given, model, f"{name} of {type(model).__name__}")
+    for name in (EXAMPLES, "example_input_array"):
+        if own := _own(model, name):
+            return own
     module = sys.modules.get(_factory_module(ref)) if not ref.library and not ref.recipe else None
     beside = getattr(module, EXAMPLES, None)
     if callable(beside):
         return as_example(_called(beside, model), model, f"{EXAMPLES}() of {ref.place}")
     return None
+
+
+def dummy_example(model: torch.nn.Module) -> Example | None:
+    """The inputs that a transformers model tries itself with: short ones, for want of better."""
+    return _own(model, _OF_TRANSFORMERS)
+
+
+def in_float32_too(example: Example) -> Example:
+    """The example for a half-precision model as it is carried."""
+    import torch
+
+    halves = (torch.float16, torch.bfloat16)
+    wide = {name: each.float() if each.dtype in halves else each for name, each in example.inputs.items()}
+    return replace(example, inputs=wide)
+
+
+def _own(model: torch.nn.Module, name: str) -> Example | None:
+    given = getattr(model, name, None)
+    if callable(given):
+        given = given()
+    return None if given is None else as_example(given, model, f"{name} of {type(model).__name__}")
 
 
 def _factory_module(ref: CodeRef) -> str:

@@ -17,11 +17,13 @@ from .calling import Call, Leaf, flat, parameter_names
 from .catalogue import load_named, ref_digest, ref_of
 from .checks import Memory, Origin, Steady, check_lazy, check_steady, check_supported
 from .construct import construct
-from .examples import find_example, specs_of
+from .examples import dummy_example, find_example, in_float32_too, specs_of
 from .halves import in_float32, own_distance, widen
 from .infer import infer_signature
 from .loading import user_code
+from .named import known_inputs
 from .notes import notes_of
+from .transformers_inputs import transformers_inputs
 from .weight_files import load_given, weights_digest
 from .weights import load_weights, read_weights, write_weights
 
@@ -105,30 +107,29 @@ def _called(job: Job, ref: CodeRef, model: torch.nn.Module, halves: bool) -> _Fo
         return _Found(named.signature, inferred=False)
     if job.options.get("signature"):
         return _Found(Signature.from_json(job.options["signature"]), inferred=False)
-    asked = tuple(TensorSpec.from_json(row) for row in job.options.get("inputs") or ())
-    inputs = asked or _known(ref, model)
-    if inputs:
+    inputs = tuple(TensorSpec.from_json(row) for row in job.options.get("inputs") or ())
+    example = None if inputs else find_example(ref, model)
+    if example is None and (inputs := inputs or _known(ref, model)):
         return _Found(*infer_signature(model, tuple(_wide(spec) for spec in inputs) if halves else inputs))
-    example = find_example(ref, model)
+    example = example or dummy_example(model)
     if example is None:
         raise BadRequest(
             f"nothing says what {ref.text} takes: its forward takes {parameter_names(model.forward) or 'nothing'}",
             fix="name each input, as in --input image=float32[batch,3,224,224], or write example_inputs() beside it",
         )
     if halves:
-        wide = {name: each.float() if each.dtype.itemsize == 2 else each for name, each in example.inputs.items()}
-        example = replace(example, inputs=wide)
+        example = in_float32_too(example)
     specs, note = specs_of(example, model)
     return _Found(*infer_signature(model, specs, example.call), (note,) if note else ())
 
 
 def _known(ref: CodeRef, model: torch.nn.Module) -> tuple[TensorSpec, ...]:
-    """What a library says that its model takes."""
-    if ref.library is None:
-        return ()
-    from .named import known_inputs
-
-    return known_inputs(ref, model) or ()
+    """What a library says that its model takes, and transformers of any model that is a class of its own."""
+    if ref.library is not None:
+        return known_inputs(ref, model) or ()
+    if any(kind.__module__ == "transformers.modeling_utils" for kind in type(model).__mro__):
+        return transformers_inputs(model, Path(ref.root or ".")) or ()
+    return ()
 
 
 def _wide(spec: TensorSpec) -> TensorSpec:

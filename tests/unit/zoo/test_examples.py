@@ -15,7 +15,7 @@ from transload.models.job import Job
 from transload.models.sources import CodeRef, read_source
 from transload.models.zoo.build import build_model, call_model, sample_inputs
 from transload.models.zoo.calling import Call, Leaf
-from transload.models.zoo.examples import as_example, find_example
+from transload.models.zoo.examples import as_example, dummy_example, find_example, in_float32_too
 from transload.models.zoo.given import take_weights
 
 CODE = """
@@ -48,7 +48,7 @@ class Keywords(nn.Module):
 
 
 class State(nn.Module):
-    dummy_inputs = (torch.ones(3, 4), (torch.zeros(3, 4), [numpy.zeros((3, 2), "int64"), None]), True)
+    example_input_array = (torch.ones(3, 4), (torch.zeros(3, 4), [numpy.zeros((3, 2), "int64"), None]), True)
 
     def forward(self, x, state, loud):
         return x + state[0] if loud else x, (state[1][0], [x])
@@ -183,8 +183,23 @@ def test_examples_become_arguments(given: Any, call: Call) -> None:
     assert as_example(given, Net(), "examples").call == call
 
 
+class Library(Net):
+    dummy_inputs: Mapping[str, torch.Tensor] = {"x": X.half(), "more": torch.ones(2, dtype=torch.int16)}
+
+
 def test_a_model_without_examples_has_none() -> None:
     assert find_example(CodeRef("tests.nowhere:Net"), Net()) is None
+    assert dummy_example(Net()) is None
+    assert find_example(CodeRef("tests.nowhere:Net"), Library()) is None, "they are short: only for want of better"
+
+
+def test_dummy_inputs_are_examples_and_halves_become_float32() -> None:
+    found = dummy_example(Library())
+    assert found is not None
+    assert {name: value.dtype for name, value in in_float32_too(found).inputs.items()} == {
+        "x": torch.float32,
+        "more": torch.int16,
+    }
 
 
 def test_nothing_to_read_a_signature_off_is_said_with_what_forward_takes(tmp_path: Path) -> None:
