@@ -98,6 +98,7 @@ def convert_all(
     out: _Path,
     inputs: Sequence[str | TensorSpec] = (),
     data: _Path | None = None,
+    model_seconds: float | None = None,
     trust: bool = False,
     device: str | None = None,
     store: _Path | None = None,
@@ -109,7 +110,8 @@ def convert_all(
 
     The result has what became of each model, the verdict of the worst, and the folder.
     """
-    asked = [_to_convert(model, to, inputs, data, made={"trust": trust}, device=device) for model in models]
+    made = _made_with(None, None, None, model_seconds, trust=trust)
+    asked = [_to_convert(model, to, inputs, data, made=made, device=device) for model in models]
     return convert_models(asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,8 @@ from .render import print_json, print_lines
 
 if TYPE_CHECKING:
     from ...models.formats import Target
+    from ..conversion import Converted
+    from ..several import ConvertedModels
 
 MODEL = (
     "FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
@@ -55,39 +57,35 @@ def command(
         return
     if out is None:
         raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
-    if len(model) > 1:
-        if weights is not None or set_:
-            what = "--set names the settings" if weights is None else "--weights names the weights"
-            raise BadRequest(f"{what} of one model", fix="convert that model in a command of its own")
-        _convert_all(
-            model, targets, out=out, inputs=options.parse_inputs(input_), data=data, trust=trust, device=device,
-            store=store, jobs=jobs, json=json, quiet=quiet,
-        )  # fmt: skip
-    from ..api import convert
-    from .converted import lines
-
-    done = convert(
-        model[0], targets, out=out, inputs=options.parse_inputs(input_), data=data, weights=weights,
-        weights_key=weights_key, settings=options.parse_settings(set_), model_seconds=model_seconds, trust=trust,
-        device=device, store=store, jobs=jobs, quiet=quiet,
-    )  # fmt: skip
+    asked: dict[str, Any] = {
+        "out": out, "inputs": options.parse_inputs(input_), "data": data, "model_seconds": model_seconds,
+        "trust": trust, "device": device, "store": store, "jobs": jobs, "quiet": quiet,
+    }  # fmt: skip
+    own = {"weights": weights, "weights_key": weights_key, "settings": options.parse_settings(set_)}
+    done, lines = _convert(model, targets, asked, own)
     if json:
         print_json(done.document)
     else:
-        print_lines(lines(done))
+        print_lines(lines)
     raise typer.Exit(done.decided[1])
 
 
-def _convert_all(models: Sequence[str], targets: Sequence[Target], *, json: bool, **asked: Any) -> NoReturn:
-    from ..api import convert_all
-    from .converted import lines_of_all
+def _convert(
+    models: Sequence[str], targets: Sequence[Target], asked: Mapping[str, Any], own: Mapping[str, Any]
+) -> tuple[Converted | ConvertedModels, list[str]]:
+    """One model, with what is its `own`, or several; and what a person is told."""
+    from ..api import convert, convert_all
+    from .converted import lines, lines_of_all
 
-    done = convert_all(models, targets, **asked)
-    if json:
-        print_json(done.document)
-    else:
-        print_lines(lines_of_all(done))
-    raise typer.Exit(done.decided[1])
+    if len(models) == 1:
+        one = convert(models[0], targets, **asked, **own)
+        return one, lines(one)
+    for name, value in own.items():
+        if value:
+            option = {"settings": "set"}.get(name, name.replace("_", "-"))
+            raise BadRequest(f"--{option} is for one model", fix="convert that model in a command of its own")
+    several = convert_all(models, targets, **asked)
+    return several, lines_of_all(several)
 
 
 def _explain(models: Sequence[str], targets: Sequence[Target], *, json: bool) -> None:

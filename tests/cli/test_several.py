@@ -102,4 +102,4 @@ def test_folders_are_named_after_the_models() -> None:
 
 def test_weights_are_of_one_model(here: Path) -> None:
     done = run(here, "nets.py:Small", "nets.py:Large", *WORDS, "--out", "o", "--weights", "w.safetensors", status=2)
-    assert done.stderr.startswith("error: --weights names the weights of one model\n  fix: ")
+    assert done.stderr.startswith("error: --weights is for one model\n  fix: ")
