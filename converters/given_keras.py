@@ -1,8 +1,8 @@
 """A .keras file that nobody vouches for: held against what loading it would run or read, before Keras sees it.
 
-A .keras file is a zip: a JSON that names the classes of layers and what they are made with, and weights in HDF5. Keras's
-own safe mode has been got round several times (CVE-2025-1550, 2025-8747, 2025-9905, 2026-1462), so the JSON is read here
-first: layers, initialisers and the like of Keras itself are taken, and nothing else.
+A .keras file is a zip: a JSON that names the classes of layers and what they are made with, and weights in HDF5.
+Keras's own safe mode has been got round several times (CVE-2025-1550, 2025-8747, 2025-9905, 2026-1462), so the JSON is
+read here first: layers, initialisers and the like of Keras itself are taken, and nothing else.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _check_object(found: dict[str, Any], path: Path) -> None:
     known = isinstance(module, str) and any(module == each or module.startswith(f"{each}.") for each in _MODULES)
     if not known or (isinstance(registered, str) and ">" in registered):
         raise BadRequest(
-            f"{path} holds {where} of {module or registered!r}, whose code is not Keras's own", fix=_EXPORT
+            f"{path} holds {where} of {module or registered}, whose code is not Keras's own", fix=_EXPORT
         )
 
 

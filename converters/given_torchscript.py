@@ -33,7 +33,7 @@ _NAMESPACES = frozenset(("aten", "prim", "prims", "quantized", "mkldnn", "mkldnn
 _OPERATOR = re.compile(r"\bops\s*\.\s*(\w+)\s*\.\s*(\w+)")
 _CLASSES = frozenset(("quantized", "sparse", "xnnpack", "mkldnn"))
 _CLASS = re.compile(r"\btorch\s*\.\s*classes\s*\.\s*(\w+)\s*\.\s*(\w+)")
-_PICKLED = ("__torch__.", "torch.", "torch ", "collections OrderedDict")
+_PICKLED = ("__torch__", "torch", "collections")  # packages of what an archive may name; PyTorch makes these itself
 # What zipfile, pickletools and torch raise over bytes that are not what they should be.
 _BROKEN = (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, LookupError)
 _MOST_TIMES = 100  # what an archive may unpack to, times its own size: torch itself does not compress
@@ -91,7 +91,7 @@ def _check_archive(archive: zipfile.ZipFile, path: Path, *, trust: bool) -> None
 
 def _check_pickle(content: bytes, path: Path, name: PurePosixPath) -> None:
     for named in _globals(content):
-        if not named.startswith(_PICKLED):
+        if named.partition(" ")[0].partition(".")[0] not in _PICKLED:
             raise BadRequest(
                 f"{path} holds a pickle that names {named.replace(' ', '.')} ({name}), which is not executed",
                 fix=_AGAIN,
@@ -157,16 +157,31 @@ def signature_of_torchscript(module: torch.jit.ScriptModule, asked: Sequence[Ten
     specs = tuple(given[name] for name in names)
     call = Call(tuple(names), tuple(map(Leaf, names)))
     try:
-        signature, nested = infer_signature(module, specs, call)
+        return infer_signature(_asked(module, path), specs, call)[0]
     except RuntimeError as error:
         raise BadRequest(
             f"calling {path} failed: {_last_line(error)}", fix=f"hold {' '.join(map(str, specs))} against what it takes"
         ) from error
-    if nested is not None and any("." in name or "[" in name for name in nested.outputs):
-        raise BadRequest(
-            f"{path} returns nested outputs", fix="let forward return a tensor, a tuple or a dict of tensors"
-        )
-    return signature
+
+
+def _asked(module: torch.jit.ScriptModule, path: Path) -> torch.nn.Module:
+    """The module as one of Python's, which can be looked into; it raises BadRequest where it returns nested outputs."""
+    import torch
+
+    class Asked(torch.nn.Module):
+        def forward(self, *inputs: torch.Tensor) -> Any:
+            given = module(*inputs)
+            values = (
+                given.values() if isinstance(given, dict) else given if isinstance(given, tuple | list) else (given,)
+            )
+            if not all(isinstance(value, torch.Tensor) for value in values):
+                raise BadRequest(
+                    f"{path} returns more than tensors",
+                    fix="let forward return a tensor, a tuple of tensors or a dict of them",
+                )
+            return given
+
+    return Asked()
 
 
 def _arguments(module: torch.jit.ScriptModule, path: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""What TensorFlow's files call their inputs and outputs. Whoever takes a file in and whoever runs it must say the same."""
+"""What TensorFlow's files call their inputs and outputs: whoever takes a file in and whoever runs it say the same."""
 
 from __future__ import annotations
 
