@@ -142,6 +142,7 @@ class _Asked:
             self.constant.setdefault(axis, []).append(size)
             return False
         self.refused.setdefault(axis, {})[size] = why
+        print(f"the model itself does not answer at {axis}={size}: {why}")  # for the step's log
         return False
 
     def _varies(self, calls: Iterable[Answers]) -> bool:
