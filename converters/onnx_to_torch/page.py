@@ -19,7 +19,7 @@ import numpy as np
 
 from ...models.errors import Refused
 from ...models.signature import Array, TensorSpec
-from .names import Names
+from .names import Names, comment
 from .paste import functions
 from .values import Part, Size, Value, atom, computed, listed
 
@@ -144,7 +144,7 @@ class Page:
         for size, axis in self._dynamic:
             if size.node.expr.is_number:
                 raise Refused(
-                    f"the axis {axis} cannot be dynamic: PyTorch makes its size a constant in one of the operators",
+                    f"the axis {comment(axis)} cannot be dynamic: PyTorch makes its size a constant in one of the operators",
                     fix="give that axis a fixed size in the signature",
                 )
 

@@ -43,7 +43,7 @@ def elu(op: Op) -> Written:
     return f"F.elu({op.value(0)}, {op.literal('alpha', 1.0, op.value(0).dtype)})"
 
 
-@writes("Celu", since=12, T=FLOATS)
+@writes("Celu", since=12, until=28, T=FLOATS)
 def celu(op: Op) -> Written:
     """x, or alpha (exp(x / alpha) - 1) where x is negative."""
     return f"F.celu({op.value(0)}, {op.literal('alpha', 1.0, op.value(0).dtype)})"

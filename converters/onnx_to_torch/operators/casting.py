@@ -10,7 +10,7 @@ _LARGEST = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 573
 _WIDE = frozenset({"uint16", "uint32", "uint64"})
 
 
-@writes("Cast", since=6, T1=HELD, T=HELD)
+@writes("Cast", since=6, until=28, T1=HELD, T=HELD)
 def cast(op: Op) -> Written:
     """Into the dtype that an attribute names."""
     from onnx.helper import tensor_dtype_to_np_dtype
@@ -35,7 +35,9 @@ def _cast(op: Op, dtype: str) -> Written:
         return op.sized(value.parts, scalar=not value.rank, dtype=dtype)
     if value.dtype == dtype:
         return value
-    if dtype in _LARGEST and saturate:
+    if dtype in _LARGEST:
+        if not saturate:
+            op.refuse(f"it casts to {dtype} without saturation, which PyTorch rounds in its own way", fix="saturate")
         return _saturated(value, dtype)
     if dtype in _WIDE and value.dtype not in INTEGERS:
         return f"{value}.to(torch.int64).to(torch.{dtype})"

@@ -49,7 +49,7 @@ def _tuple(parts: tuple[int | Size, ...]) -> str:
     return f"({parts[0]},)" if len(parts) == 1 else listed(parts) if parts else "()"
 
 
-@writes("Range", since=11, T=NUMBERS)
+@writes("Range", since=11, until=28, T=NUMBERS)
 def counted(op: Op) -> Written:
     """start, start + delta, ... before limit; nothing where the limit lies on the other side."""
     start, limit, delta = (op.value(at) for at in range(3))

@@ -101,15 +101,18 @@ def div(op: Op) -> Written:
     return _of_sizes(op, "//") or f'torch.div({a}, {b}, rounding_mode="trunc")'
 
 
-@writes("Mod", since=10, T=NUMBERS)
+@writes("Mod", since=28, until=28, T=NUMBERS)
 def mod(op: Op) -> Written:
     """The remainder a - n b: with the divisor's sign, or with fmod=1 the dividend's."""
-    a, b = op.value(0), op.value(1)
-    if op.flag("fmod"):
-        return f"torch.fmod({a}, {b})"
-    if a.dtype in FLOATS:
+    return f"torch.{'fmod' if op.flag('fmod') else 'remainder'}({op.value(0)}, {op.value(1)})"
+
+
+@writes("Mod", since=10, T=NUMBERS)
+def mod_before_28(op: Op) -> Written:
+    """As the newer wording, which defines fmod=0 for floats too."""
+    if op.value(0).dtype in FLOATS and not op.flag("fmod"):
         op.refuse("fmod=0 is defined for integers only", fix="export the model with fmod=1")
-    return f"torch.remainder({a}, {b})"
+    return mod(op)
 
 
 @writes("Pow", since=7, T=FLOATS | {"int32", "int64"}, T1=NUMBERS)

@@ -70,7 +70,7 @@ def scatter_nd(op: Op) -> Written:
     return f'scatter_places({x}, {indices}, {updates}, "{reduction}")'
 
 
-@writes("OneHot", since=9)
+@writes("OneHot", since=9, until=28)
 def one_hot(op: Op) -> Written:
     """A new axis on which one place is `on` and the others are `off`."""
     indices, off_on = op.value(0), op.value(2)
@@ -87,7 +87,7 @@ def non_zero(op: Op) -> Written:
     return f"torch.nonzero({op.value(0)}).transpose(0, 1)"
 
 
-@writes("Compress", since=9, T=HELD)
+@writes("Compress", since=9, until=28, T=HELD)
 def compress(op: Op) -> Written:
     """The slices for which the condition holds; without an axis those of the flat tensor."""
     x, condition = op.value(0), op.value(1)
@@ -97,7 +97,7 @@ def compress(op: Op) -> Written:
     return f"{x}.index_select({op.axis('axis', rank=x.rank)}, {places})"
 
 
-@writes("ReverseSequence", since=10, T=HELD)
+@writes("ReverseSequence", since=10, until=28, T=HELD)
 def reverse_sequence(op: Op) -> Written:
     """Each sequence turned around up to its length."""
     return (

@@ -39,7 +39,7 @@ def _times(code: str, factor: float, dtype: str) -> str:
     return f"{int(factor) if 'int' in dtype else number(factor, dtype)} * {code}"
 
 
-@writes("Einsum", since=12, T=NUMBERS)
+@writes("Einsum", since=12, until=28, T=NUMBERS)
 def einsum(op: Op) -> Written:
     """Products and sums by the names of the axes."""
     equation = "".join(op.text("equation").split())

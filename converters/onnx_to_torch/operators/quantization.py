@@ -12,7 +12,7 @@ _QUANTIZED = frozenset(_RANGES)
 _REAL = FLOATS | {"int32"}
 
 
-@writes("QuantizeLinear", since=23, T1=_REAL, T2=FLOATS, T3=_QUANTIZED)
+@writes("QuantizeLinear", since=23, until=28, T1=_REAL, T2=FLOATS, T3=_QUANTIZED)
 @writes("QuantizeLinear", since=10, until=22, T1=_REAL, T2=_QUANTIZED)
 def quantize(op: Op) -> Written:
     """saturate(round(x / scale) + zero), the quotient in the scale's dtype."""
@@ -31,7 +31,7 @@ def quantize(op: Op) -> Written:
     return f"quantized({x}, {_spread(op, scale, x)}, {point}, {low}, {high})"
 
 
-@writes("DequantizeLinear", since=23, folds=False, T1=_QUANTIZED | {"int32"}, T2=FLOATS)
+@writes("DequantizeLinear", since=23, until=28, folds=False, T1=_QUANTIZED | {"int32"}, T2=FLOATS)
 @writes("DequantizeLinear", since=10, until=22, folds=False, T=_QUANTIZED | {"int32"}, T1=_QUANTIZED | {"int32"})
 def dequantize(op: Op) -> Written:
     """(x - zero) scale, in the scale's dtype."""

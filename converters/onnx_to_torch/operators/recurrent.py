@@ -14,17 +14,17 @@ from ..registry import FLOATS, Written, writes
 # What an activation takes of activation_alpha and activation_beta, with the defaults of the operators of these names;
 # where a default is None the model must give the number.
 _ACTIVATIONS: dict[str, tuple[tuple[float | None, ...], str]] = {
-    "affine": ((None, None), "{0} * t + {1}"),
-    "elu": ((1.0,), "F.elu(t, {0})"),
-    "hardsigmoid": ((0.2, 0.5), "torch.clamp({0} * t + {1}, 0, 1)"),
-    "leakyrelu": ((0.01,), "F.leaky_relu(t, {0})"),
-    "relu": ((), "torch.relu(t)"),
-    "scaledtanh": ((None, None), "{0} * torch.tanh({1} * t)"),
-    "sigmoid": ((), "torch.sigmoid(t)"),
-    "softplus": ((), "F.softplus(t, threshold=40)"),
-    "softsign": ((), "F.softsign(t)"),
-    "tanh": ((), "torch.tanh(t)"),
-    "thresholdedrelu": ((1.0,), "torch.where(t > {0}, t, torch.zeros_like(t))"),
+    "affine": ((None, None), "{0} * {t} + {1}"),
+    "elu": ((1.0,), "F.elu({t}, {0})"),
+    "hardsigmoid": ((0.2, 0.5), "torch.clamp({0} * {t} + {1}, 0, 1)"),
+    "leakyrelu": ((0.01,), "F.leaky_relu({t}, {0})"),
+    "relu": ((), "torch.relu({t})"),
+    "scaledtanh": ((None, None), "{0} * torch.tanh({1} * {t})"),
+    "sigmoid": ((), "torch.sigmoid({t})"),
+    "softplus": ((), "F.softplus({t}, threshold=40)"),
+    "softsign": ((), "F.softsign({t})"),
+    "tanh": ((), "torch.tanh({t})"),
+    "thresholdedrelu": ((1.0,), "torch.where({t} > {0}, {t}, torch.zeros_like({t}))"),
 }
 
 
@@ -114,12 +114,9 @@ def _activation(op: Op, name: str, numbers: Sequence[Iterator[float]], bound: fl
     given = [next(source, default) for source, default in zip(numbers, defaults, strict=False)]
     if None in given:
         op.refuse(f"its activation {name} needs activation_alpha and activation_beta", fix="give both")
-    body = code.format(*(f"({number(each)})" for each in given if each is not None))
-    if bound is not None:
-        limit = number(bound)
-        body = body.replace("(t", f"(torch.clamp(t, -{limit}, {limit})").replace(
-            "* t", f"* torch.clamp(t, -{limit}, {limit})"
-        )
+    limit = "" if bound is None else number(bound)
+    clipped = f"torch.clamp(t, -{limit}, {limit})" if limit else "t"
+    body = code.format(*(f"({number(each)})" for each in given if each is not None), t=clipped)
     return f"lambda t: {body}"
 
 

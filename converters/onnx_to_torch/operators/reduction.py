@@ -73,7 +73,7 @@ _AXES_BY_INPUT = {"ReduceSum": 13}  # the others took their axes as an input fro
 def _written(name: str, reduction: Reduction) -> None:
     by_input = _AXES_BY_INPUT.get(name, 18)
 
-    @writes(name, since=by_input, T=reduction.dtypes)
+    @writes(name, since=by_input, until=28, T=reduction.dtypes)
     def by_axes(op: Op) -> Written:
         named = op.integers(1, "axes") if op.given(1) else ()
         if op.flag("noop_with_empty_axes") and not named:

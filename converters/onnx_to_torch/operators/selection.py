@@ -46,7 +46,7 @@ def cumulated(op: Op) -> Written:
     return f"running_sum({x}, {axis}, {exclusive}, {backwards})"
 
 
-@writes("Unique", since=11, T=NUMBERS)
+@writes("Unique", since=11, until=28, T=NUMBERS)
 def unique(op: Op) -> Written:
     """The distinct elements, or slices along an axis, sorted."""
     if op.given(1) or op.has("axis") or not op.flag("sorted", True) or op.outputs > 1:

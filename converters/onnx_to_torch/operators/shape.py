@@ -190,7 +190,7 @@ def tile(op: Op) -> Written:
     return f"{value}.repeat({', '.join(map(str, repeats))})"
 
 
-@writes("DepthToSpace", since=1)
+@writes("DepthToSpace", since=1, until=28)
 def depth_to_space(op: Op) -> Written:
     """Blocks of channels spread over the picture."""
     x, block = op.value(0), op.integer("blocksize")
@@ -204,7 +204,7 @@ def depth_to_space(op: Op) -> Written:
     return f"{split}.permute(0, 3, 4, 1, 5, 2).reshape({', '.join(map(str, target))})"
 
 
-@writes("SpaceToDepth", since=1)
+@writes("SpaceToDepth", since=1, until=28)
 def space_to_depth(op: Op) -> Written:
     """Blocks of the picture piled into channels, block by block."""
     x, block = op.value(0), op.integer("blocksize")

@@ -1,0 +1,222 @@
+"""Operators by themselves: static and with every axis dynamic, eager and exported, against onnx's reference."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from onnx_to_torch_bench import numbers
+
+X = numbers(2, 3, 5, 7)
+ROWS = numbers(4, 6)
+
+
+def ints(*numbers_):
+    return np.array(numbers_, np.int64)
+
+
+UNARY = {
+    "Relu": {}, "Sigmoid": {}, "Erf": {}, "Gelu": {"approximate": "tanh"}, "HardSwish": {}, "Mish": {}, "Softplus": {},
+    "LeakyRelu": {"alpha": 0.3}, "Elu": {"alpha": 0.7}, "Selu": {}, "Celu": {"alpha": 0.7}, "Shrink": {"bias": 0.2},
+    "HardSigmoid": {"alpha": 0.3}, "ThresholdedRelu": {"alpha": 0.2}, "Round": {}, "Sign": {}, "Neg": {}, "Softsign": {},
+    "Softmax": {"axis": 1}, "LogSoftmax": {"axis": -1}, "Hardmax": {"axis": 1}, "Flatten": {"axis": 2},
+    "Transpose": {"perm": [2, 0, 3, 1]}, "ArgMax": {"axis": 1, "keepdims": 0}, "ArgMin": {"axis": 2, "select_last_index": 1},
+    "GlobalAveragePool": {}, "LpNormalization": {"axis": 1, "p": 1}, "Shape": {"start": 1}, "Size": {},
+    "ReduceMean": {"keepdims": 0}, "Identity": {}, "LRN": {"size": 2}, "MeanVarianceNormalization": {},
+    "Trilu": {"upper": 0}, "IsNaN": {}, "Cast": {"to": TensorProto.FLOAT16},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op_type", UNARY)
+def test_functions_of_one_value(bench, op_type):
+    bench.agrees(op_type, X, **UNARY[op_type])
+
+
+def test_what_is_no_number_stays_so(bench):
+    odd = np.array([[np.nan, -np.inf], [np.inf, -0.5]], np.float32)
+    for op_type in ("Relu", "Sign", "Abs", "Sigmoid"):
+        bench.agrees(op_type, odd)
+    bench.agrees("Max", odd, np.zeros_like(odd))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_whole_numbers_divide_towards_zero_and_leave_the_divisors_sign(bench, dtype):
+    a, b = np.array([7, -7, 7, -7], dtype), np.array([2, 2, -2, -2], dtype)
+    bench.agrees("Div", a, b)
+    bench.agrees("Mod", a, b)
+    bench.agrees("Mod", a, b, fmod=1)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("op_type", ["Add", "Mul", "Sub", "Div", "Pow"])
+def test_a_number_that_the_model_holds_is_a_literal(bench, op_type, dtype):
+    bench.agrees(op_type, np.abs(numbers(2, 3, dtype=dtype)) + 1, constants={1: np.array(0.3, dtype)})
+
+
+def test_a_scalar_that_adds_axes_adds_them(bench):
+    bench.agrees("Add", numbers(3), constants={1: np.full((1, 1), 0.5, np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("keep", "axes"), [(1, ints(1, -1)), (0, ints(2)), (0, ints(-1, 0)), (1, ints())], ids=["two", "one", "far", "none"]
+)
+@pytest.mark.parametrize(
+    "op_type", ["ReduceSum", "ReduceMax", "ReduceL2", "ReduceProd", "ReduceLogSumExp", "ReduceMean"]
+)
+def test_reductions(bench, op_type, keep, axes):
+    bench.agrees(op_type, X, constants={1: axes}, keepdims=keep)
+
+
+def test_clip_with_one_bound_or_two(bench):
+    bench.agrees("Clip", X, constants={1: np.float32(-0.5), 2: np.float32(0.5)})
+    bench.agrees("Clip", X, None, np.array(0.1, np.float32))
+    bench.agrees("Clip", X, np.array(0.7, np.float32), np.array(0.1, np.float32))
+
+
+SHAPES = {
+    "Reshape keeps": ("Reshape", X, {1: ints(0, -1, 7)}), "Reshape flat": ("Reshape", X, {1: ints(-1)}),
+    "Expand": ("Expand", numbers(3, 1), {1: ints(2, 1, 4)}), "Tile": ("Tile", ROWS, {1: ints(2, 3)}),
+    "Unsqueeze": ("Unsqueeze", ROWS, {1: ints(-1, 0)}), "Squeeze": ("Squeeze", numbers(1, 3, 1), {1: ints(0, -1)}),
+    "Slice": ("Slice", X, {1: ints(1, -4), 2: ints(2**63 - 1, -1), 3: ints(1, -1)}),
+    "Slice back": ("Slice", X, {1: ints(-1, 4), 2: ints(-(2**63), 0), 3: ints(1, 3), 4: ints(-1, -2)}),
+    "Slice steps": ("Slice", X, {1: ints(0, 1), 2: ints(9, 5), 3: ints(3, 2), 4: ints(2, 3)}),
+    "Gather": ("Gather", X, {1: np.array([[0, -1], [2, 1]])}), "Gather one": ("Gather", X, {1: np.array(-1)}),
+    "GatherND": ("GatherND", ROWS, {1: np.array([[0, 1], [3, -1]])}),
+    "GatherElements": ("GatherElements", ROWS, {1: np.array([[0, -1, 2]])}),
+    "CumSum": ("CumSum", ROWS, {1: np.array(-1)}), "Pad": ("Pad", X, {1: ints(0, 1, 2, -1, 1, 0, -1, 3)}),
+    "TopK": ("TopK", ROWS, {1: ints(3)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes_and_places(bench, name):
+    op_type, x, constants = SHAPES[name]
+    axis = {"axis": 1} if op_type in ("Gather", "GatherElements") else {}
+    free = (0,) if "Squeeze" in name or name in ("Expand", "Reshape keeps", "Slice back") else range(9)
+    bench.agrees(op_type, x, constants=constants, outputs=2 if op_type == "TopK" else 1, free=free, **axis)
+
+
+def test_of_equals_the_first_is_taken(bench):
+    ties = np.array([[1, 3, 3, 2, 3, 1, 1]], np.float32)
+    bench.agrees("TopK", ties, constants={1: ints(5)}, outputs=2)
+    bench.agrees("TopK", ties, constants={1: ints(5)}, outputs=2, largest=0)
+    bench.agrees("ArgMax", ties, axis=1)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+def test_scattering(bench, reduction):
+    data, updates = numbers(4, 5), numbers(2, 5, seed=1)
+    bench.agrees(
+        "ScatterElements", data, np.array([[0, 1, 2, 3, -1]] * 2)[:1], updates[:1], reduction=reduction, axis=1
+    )
+    bench.agrees("ScatterND", data, np.array([[3], [0]]), updates, reduction=reduction, free=(1,))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_padding_with_its_own_elements(bench, mode):
+    bench.agrees("Pad", X, constants={1: ints(0, 0, 2, 1, 0, 0, 1, 3)}, mode=mode, free=(0, 1))
+    bench.agrees("Pad", numbers(3, 4), constants={1: ints(2, 0, 1, 3)}, mode=mode)
+
+
+CONVOLUTIONS = [
+    {}, {"pads": [1, 2, 0, 1]}, {"strides": [2, 1], "pads": [1, 1, 1, 1]}, {"dilations": [1, 2]},
+    {"auto_pad": "SAME_UPPER", "strides": [2, 2]}, {"auto_pad": "SAME_LOWER"}, {"auto_pad": "VALID"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", CONVOLUTIONS)
+def test_convolutions(bench, options):
+    constants = {1: numbers(4, 3, 3, 2), 2: numbers(4)}
+    bench.agrees("Conv", X, constants=constants, free=(0, 2, 3), **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"strides": [2, 3]}, {"pads": [1, 0, 0, 1], "strides": [2, 2]},
+                                     {"strides": [2, 2], "output_padding": [1, 1], "group": 1}])  # fmt: skip
+def test_transposed_convolutions(bench, options):
+    bench.agrees("ConvTranspose", X, constants={1: numbers(3, 4, 3, 2), 2: numbers(4)}, free=(0, 2, 3), **options)
+
+
+POOLS = [
+    {}, {"pads": [1, 0, 1, 0]}, {"strides": [2, 2]}, {"strides": [2, 2], "ceil_mode": 1},
+    {"pads": [1, 1, 0, 0]}, {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", POOLS)
+def test_pools_of_negative_numbers(bench, options):
+    x = -np.abs(X) - 1
+    bench.agrees("MaxPool", x, kernel_shape=[3, 2], free=(0, 2, 3), **options)
+    if "auto_pad" not in options:
+        for count in (0, 1):
+            bench.agrees("AveragePool", x, kernel_shape=[3, 2], count_include_pad=count, free=(0, 2, 3), **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"transA": 1}, {"transB": 1}, {"alpha": 0.5, "beta": 2.0}])
+def test_gemm(bench, options):
+    a = numbers(5, 4) if "transA" in options else numbers(4, 5)
+    b = numbers(6, 5) if "transB" in options else numbers(5, 6)
+    bench.agrees("Gemm", a, constants={1: b, 2: numbers(6)}, free=(1,) if "transA" in options else (0,), **options)
+
+
+def test_products(bench):
+    bench.agrees("MatMul", numbers(2, 3, 4), constants={1: numbers(4, 5)}, free=(0, 1))
+    bench.agrees("Einsum", numbers(2, 3, 4), numbers(2, 5, 4), equation="b i d, b j d -> b j i", free=(1,))
+
+
+def test_normalisations(bench):
+    scale, bias, positive = numbers(3), numbers(3, seed=1), np.abs(numbers(3)) + 0.5
+    bench.agrees("BatchNormalization", X, constants={1: scale, 2: bias, 3: bias, 4: positive}, free=(0, 2, 3))
+    bench.agrees("InstanceNormalization", X, constants={1: scale, 2: bias}, free=(0, 2, 3))
+    bench.agrees("LayerNormalization", X, constants={1: numbers(7), 2: numbers(7, seed=1)}, free=(0, 1, 2))
+    bench.agrees("LayerNormalization", X, constants={1: numbers(5, 7)}, axis=2, free=(0, 1))
+    bench.agrees("GroupNormalization", numbers(2, 6, 5), constants={1: numbers(6), 2: numbers(6)}, num_groups=3,
+                 opset=21, free=(0, 2))  # fmt: skip
+
+
+RESIZES = [
+    {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, {"mode": "nearest"},
+    {"mode": "linear"}, {"mode": "linear", "coordinate_transformation_mode": "align_corners"}, {"mode": "cubic"},
+    {"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5}, {"mode": "linear", "antialias": 1},
+    {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", RESIZES)
+@pytest.mark.parametrize("target", [(8, 9), (3, 4), (10, 14)])
+def test_resizes(bench, options, target):
+    bench.agrees("Resize", X, constants={3: ints(2, 3, *target)}, **options)
+    bench.agrees("Resize", X, constants={2: np.array([1, 1, 2, 2], np.float32)}, free=(0,), **options)
+
+
+def test_numbers_in_eight_bits(bench):
+    scale, zero = np.array([0.1, 0.2, 0.3], np.float32), np.array([0, 5, 250], np.uint8)
+    bench.agrees("QuantizeLinear", X, constants={1: scale, 2: zero}, axis=1, free=(0, 2))
+    bench.agrees("DequantizeLinear", numbers(2, 3, 4, dtype="uint8"), constants={1: scale, 2: zero}, axis=1, free=(0,))
+    bench.agrees("DynamicQuantizeLinear", X, outputs=3)
+
+
+def test_where_and_logic(bench):
+    condition = numbers(2, 3) > 0
+    bench.agrees("Where", condition, numbers(2, 3), constants={2: np.array(0.0, np.float32)})
+    bench.agrees("And", condition, ~condition)
+    bench.agrees("Not", condition)
+
+
+def test_a_shape_that_the_model_computes_keeps_dynamic_axes(bench):
+    """(B, T, 6) to (B, T * 2, 3) and back by the shape of the first."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Slice", ["shape", "zero", "two"], ["front"]),
+        helper.make_node("Mul", ["front", "factors"], ["doubled"]),
+        helper.make_node("Concat", ["doubled", "three"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["y"]),
+        helper.make_node("Reshape", ["y", "shape"], ["back"]),
+        helper.make_node("Cast", ["shape"], ["out"], to=TensorProto.INT32),
+    ]
+    held = {"zero": ints(0), "two": ints(2), "factors": ints(1, 2), "three": ints(3)}
+    x = numbers(2, 5, 6)
+    path = bench.model(nodes, {"x": x}, ["y", "back", "out"], constants=held, dynamic=(0, 1))
+    bench.same(path, {"x": x}, dynamic=(0, 1))
+
+
+def test_the_specifications_body_stands_in(bench):
+    query, key = numbers(2, 3, 4, 8), numbers(2, 3, 5, 8)
+    bench.agrees("Attention", query, key, key, opset=23, free=(0,))

@@ -1,0 +1,74 @@
+"""Recurrent layers: by PyTorch's own where it can, and with a number of steps that only the call knows."""
+
+import pytest
+import torch
+from onnx import helper
+from onnx_to_torch_bench import close, numbers
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+STEPS, BATCH, WIDTH, HIDDEN = 6, 3, 4, 5
+
+
+def layer(op_type, directions, **attributes):
+    """A node, what it is fed, and its weights."""
+    count = GATES[op_type]
+    names = {1: "forward", 2: "bidirectional"}
+    held = {
+        "w": numbers(directions, count * HIDDEN, WIDTH), "r": numbers(directions, count * HIDDEN, HIDDEN),
+        "b": numbers(directions, 2 * count * HIDDEN),
+    }  # fmt: skip
+    outputs = ["y", "h", "c"][: 3 if op_type == "LSTM" else 2]
+    attributes = {"direction": names[directions], "hidden_size": HIDDEN, **attributes}
+    return helper.make_node(op_type, ["x", "w", "r", "b"], outputs, **attributes), held
+
+
+def own(op_type, held, x, late=True):
+    """PyTorch's layer of the same weights, written from the specification's order of gates."""
+    directions = held["w"].shape[0]
+    order = {"RNN": [0], "GRU": [1, 0, 2], "LSTM": [0, 2, 3, 1]}[op_type]
+    made = getattr(torch.nn, op_type)(WIDTH, HIDDEN, bidirectional=directions == 2)
+    flat = []
+    for at in range(directions):
+        for part in (held["w"][at], held["r"][at], *torch.from_numpy(held["b"][at]).chunk(2)):
+            rows = torch.as_tensor(part).chunk(len(order))
+            flat.append(torch.cat([rows[gate] for gate in order]))
+    with torch.no_grad():
+        for parameter, value in zip(made.parameters(), flat, strict=True):
+            parameter.copy_(value)
+        y, state = made(torch.from_numpy(x))
+    states = list(state) if isinstance(state, tuple) else [state]
+    y = y.reshape(*y.shape[:2], directions, HIDDEN).transpose(1, 2)
+    return [each.numpy() for each in (y, *states)]
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("op_type", GATES)
+def test_a_layer_is_pytorchs(bench, op_type, directions):
+    more = {"linear_before_reset": 1} if op_type == "GRU" else {}
+    node, held = layer(op_type, directions, **more)
+    x = numbers(STEPS, BATCH, WIDTH)
+    path = bench.model([node], {"x": x}, list(node.output), constants=held, dynamic=(1,))
+    bench.same(path, {"x": x}, dynamic=(1,), want=own(op_type, held, x))
+
+
+@pytest.mark.parametrize("op_type", ["GRU", "LSTM"])
+def test_the_number_of_steps_may_be_dynamic(bench, op_type):
+    more = {"linear_before_reset": 1} if op_type == "GRU" else {}
+    node, held = layer(op_type, 2, **more)
+    x = numbers(STEPS, BATCH, WIDTH)
+    path = bench.model([node], {"x": x}, list(node.output), constants=held, dynamic=(0, 1))
+    module = bench.module(path, {"x": x})
+    shapes = ({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},)
+    with torch.no_grad():
+        program = torch.export.export(module, (torch.from_numpy(x),), dynamic_shapes=shapes, strict=False).module()
+    for steps, batch in ((1, 1), (9, 2)):
+        other = numbers(steps, batch, WIDTH, seed=1)
+        close(program(torch.from_numpy(other)), own(op_type, held, other))
+
+
+def test_a_gru_that_resets_before_the_product_is_not_pytorchs(bench):
+    node, held = layer("GRU", 1)
+    fed = {0: numbers(STEPS, BATCH, WIDTH)}
+    del node
+    bench.agrees("GRU", fed[0], constants={1: held["w"], 2: held["r"], 3: held["b"]}, outputs=2, free=(1,),
+                 hidden_size=HIDDEN)  # fmt: skip

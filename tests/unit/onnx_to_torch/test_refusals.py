@@ -1,0 +1,79 @@
+"""What cannot be carried is refused by name, and never overlooked."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from onnx_to_torch_bench import numbers
+
+from transload.models.errors import Refused
+
+
+def refused(bench, node, *arrays, constants=None, dynamic=(), opset=20):
+    fed = {f"x{at}": each for at, each in enumerate(arrays)}
+    path = bench.model([node], fed, list(node.output), constants=constants, dynamic=dynamic, opset=opset)
+    with pytest.raises(Refused) as caught:
+        bench.written(path, fed)
+    return str(caught.value)
+
+
+def test_an_attribute_that_nobody_reads(bench):
+    node = helper.make_node("Relu", ["x0"], ["y"], "the node", alpha=0.1)
+    assert "Relu node 'the node': its attribute alpha is not carried" in refused(bench, node, numbers(2))
+
+
+def test_an_input_that_nobody_reads(bench):
+    node = helper.make_node("Relu", ["x0", "x1"], ["y"])
+    assert "its optional input 1 is not carried" in refused(bench, node, numbers(2), numbers(3))
+
+
+def test_an_operator_that_nobody_knows(bench):
+    text = refused(bench, helper.make_node("Weird", ["x0"], ["y"], domain="own"), numbers(2))
+    assert "not among those that become PyTorch" in text
+
+
+@pytest.mark.parametrize("op_type", ["If", "Loop"])
+def test_control_flow_on_data(bench, op_type):
+    inner = helper.make_graph(
+        [helper.make_node("Identity", ["x0"], ["z"])], "g", [], [helper.make_empty_tensor_value_info("z")]
+    )
+    graphs = {"then_branch": inner, "else_branch": inner} if op_type == "If" else {"body": inner}
+    inputs = ["x0"] if op_type == "If" else ["", "x0"]
+    text = refused(bench, helper.make_node(op_type, inputs, ["y"], **graphs), np.array(True))
+    assert "control flow on data is not carried into PyTorch" in text
+
+
+def test_a_branch_that_is_known_is_taken(bench):
+    x = numbers(2, 3)
+    inner = [
+        helper.make_graph([helper.make_node(kind, ["x"], ["z"])], "g", [], [helper.make_empty_tensor_value_info("z")])
+        for kind in ("Relu", "Neg")
+    ]
+    node = helper.make_node("If", ["yes"], ["y"], then_branch=inner[0], else_branch=inner[1])
+    path = bench.model([node], {"x": x}, ["y"], constants={"yes": np.array(False)})
+    bench.same(path, {"x": x})
+
+
+def test_a_dtype_that_pytorch_does_not_compute_in(bench):
+    text = refused(bench, helper.make_node("Add", ["x0", "x0"], ["y"]), numbers(2, dtype="uint16"))
+    assert "its input 0 is uint16" in text
+
+
+def test_a_model_in_training_mode(bench):
+    node = helper.make_node("BatchNormalization", ["x0", "x1", "x1", "x1", "x1"], ["y"], training_mode=1)
+    assert "it is in training mode" in refused(bench, node, numbers(2, 3, 4), numbers(3))
+
+
+def test_a_wording_that_nobody_has_read(bench):
+    node = helper.make_node("BitShift", ["x0", "x0"], ["y"], direction="LEFT")
+    assert "as opset 28 words it" in refused(bench, node, numbers(2, dtype="uint8"), opset=28)
+
+
+def test_an_axis_whose_size_the_model_makes_a_constant(bench):
+    x, fixed = numbers(7, 3), numbers(7, 3)
+    node = helper.make_node("Einsum", ["x0", "k"], ["y"], equation="ab,ab->a")
+    text = refused(bench, node, x, constants={"k": fixed}, dynamic=(0,))
+    assert "cannot be dynamic" in text
+
+
+def test_a_cast_to_text(bench):
+    assert "it casts to" in refused(bench, helper.make_node("Cast", ["x0"], ["y"], to=TensorProto.INT4), numbers(2))
