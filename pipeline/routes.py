@@ -34,11 +34,6 @@ class Route:
         return sum(step.cost for step in self.steps)
 
     @property
-    def passes(self) -> frozenset[Format]:
-        """The formats between its ends."""
-        return frozenset(step.target.format for step in self.steps[:-1])
-
-    @property
     def stands_in(self) -> bool:
         """Whether one of its steps is another's way of doing the same."""
         return any(step.stands_in_for for step in self.steps)
@@ -50,8 +45,8 @@ class Route:
 def routes_to(target: Target, start: Target | None, steps: tuple[Step, ...] | None = None) -> list[Route]:
     """Every route from `start` (None: the model in PyTorch) to `target`, cheapest first.
 
-    No route passes a format twice, or builds on a reduced precision. A detour, which passes more formats than a cheaper
-    route with the same last step, is none either: it could only give the same in a longer way.
+    No route passes a format twice, or builds on a reduced precision. A detour on the way to the last step is none
+    either, where one step would have been cheaper: it could only give the same in a longer way.
     """
     known = third_party.known().steps if steps is None else steps
     originals = {step.name: step for step in known}
@@ -67,7 +62,15 @@ def _plain(route: Route, originals: dict[str, Step]) -> Route:
 
 
 def _is_detour(route: Route, other: Route) -> bool:
-    return other.steps[-1] == route.steps[-1] and other.cost < route.cost and other.passes < route.passes
+    """Whether the other does in one step, and cheaper, what this one takes several for, and all the rest alike."""
+    ours, theirs = list(route.steps), list(other.steps)
+    if ours[-1] != theirs[-1] or other.cost >= route.cost:
+        return False
+    while ours and theirs and ours[-1] == theirs[-1]:
+        ours.pop(), theirs.pop()
+    while ours and theirs and ours[0] == theirs[0]:
+        ours.pop(0), theirs.pop(0)
+    return len(theirs) == 1 and len(ours) > 1
 
 
 def _chains(

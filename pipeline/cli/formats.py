@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from textwrap import wrap
 
 from ...converters import third_party
 from ...converters.steps import Step, missing
@@ -15,6 +16,7 @@ from .options import Json
 from .render import print_json, print_lines, table
 
 START = "PyTorch"
+WIDTH = 100
 
 
 def command(json: Json = False) -> None:
@@ -33,7 +35,14 @@ def command(json: Json = False) -> None:
         )
         return
     edges = edges_of(known.steps)
-    lines = [f"A model is {MODEL}", "", "Steps:", *tree(edges), *_notes(edges), *_closed(edges)]
+    lines = [
+        *wrap(f"A model is {MODEL}", WIDTH, subsequent_indent="  "),
+        "",
+        "Steps:",
+        *tree(edges),
+        *_notes(edges),
+        *_closed(edges),
+    ]
     lines += [f"note: {why}" for why in known.refused]
     lines += ["", "Runtimes:"]
     lines += table([_runtime_row(each) for each in RUNTIMES.values()], indent="  ")

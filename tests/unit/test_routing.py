@@ -118,6 +118,17 @@ def test_a_detour_is_listed_where_it_ends_in_another_step_or_is_the_only_way() -
     assert names_of(SAVED, None, *STEPS_HERE[2:], *round_) == ["script > again > own", "script > again > other"]
 
 
+def test_two_steps_that_are_cheaper_than_one_are_no_detour() -> None:
+    steps = (
+        step("direct", None, ONNX, 4), step("script", None, TORCHSCRIPT, 1), step("export", TORCHSCRIPT, ONNX, 1),
+        *STEPS_HERE[2:],
+    )  # fmt: skip
+    assert names_of(LITE, None, *steps) == [
+        "script > export > own > lite", "direct > own > lite", "script > export > other > lite",
+        "direct > other > lite",
+    ]  # fmt: skip
+
+
 def test_routes_stay_few_where_every_format_leads_to_every_other() -> None:
     targets = [Target(form) for form in Format]
     every = [step(f"{a}-{b}", a, b, 1) for a in (None, *targets) for b in targets if a != b]
