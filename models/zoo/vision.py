@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BadRequest
 from ..signature import TensorSpec
 from .notes import add_note
+from .random_weights import calibrate, fill_constants
 from .settings import arguments
 from .torchvision_ops import mend_torchvision
 
@@ -37,7 +38,7 @@ def torchvision_factory(name: str) -> Callable[..., torch.nn.Module]:
         given = arguments(builder, _own(settings, what), what)
         if "weights_backbone" in arguments_of(builder):
             given["weights_backbone"] = None
-        return _made(lambda: builder(weights=None, **given), settings, what)
+        return _made(lambda: builder(weights=None, **given), lambda _: torchvision_inputs(name), settings, what)
 
     return make
 
@@ -56,7 +57,12 @@ def timm_factory(name: str) -> Callable[..., torch.nn.Module]:
 
     def make(**settings: Any) -> torch.nn.Module:
         given = _own(settings, what)
-        return _made(lambda: timm.create_model(name, pretrained=False, **given), settings, what)
+        return _made(
+            lambda: timm.create_model(name, pretrained=False, **given),
+            lambda model: timm_inputs(model, given),
+            settings,
+            what,
+        )
 
     return make
 
@@ -120,7 +126,13 @@ def _own(settings: Mapping[str, Any], what: str) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in _FETCHED}
 
 
-def _made(make: Callable[[], torch.nn.Module], settings: Mapping[str, Any], what: str) -> torch.nn.Module:
+def _made(
+    make: Callable[[], torch.nn.Module],
+    takes: Callable[[torch.nn.Module], tuple[TensorSpec, ...]],
+    settings: Mapping[str, Any],
+    what: str,
+) -> torch.nn.Module:
+    """The module that `make` gives, with random weights that tell a wrong copy; `takes`: what it is called with."""
     try:
         model = make()
     except Exception as error:
@@ -130,29 +142,9 @@ def _made(make: Callable[[], torch.nn.Module], settings: Mapping[str, Any], what
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise BadRequest(f"{what} cannot be made with {given}: {reason}", fix="mend or leave out that --set") from error
     fill_constants(model)
+    calibrate(model, takes(model))
     add_note(model, f"the weights of {what} are random: --weights names trained ones")
     return model
-
-
-def fill_constants(model: torch.nn.Module) -> None:
-    """Random numbers, from torch's generator, for every parameter that is one number all over.
-
-    Constructors begin with empty heads, layer scales and gates of 0 or 1e-6, norms of weight 1: such a model answers
-    alike whatever it is asked, and a wrong copy of it would give the right answer.
-    """
-    import torch
-
-    with torch.no_grad():
-        for value in model.parameters():
-            if not value.is_floating_point() or value.numel() < 2 or value.min() < value.max():
-                continue
-            level = float(value.flatten()[0])
-            if value.squeeze().ndim > 1:
-                value.add_(torch.randn_like(value) * value[0].numel() ** -0.5)
-            elif level == 0:
-                value.normal_(std=0.05)
-            else:
-                value.uniform_(0.7, 1.3).mul_(max(abs(level), 0.3))
 
 
 def _unknown(library: str, name: str, known: Sequence[str]) -> BadRequest:
