@@ -102,6 +102,9 @@ def test_a_route_passes_no_format_twice_and_builds_on_no_reduced_precision() -> 
     assert names_of(small, None, *steps) == ["a > shrink", "b > shrink"]
     assert names_of(small, SAVED, *steps) == ["back > shrink"]
     assert not [route for route in names_of(SAVED, None, *steps) if "grow" in route]
+    light = Target(Format.TFLITE, Precision.INT8)
+    lossy = (*STEPS_HERE[:2], step("down", ONNX, light, 1), step("up", light, SAVED, 1))
+    assert names_of(SAVED, None, *lossy) == []
     assert names_of(ONNX, SAVED, *steps) == ["back"]
 
 
