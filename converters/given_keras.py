@@ -106,9 +106,7 @@ def _check_object(found: dict[str, Any], path: Path) -> None:
     module, registered = found.get("module"), found.get("registered_name")
     known = isinstance(module, str) and any(module == each or module.startswith(f"{each}.") for each in _MODULES)
     if not known or (isinstance(registered, str) and ">" in registered):
-        raise BadRequest(
-            f"{path} holds {where} of {module or registered}, whose code is not Keras's own", fix=_EXPORT
-        )
+        raise BadRequest(f"{path} holds {where} of {module or registered}, whose code is not Keras's own", fix=_EXPORT)
 
 
 def _check_hdf5(content: bytes, path: Path) -> None:

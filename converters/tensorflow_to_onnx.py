@@ -57,7 +57,7 @@ def onnx_from_saved_model(job: Job) -> Mapping[str, Any]:
     # The outputs of a signature's function are in the order of their sorted names.
     inputs = {each.name.removesuffix(":0"): each.name for each in frozen.inputs}
     outputs = dict(zip(sorted(function.structured_outputs), [each.name for each in frozen.outputs], strict=True))
-    return _converted(job, source.signature, inputs, outputs, frozen.graph.as_graph_def())
+    return _converted(job, source.signature, inputs, outputs, graph_def=frozen.graph.as_graph_def())
 
 
 def onnx_from_tflite(job: Job) -> Mapping[str, Any]:
@@ -71,7 +71,7 @@ def onnx_from_tflite(job: Job) -> Mapping[str, Any]:
     path = Path("given.tflite")
     path.write_bytes(flat)
     inputs, outputs = ({each.name: each.tensor for each in side} for side in inputs_and_outputs(model_of(flat)))
-    return _converted(job, source.signature, inputs, outputs, None, path)
+    return _converted(job, source.signature, inputs, outputs, tflite=path)
 
 
 def _converted(
@@ -79,12 +79,12 @@ def _converted(
     signature: Signature,
     inputs: Mapping[str, str],
     outputs: Mapping[str, str],
-    graph_def: Any,
+    *,
+    graph_def: Any = None,
     tflite: Path | None = None,
 ) -> Mapping[str, Any]:
     """Run tf2onnx on a graph, or on a file. `inputs`, `outputs`: what its tensors are called, by the signature's
     names."""
-    import onnx
     import tensorflow as tf
     from tf2onnx import optimizer
     from tf2onnx.tfonnx import process_tf_graph
@@ -153,6 +153,11 @@ def _name(graph: onnx.GraphProto, signature: Signature, inputs: Mapping[str, str
     an input, too: TFLite says so, ONNX wants a node between."""
     import onnx
 
+    if both := {spec.name for spec in signature.inputs} & {spec.name for spec in signature.outputs}:
+        raise Refused(
+            f"an input and an output are both called {min(both)}, and ONNX tells values apart by their names",
+            fix="save the model with another name for one of them",
+        )
     onnx.compose.add_prefix_graph(graph, _INNER, inplace=True)  # so that no name inside is one of the signature's
     kinds = {value.name: value for value in (*graph.input, *graph.output)}
     del graph.input[:]

@@ -38,7 +38,7 @@ def register() -> None:
 
 
 def _gelu(w: _Writer, x: str) -> str:
-    """x times the normal distribution's share below x, or the approximation of it by tanh."""
+    """The product of x and the normal distribution's share below x, or the approximation of it by tanh."""
     if w.node.get_attr_value("approximate", False):
         cubic = w.mul(w.number(0.044715), w.mul(x, w.mul(x, x)))
         share = w.call("Tanh", w.mul(w.number(math.sqrt(2 / math.pi)), w.call("Add", x, cubic)))
@@ -62,11 +62,11 @@ class _Writer:
         return str(self.graph.make_node(operator, list(inputs), op_name_scope=self.node.name).output[0])
 
     def mul(self, left: str, right: str) -> str:
-        """left * right."""
+        """The product."""
         return self.call("Mul", left, right)
 
     def sub(self, left: str, right: str) -> str:
-        """left - right."""
+        """The difference."""
         return self.call("Sub", left, right)
 
     def number(self, value: float) -> str:

@@ -1,0 +1,327 @@
+"""From Keras, SavedModel and TFLite: names, order, layout, dynamic axes and values come through to ONNX."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from transload.converters.given import keras_given, saved_model_given, tflite_given
+from transload.converters.keras_export import saved_model_from_keras
+from transload.converters.tensorflow_to_onnx import onnx_from_saved_model, onnx_from_tflite
+from transload.converters.tflite_signature import inputs_and_outputs, model_of, with_unique_names
+from transload.models.artifact import read_artifact, write_artifact
+from transload.models.errors import Refused
+from transload.models.formats import Format, Target
+from transload.models.job import Job
+from transload.models.signature import Array, Signature, TensorSpec
+from transload.models.store import digest_of
+from transload.models.tensor_names import default_signature, plain_names
+from transload.models.zoo.build import sample_tensors
+from transload.serving.runtimes.keras_session import open_session as open_keras
+from transload.serving.runtimes.onnxruntime_session import open_session as open_onnx
+from transload.serving.runtimes.tflite import open_session as open_tflite
+
+# Keras 3.15 asks h5py for weights in a way that numpy 2.4 deprecates.
+of_keras = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+Work = Callable[[Job], Mapping[str, Any]]
+
+
+def cnn(keras: Any) -> Any:
+    x = keras.Input((12, 10, 3), name="image")
+    y = keras.layers.Conv2D(6, 3, padding="same", activation="relu")(x)
+    y = keras.layers.BatchNormalization()(y)
+    y = keras.layers.DepthwiseConv2D(3, strides=2, padding="same")(y)
+    y = keras.layers.SeparableConv2D(8, 3)(y)
+    return keras.Model(x, keras.layers.Dense(5, name="probs")(keras.layers.GlobalAveragePooling2D()(y)))
+
+
+def gelus(keras: Any) -> Any:
+    x = keras.Input((7,), name="x")
+    y = keras.layers.Dense(9, activation="gelu")(x)
+    return keras.Model(x, keras.ops.gelu(keras.layers.Dense(4)(y), approximate=True))
+
+
+def two(keras: Any) -> Any:
+    left, right = keras.Input((6,), name="z_left"), keras.Input((5, 4), name="a_right")
+    seen = keras.layers.GlobalMaxPooling1D()(keras.layers.Conv1D(4, 2, padding="causal")(right))
+    both = keras.layers.concatenate([keras.layers.Dense(4)(left), seen])
+    outputs = {"zeta": keras.layers.Dense(3, name="d1")(both), "alpha": keras.layers.Dense(2, name="d2")(both)}
+    return keras.Model([left, right], outputs)
+
+
+def attention(keras: Any) -> Any:
+    x = keras.Input((None, 8), name="tokens")
+    y = keras.layers.LayerNormalization()(keras.layers.add([x, keras.layers.MultiHeadAttention(2, 4)(x, x)]))
+    return keras.Model(x, keras.layers.Dense(2, name="out")(y))
+
+
+def recurrent(keras: Any) -> Any:
+    x = keras.Input((None, 5), name="rows")
+    y = keras.layers.LSTM(6, return_sequences=True)(x)
+    return keras.Model(x, keras.layers.Dense(3, name="out")(keras.layers.Bidirectional(keras.layers.GRU(4))(y)))
+
+
+NETS = [cnn, gelus, two, attention, pytest.param(recurrent, marks=pytest.mark.slow)]
+
+
+def taken(entry: Work, path: Path, out: Path) -> Path:
+    out.mkdir()
+    entry(Job({}, out, {"path": str(path), "sha256": digest_of(path)}))
+    return out
+
+
+def step(entry: Work, source: Path, out: Path) -> Path:
+    out.mkdir()
+    entry(Job({"source": source}, out))
+    return out
+
+
+def agrees(session: Any, reference: Any, least_db: float = 100) -> None:
+    """At batches 1, 2 and 5, in names, order, shapes, dtypes and values."""
+    specs = reference.signature.inputs
+    for batch in (1, 2, 5):
+        axes = {axis: batch if axis == "batch" else batch + 5 for spec in specs for axis in spec.dynamic_axes.values()}
+        feeds = sample_tensors(specs, axes, batch)
+        want, got = reference.run(feeds), session.run(feeds)
+        assert list(got) == list(want)
+        for name, value in want.items():
+            assert (got[name].shape, got[name].dtype) == (value.shape, value.dtype)
+            noise = np.linalg.norm(got[name].astype(np.float64) - value)
+            assert 20 * np.log10(np.linalg.norm(value.astype(np.float64)) / max(noise, 1e-30)) > least_db, name
+
+
+@of_keras
+@pytest.mark.parametrize("net", NETS)
+def test_keras_comes_through_to_onnx(net: Callable[[Any], Any], tmp_path: Path) -> None:
+    import keras
+
+    keras.utils.set_random_seed(3)
+    model = net(keras)
+    rng = np.random.default_rng(0)
+    # Every weight counts, the statistics of normalisations too.
+    model.set_weights([(rng.random(each.shape) * 0.8 + 0.1).astype(each.dtype) for each in model.get_weights()])
+    model.save(tmp_path / "m.keras")
+    given = taken(keras_given, tmp_path / "m.keras", tmp_path / "keras")
+    lowered = step(saved_model_from_keras, given, tmp_path / "saved-model")
+    made = step(onnx_from_saved_model, lowered, tmp_path / "onnx")
+    reference = open_keras(given, "cpu", 1)
+    agrees(open_onnx(made, "cpu", 1), reference)
+    graph = onnx.load(made / "model.onnx").graph
+    assert [each.name for each in graph.input] == [spec.name for spec in reference.signature.inputs]
+    assert graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+@of_keras
+def test_keras_says_its_names_and_axes(tmp_path: Path) -> None:
+    import keras
+
+    two(keras).save(tmp_path / "m.keras")
+    signature = read_artifact(taken(keras_given, tmp_path / "m.keras", tmp_path / "out")).signature
+    assert [str(spec) for spec in signature.inputs] == ["z_left=float32[batch,6]", "a_right=float32[batch,5,4]"]
+    assert [str(spec) for spec in signature.outputs] == ["alpha=float32[batch,2]", "zeta=float32[batch,3]"]
+
+
+def saved(folder: Path, compute: Callable[..., Any], *specs: Any) -> Path:
+    """A SavedModel of a function."""
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.serve = tf.function(compute, input_signature=list(specs))
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": module.serve})
+    return folder
+
+
+def tflite(folder: Path, path: Path) -> Path:
+    import tensorflow as tf
+
+    path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(folder)).convert())
+    return path
+
+
+def several(z: Any, a: Any) -> dict[str, Any]:
+    import tensorflow as tf
+
+    found = {f"o_{at}": z * at + tf.reduce_sum(a, 1, keepdims=True) for at in (2, 10, 1)}
+    return {**found, "as_it_came": tf.identity(z), "fixed": tf.constant([1.0, 2.0])}
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """Inputs that are not in the order of the alphabet; an output that is an input, and one that nothing changes."""
+    import tensorflow as tf
+
+    return saved(tmp_path / "sm", several, tf.TensorSpec([None, 3], name="z"), tf.TensorSpec([None, 4], name="a"))
+
+
+def test_a_saved_model_keeps_the_order_of_its_inputs_and_counts_its_outputs(odd: Path, tmp_path: Path) -> None:
+    signature = read_artifact(taken(saved_model_given, odd, tmp_path / "given")).signature
+    assert [str(spec) for spec in signature.inputs] == ["z=float32[batch,3]", "a=float32[batch,4]"]
+    assert [spec.name for spec in signature.outputs] == ["as_it_came", "fixed", "o_1", "o_2", "o_10"]
+
+
+@pytest.mark.parametrize("form", ["saved-model", "tflite"])
+def test_inputs_that_are_outputs_and_constants_come_through(form: str, odd: Path, tmp_path: Path) -> None:
+    if form == "tflite":
+        given = taken(tflite_given, tflite(odd, tmp_path / "m.tflite"), tmp_path / "given")
+    else:
+        given = taken(saved_model_given, odd, tmp_path / "given")
+    entry = onnx_from_tflite if form == "tflite" else onnx_from_saved_model
+    session = open_onnx(step(entry, given, tmp_path / "onnx"), "cpu", 1)
+    z, a = np.float32([[1, 2, 3], [4, 5, 6]]), np.float32([[1, 1, 1, 1], [2, 2, 2, 2]])
+    got = session.run({"z": z, "a": a})
+    total = a.sum(1, keepdims=True)
+    want: dict[str, Array] = {f"o_{at}": z * at + total for at in (1, 2, 10)}
+    want |= {"as_it_came": z, "fixed": np.float32([1, 2])}
+    assert list(got) == [spec.name for spec in session.signature.outputs]
+    for name, value in want.items():
+        np.testing.assert_array_equal(got[name], value)
+
+
+def clipped(x: Any, low: float, high: float) -> Any:
+    import tensorflow as tf
+
+    return tf.minimum(tf.maximum(x, low), high)
+
+
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "Erfc": lambda tf, x: tf.math.erfc(x),
+    "Expm1": lambda tf, x: tf.math.expm1(x),
+    "Log1p": lambda tf, x: tf.math.log1p(tf.abs(x)),
+}
+OF_TFLITE: dict[str, Callable[[Any, Any], Any]] = {
+    "GELU": lambda tf, x: tf.nn.gelu(x),
+    "GELU by tanh": lambda tf, x: tf.nn.gelu(x, approximate=True),
+    "RELU_N1_TO_1": lambda tf, x: clipped(x, -1, 1),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_that_tf2onnx_lacks(name: str, tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    folder = saved(tmp_path / "sm", lambda x: {"y": OPERATORS[name](tf, x)}, tf.TensorSpec([None, 5], name="x"))
+    made = step(onnx_from_saved_model, taken(saved_model_given, folder, tmp_path / "given"), tmp_path / "onnx")
+    x = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
+    np.testing.assert_allclose(
+        open_onnx(made, "cpu", 1).run({"x": x})["y"], OPERATORS[name](tf, x), rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", OF_TFLITE)
+def test_operators_of_tflite_that_tf2onnx_lacks(name: str, tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    folder = saved(tmp_path / "sm", lambda x: {"y": OF_TFLITE[name](tf, x)}, tf.TensorSpec([None, 5], name="x"))
+    given = taken(tflite_given, tflite(folder, tmp_path / "m.tflite"), tmp_path / "given")
+    codes = model_of((given / "model.tflite").read_bytes())
+    assert codes.OperatorCodesLength() == 1, "the operator that this is about"
+    agrees(open_onnx(step(onnx_from_tflite, given, tmp_path / "onnx"), "cpu", 1), open_tflite(given, "cpu", 1))
+
+
+def test_the_rectifier_that_ends_at_one(tmp_path: Path) -> None:
+    """TensorFlow's converter spells it in two operators; other tools write it."""
+    import tensorflow as tf
+    from ai_edge_litert import schema_py_generated as schema
+
+    folder = saved(tmp_path / "sm", lambda x: {"y": clipped(x, -1, 1)}, tf.TensorSpec([None, 5], name="x"))
+
+    def change(model: Any) -> None:
+        (code,) = model.operatorCodes
+        code.builtinCode, code.deprecatedBuiltinCode = schema.BuiltinOperator.RELU_0_TO_1, 127
+
+    edited(tflite(folder, tmp_path / "m.tflite"), change)
+    given = taken(tflite_given, tmp_path / "m.tflite", tmp_path / "given")
+    session = open_onnx(step(onnx_from_tflite, given, tmp_path / "onnx"), "cpu", 1)
+    x = np.float32([[-2, -0.5, 0.5, 1, 2]])
+    np.testing.assert_array_equal(session.run({"x": x})["y"], np.clip(x, 0, 1))
+    agrees(session, open_tflite(given, "cpu", 1))
+
+
+def edited(path: Path, change: Callable[[Any], None]) -> None:
+    """A TFLite file with something else in it."""
+    from ai_edge_litert import schema_py_generated as schema
+    from flatbuffers import Builder
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(path.read_bytes(), 0))
+    change(model)
+    builder = Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    path.write_bytes(bytes(builder.Output()))
+
+
+def test_an_operator_that_is_left_over_is_refused_by_name(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    folder = saved(tmp_path / "sm", lambda x: {"y": tf.math.lgamma(x)}, tf.TensorSpec([None, 5], name="x"))
+    given = taken(saved_model_given, folder, tmp_path / "given")
+    with pytest.raises(Refused, match="tf2onnx has no ONNX for Lgamma"):
+        step(onnx_from_saved_model, given, tmp_path / "onnx")
+
+
+def test_an_input_and_an_output_of_one_name_are_refused(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    folder = saved(tmp_path / "sm", lambda x: {"x": x + 1}, tf.TensorSpec([None, 5], name="x"))
+    given = taken(saved_model_given, folder, tmp_path / "given")
+    with pytest.raises(Refused, match="an input and an output are both called x"):
+        step(onnx_from_saved_model, given, tmp_path / "onnx")
+
+
+def test_a_record_of_another_model_is_refused(odd: Path, tmp_path: Path) -> None:
+    given = taken(saved_model_given, odd, tmp_path / "given")
+    x = TensorSpec("x", "float32", ("batch", 3))
+    write_artifact(given, Target(Format.SAVED_MODEL), Signature((x,), (x,)))
+    with pytest.raises(Refused, match="the model's inputs are"):
+        step(onnx_from_saved_model, given, tmp_path / "onnx")
+
+
+def test_a_tflite_file_without_a_signature_is_called_by_its_tensors(odd: Path, tmp_path: Path) -> None:
+    def change(model: Any) -> None:
+        model.signatureDefs = []
+
+    edited(tflite(odd, tmp_path / "m.tflite"), change)
+    given = taken(tflite_given, tmp_path / "m.tflite", tmp_path / "given")
+    assert {spec.name for spec in read_artifact(given).signature.inputs} == {"z", "a"}
+    agrees(open_onnx(step(onnx_from_tflite, given, tmp_path / "onnx"), "cpu", 1), open_tflite(given, "cpu", 1))
+
+
+def test_tensors_of_one_name_are_told_apart(odd: Path, tmp_path: Path) -> None:
+    path = tflite(odd, tmp_path / "m.tflite")
+    flat = path.read_bytes()
+    assert with_unique_names(flat) is flat, "nothing had to be changed"
+
+    def change(model: Any) -> None:
+        for tensor in model.subgraphs[0].tensors:
+            tensor.name = b"same"
+
+    edited(path, change)
+    given = taken(tflite_given, path, tmp_path / "given")
+    inputs, _ = inputs_and_outputs(model_of(with_unique_names((given / "model.tflite").read_bytes())))
+    assert len({each.tensor for each in inputs}) == 2
+    agrees(open_onnx(step(onnx_from_tflite, given, tmp_path / "onnx"), "cpu", 1), open_tflite(given, "cpu", 1))
+
+
+def test_tensor_names_lose_what_tensorflow_added_where_they_still_differ() -> None:
+    assert plain_names(["serving_default_x:0", "serving_default_y:0"]) == ["x", "y"]
+    assert plain_names(["StatefulPartitionedCall:0", "StatefulPartitionedCall:1"]) == [
+        "StatefulPartitionedCall:0",
+        "StatefulPartitionedCall:1",
+    ]
+    assert plain_names(["x", "serving_default_x:0"]) == ["x", "serving_default_x:0"]
+
+
+def test_the_signature_that_is_served_is_the_default_or_the_only_one() -> None:
+    assert default_signature(["train", "serving_default"]) == "serving_default"
+    assert default_signature(["predict"]) == "predict"
+    assert default_signature(["train", "predict"]) is None
