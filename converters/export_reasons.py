@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -141,25 +141,28 @@ def spec_of(source: str, model: torch.nn.Module, signature: Signature) -> tuple[
     return signature.inputs[index], int(found["axis"])
 
 
-def check_range(
-    program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature, attempt: Attempt
-) -> dict[str, list[int]]:
-    """Hold the sizes that a program is good for against those that the signature allows. The limits that the model
-    itself has (it raises beyond them), by axis.
+@dataclass(frozen=True)
+class Held:
+    """What a program is good for. `limits`: the sizes beyond which the model itself raises, by axis. `narrow`: an axis
+    that it is good for some sizes of, and the model for more."""
 
-    Raises Refused where the model would have taken another way at sizes that the program leaves out.
-    """
+    limits: Mapping[str, list[int]]
+    narrow: tuple[str, Bounds] | None = None
+
+
+def held(program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature) -> Held:
+    """The sizes that a program is good for, against those that the signature allows."""
     limits: dict[str, list[int]] = {}
     for axis, (low, high) in ranges(program, signature).items():
         bounds = signature.bounds.get(axis, ANY_SIZE)
         good = Bounds(low if low > _SPECIALISED_BELOW else bounds.low, high)
         if good.low > bounds.low:
-            raise _one_way(axis, good, signature, model, attempt)
+            return Held(limits, (axis, good))
         if high is not None and (bounds.high is None or high < bounds.high):
             if _answers(model, signature, axis, high + 1):
-                raise _one_way(axis, good, signature, model, attempt)
+                return Held(limits, (axis, good))
             limits[axis] = [good.low, high]
-    return limits
+    return Held(limits)
 
 
 def ranges(program: torch.export.ExportedProgram, signature: Signature) -> dict[str, tuple[int, int | None]]:
@@ -201,7 +204,8 @@ def _answers(model: torch.nn.Module, signature: Signature, axis: str, size: int)
     return True
 
 
-def _one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> Refused:
+def one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> Refused:
+    """The refusal of a program that holds for `good` sizes of an axis alone, with the line that is to blame."""
     with listened() as guards:
         attempt()
     spec, at = next((spec, at) for spec in signature.inputs for at, name in spec.dynamic_axes.items() if name == axis)

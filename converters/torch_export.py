@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..models.artifact import write_artifact
+from ..models.axes import example_sizes, other_axes
+from ..models.errors import Refused
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
-from ..models.signature import Signature
+from ..models.signature import ANY_SIZE, Signature
 from ..models.sources import read_source
-from .export_reasons import check_range, refusal
+from .export_reasons import held, one_way, refusal
 
 if TYPE_CHECKING:
     import torch
@@ -30,20 +33,42 @@ def pt2_from_source(job: Job) -> Mapping[str, Any]:
 
     source = read_source(job.inputs["source"])
     model = build_model(job.inputs["source"])
-    program = export(model, source.signature)
-    limits = check_range(program, model, source.signature, lambda: _attempt(model, source.signature))
+    program, limits = _held_program(model, source.signature)
     torch.export.save(program, job.out / PAYLOAD[Format.PT2])
     write_artifact(job.out, Target(Format.PT2), source.signature)
     return {"nodes": len(program.graph.nodes), "limits": limits}
 
 
-def export(model: torch.nn.Module, signature: Signature) -> torch.export.ExportedProgram:
-    """The exported program of `model` for inputs of this signature.
+def _held_program(
+    model: torch.nn.Module, signature: Signature
+) -> tuple[torch.export.ExportedProgram, Mapping[str, list[int]]]:
+    """A program that is good for every size that the signature allows, and the limits that the model itself has.
+
+    Inside of a deep network a small picture is one pixel wide, and torch.export takes a size of 1 for a constant. So a
+    program that is good for small sizes alone is made again from a larger example.
+    """
+    program = export(model, signature)
+    found = held(program, model, signature)
+    if found.narrow is None:
+        return program, found.limits
+    with contextlib.suppress(Refused):  # the first reason is the one to tell
+        larger = export(model, signature, _MORE)
+        again = held(larger, model, signature)
+        if again.narrow is None:
+            return larger, again.limits
+    raise one_way(*found.narrow, signature, model, lambda: _attempt(model, signature))
+
+
+_MORE = 64  # added to the sizes of an example: five halvings leave more than one
+
+
+def export(model: torch.nn.Module, signature: Signature, more: int = 0) -> torch.export.ExportedProgram:
+    """The exported program of `model` for inputs of this signature. `more`: see example_inputs.
 
     Raises Refused with the line of the model that torch.export stops at.
     """
     try:
-        return _attempt(model, signature)
+        return _attempt(model, signature, more)
     except Exception as error:
         refused = refusal(error, model, signature, lambda: _attempt(model, signature))
         if refused is None:
@@ -51,22 +76,27 @@ def export(model: torch.nn.Module, signature: Signature) -> torch.export.Exporte
         raise refused from error
 
 
-def _attempt(model: torch.nn.Module, signature: Signature) -> torch.export.ExportedProgram:
+def _attempt(model: torch.nn.Module, signature: Signature, more: int = 0) -> torch.export.ExportedProgram:
     import torch
 
     with torch.no_grad():  # a block without gradients inside the model else becomes one that cannot be loaded again
         return torch.export.export(
-            model, example_inputs(signature), dynamic_shapes=dynamic_shapes(signature), strict=False
+            model, example_inputs(signature, more=more), dynamic_shapes=dynamic_shapes(signature), strict=False
         )
 
 
-def example_inputs(signature: Signature, batch: int = EXAMPLE_BATCH) -> tuple[torch.Tensor, ...]:
-    """One tensor per input, in order; named axes other than the first get sizes of their own."""
+def example_inputs(signature: Signature, batch: int = EXAMPLE_BATCH, more: int = 0) -> tuple[torch.Tensor, ...]:
+    """One tensor per input, in order; named axes other than the batch get sizes of their own, larger by `more` or so as
+    far as their bounds allow."""
     import torch
 
-    from ..models.zoo.build import sample_inputs
+    from ..models.zoo.build import sample_tensors
 
-    arrays = sample_inputs(signature, batch, seed=0)
+    sizes, bounds = example_sizes(signature.inputs, batch), signature.bounds
+    for axis in other_axes(signature.inputs) if more else ():
+        own = bounds.get(axis, ANY_SIZE)
+        sizes[axis] = own.nearest(sizes[axis] + own.low * -(-more // own.low))  # where it takes multiples, a multiple
+    arrays = sample_tensors(signature.inputs, sizes)
     return tuple(torch.from_numpy(arrays[spec.name]) for spec in signature.inputs)
 
 

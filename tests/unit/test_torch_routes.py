@@ -13,8 +13,9 @@ import onnxruntime
 import pytest
 import torch
 
+from transload.converters.export_reasons import held
 from transload.converters.onnx_export import onnx_from_pt2, onnx_from_source
-from transload.converters.torch_export import pt2_from_source
+from transload.converters.torch_export import export, pt2_from_source
 from transload.converters.torchscript import torchscript_from_source
 from transload.models.errors import Refused
 from transload.models.job import Job
@@ -169,6 +170,17 @@ class Length(nn.Module):
 class Wide(nn.Module):
     def forward(self, x):
         return x * 2 if x.shape[1] < 40 else x * 3
+
+
+class Deep(nn.Module):
+    """Small pictures are one pixel wide in the middle of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Sequential(*(nn.Conv2d(2, 2, 3, stride=2, padding=1) for _ in range(4)))
+
+    def forward(self, x):
+        return self.down(x).mean((2, 3))
 
 
 class Table(nn.Module):
@@ -334,6 +346,15 @@ def test_what_torch_export_stops_at_is_named_with_the_line(tmp_path: Path) -> No
 
 def test_bounds_that_a_branch_on_sizes_keeps_to_make_it_one_way(tmp_path: Path) -> None:
     check(source(tmp_path, "Wide", "x=float32[batch,time=1..39]"), "pt2")
+
+
+def test_a_program_of_a_deep_network_is_good_for_pictures_of_any_size(tmp_path: Path) -> None:
+    start = source(tmp_path, "Deep", "x=float32[batch,2,height,width]")
+    signature = read_source(start).signature
+    assert held(export(build_model(start), signature), build_model(start), signature).narrow, "of small ones alone"
+    program = torch.export.load(made(pt2_from_source, start, "a") / "model.pt2").module()
+    x = torch.randn(2, 2, 96, 75)
+    torch.testing.assert_close(program(x), build_model(start)(x))
 
 
 def test_a_limit_of_the_model_itself_is_no_branch(tmp_path: Path) -> None:
