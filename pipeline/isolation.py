@@ -60,14 +60,14 @@ class Spawn:
 
 
 class _Process(Protocol):
-    """As much of Popen as a worker's keeper needs."""
+    """A worker's process, started or forked."""
 
     @property
     def pid(self) -> int: ...
 
-    def poll(self) -> int | None: ...
+    def ended(self, seconds: float = 0) -> bool: ...
 
-    def wait(self, timeout: float) -> int: ...
+    def code(self) -> int: ...
 
 
 class Worker:
@@ -136,8 +136,7 @@ class Worker:
         for end in (self._stream, self._socket):  # the stream may fail to flush to a worker that is gone
             with contextlib.suppress(OSError):
                 end.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=_GRACE_S)
+        self._process.ended(_GRACE_S)
         self.kill("was closed")
         self._closed = True
         if self._lifeline >= 0:
@@ -183,14 +182,13 @@ class Worker:
         return StepFailed(how, fix=f"read {self._spawn.log}{again}", decided=decided)
 
     def _how_it_ended(self) -> str:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=_GRACE_S)
-        code = self._process.poll()
+        ended = self._process.ended(_GRACE_S)
         if self._killed:
             return f"the worker {self._killed}"
-        if code is None:
+        if not ended:
             self.kill("answered with something that is no reply")
             return f"the worker {self._killed}"
+        code = self._process.code()
         if code < 0:
             return f"the worker was killed by {signal.Signals(-code).name}"
         return f"the worker ended without an answer (exit status {code})"
@@ -199,17 +197,16 @@ class Worker:
         """End the worker and all that it started."""
         if self._closed:
             return  # its number may be another process's by now
-        if self._process.poll() is None:
+        if not self._process.ended():
             self._killed = self._killed or why
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=_GRACE_S)
+        self._process.ended(_GRACE_S)
 
     def _watch(self) -> None:
         """Hold the memory limit, and remember the peak."""
         limit = self._spawn.limits.memory_bytes
-        while self._process.poll() is None:
+        while not self._process.ended():
             used = _resident_bytes(self._process.pid)
             self.peak_rss_bytes = max(self.peak_rss_bytes, used)
             if used > limit:
@@ -232,11 +229,29 @@ def _forked(spawn: Spawn, ends: tuple[int, int, int]) -> Forked | None:
     return spawn.zygote.fork(wanted, spawn.cwd, ends) if wanted == there else None
 
 
-def _started(spawn: Spawn, ends: tuple[int, int, int]) -> subprocess.Popen[bytes]:
+class _Started:
+    """A worker that was started."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self.pid = process.pid
+
+    def ended(self, seconds: float = 0) -> bool:
+        """Whether it has ended, or does within this time."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=seconds)
+        return self._process.poll() is not None
+
+    def code(self) -> int:
+        """The exit code, minus the signal, of one that has ended."""
+        return self._process.wait()
+
+
+def _started(spawn: Spawn, ends: tuple[int, int, int]) -> _Started:
     """A process of its own."""
     connection, lifeline, log = ends
     python = spawn.python or sys.executable
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [python, "-P", "-m", "transload.pipeline.worker", str(connection), str(lifeline)],
         stdin=subprocess.DEVNULL,
         stdout=log,
@@ -246,6 +261,7 @@ def _started(spawn: Spawn, ends: tuple[int, int, int]) -> subprocess.Popen[bytes
         pass_fds=(connection, lifeline),
         start_new_session=True,  # Ctrl-C reaches us alone, and one signal ends all that it started
     )
+    return _Started(process)
 
 
 def run_alone(entry: str, job: Mapping[str, Any], spawn: Spawn) -> dict[str, Any]:

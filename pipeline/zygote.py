@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,40 +108,31 @@ class Zygote:
 
 
 class Forked:
-    """A worker that was forked, with as much of Popen as its keeper asks for. Its parent is the zygote, which says on
-    a pipe how it ended."""
+    """A worker that was forked. Its parent is the zygote, which says on a pipe how it ended; that it has ended is known
+    from the kernel, at once: the zygote may be loading something."""
 
     def __init__(self, pid: int, told: int) -> None:
         self.pid = pid
         self._told = told
+        weakref.finalize(self, os.close, told)
+        self._process: int | None = None
         self._code: int | None = None
         self._lock = threading.Lock()
+        with contextlib.suppress(ProcessLookupError):  # it has ended already
+            self._process = os.pidfd_open(pid)
+            weakref.finalize(self, os.close, self._process)
 
-    def poll(self) -> int | None:
-        """Its exit code, minus the signal that ended it; None while it lives."""
+    def ended(self, seconds: float = 0) -> bool:
+        """Whether it has ended, or does within this time."""
+        return self._process is None or _ready(self._process, seconds)
+
+    def code(self) -> int:
+        """The exit code, minus the signal, of one that has ended."""
         with self._lock:
-            if self._code is None and _ready(self._told, 0):
-                self._code = self._last_word()
+            if self._code is None:
+                told = os.read(self._told, _NUMBER.size) if _ready(self._told, _LOADING_S) else b""
+                self._code = int(_NUMBER.unpack(told)[0]) if told else -signal.SIGKILL  # the zygote is gone as well
             return self._code
-
-    def wait(self, timeout: float) -> int:
-        """The same, as soon as there is one. Raises subprocess.TimeoutExpired."""
-        end = time.monotonic() + timeout
-        while (code := self.poll()) is None:
-            left = end - time.monotonic()
-            if left <= 0:
-                raise subprocess.TimeoutExpired(f"worker {self.pid}", timeout)
-            _ready(self._told, left)
-        return code
-
-    def _last_word(self) -> int:
-        told = os.read(self._told, _NUMBER.size)
-        os.close(self._told)
-        if told:
-            return int(_NUMBER.unpack(told)[0])
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)  # the zygote is gone: nobody would say when this one ends
-        return -signal.SIGKILL
 
 
 def _ready(descriptor: int, seconds: float) -> bool:

@@ -119,7 +119,7 @@ def test_a_worker_that_hangs_is_ended_at_its_time_limit(spawn: Spawn) -> None:
     with pytest.raises(StepFailed, match="the worker gave no answer in 2 s") as caught, Worker(spawn) as worker:
         worker.work("jobs:hang", job(spawn.cwd))
     assert "repeat-me" in str(caught.value)
-    assert not Path(f"/proc/{worker.pid}").exists()
+    assert gone(worker.pid)
 
 
 def test_our_own_errors_cross_the_border_as_they_are(spawn: Spawn) -> None:

@@ -178,13 +178,28 @@ def test_a_crash_of_a_fork_leaves_the_zygote_and_its_other_forks(loads: Callable
         assert worker.work("jobs:about", job)["parent"] == spawn.zygote.pid
 
 
-def test_forks_of_a_zygote_that_is_killed_are_lost_in_one_sentence(loads: Callable[..., Zygote], spawn: Spawn) -> None:
+def test_forks_outlive_a_zygote_that_is_killed(loads: Callable[..., Zygote], spawn: Spawn) -> None:
     spawn.zygote = loads("wave")
+    job = {"inputs": {}, "out": ".", "options": {"names": ["wave"]}}
     with Worker(spawn) as worker:
         os.kill(spawn.zygote.pid, signal.SIGKILL)
-        with pytest.raises(StepFailed, match="the worker was killed by SIGKILL"):
-            worker.work("jobs:wait", {"inputs": {}, "out": ".", "options": {}})
-    wait_for(lambda: gone(worker.pid))
+        wait_for(lambda: gone(spawn.zygote.pid))  # type: ignore[union-attr]
+        assert worker.work("jobs:about", job)["loaded"] == ["wave"]
+        with pytest.raises(StepFailed, match="the worker was killed by SIG"):  # by which, nobody can say any more
+            worker.work("jobs:crash", job)
+    assert gone(worker.pid)
+
+
+def test_a_fork_that_has_ended_is_let_go_while_the_zygote_loads(loads: Callable[..., Zygote], spawn: Spawn) -> None:
+    """It cannot say how the fork ended until then, and nobody has to wait for that."""
+    spawn.zygote = loads("wave")
+    with Worker(spawn) as worker:
+        os.kill(spawn.zygote.pid, signal.SIGSTOP)  # as busy as can be
+        started = time.monotonic()
+        worker.close()
+        took = time.monotonic() - started
+        os.kill(spawn.zygote.pid, signal.SIGCONT)
+    assert took < 4
 
 
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
