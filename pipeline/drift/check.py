@@ -14,7 +14,7 @@ from ...models.calls import feeds_of, sizes_in, whole
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
 from ...models.recipe import Metric
-from ...models.signature import Array
+from ...models.signature import ANY_SIZE, Array
 from ...models.sources import CodeRef
 from ...serving.session import Session
 from .layout import explain, join, structure
@@ -94,13 +94,15 @@ class Check:
         options = job.options
         self.runtime = runtime
         self.record = read_record(job.inputs["reference"])
+        artifact = read_artifact(job.inputs["artifact"])
         self._signature = self.record.signature
+        self._bounds = artifact.signature.bounds  # a copy may be good for fewer sizes than the model
         self._batched = self._signature.batch is not None
         self._data = read_test_set(job)
         self._sizes = sizes_in(self._data, self._signature)
         self._reference = job.inputs["reference"]
         self._batches = batches_within(self._signature.inputs, batches_of(job))
-        self._precision = options.get("precision") or str(read_artifact(job.inputs["artifact"]).target.precision)
+        self._precision = options.get("precision") or str(artifact.target.precision)
         self._floor_db = options.get("tolerance_sqnr_db")
         self._allowed_loss = options.get("allowed_loss")
         self._metric = _metric_of(options) if self._data.labels is not None else None
@@ -126,13 +128,18 @@ class Check:
 
     def probes(self) -> list[Part]:
         """The first samples at each probe batch size, then with each other axis at the sizes that the reference has
-        answered at."""
+        answered at and that the copy says it is for."""
         series = dict(zip(map(_key, self.record.probes), read_calls(self._reference / PROBES), strict=True))
-        wanted = [Probe(batch) for batch in self._batches] + [probe for probe in self.record.probes if probe.sizes]
+        wanted = [Probe(batch) for batch in self._batches] + [
+            probe for probe in self.record.probes if self._is_asked(probe)
+        ]
         missing = [probe.batch for probe in wanted if _key(probe) not in series]
         if missing:
             raise BadRequest(f"the reference was not recorded at batch {missing[0]}", fix="record it at that batch")
         return [self._part(probe, list(probe.rows(len(self._data))), series[_key(probe)]) for probe in wanted]
+
+    def _is_asked(self, probe: Probe) -> bool:
+        return bool(probe.sizes) and all(size in self._bounds.get(axis, ANY_SIZE) for axis, size in probe.sizes.items())
 
     def _part(self, probe: Probe, rows: list[Array], answers: Series, metric: Metric | None = None) -> Part:
         """Sentences speak of the batch where there is one and nothing else is special, else of sizes."""
@@ -219,6 +226,9 @@ class Check:
     def _sizes_seen(self, axis: str, sizes: Sequence[int]) -> str:
         refused, constant = (limits.get(axis, ()) for limits in (self.record.refused, self.record.constant))
         told = f"{axis} {', '.join(map(str, sizes))}{' alone' if len(sizes) < 2 else ''}"
+        own = self._bounds.get(axis)
+        if own and own != self._signature.bounds.get(axis):
+            told += f" (this copy is for {axis}={own} alone)"
         if refused:
             told += f" (the model itself does not answer at {', '.join(map(str, refused))})"
         return told if not constant else f"{told} (at {', '.join(map(str, constant))} its answers are all alike)"

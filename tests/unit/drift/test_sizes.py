@@ -64,8 +64,15 @@ class Held:
         self.facts = reference.answer(Job(inputs, self.folder, {"runtime": "torch", **options}))
         return session
 
-    def copied(self, model: Model, work: Callable[[Job], Mapping[str, Any]] = validate.verify) -> Mapping[str, Any]:
-        self.copy = FakeSession(self.signature, model)
+    def copied(
+        self,
+        model: Model,
+        work: Callable[[Job], Mapping[str, Any]] = validate.verify,
+        signature: Signature | None = None,
+    ) -> Mapping[str, Any]:
+        self.copy = FakeSession(signature or self.signature, model)
+        (self.folder / "model.onnx").touch()
+        write_artifact(self.folder, Target(Format.ONNX), self.copy.signature)
         self.patch.setattr(validate, "open_for", lambda *_: self.copy)
         inputs = {"artifact": self.folder, "data": self.folder, "reference": self.folder}
         return work(Job(inputs, self.folder, {"runtime": "onnxruntime", "precision": "fp32"}))
@@ -93,6 +100,18 @@ def test_a_right_copy_says_at_which_sizes_it_was_seen(held: Callable[..., Held])
     assert sizes == {(1, 5), (2, 5), (5, 5), (5, 4), (5, 1)}
     samples = read_dataset(pair.folder / "test.npz").inputs["x"]
     assert all(np.isin(feeds["x"], samples).all() for feeds in asked.fed), "no value was made up"
+
+
+def test_a_copy_is_not_asked_at_sizes_that_it_says_it_is_not_for(held: Callable[..., Held]) -> None:
+    pair = held(SEQUENCE)
+    pair.recorded(mean)
+    bounded = Signature((parse_input("x=float32[batch,tokens=3..,4]"),), pair.signature.outputs)
+    found = pair.copied(mean, signature=bounded)
+    assert found["status"] == "verified"
+    assert found["reason"] == (
+        "agrees to the last bit at batches 1, 2, 5 and tokens 5, 4 (this copy is for tokens=3.. alone)"
+    )
+    assert min(call["tokens"] for call in pair.copy.calls) == 4
 
 
 WRONG: list[tuple[Model, str]] = [
