@@ -44,10 +44,10 @@ class ConvertedModel:
     def document(self) -> dict[str, Any]:
         """Its part of convert.json."""
         error = {"what": self.error.what, "fix": self.error.fix} if self.error else None
-        artifacts = self.converted.document["artifacts"] if self.converted else []
+        parts = self.converted.document if self.converted else {"artifacts": [], "smallest": []}
         verdict, status = self.decided
         row = {"name": self.name, "model": self.model, "verdict": str(verdict), "exit_code": int(status)}
-        return {**row, "error": error, "artifacts": artifacts}
+        return {**row, "error": error, "artifacts": parts["artifacts"], "smallest": parts["smallest"]}
 
 
 @dataclass(frozen=True)

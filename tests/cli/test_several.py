@@ -66,6 +66,7 @@ def test_each_model_has_a_folder_and_one_that_cannot_be_taken_does_not_keep_the_
     assert [(each["name"], each["model"], each["exit_code"]) for each in record["models"]] == [
         ("nets-Small", "nets.py:Small", 0), ("nets-broken", "nets.py:broken", 2), ("nets-Large", "nets.py:Large", 0),
     ]  # fmt: skip
+    assert all(each["smallest"] == [] for each in record["models"])
     for each in record["models"]:
         assert all((here / "made" / each["name"] / row["path"]).is_file() for row in each["artifacts"])
     assert (here / "made" / "nets-Small" / "convert.json").is_file()
