@@ -10,6 +10,7 @@ from ..models.artifact import Artifact, read_artifact, write_artifact
 from ..models.errors import Refused
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
+from ..models.signature import Signature
 from .onnx_export import TORCHSCRIPT_OPSET, finish
 from .torch_export import example_inputs, export
 
@@ -28,7 +29,7 @@ def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole, and TorchScript itself
         torch.onnx.export(
-            module,
+            _giving_a_tuple(module, source.signature),
             example_inputs(source.signature),
             str(path),
             dynamo=False,
@@ -38,6 +39,28 @@ def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
             dynamic_axes={spec.name: spec.dynamic_axes for spec in specs},
         )
     return finish(job.out, path, source.signature)
+
+
+def _giving_a_tuple(module: torch.jit.ScriptModule, signature: Signature) -> torch.jit.ScriptModule:
+    """The module, where it gives a dict inside of one that takes the dict apart: ONNX has no dicts. The call of the
+    module stays a call in the trace, with whatever branches and loops it has."""
+    import torch
+
+    if not str(module.forward.schema.returns[0].type).startswith("Dict"):  # type: ignore[attr-defined]  # its method
+        return module
+    names = [spec.name for spec in signature.outputs]
+
+    class Apart(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = module
+
+        def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            given: Any = self.inner(*inputs)
+            return tuple(given[name] for name in names)
+
+    traced: torch.jit.ScriptModule = torch.jit.trace(Apart().eval(), example_inputs(signature))  # type: ignore[no-untyped-call]
+    return traced
 
 
 def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:

@@ -1,0 +1,115 @@
+"""From a TorchScript archive: its signature, and ONNX and exported programs made of it."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from transload.converters.from_torchscript import onnx_from_torchscript, pt2_from_torchscript
+from transload.converters.given import torchscript_given
+from transload.converters.given_torchscript import check_torchscript
+from transload.models.artifact import read_artifact
+from transload.models.errors import BadRequest
+from transload.models.job import Job
+from transload.models.signature import parse_input
+from transload.models.store import digest_of
+from transload.models.zoo.build import sample_tensors
+from transload.serving.runtimes.onnxruntime_session import open_session as open_onnx
+from transload.serving.runtimes.torch_eager import open_session as open_torch
+from transload.serving.runtimes.torchscript import open_session as open_torchscript
+
+# TorchScript is deprecated as a whole.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*legacy TorchScript-based ONNX export:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:no signature found for <torch.ScriptMethod:UserWarning"),
+]
+INPUTS = ("image=float32[batch,3,7,5]", "scale=float32[batch,4]")
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3, padding=1)
+        self.drop = torch.nn.Dropout(0.5)
+
+    def forward(self, image: torch.Tensor, scale: torch.Tensor) -> dict[str, torch.Tensor]:
+        seen = torch.relu(self.conv(self.drop(image))).mean((2, 3))
+        return {"scaled": seen * scale, "seen": seen}
+
+
+class Branching(torch.nn.Module):
+    def forward(self, image: torch.Tensor, scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        if bool(scale.sum() > 0):
+            return image.mean((1, 2, 3)), scale
+        return image.sum((1, 2, 3)), -scale
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A module that was traced."""
+    traced = torch.jit.trace(Net().eval(), (torch.randn(3, 3, 7, 5), torch.randn(3, 4)), strict=False)
+    torch.jit.save(traced, tmp_path / "m.pt")
+    return tmp_path / "m.pt"
+
+
+def taken(path: Path, out: Path, *inputs: str) -> Path:
+    out.mkdir()
+    asked = [parse_input(text).to_json() for text in inputs]
+    torchscript_given(Job({}, out, {"path": str(path), "sha256": digest_of(path), "inputs": asked}))
+    return out
+
+
+def step(entry: Callable[[Job], Mapping[str, Any]], source: Path, out: Path) -> Path:
+    out.mkdir()
+    entry(Job({"source": source}, out))
+    return out
+
+
+def test_inputs_are_in_the_order_of_forward_and_outputs_called_as_it_calls_them(path: Path, tmp_path: Path) -> None:
+    signature = read_artifact(taken(path, tmp_path / "out", *reversed(INPUTS))).signature
+    assert [str(spec) for spec in signature.inputs] == list(INPUTS)
+    assert [str(spec) for spec in signature.outputs] == ["scaled=float32[batch,4]", "seen=float32[batch,4]"]
+
+
+@pytest.mark.parametrize(("entry", "opens"), [(onnx_from_torchscript, open_onnx), (pt2_from_torchscript, open_torch)])
+def test_what_is_made_of_an_archive_answers_as_it_does(entry: Any, opens: Any, path: Path, tmp_path: Path) -> None:
+    given = taken(path, tmp_path / "given", *INPUTS)
+    made = opens(step(entry, given, tmp_path / "made"), "cpu", 1)
+    reference = open_torchscript(given, "cpu", 1)
+    for batch in (1, 2, 5):
+        feeds = sample_tensors(reference.signature.inputs, {"batch": batch}, batch)
+        want, got = reference.run(feeds), made.run(feeds)
+        assert list(got) == list(want)
+        for name, value in want.items():
+            np.testing.assert_allclose(got[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_both_ways_of_a_branch_come_through_to_onnx(tmp_path: Path) -> None:
+    torch.jit.save(torch.jit.script(Branching()), tmp_path / "m.pt")
+    given = taken(tmp_path / "m.pt", tmp_path / "given", *INPUTS)
+    made = open_onnx(step(onnx_from_torchscript, given, tmp_path / "made"), "cpu", 1)
+    reference = open_torchscript(given, "cpu", 1)
+    feeds = dict(sample_tensors(reference.signature.inputs, {"batch": 2}, 0))
+    for sign in (1, -1):
+        feeds["scale"] = np.full((2, 4), sign, np.float32)
+        want, got = reference.run(feeds), made.run(feeds)
+        for name, value in want.items():
+            np.testing.assert_allclose(got[name], value, rtol=1e-5)
+
+
+def test_trust_leaves_code_unread(path: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.pt"
+    with zipfile.ZipFile(path) as good, zipfile.ZipFile(bad, "w") as archive:
+        for name in good.namelist():
+            content = good.read(name)
+            archive.writestr(name, content + b"\n# torch.save(x)" if name.endswith(".py") else content)
+    with pytest.raises(BadRequest, match="calls save"):
+        check_torchscript(bad)
+    check_torchscript(bad, trust=True)
