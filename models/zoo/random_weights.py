@@ -39,17 +39,17 @@ def fill_constants(model: torch.nn.Module) -> None:
 
 def calibrate(model: torch.nn.Module, specs: Sequence[TensorSpec]) -> None:
     """Give every BatchNorm the statistics of what reaches it, from one call on random inputs like those that the model
-    is verified on."""
+    is verified on. Nothing is done where nobody knows them."""
     import torch
     from torch.nn.modules.batchnorm import _BatchNorm
 
     norms = [each for each in model.eval().modules() if isinstance(each, _BatchNorm) and each.track_running_stats]
     momenta = [norm.momentum for norm in norms]
-    for norm in norms:
+    for norm in norms if specs else ():
         norm.momentum = None  # the plain average
         norm.reset_running_stats()
         norm.train()
-    if norms:
+    if norms and specs:
         shapes = [[_ROWS if isinstance(axis, str) else axis for axis in spec.shape] for spec in specs]
         with torch.no_grad():
             model(*(torch.randn(shape) + 0.3 for shape in shapes))

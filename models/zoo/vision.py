@@ -38,7 +38,7 @@ def torchvision_factory(name: str) -> Callable[..., torch.nn.Module]:
         given = arguments(builder, _own(settings, what), what)
         if "weights_backbone" in arguments_of(builder):
             given["weights_backbone"] = None
-        return _made(lambda: builder(weights=None, **given), lambda _: torchvision_inputs(name), settings, what)
+        return _made(lambda: builder(weights=None, **given), lambda _: _inputs(name), settings, what)
 
     return make
 
@@ -75,17 +75,39 @@ def arguments_of(builder: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def torchvision_inputs(name: str) -> tuple[TensorSpec, ...]:
-    """What a torchvision model takes, by what its published weights were made for."""
-    mend_torchvision()
-    from torchvision.models import get_model_builder, get_model_weights
+    """What a torchvision model takes, by what its published weights were made for.
 
-    family = get_model_builder(name).__module__.removeprefix("torchvision.models.").partition(".")[0]
+    Raises BadRequest for a detector: random pictures show it nothing, and a comparison of no boxes is no evidence.
+    """
+    if _family(name) == "detection":
+        raise BadRequest(
+            f"torchvision:{name} gives as many boxes as a picture shows, in a list for each picture",
+            fix="write a FILE.py with a module that calls its backbone and head and returns all boxes and scores, and "
+            "choose among them behind the model",
+        )
+    return _inputs(name)
+
+
+def _family(name: str) -> str:
+    """The part of torchvision.models that a model is of: resnet, segmentation, detection, video, optical_flow."""
+    mend_torchvision()
+    from torchvision.models import get_model_builder
+
+    module: str = get_model_builder(name).__module__
+    return module.removeprefix("torchvision.models.").partition(".")[0]
+
+
+def _inputs(name: str) -> tuple[TensorSpec, ...]:
+    """The same; nothing for a detector."""
+    family = _family(name)
+    from torchvision.models import get_model_weights
+
     weights = next(iter(get_model_weights(name)))
     said: Mapping[str, Any] = getattr(weights.transforms, "keywords", {})
     if family == "optical_flow":
         return tuple(_image(each, "batch", 3, *_FLOW) for each in ("first", "second"))
     if family == "detection":
-        return (_image("image", 1, 3, 320, 320),)
+        return ()
     size = _two(said.get("crop_size") or said.get("resize_size") or 224)
     if family == "video":
         frames = weights.meta.get("min_temporal_size", _FILM)

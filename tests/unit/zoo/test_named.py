@@ -90,6 +90,12 @@ def test_what_a_library_does_not_have_or_take_is_one_sentence(text: str, setting
         construct(CodeRef(text, None, settings))
 
 
+def test_a_detector_is_refused_with_what_to_write_instead() -> None:
+    ref = CodeRef("torchvision:ssdlite320_mobilenet_v3_large")
+    with pytest.raises(BadRequest, match=r"gives as many boxes as a picture shows.*\n  fix: write a FILE\.py"):
+        known_inputs(ref, construct(ref))
+
+
 def test_saying_not_to_fetch_weights_is_no_setting() -> None:
     ref = CodeRef("timm:resnet10t", None, {"pretrained": False, "num_classes": 2})
     assert construct(ref)(torch.rand(1, 3, 32, 32)).shape == (1, 2)
