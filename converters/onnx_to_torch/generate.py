@@ -115,12 +115,12 @@ def _harmless(line: str) -> str:
 
 
 def _declared(page: Page) -> list[str]:
-    """A statement for each weight: floats as parameters, the others as buffers."""
+    """A statement for each weight: floats that can be trained as parameters, the others as buffers."""
     found = []
     for name, array in page.weights.items():
         dtype = "" if array.dtype.name == "float32" else f", dtype=torch.{array.dtype.name}"
         empty = f"torch.empty({tuple(array.shape)}{dtype})"
-        if array.dtype.name in _PARAMETERS:
+        if array.dtype.name in _PARAMETERS and name not in page.statistics:
             found.append(f"self.{name} = nn.Parameter({empty})")
         else:
             found.append(f'self.register_buffer("{name}", {empty})')

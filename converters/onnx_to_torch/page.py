@@ -88,6 +88,7 @@ class Page:
         self.attributes = Names(dir(torch.nn.Module))
         self.lines: list[Line] = []
         self.weights: dict[str, Array] = {}  # by the attribute that holds it
+        self.statistics: set[str] = set()  # of the weights, those of which no gradient can be taken
         self.origin = ""
         self.helpers: set[str] = set()
         self.axes: dict[str, str] = {}  # dynamic axes that the code names, and where each is read
@@ -128,6 +129,8 @@ class Page:
         self.scope[name] = trial
         for at, axis in spec.dynamic_axes.items():
             size: Any = trial.shape[at]
+            if isinstance(size, int):
+                raise ValueError(f"an example of the dynamic axis {comment(axis)} must have 2 elements or more")
             self._dynamic.append((size, axis))
             if axis not in self._axis_code:
                 self._axis_code[axis] = self.names.fresh(axis, "size")
@@ -144,7 +147,7 @@ class Page:
         for size, axis in self._dynamic:
             if size.node.expr.is_number:
                 raise Refused(
-                    f"the axis {comment(axis)} cannot be dynamic: PyTorch makes its size a constant in one of the operators",
+                    f"the axis {comment(axis)} cannot be dynamic: PyTorch makes its size a constant in an operator",
                     fix="give that axis a fixed size in the signature",
                 )
 

@@ -16,6 +16,7 @@ def batch(op: Op) -> Written:
         op.refuse("it is in training mode", fix="export the model in evaluation mode: model.eval()")
     op.ignore("momentum", because="nothing is learned here")
     epsilon = op.literal("epsilon", 1e-5, "float32")
+    op.page.statistics.update(f"{each}".removeprefix("self.") for each in (mean, variance))
     if len({each.dtype for each in (x, scale, bias, mean, variance)}) > 1:
         wide = ", ".join(f"{each}.to(torch.{x.dtype})" for each in (mean, variance, scale, bias))
         return f"F.batch_norm({x}, {wide}, eps={epsilon})"
