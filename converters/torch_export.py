@@ -55,8 +55,16 @@ def _held_program(
         larger = export(model, signature, _MORE)
         again = held(larger, model, signature)
         if again.narrow is None:
+            _answer_at_one(larger)
             return larger, again.limits
     raise one_way(*found.narrow, signature, model, lambda: _attempt(model, signature))
+
+
+def _answer_at_one(program: torch.export.ExportedProgram) -> None:
+    """Drop the guards that some size inside is not 1: they tell how torch.export traces, not what the model does. The
+    check at small sizes that follows tells whether the program is right there. Every other guard stays."""
+    guards: list[str] = getattr(program, "_guards_code", [])
+    guards[:] = [guard for guard in guards if not guard.endswith(" != 1")]
 
 
 _MORE = 64  # added to the sizes of an example: five halvings leave more than one
