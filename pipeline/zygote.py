@@ -12,6 +12,7 @@ values is none of these (isolation.py holds the two against each other).
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import importlib
 import json
@@ -61,17 +62,21 @@ class Zygote:
         self.environment = dict(environment)
         cwd.mkdir(parents=True, exist_ok=True)
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        lifeline, ours = os.pipe()
+        weakref.finalize(self, os.close, ours)
+        numbers = [theirs.fileno(), lifeline]
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "transload.pipeline.zygote", str(theirs.fileno()), *modules],
+                [sys.executable, "-P", "-m", "transload.pipeline.zygote", *map(str, numbers), *modules],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # where it fails, a worker of its own fails in the same way, and is heard
                 stderr=subprocess.DEVNULL,
                 cwd=cwd,
                 env=self.environment,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=numbers,
                 start_new_session=True,
             )
+        os.close(lifeline)
 
     @property
     def pid(self) -> int:
@@ -145,12 +150,17 @@ def _ready(descriptor: int, seconds: float) -> bool:
 def main(argv: list[str]) -> None:
     """Load the first module, and fork until the caller is gone."""
     os.close(os.pidfd_open(os.getpid()))  # an old kernel has none: better to end here than after the first fork
-    control = socket.socket(fileno=int(argv[0]))
-    importlib.import_module(argv[1])
-    _serve(control, argv[2:])
+    control, lifeline = socket.socket(fileno=int(argv[0])), int(argv[1])
+    # SIGIO when the caller's end closes ends this process in the midst of loading, too; a thread it may not have.
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
+    if _ready(lifeline, 0):
+        os._exit(0)  # it has closed already
+    importlib.import_module(argv[2])
+    _serve(control, lifeline, argv[3:])
 
 
-def _serve(control: socket.socket, later: list[str]) -> None:
+def _serve(control: socket.socket, lifeline: int, later: list[str]) -> None:
     """Answer requests, hand on how forks ended, and load the rest while there is neither: what comes meanwhile waits
     for one module, which it would mostly load itself."""
     forks: dict[int, tuple[int, int]] = {}  # by the descriptor of the process: its pid, and the pipe to its keeper
@@ -169,7 +179,8 @@ def _serve(control: socket.socket, later: list[str]) -> None:
             text, ends, _, _ = socket.recv_fds(control, _MOST_BYTES, 4, socket.MSG_CMSG_CLOEXEC)
             if not text:
                 os._exit(0)
-            started = _fork(json.loads(text), ends, [control.fileno(), *forks, *(told for _, told in forks.values())])
+            others = [control.fileno(), lifeline, *forks, *(told for _, told in forks.values())]
+            started = _fork(json.loads(text), ends, others)
             if started is not None:
                 forks[started[0]] = started[1:]
                 poll.register(started[0], select.POLLIN)
