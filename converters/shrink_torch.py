@@ -6,7 +6,7 @@ For finding the smallest module that a converter fails at (pipeline/shrink_torch
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,29 @@ def hold(module: torch.nn.Module, signature: Signature, folder: Path) -> None:
     write_source(folder, Source(CodeRef(f"{__name__}:{held.__name__}"), signature, ""))
 
 
+def flat(module: torch.nn.Module, inputs: Sequence[str]) -> torch.nn.Module:
+    """A module that gives nested tuples, as an LSTM does, giving one tuple."""
+    import torch
+
+    class Flat(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = module
+
+        def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return tuple(_leaves(self.inner(*inputs)))
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD  # torch.export goes by the names of forward's arguments
+    Flat.forward.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # where inspect looks for it
+        [inspect.Parameter(name, kind) for name in ("self", *inputs)]
+    )
+    return Flat().eval()
+
+
+def _leaves(made: Any) -> list[Any]:
+    return [leaf for each in made for leaf in _leaves(each)] if isinstance(made, tuple | list) else [made]
+
+
 @dataclass(frozen=True)
 class Piece:
     """A module of the model, as two calls of the whole called it: first with `feeds`, then with `others`, of another
@@ -45,10 +68,11 @@ class Piece:
     feeds: Mapping[str, Array]
     expected: Mapping[str, Array]
     others: Mapping[str, Array]
+    nested: bool = False  # what it gives: it is tried flat
 
     def write(self, folder: Path) -> None:
         """As a source, which a step can be given: it builds the very module."""
-        hold(self.module, self.signature, folder)
+        hold(flat(self.module, list(self.feeds)) if self.nested else self.module, self.signature, folder)
 
     @property
     def described(self) -> str:
@@ -72,7 +96,8 @@ class Recorder:
 
     def __init__(self, model: torch.nn.Module, first: Mapping[str, Array], second: Mapping[str, Array]) -> None:
         self._model = model
-        self._calls = [_calls(model, feeds) for feeds in (first, second)]
+        self._nested: set[str] = set()
+        self._calls = [_calls(model, feeds, self._nested) for feeds in (first, second)]
 
     def piece(self, path: str) -> Piece | None:
         """The module at a path; None where it was not called, or with something else than tensors by position."""
@@ -91,7 +116,8 @@ class Recorder:
             signature = Signature(inputs, outputs)
         except ValueError:
             return None
-        return Piece(path, self._model.get_submodule(path), signature, feeds, one[1], others)
+        module, nested = self._model.get_submodule(path), path in self._nested
+        return Piece(path, module, signature, feeds, one[1], others, nested)
 
     def inside(self, path: str) -> Iterator[str]:
         """The nearest modules inside one that were called themselves: a list of layers is looked through."""
@@ -103,8 +129,11 @@ class Recorder:
                 yield from self.inside(inner)
 
 
-def _calls(model: torch.nn.Module, feeds: Mapping[str, Array]) -> dict[str, tuple[list[Array], dict[str, Array]]]:
-    """The first call of every module by its path: what it was given by position, and what it gave."""
+def _calls(
+    model: torch.nn.Module, feeds: Mapping[str, Array], nested: set[str]
+) -> dict[str, tuple[list[Array], dict[str, Array]]]:
+    """The first call of every module by its path: what it was given by position, and what it gave. Those that give
+    nested tuples are noted in `nested`."""
     import torch
 
     found: dict[str, tuple[list[Array], dict[str, Array]]] = {}
@@ -114,6 +143,8 @@ def _calls(model: torch.nn.Module, feeds: Mapping[str, Array]) -> dict[str, tupl
             arrays, results = [_array(each) for each in given], _results(made)
             if path not in found and not keywords and results and all(each is not None for each in arrays):
                 found[path] = ([each for each in arrays if each is not None], results)
+                if isinstance(made, tuple | list) and len(made) != len(results):
+                    nested.add(path)
 
         return hook
 
@@ -134,7 +165,7 @@ def _results(made: Any) -> dict[str, Array]:
     if isinstance(made, Mapping):
         named = {str(key): value for key, value in made.items()}
     else:
-        named = {f"y{at}": each for at, each in enumerate(made if isinstance(made, tuple | list) else [made])}
+        named = {f"y{at}": each for at, each in enumerate(_leaves(made))}
     arrays = {name: _array(each) for name, each in named.items()}
     return {} if any(each is None for each in arrays.values()) else {n: a for n, a in arrays.items() if a is not None}
 

@@ -64,7 +64,7 @@ def smallest_pieces(context: Context, prepared: Prepared, made: Sequence[Made]) 
                 context.progress.step(f"{each.target}: looking for what {names[-1]} fails at")
                 known[names] = _look(context, prepared, each.target, failure, there)
             if piece := known[names]:
-                found.append(piece)
+                found.append(replace(piece, target=str(each.target)))
                 break
     return tuple(found)
 

@@ -128,7 +128,7 @@ DATA = np.load(HERE.with_suffix(".npz"))
 {root}
 # The model as it was given, and the module of it that fails.
 piece = build_model(HERE.with_suffix(".source")).get_submodule({path!r})
-INPUTS, OUTPUTS = {inputs}, {outputs}
+{flat}INPUTS, OUTPUTS = {inputs}, {outputs}
 
 
 def tensors(kind):
@@ -143,6 +143,12 @@ def named(made):
 def convert_and_run(inputs):
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
 {convert}
+"""
+
+_FLAT = """\
+from transload.converters.shrink_torch import flat
+
+piece = flat(piece, {inputs})  # what it gives as one tuple
 """
 
 _CONVERT = {
@@ -197,6 +203,7 @@ def script_of_torch(
     facts: Mapping[str, Any],
     signature: Signature,
     *,
+    nested: bool,
     path: str,
     root: str | None,
     kind: str,
@@ -215,7 +222,14 @@ def script_of_torch(
     )
     inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
     place = f"sys.path.append({root!r})  # the model's own code\n" if root else ""
-    body = _TORCH.format(root=place, path=path, inputs=inputs, outputs=outputs, convert=convert)
+    body = _TORCH.format(
+        root=place,
+        flat=_FLAT.format(inputs=inputs) if nested else "",
+        path=path,
+        inputs=inputs,
+        outputs=outputs,
+        convert=convert,
+    )
     return head(options, facts, kind) + body + comparison(options["least_db"])
 
 

@@ -55,7 +55,9 @@ def shrink(job: Job) -> Mapping[str, Any]:
     arrays = {f"{kind}/{n}": array for kind, group in groups.items() for n, array in group.items()}
     write_arrays(job.out / f"{PIECE}.npz", arrays)
     root = read_source(job.inputs["source"]).ref.root
-    script = script_of_torch(options, facts, piece.signature, path=piece.path, root=root, kind=seen.kind)
+    script = script_of_torch(
+        options, facts, piece.signature, nested=piece.nested, path=piece.path, root=root, kind=seen.kind
+    )
     (job.out / f"{PIECE}.py").write_text(script)
     return facts
 
