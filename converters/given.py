@@ -16,13 +16,13 @@ from ..models.artifact import Artifact, read_artifact, write_artifact
 from ..models.errors import BadRequest
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
-from ..models.keras_model import load_keras, signature_of_keras
+from ..models.keras_model import signature_of_keras
 from ..models.recipe import Recipe
 from ..models.samples import check_file, check_inputs
 from ..models.signature import Axis, Signature, TensorSpec, bounds_of
 from ..models.store import digest_of
 from ..models.zoo.catalogue import load_named, ref_of
-from .given_keras import check_keras
+from .given_keras import check_keras, load_given_keras
 from .given_onnx import OnnxFile, check_external, parse_onnx
 from .given_pt2 import check_pt2, load_pt2
 from .given_saved_model import read_saved_model, signature_of_saved_model
@@ -128,7 +128,7 @@ def keras_given(job: Job) -> Mapping[str, Any]:
     """
     path = _file(job)
     check_keras(path)
-    signature = fit(signature_of_keras(load_keras(path), path), _asked(job))
+    signature = fit(signature_of_keras(load_given_keras(path), path), _asked(job))
     check_inputs(signature.inputs)
     return _keep(job, path, Target(Format.KERAS), signature)
 

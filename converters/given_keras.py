@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..models.errors import BadRequest
+from ..models.keras_model import load_keras
 
 _AGAIN = "copy it again, or save it again with model.save(FILE.keras)"
 _EXPORT = "where you trust it, load it yourself, call model.export(FOLDER), and name that folder"
@@ -55,6 +56,22 @@ def check_keras(path: Path) -> None:
             _check_archive(archive, path)
     except _BROKEN as error:
         raise BadRequest(f"{path} is not a whole .keras file: {_first_line(error)}", fix=_AGAIN) from error
+
+
+def load_given_keras(path: Path) -> Any:
+    """The model in a file that `check_keras` has passed.
+
+    Raises BadRequest where Keras cannot read it.
+    """
+    import keras
+
+    try:
+        return load_keras(path)
+    except Exception as error:
+        raise BadRequest(
+            f"{path} is no model that Keras {keras.__version__} reads: {_first_line(error)}",
+            fix="save it again with model.save(FILE.keras), by a version of Keras that is not newer than this one",
+        ) from error
 
 
 def _check_archive(archive: zipfile.ZipFile, path: Path) -> None:

@@ -11,25 +11,14 @@ from .errors import BadRequest
 from .signature import Axis, Signature, TensorSpec, served_dtype
 
 BATCH = "batch"
-_WORDS = 200  # characters of Keras's message that a sentence can carry
 
 
 def load_keras(path: Path) -> Any:
-    """The model in a .keras file. Keras's safe mode is on: no Python code out of the file is run.
-
-    Raises BadRequest where Keras cannot read it.
-    """
+    """The model in a .keras file. Keras's safe mode is on: no Python code out of the file is run. Raises what Keras
+    raises."""
     import keras
 
-    try:
-        return keras.saving.load_model(path, compile=False, safe_mode=True)
-    except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        why = (lines or [type(error).__name__])[0][:_WORDS]
-        raise BadRequest(
-            f"{path} is no model that Keras {keras.__version__} reads: {why}",
-            fix="save it again with model.save(FILE.keras), by a version of Keras that is not newer than this one",
-        ) from error
+    return keras.saving.load_model(path, compile=False, safe_mode=True)
 
 
 def signature_of_keras(model: Any, path: Path) -> Signature:
