@@ -27,8 +27,8 @@ demo: setup
 	$(RUN) -m transload run
 
 test: setup # operators are many and each by itself: two at a time
-	PYTHONSAFEPATH=1 $(RUN) -P -m pytest -m "not slow" -n 2 --dist loadfile tests/unit/onnx_to_tf $(PYTEST)
-	$(RUN) -P -m pytest -m "not slow" --ignore tests/unit/onnx_to_tf $(PYTEST)
+	PYTHONSAFEPATH=1 $(RUN) -P -m pytest -m "not slow" -n 2 --dist loadfile tests/unit/onnx_to_tf tests/unit/onnx_to_torch $(PYTEST)
+	$(RUN) -P -m pytest -m "not slow" --ignore tests/unit/onnx_to_tf --ignore tests/unit/onnx_to_torch $(PYTEST)
 
 slow: setup
 	$(RUN) -P -m pytest -m slow $(PYTEST)

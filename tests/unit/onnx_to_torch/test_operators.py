@@ -21,7 +21,7 @@ UNARY = {
     "Transpose": {"perm": [2, 0, 3, 1]}, "ArgMax": {"axis": 1, "keepdims": 0},
     "ArgMin": {"axis": 2, "select_last_index": 1}, "Softsign": {},
     "GlobalAveragePool": {}, "LpNormalization": {"axis": 1, "p": 2}, "Shape": {"start": 1}, "Size": {},
-    "ReduceMean": {"keepdims": 0}, "Identity": {}, "LRN": {"size": 2}, "MeanVarianceNormalization": {},
+    "ReduceMean": {"keepdims": 0}, "Identity": {}, "LRN": {"size": 3}, "MeanVarianceNormalization": {},
     "Trilu": {"upper": 0}, "IsNaN": {}, "Cast": {"to": TensorProto.FLOAT16},
 }  # fmt: skip
 
@@ -105,10 +105,10 @@ def test_of_equals_the_first_is_taken(bench):
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
 def test_scattering(bench, reduction):
     data, updates = numbers(4, 5), numbers(2, 5, seed=1)
-    bench.agrees(
-        "ScatterElements", data, np.array([[0, 1, 2, 3, -1]] * 2)[:1], updates[:1], reduction=reduction, axis=1
-    )
-    bench.agrees("ScatterND", data, np.array([[3], [0]]), updates, reduction=reduction, free=(1,))
+    places = np.array([[3, 1, 2, 0, -1]] * 2)
+    bench.agrees("ScatterElements", data, places, updates, reduction=reduction, axis=1)
+    volume, rows = numbers(4, 5, 3), numbers(2, 3)
+    bench.agrees("ScatterND", volume, np.array([[3, 1], [0, 2]]), rows, reduction=reduction, free=(0,))
 
 
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
