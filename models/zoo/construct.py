@@ -36,7 +36,17 @@ def construct(ref: CodeRef, seed: int = _SEED) -> torch.nn.Module:
             f"{ref.text} gives a {type(model).__name__}, not a torch.nn.Module",
             fix="name a class, a function or an instance that gives a module",
         )
-    return _bare(model, ref).eval().requires_grad_(False)
+    bare = _bare(model, ref)
+    _let_trace(bare)
+    return bare.eval().requires_grad_(False)
+
+
+def _let_trace(model: torch.nn.Module) -> None:
+    """torch.jit reads every property of a module, and Lightning's modules raise where one asks for a Trainer that they
+    do not have; unless this is set, as their own to_torchscript does."""
+    for module in model.modules():
+        if hasattr(module, "_jit_is_scripting"):
+            module._jit_is_scripting = True  # type: ignore[assignment]
 
 
 def _bare(model: torch.nn.Module, ref: CodeRef) -> torch.nn.Module:

@@ -1,0 +1,1 @@
+"""From the annotation tool to arrays."""

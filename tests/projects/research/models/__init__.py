@@ -1,0 +1,1 @@
+"""The nets of this repository."""

@@ -1,0 +1,1 @@
+"""What happens between a folder of images and a checkpoint."""
