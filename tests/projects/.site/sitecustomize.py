@@ -1,5 +1,5 @@
-"""For a user's own scripts in the test environment: its torchvision is built for CUDA's torch. Beside the CPU one it can
-be imported where torch knows the operators that it registers, and Lightning and transformers import it where it is."""
+"""For a user's own scripts in the test environment: its torchvision is built for CUDA's torch. Beside the CPU one it
+can be imported where torch knows the operators that it registers; Lightning and transformers import it where it is."""
 
 from __future__ import annotations
 
