@@ -60,7 +60,12 @@ def load_module(folder: Path) -> torch.nn.Module:
         raise FileNotFoundError(folder / MODULE)
     module = module_from_spec(spec)
     sys.modules[_IMPORTED] = module  # where torch.export looks for the functions of a loop
-    spec.loader.exec_module(module)
+    writes = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # else there is a __pycache__ in the artifact
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = writes
     loaded: torch.nn.Module = module.load()
     return loaded
 

@@ -85,7 +85,7 @@ class Page:
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
         self.names = Names([*functions(), "weights"])
-        self.attributes = Names(dir(torch.nn.Module))
+        self.attributes = Names([*dir(torch.nn.Module), *vars(torch.nn.Module())])
         self.lines: list[Line] = []
         self.weights: dict[str, Array] = {}  # by the attribute that holds it
         self.statistics: set[str] = set()  # of the weights, those of which no gradient can be taken

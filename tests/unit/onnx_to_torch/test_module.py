@@ -75,6 +75,19 @@ def test_forward_is_a_clear_line_for_each_operator(made):
     assert FORWARD in (made / "model.py").read_text()
 
 
+def test_the_artifact_holds_the_program_the_module_and_its_weights(made):
+    files = ["artifact.json", "model.pt2", "model.py", "weights.safetensors"]
+    assert sorted(each.name for each in made.iterdir()) == files
+
+
+def test_a_weight_may_be_called_as_something_of_pytorchs_modules(bench):
+    x = numbers(2, 3)
+    for name in ("training", "forward", "_parameters", "weight"):
+        node = helper.make_node("MatMul", ["x", name], ["y"])
+        path = bench.model([node], {"x": x}, ["y"], constants={name: numbers(3, 4)}, dynamic=(0,))
+        bench.same(path, {"x": x}, dynamic=(0,))
+
+
 def test_weights_have_the_names_of_the_onnx_file(made):
     assert sorted(load_module(made).state_dict()) == ["head_weight", "stem_bias", "stem_weight"]
     assert all(each.requires_grad for each in load_module(made).parameters())
