@@ -65,6 +65,7 @@ def run_alone(script: Path, folder: Path) -> str:
     return done.stderr
 
 
+@pytest.mark.slow  # onnx2tf is tried five times
 def test_the_operator_that_onnx2tf_gets_wrong_is_found_and_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
