@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import transload
 from transload.models.errors import BadRequest, ToolMissing
 from transload.models.job import Job
 from transload.models.sources import CodeRef
@@ -114,7 +115,11 @@ def test_a_file_that_ends_the_program_is_told_where(tmp_path: Path) -> None:
         load_recipe(CodeRef("mine.py", str(tmp_path)))
 
 
-def test_a_users_module_hides_none_of_pythons_and_can_be_named_like_one(tmp_path: Path) -> None:
+def test_a_users_module_hides_none_of_pythons_and_can_be_named_like_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = Path(transload.__file__).parent  # `python -m pytest` in the checkout puts it there; no worker has it
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if Path(folder or ".").resolve() != ours])
     (tmp_path / "json.py").write_text("import json as real\nFOUND = real.dumps([1])\n")
     (tmp_path / "models.py").write_text("WHO = 'the user'\n")
     (tmp_path / "uses.py").write_text("import json, models\nFOUND = (json.dumps([2]), models.WHO)\n")
