@@ -46,15 +46,13 @@ WORDS: dict[tuple[str, ...], str] = {
     "x=float32[batch,4]\n  fix: write --input x=float32[batch,4]",
     (*CONVERT, "--input", "x=float32[n,5]"): "--input x=float32[n,5] does not fit the model, which takes "
     "x=float32[batch,4]\n  fix: write --input x=float32[batch,4]",
-    (*CONVERT, "--input", "x=float32[2,4]"): "the input x=float32[2,4] has a fixed first axis, and for now the first "
-    "axis of every input must be dynamic: the batch\n  fix: make it dynamic, as in x=float32[batch,4]",
     (*CONVERT, "--input", "x:float32[n,4]"): "--input 'x:float32[n,4]' is not of the form NAME=DTYPE[dims]"
     "\n  fix: write it as in --input image=float32[batch,3,224,224]",
-    (*CONVERT, "--weights", "w.safetensors"): "m.onnx has weights of its own\n  fix: leave --weights out",
+    (*CONVERT, "--weights", "w.safetensors"): "m.onnx is no code, and has weights of its own\n  fix: leave --weights out",
     (*CODE, "--input", "x=float32[batch,4]", "--weights", "none.safetensors"): "no such file: {here}/none.safetensors"
     "\n  fix: check model.weights in the pipeline file, or --weights",
     (*CODE, "--input", "x=float32[batch,5]"): "calling net.py:Net raised RuntimeError at {here}/net.py:10: "
-    "mat1 and mat2 shapes cannot be multiplied (2x5 and 4x3)"
+    "mat1 and mat2 shapes cannot be multiplied (5x5 and 4x3)"
     "\n  fix: hold --input x=float32[batch,5] against what forward takes, or mend that line",
     ("convert", "zoo:digits-cnn", *CONVERT[2:], "--input", "x=float32[batch,4]"): "zoo:digits-cnn "
     "is a recipe, and says what it takes\n  fix: leave --input out",
