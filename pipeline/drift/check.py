@@ -223,6 +223,15 @@ class Check:
         own = {axis: [size] if any(not sizes for sizes in good) else [] for axis, size in self._sizes.items()}
         return {axis: [*sizes, *(one[axis] for one in good if axis in one)] for axis, sizes in own.items()}
 
+    def lone(self, found: Sequence[Found]) -> str | None:
+        """What is missing where a dynamic axis was seen at one size alone: that says nothing of any other."""
+        seen = {axis: sizes for axis, sizes in self.sizes(found).items() if len(sizes) < 2}
+        axis = next(iter(seen), None)
+        if axis is None:
+            return None
+        fixed = f"write {seen[axis][0]} for {axis} in --input, or " if seen[axis] else ""
+        return f"one size of {axis} is no evidence that it is dynamic: {fixed}give the bounds within which it answers"
+
     def _sizes_seen(self, axis: str, sizes: Sequence[int]) -> str:
         refused, constant = (limits.get(axis, ()) for limits in (self.record.refused, self.record.constant))
         told = f"{axis} {', '.join(map(str, sizes))}{' alone' if len(sizes) < 2 else ''}"

@@ -39,7 +39,7 @@ def validate(job: Job) -> Mapping[str, Any]:
         "rows": [found[0].row, *(one.row for one in _worst_by_batch(found[1:]))],
         "device": device,
         "reason": _first_reason(found, FAIL),
-        "note": _first_reason(found, INCONCLUSIVE) or check.note,
+        "note": _first_reason(found, INCONCLUSIVE) or check.lone(found) or check.note,
     }
 
 
@@ -47,7 +47,8 @@ def verify(job: Job) -> Mapping[str, Any]:
     """The quick check of a conversion: does the artifact, opened anew, answer the probes as the reference does?
 
     Names, order, shapes, dtypes and the dynamic axes are part of the answer. Options as for `validate`; no metric.
-    `status` is verified, wrong, or unverified: it agrees with a reference that answers the same to everything.
+    `status` is verified, wrong, or unverified: it agrees with a reference that answers the same to everything, or
+    that answers at one size alone of an axis which is said to be dynamic.
     `sqnr_db` is None where there is no noise, or no answer. `batches`, and `sizes` of the other axes, are those that
     nothing failed at.
     """
@@ -60,10 +61,12 @@ def verify(job: Job) -> Mapping[str, Any]:
     except BadRequest as error:  # the payload itself is at fault: a runtime refuses what a converter made
         return {"status": "wrong", "reason": error.what, "sqnr_db": None, "batches": [], "sizes": {}, "ran": False}
     least_db = min((one.row["sqnr_db"] for one in found if one.row["sqnr_db"] is not None), default=None)
-    worst = max(_RANK.index(one.verdict) for one in found)
+    lone = check.lone(found)
+    worst = max(map(_RANK.index, [*(one.verdict for one in found), INCONCLUSIVE if lone else PASS]))
+    agreed = "; ".join(filter(None, (check.agreement(found, least_db), lone)))
     return {
         "status": ("verified", "unverified", "wrong")[worst],
-        "reason": _first_reason(found, FAIL) or check.agreement(found, least_db),
+        "reason": _first_reason(found, FAIL) or agreed,
         "sqnr_db": least_db,
         "batches": [one.row["batch"] for one in _worst_by_batch(found) if one.verdict != FAIL],
         "sizes": check.sizes(found),

@@ -186,10 +186,22 @@ def test_what_the_reference_refuses_is_its_own_limit_and_another_size_is_taken(h
     assert pair.facts["refused"]["tokens"][4] == "torch gave no answer: a kernel of 7"
 
 
-def test_an_axis_that_takes_one_size_only_is_told(held: Callable[..., Held]) -> None:
+def test_an_axis_that_was_seen_at_one_size_alone_is_not_verified(held: Callable[..., Held]) -> None:
     pair = held(SEQUENCE)
     pair.recorded(refuses(*range(5), *range(6, 20)))
-    assert "tokens 5 alone (the model itself does not answer at 4, 2, 6, 8, 10, 1)" in pair.copied(mean)["reason"]
+    found = pair.copied(mean)
+    assert found["status"] == "unverified"
+    assert found["reason"] == (
+        "agrees to the last bit at batches 1, 2, 5 and tokens 5 alone "
+        "(the model itself does not answer at 4, 2, 6, 8, 10, 1); one size of tokens is no evidence that it is dynamic"
+        ": write 5 for tokens in --input, or give the bounds within which it answers"
+    )
+
+
+def test_a_wrong_copy_is_wrong_where_an_axis_was_seen_at_one_size_alone_too(held: Callable[..., Held]) -> None:
+    pair = held(SEQUENCE)
+    pair.recorded(refuses(*range(5), *range(6, 20)))
+    assert pair.copied(lambda feeds: 2 * mean(feeds))["status"] == "wrong"
 
 
 def test_a_reference_that_does_not_answer_at_all_names_the_sizes(held: Callable[..., Held]) -> None:
