@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..models.axes import two_sizes
 from ..models.errors import BadRequest
 from ..models.signature import Array, Axis, Signature, TensorSpec, served_dtype
 from ..models.tensor_names import default_signature
@@ -104,17 +105,16 @@ class TfliteFile:
             ) from error
 
     def signature(self, inputs: Sequence[TensorSpec]) -> Signature:
-        """With outputs as they come out of two calls in which every dynamic axis has another size: files declare them,
-        and are wrong at times. An axis that changes with an input's has its name, any other that changes one of its
-        own.
+        """With outputs as they come out of two calls in which every dynamic axis has another size, within its bounds:
+        files declare them, and are wrong at times. An axis that changes with an input's has its name, any other that
+        changes one of its own.
 
         Raises BadRequest where LiteRT cannot run the file.
         """
-        axes = list(dict.fromkeys(axis for spec in inputs for axis in spec.dynamic_axes.values()))
-        sizes = [{axis: 2 + 3 * at + more for at, axis in enumerate(axes)} for more in (0, 1)]
-        first = self._shapes(inputs, sizes[0])
-        second = self._shapes(inputs, sizes[1]) if axes else first
-        known = {(sizes[0][axis], sizes[1][axis]): axis for axis in axes}
+        sizes, others = two_sizes(inputs)
+        first = self._shapes(inputs, sizes)
+        second = self._shapes(inputs, others) if others else first
+        known = {(sizes[axis], others[axis]): axis for axis in sizes}
         _, named = inputs_and_outputs(self._model)
         details = {row["index"]: row for row in self._interpreter.get_output_details()}
         outputs = [

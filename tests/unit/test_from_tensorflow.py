@@ -23,7 +23,7 @@ from transload.models.artifact import read_artifact, write_artifact
 from transload.models.errors import Refused
 from transload.models.formats import Format, Target
 from transload.models.job import Job
-from transload.models.signature import Array, Signature, TensorSpec
+from transload.models.signature import Array, Signature, TensorSpec, parse_input
 from transload.models.store import digest_of
 from transload.models.tensor_names import default_signature, plain_names
 from transload.models.zoo.build import sample_tensors
@@ -75,9 +75,10 @@ def recurrent(keras: Any) -> Any:
 NETS = [cnn, gelus, two, attention, pytest.param(recurrent, marks=pytest.mark.slow)]
 
 
-def taken(entry: Work, path: Path, out: Path) -> Path:
+def taken(entry: Work, path: Path, out: Path, *inputs: TensorSpec) -> Path:
     out.mkdir()
-    entry(Job({}, out, {"path": str(path), "sha256": digest_of(path)}))
+    options = {"path": str(path), "sha256": digest_of(path), "inputs": [spec.to_json() for spec in inputs]}
+    entry(Job({}, out, options))
     return out
 
 
@@ -284,6 +285,16 @@ def test_a_record_of_another_model_is_refused(odd: Path, tmp_path: Path) -> None
     write_artifact(given, Target(Format.SAVED_MODEL), Signature((x,), (x,)))
     with pytest.raises(Refused, match="the model's inputs are"):
         step(onnx_from_saved_model, given, tmp_path / "onnx")
+
+
+def test_a_tflite_file_is_called_within_the_bounds_of_its_axes(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    spec = tf.TensorSpec([None, None, 3], name="x")
+    folder = saved(tmp_path / "sm", lambda x: {"y": tf.concat([tf.slice(x, [0, 10, 0], [-1, 4, -1]), x], 1)}, spec)
+    bounded = parse_input("x=float32[batch,n=20..40,3]")
+    given = taken(tflite_given, tflite(folder, tmp_path / "m.tflite"), tmp_path / "given", bounded)
+    assert [str(spec) for spec in read_artifact(given).signature.outputs] == ["y=float32[batch,y_1,3]"]
 
 
 def test_a_tflite_file_without_a_signature_is_called_by_its_tensors(odd: Path, tmp_path: Path) -> None:
