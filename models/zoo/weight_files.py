@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _INDEX = ".index.json"  # of weights in several files, as transformers writes them
 _INDEX_BYTES = 64 << 20
+_SAYABLE = (bool, int, float, str)  # the settings that a person would write on a line
 
 
 def weights_digest(path: Path) -> str:
@@ -34,13 +36,32 @@ def load_given(model: torch.nn.Module, path: Path, key: str | None = None) -> li
     """
     wanted = model.state_dict()
     given, notes = fitted(read_given(path, key), set(wanted))
-    load_weights(model, given)
+    try:
+        load_weights(model, given)
+    except BadRequest as error:
+        raise _with_settings(error, model, path) from error
     kinds = Counter(str(value.dtype) for name, value in given.items() if value.dtype != wanted[name].dtype)
     for dtype, count in kinds.items():
         notes.append(
             f"{count} weights are {dtype.removeprefix('torch.')} in {path.name}, and are taken as the model has them"
         )
     return notes
+
+
+def _with_settings(error: BadRequest, model: torch.nn.Module, path: Path) -> BadRequest:
+    """The refusal, with what Lightning's checkpoint says that the model was made with, where it is made otherwise."""
+    found = None if path.suffix in (".safetensors", ".json") else _read_checkpoint(path)
+    said = found.get("hyper_parameters") if isinstance(found, Mapping) else None
+    own = getattr(model, "hparams", None)
+    if not (isinstance(said, Mapping) and isinstance(own, Mapping)):
+        return error
+    other = {name: said[name] for name in own if isinstance(said.get(name), _SAYABLE) and said[name] != own[name]}
+    words = [f"--set {shlex.quote(f'{name}={_word(value)}')}" for name, value in other.items()]
+    return BadRequest(error.what, fix=f"make the model as the file says: {' '.join(words)}") if words else error
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def read_given(path: Path, key: str | None = None) -> dict[str, torch.Tensor]:

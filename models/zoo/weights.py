@@ -56,7 +56,7 @@ def load_weights(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> N
         shapes = all(each in own and each in state for each in trouble)
         raise BadRequest(
             f"the weights do not fit the model: {'; '.join(trouble.values())}",
-            fix="make the model with the settings that they were trained with, as in --set num_classes=10"
+            fix="make the model with the settings that they were trained with, each as --set NAME=VALUE"
             if shapes
             else "name the weights that this model made, or the part of the file that holds them with --weights-key",
         )

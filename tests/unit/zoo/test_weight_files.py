@@ -56,6 +56,25 @@ def test_what_a_wrapper_keeps_beside_the_model_is_left_out_and_said(tmp_path: Pa
     assert notes == ["the weights' names begin with model.; left out: loss.weight"]
 
 
+class Sized(torch.nn.Linear):
+    """As a LightningModule keeps them after save_hyperparameters()."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(3, width)
+        self.hparams = {"width": width, "lr": 0.1}
+
+
+def test_a_model_of_other_settings_than_its_checkpoint_names_is_told_them(tmp_path: Path) -> None:
+    path = tmp_path / "last.ckpt"
+    torch.save({"state_dict": STATE, "hyper_parameters": {"width": 2, "lr": 0.1, "loader": [1]}}, path)
+    with pytest.raises(BadRequest, match=r"weight is \[2, 3\] where .* \[5, 3\]") as caught:
+        load_given(Sized(5), path)
+    assert caught.value.fix == "make the model as the file says: --set width=2"
+    assert load_given(Sized(2), path) == []
+    with pytest.raises(BadRequest, match="fix: make the model with the settings that they were trained with, each as"):
+        load_given(torch.nn.Linear(3, 5), path)  # no hparams: nobody knows what its factory takes
+
+
 def test_weights_in_half_precision_are_taken_and_said(tmp_path: Path) -> None:
     state, notes = loaded(tmp_path / "w.pt", {name: value.half() for name, value in STATE.items()})
     assert state == WANTED
