@@ -45,13 +45,16 @@ class Route:
 def routes_to(target: Target, start: Target | None, steps: tuple[Step, ...] | None = None) -> list[Route]:
     """Every route from `start` (None: the model in PyTorch) to `target`, cheapest first.
 
-    No route passes a format twice, or builds on a reduced precision. A detour on the way to the last step is none
-    either, where one step would have been cheaper: it could only give the same in a longer way.
+    No route passes a format twice, or builds on a reduced precision. Nor is one a detour on the way from PyTorch to the
+    last step, where one step would have been cheaper: PyTorch's own steps are many, and stand in for each other. From a
+    file there are few ways, and the longer one may be what is left.
     """
     known = third_party.known().steps if steps is None else steps
     originals = {step.name: step for step in known}
     # The sort is stable: equal costs stay in the table's order.
     found = sorted(_chains(target, start, known, frozenset()), key=lambda route: route.cost)
+    if start is not None:
+        return found
     plain = {route: _plain(route, originals) for route in found}
     return [route for route in found if not any(_is_detour(plain[route], other) for other in found)]
 
