@@ -226,12 +226,16 @@ class Page:
         return Size(code if axis is None else self._axis_code[axis], trial)
 
     def combine(self, sign: str, a: Part, b: Part) -> Part:
-        """A + b, a - b, a * b or a // b (towards minus infinity) of sizes."""
+        """A + b, a - b, a * b, a // b (towards minus infinity), the max or the min of sizes."""
         trials = [each.trial if isinstance(each, Size) else each for each in (a, b)]
         if isinstance(a, int) and (a, sign) in ((0, "+"), (1, "*")):
             return b
         if isinstance(b, int) and (sign, b) in (("+", 0), ("-", 0), ("*", 1), ("//", 1)):
             return a
+        if sign in ("max", "min"):
+            import torch
+
+            return self.part(f"torch.sym_{sign}({a}, {b})", getattr(torch, f"sym_{sign}")(*trials))
         return self.part(f"{atom(a)} {sign} {atom(b)}", _OPERATORS[sign](*trials))
 
     def product(self, parts: Sequence[Part]) -> Part:

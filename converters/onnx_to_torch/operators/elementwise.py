@@ -134,13 +134,26 @@ def _as(value: Value, dtype: str) -> str:
 @writes("Max", since=8, T=NUMBERS)
 def maximum(op: Op) -> Written:
     """The largest of all inputs."""
-    return reduce(lambda a, b: f"torch.maximum({a}, {b})", map(str, op.values()))
+    return _extreme_of_sizes(op, "max") or reduce(lambda a, b: f"torch.maximum({a}, {b})", map(str, op.values()))
 
 
 @writes("Min", since=8, T=NUMBERS)
 def minimum(op: Op) -> Written:
     """The smallest of all inputs."""
-    return reduce(lambda a, b: f"torch.minimum({a}, {b})", map(str, op.values()))
+    return _extreme_of_sizes(op, "min") or reduce(lambda a, b: f"torch.minimum({a}, {b})", map(str, op.values()))
+
+
+def _extreme_of_sizes(op: Op, which: str) -> Value | None:
+    """The answer where all inputs are sizes of one length, and one of them is computed."""
+    values = op.values()
+    rows = [value.size_parts() for value in values]
+    known = [row for row in rows if row is not None]
+    alike = len(known) == len(rows) and len({value.shape for value in values}) == 1
+    if not alike or all(value.parts is None for value in values):
+        return None
+    columns = zip(*known, strict=True)
+    parts = [reduce(lambda a, b: op.page.combine(which, a, b), column) for column in columns]
+    return op.sized(parts, scalar=not values[0].rank, dtype=values[0].dtype)
 
 
 @writes("Sum", since=8, T=FLOATS)

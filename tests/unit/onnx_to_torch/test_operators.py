@@ -218,6 +218,24 @@ def test_a_shape_that_the_model_computes_keeps_dynamic_axes(bench):
     bench.same(path, {"x": x}, dynamic=(0, 1))
 
 
+@pytest.mark.parametrize("op_type", ["Max", "Min"])
+def test_the_larger_and_the_smaller_of_two_shapes_keep_dynamic_axes(bench, op_type):
+    nodes = [
+        helper.make_node("Shape", ["x"], ["one"]),
+        helper.make_node("Shape", ["y"], ["other"]),
+        helper.make_node(op_type, ["one", "other"], ["target"]),
+        helper.make_node("ReduceProd", ["target"], ["product"]),
+        helper.make_node("Squeeze", ["product"], ["count"]),
+        helper.make_node("Range", ["zero", "count", "step"], ["places"]),
+        helper.make_node("Reshape", ["places", "target"], ["out"]),
+    ]
+    fed = {"x": numbers(4, 3), "y": numbers(2, 5)}
+    held = {"zero": np.array(0), "step": np.array(1)}
+    path = bench.model(nodes, fed, ["out"], constants=held, dynamic=(0, 1))
+    bench.same(path, fed, dynamic=(0, 1))
+    assert "item()" not in bench.written(path, fed).text, "a size read from a tensor is none that torch.export follows"
+
+
 def test_the_specifications_body_stands_in(bench):
     query, key = numbers(2, 3, 4, 8), numbers(2, 3, 5, 8)
     bench.agrees("Attention", query, key, key, opset=23, free=(0,))
