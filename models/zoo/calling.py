@@ -12,6 +12,7 @@ import inspect
 import keyword
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import BadRequest
@@ -148,7 +149,7 @@ def call_by_name(forward: Callable[..., Any], names: Sequence[str], what: str) -
         strange = next(name for name in names if name not in known)
         raise BadRequest(
             f"{what} takes {_named(forward)}, and {strange} is none of them",
-            fix="name every input as forward does, or none: then they are taken by position",
+            fix=_spelt(strange, [name for name in kinds if name not in names]),
         )
     by_name = bool(known) or (any_name and not any_count)
     if by_name:
@@ -177,6 +178,16 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 def _is_named(kind: Any) -> bool:
     return kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _spelt(strange: str, left: Sequence[str]) -> str:
+    """What helps against a name that forward does not have, by the names of it that are not given yet."""
+    near = get_close_matches(strange, left, n=1)
+    return (
+        f"did you mean {near[0]}?"
+        if near
+        else "name every input as forward does, or none: then they are taken by position"
+    )
 
 
 def _required(parameters: Mapping[str, inspect.Parameter]) -> list[inspect.Parameter]:

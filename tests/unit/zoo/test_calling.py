@@ -116,6 +116,7 @@ def test_what_takes_anything_gets_it_by_name_or_by_position() -> None:
 REFUSED = [
     (("x", "extra"), "forward of Net takes x, mask (optional), and extra is none of them\n"
      "  fix: name every input as forward does, or none: then they are taken by position"),
+    (("x", "msk"), "forward of Net takes x, mask (optional), and msk is none of them\n  fix: did you mean mask?"),
     (("mask",), "forward of Net takes x, mask (optional), and nothing says what x is\n"
      "  fix: name it too, as in --input x=float32[batch,3,224,224]"),
     (("a", "b", "c"), "forward of Net takes x, mask (optional), and 3 inputs are named\n"
