@@ -14,6 +14,7 @@ from ..models.job import Job
 from ..models.programs import load_program
 from ..models.signature import Signature, TensorSpec
 from ..models.sources import read_source
+from .onnx_weights import join
 from .torch_export import example_inputs
 from .tracing import call_of, script_or_module
 
@@ -43,14 +44,10 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
     if exported is None:
         raise Refused("torch.onnx.export returned no program", fix="read the log of this step")
     path = job.out / PAYLOAD[Format.ONNX]
-    weights_bytes = sum(each.nbytes for each in program.state_dict.values())
-    exported.save(
-        str(path),
-        include_initializers=True,
-        keep_initializers_as_inputs=False,
-        external_data=weights_bytes > PROTOBUF_LIMIT_BYTES,  # written as they lie in memory, and not once more
-    )
-    return finish(job.out, path, source.signature)
+    exported.save(str(path), external_data=True)  # written as they lie in memory, and not copied
+    facts = finish(job.out, path, source.signature)
+    join(path, PROTOBUF_LIMIT_BYTES)
+    return facts
 
 
 def onnx_from_source(job: Job) -> Mapping[str, Any]:
@@ -161,5 +158,12 @@ def opset_of(model: onnx.ModelProto) -> int:
 
 
 __all__ = [
-    "PROTOBUF_LIMIT_BYTES", "declare", "finish", "onnx_from_pt2", "onnx_from_source", "opset_of", "rename_value", "save",
-]  # fmt: skip
+    "PROTOBUF_LIMIT_BYTES",
+    "declare",
+    "finish",
+    "onnx_from_pt2",
+    "onnx_from_source",
+    "opset_of",
+    "rename_value",
+    "save",
+]
