@@ -17,7 +17,7 @@ _LENGTH_DELIMITED = 2  # protobuf's wire type of bytes and of messages
 _END = 1 << 29  # field numbers end there
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9  # of ModelProto, GraphProto, TensorProto: onnx.proto
 
-_Piece: TypeAlias = "bytes | Array"  # numbers of a file are uint8, mapped
+_Piece: TypeAlias = "bytes | memoryview"  # the latter of a file that is mapped
 
 
 def join(path: Path, most_bytes: int) -> None:
@@ -36,14 +36,15 @@ def join(path: Path, most_bytes: int) -> None:
                 load_external_data_for_tensor(tensor, str(path.parent))
                 _forget_place(tensor)
     data = np.memmap(beside, mode="r") if beside.stat().st_size else np.empty(0, np.uint8)
-    graph = [
+    graph: list[_Piece] = [
         _fields(model.graph, 1, _INITIALIZER),
         *(piece for each in model.graph.initializer for piece in _field(_INITIALIZER, _tensor(each, data))),
         _fields(model.graph, _INITIALIZER + 1, _END),
     ]
     whole = path.with_name(f"{path.name}.whole")
+    parts = [_fields(model, 1, _GRAPH), *_field(_GRAPH, graph), _fields(model, _GRAPH + 1, _END)]
     with whole.open("wb") as file:
-        file.writelines([_fields(model, 1, _GRAPH), *_field(_GRAPH, graph), _fields(model, _GRAPH + 1, _END)])
+        file.writelines(parts)
     whole.replace(path)
     beside.unlink()
 
@@ -69,7 +70,7 @@ def _tensor(tensor: onnx.TensorProto, data: Array) -> list[_Piece]:
     place = {each.key: each.value for each in tensor.external_data}
     start, size = int(place["offset"]), int(place["length"])
     _forget_place(tensor)
-    raw = _field(_RAW_DATA, [data[start : start + size]])
+    raw = _field(_RAW_DATA, [memoryview(data[start : start + size])])
     return [_fields(tensor, 1, _RAW_DATA), *raw, _fields(tensor, _RAW_DATA + 1, _END)]
 
 
