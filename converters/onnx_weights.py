@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..models.signature import Array
-
 if TYPE_CHECKING:
     import onnx
 
@@ -35,7 +33,7 @@ def join(path: Path, most_bytes: int) -> None:
             if tensor.data_location == tensor.EXTERNAL:
                 load_external_data_for_tensor(tensor, str(path.parent))
                 _forget_place(tensor)
-    data = np.memmap(beside, mode="r") if beside.stat().st_size else np.empty(0, np.uint8)
+    data = np.memmap(beside, mode="r").data if beside.stat().st_size else memoryview(b"")
     graph: list[_Piece] = [
         _fields(model.graph, 1, _INITIALIZER),
         *(piece for each in model.graph.initializer for piece in _field(_INITIALIZER, _tensor(each, data))),
@@ -63,14 +61,14 @@ def _forget_place(tensor: onnx.TensorProto) -> None:
     tensor.ClearField("data_location")
 
 
-def _tensor(tensor: onnx.TensorProto, data: Array) -> list[_Piece]:
+def _tensor(tensor: onnx.TensorProto, data: memoryview) -> list[_Piece]:
     """A tensor with its numbers in it."""
     if tensor.data_location != tensor.EXTERNAL:
         return [tensor.SerializeToString()]
     place = {each.key: each.value for each in tensor.external_data}
     start, size = int(place["offset"]), int(place["length"])
     _forget_place(tensor)
-    raw = _field(_RAW_DATA, [memoryview(data[start : start + size])])
+    raw = _field(_RAW_DATA, [data[start : start + size]])
     return [_fields(tensor, 1, _RAW_DATA), *raw, _fields(tensor, _RAW_DATA + 1, _END)]
 
 
