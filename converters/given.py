@@ -22,6 +22,7 @@ from ..models.samples import check_file, check_inputs
 from ..models.signature import Axis, Signature, TensorSpec, bounds_of
 from ..models.store import digest_of
 from ..models.zoo.catalogue import load_named, ref_of
+from .content import check_content
 from .given_keras import check_keras, load_given_keras
 from .given_onnx import OnnxFile, check_external, parse_onnx
 from .given_pt2 import check_pt2, load_pt2
@@ -51,7 +52,7 @@ def onnx_given(job: Job) -> Mapping[str, Any]:
 
     Raises BadRequest where it is no whole model, or its data lies outside of its own folder.
     """
-    path = _file(job)
+    path = _file(job, Format.ONNX)
     asked = _asked(job)
     given = OnnxFile(parse_onnx(path), path)
     external = check_external(given.model, path)
@@ -72,7 +73,7 @@ def pt2_given(job: Job) -> Mapping[str, Any]:
 
     Raises BadRequest where it is no whole one, or reading it would run code.
     """
-    path = _file(job)
+    path = _file(job, Format.PT2)
     check_pt2(path)
     program = load_pt2(path)
     found, call = describe_program(program, path)
@@ -92,7 +93,7 @@ def torchscript_given(job: Job) -> Mapping[str, Any]:
 
     Raises BadRequest where it is no whole one, is weights without code, or could reach beyond PyTorch's operators.
     """
-    path = _file(job)
+    path = _file(job, Format.TORCHSCRIPT)
     check_torchscript(path, trust=_trust(job))
     asked = _asked(job)
     check_inputs(asked)
@@ -126,7 +127,7 @@ def keras_given(job: Job) -> Mapping[str, Any]:
 
     Raises BadRequest where it is no whole one, holds code, or classes that are not Keras's own.
     """
-    path = _file(job)
+    path = _file(job, Format.KERAS)
     check_keras(path)
     signature = fit(signature_of_keras(load_given_keras(path), path), _asked(job))
     check_inputs(signature.inputs)
@@ -138,7 +139,7 @@ def tflite_given(job: Job) -> Mapping[str, Any]:
 
     Raises BadRequest where it is no whole one, or needs operators that LiteRT does not have.
     """
-    path = _file(job)
+    path = _file(job, Format.TFLITE)
     given = TfliteFile(path)
     found = given.inputs()
     inputs = fit(Signature(found, found), _asked(job)).inputs  # what it gives is found by calling it
@@ -233,9 +234,10 @@ def _fit_axes(spec: TensorSpec, asked: TensorSpec, axes: dict[str, Axis]) -> Non
         raise BadRequest(f"--input {asked} does not fit the model, which takes {spec}", fix=f"write --input {spec}")
 
 
-def _file(job: Job) -> Path:
+def _file(job: Job, expected: Format) -> Path:
     path = Path(job.options["path"])
     check_file(path, job.options["sha256"])
+    check_content(path, expected)
     return path
 
 

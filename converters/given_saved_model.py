@@ -75,10 +75,10 @@ def signature_of_saved_model(graph: Any, folder: Path, asked: Sequence[TensorSpe
     """
     served = {name: each for name, each in graph.signature_def.items() if not name.startswith("__")}
     if DEFAULT not in served:
-        named = ", ".join(sorted(served)) or "none"
+        named = f"the signatures {', '.join(sorted(served))}, and {DEFAULT} is not among them"
         raise BadRequest(
-            f"{folder} has the signatures {named}, and {DEFAULT} is not among them",
-            fix=f"save it with signatures={{{DEFAULT!r}: FUNCTION}}",
+            f"{folder} has {named if served else 'no signature, which would say what it takes and gives'}",
+            fix=f"save it with tf.saved_model.save(MODEL, FOLDER, signatures={{{DEFAULT!r}: FUNCTION}})",
         )
     found = served[DEFAULT]
     given = {spec.name: spec for spec in asked}
@@ -86,9 +86,10 @@ def signature_of_saved_model(graph: Any, folder: Path, asked: Sequence[TensorSpe
     names = sorted(found.inputs, key=lambda name: (order.get(name, len(order)), _natural(name)))
     if not names or not found.outputs:
         raise BadRequest(f"{folder} takes or gives nothing: there is nothing to serve", fix=_AGAIN)
+    # Outputs first: what --input mends comes after what only saving again does.
+    outputs = tuple(_spec(folder, name, found.outputs[name], None) for name in sorted(found.outputs, key=_natural))
     return Signature(
-        tuple(_spec(folder, name, found.inputs[name], given.get(name), first=BATCH) for name in names),
-        tuple(_spec(folder, name, found.outputs[name], None) for name in sorted(found.outputs, key=_natural)),
+        tuple(_spec(folder, name, found.inputs[name], given.get(name), first=BATCH) for name in names), outputs
     )
 
 

@@ -76,8 +76,6 @@ def _check_archive(archive: zipfile.ZipFile, path: Path, *, trust: bool) -> None
     if len(set(names)) != len(names):
         raise BadRequest(f"{path} holds a file twice", fix=_AGAIN)
     inner = {"/".join(name.parts[1:]): name for name in names}
-    if any(name.startswith("models/") and name.endswith(".json") for name in inner):
-        raise BadRequest(f"{path} holds an exported program", fix=f"call it {path.stem}.pt2")
     if "data.pkl" in inner and "constants.pkl" not in inner:
         raise _checkpoint(path)
     if "constants.pkl" not in inner or not any(name.startswith("code/") for name in inner):

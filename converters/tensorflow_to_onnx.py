@@ -24,7 +24,7 @@ from ..models.signature import Signature, TensorSpec
 from .onnx_export import PROTOBUF_LIMIT_BYTES, declare, finish, rename_value, save
 from .saved_model import SIGNATURE
 from .tf2onnx_handlers import register
-from .tflite_signature import inputs_and_outputs, model_of, with_unique_names
+from .tflite_signature import inputs_and_outputs, model_of, quantising_operators, with_unique_names
 
 if TYPE_CHECKING:
     import onnx
@@ -54,6 +54,11 @@ def onnx_from_saved_model(job: Job) -> Mapping[str, Any]:
             fix="serve this model as SavedModel",
         )
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False, aggressive_inlining=True)
+    if any(each.dtype == tf.resource for each in frozen.inputs):
+        raise Refused(
+            "the model keeps a table, or other state that is no variable, and ONNX has none",
+            fix="serve this model as SavedModel, or look things up outside of it",
+        )
     # The outputs of a signature's function are in the order of their sorted names.
     inputs = {each.name.removesuffix(":0"): each.name for each in frozen.inputs}
     outputs = dict(zip(sorted(function.structured_outputs), [each.name for each in frozen.outputs], strict=True))
@@ -64,9 +69,15 @@ def onnx_from_tflite(job: Job) -> Mapping[str, Any]:
     """Convert the main graph of the TFLite file in inputs["source"]. Quantised tensors become pairs of QuantizeLinear
     and DequantizeLinear.
 
-    Raises Refused where tf2onnx has nothing for an operator.
+    Raises Refused where tf2onnx has nothing for an operator, or LiteRT quantises what one takes while it runs.
     """
     source = read_artifact(job.inputs["source"])
+    if quantising := quantising_operators(model_of(source.path.read_bytes())):
+        raise Refused(
+            f"LiteRT rounds what {', '.join(quantising)} of this file take to 8 bits in each call (dynamic range), and "
+            "no ONNX rounds alike",
+            fix="name the model that this file was made from, or convert that one to float32, or in full to int8",
+        )
     flat = with_unique_names(source.path.read_bytes())  # tf2onnx tells tensors apart by their names
     path = Path("given.tflite")
     path.write_bytes(flat)

@@ -1,4 +1,5 @@
-"""What the inputs and outputs of a TFLite file are called: by its signature, else by its tensors.
+"""What the inputs and outputs of a TFLite file are called: by its signature, else by its tensors; and what it computes
+in another precision than it says.
 
 A signature lists its names in an order of its own; the order here is the main graph's, which is the model's.
 """
@@ -64,6 +65,23 @@ def _side(graph: Any, numbers: Any, given: list[Any] | None) -> list[Named]:
         Named(each.Name().decode(), each.TensorIndex(), graph.Tensors(each.TensorIndex()).Name().decode())
         for each in listed
     ]
+
+
+def quantising_operators(model: Any) -> list[str]:
+    """The operators that take floats and have whole numbers for weights, by the names of TFLite's schema: LiteRT
+    quantises what they take while it runs, by its range in each call."""
+    from ai_edge_litert.schema_py_generated import BuiltinOperator, TensorType
+
+    names = {number: name for name, number in vars(BuiltinOperator).items() if not name.startswith("_")}
+    narrow = {TensorType.INT8, TensorType.UINT8, TensorType.INT4}
+    found = set()
+    for graph in map(model.Subgraphs, range(model.SubgraphsLength())):
+        for operator in map(graph.Operators, range(graph.OperatorsLength())):
+            kinds = [graph.Tensors(at).Type() for at in map(operator.Inputs, range(operator.InputsLength())) if at >= 0]
+            if kinds and kinds[0] == TensorType.FLOAT32 and not narrow.isdisjoint(kinds[1:]):
+                code = model.OperatorCodes(operator.OpcodeIndex())
+                found.add(names[max(code.BuiltinCode(), code.DeprecatedBuiltinCode())])  # one of them is a byte
+    return sorted(found)
 
 
 def with_unique_names(flat: bytes) -> bytes:

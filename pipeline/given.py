@@ -140,7 +140,9 @@ def _is_module(text: str) -> bool:
 def _refused_folder(path: Path) -> BadRequest:
     if (path / "config.json").is_file():
         return BadRequest(f"{path} is no artifact; it looks like a model of transformers", fix=f"name it hf:{path}")
-    return BadRequest(f"{path} holds no artifact: there is no {RECORD} in it", fix=f"name {TAKEN}")
+    inside = sorted(str(record.parent) for record in (*path.glob(f"*/{RECORD}"), *path.glob(f"artifacts/*/{RECORD}")))
+    mend = f"name one of {', '.join(inside)}" if inside else f"name {TAKEN}"
+    return BadRequest(f"{path} holds no artifact: there is no {RECORD} in it", fix=mend)
 
 
 def start_of(text: str) -> Target | None:

@@ -168,7 +168,7 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
     ),
     "another zip called keras": (
         lambda here, foreign: shutil.copyfile(foreign / "good.pt", here / "m.keras"), "m.keras",
-        f"{{here}}/m.keras is no .keras file: it lacks its configuration or its weights\n  fix: {AGAIN['keras']}",
+        "{here}/m.keras is, by its content, of the kind torchscript and not keras\n  fix: call it m.pt",
     ),
     "a keras zip that unpacks to very much": (
         bomb("m.keras", "config.json", "model.weights.h5"), "m.keras",
@@ -269,7 +269,7 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
     "a SavedModel of several signatures": (
         copied("named", "m"), "m",
         "{here}/m has the signatures classify, embed, and serving_default is not among them"
-        "\n  fix: save it with signatures={{'serving_default': FUNCTION}}",
+        "\n  fix: save it with tf.saved_model.save(MODEL, FOLDER, signatures={{'serving_default': FUNCTION}})",
     ),
     "a SavedModel that takes text": (
         copied("text", "m"), "m",
@@ -328,11 +328,12 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
         "\n  fix: name that code, as in transload convert net.py:Net --weights m.pt",
     ),
     "an exported program called TorchScript": (
-        copied("exported.pt2", "m.pt"), "m.pt", "{here}/m.pt holds an exported program\n  fix: call it m.pt2",
+        copied("exported.pt2", "m.pt"), "m.pt",
+        "{here}/m.pt is, by its content, of the kind pt2 and not torchscript\n  fix: call it m.pt2",
     ),
     "another zip called TorchScript": (
         copied("good.keras", "m.pt"), "m.pt",
-        "{here}/m.pt holds no TorchScript\n  fix: write it with torch.jit.save",
+        "{here}/m.pt is, by its content, of the kind keras and not torchscript\n  fix: call it m.keras",
     ),
     "a TorchScript zip that unpacks to very much": (
         bomb("m.pt", "m/constants.pkl", "m/code/x.py"), "m.pt",

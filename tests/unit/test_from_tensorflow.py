@@ -37,6 +37,12 @@ of_keras = pytest.mark.filterwarnings("ignore:__array__ implementation:Deprecati
 Work = Callable[[Job], Mapping[str, Any]]
 
 
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker has one: steps leave files in it."""
+    monkeypatch.chdir(tmp_path)
+
+
 def cnn(keras: Any) -> Any:
     x = keras.Input((12, 10, 3), name="image")
     y = keras.layers.Conv2D(6, 3, padding="same", activation="relu")(x)
@@ -295,6 +301,36 @@ def test_a_tflite_file_is_called_within_the_bounds_of_its_axes(tmp_path: Path) -
     bounded = parse_input("x=float32[batch,n=20..40,3]")
     given = taken(tflite_given, tflite(folder, tmp_path / "m.tflite"), tmp_path / "given", bounded)
     assert [str(spec) for spec in read_artifact(given).signature.outputs] == ["y=float32[batch,y_1,3]"]
+
+
+def test_what_litert_quantises_while_it_runs_is_refused(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    weights = tf.constant(np.random.default_rng(0).normal(size=(40, 60)), tf.float32)
+    folder = saved(tmp_path / "sm", lambda x: {"y": tf.matmul(x, weights)}, tf.TensorSpec([None, 40], name="x"))
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(folder))
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    (tmp_path / "m.tflite").write_bytes(converter.convert())
+    given = taken(tflite_given, tmp_path / "m.tflite", tmp_path / "given")
+    with pytest.raises(Refused, match="LiteRT rounds what FULLY_CONNECTED of this file take to 8 bits"):
+        step(onnx_from_tflite, given, tmp_path / "onnx")
+
+
+def test_a_table_is_refused_by_what_it_is(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    module = tf.Module()
+    keys, values = tf.constant([1, 2], tf.int64), tf.constant([10.0, 20.0])
+    module.table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, values), -1.0)
+    spec = tf.TensorSpec([None], tf.int64, name="x")
+    module.serve = tf.function(lambda x: {"y": module.table.lookup(x)}, input_signature=[spec])
+    tf.saved_model.save(module, str(tmp_path / "sm"), signatures={"serving_default": module.serve})
+    signature = Signature((parse_input("x=int64[batch]"),), (parse_input("y=float32[batch]"),))
+    (tmp_path / "given").mkdir()
+    (tmp_path / "sm").rename(tmp_path / "given" / "saved_model")
+    write_artifact(tmp_path / "given", Target(Format.SAVED_MODEL), signature)
+    with pytest.raises(Refused, match="the model keeps a table"):
+        step(onnx_from_saved_model, tmp_path / "given", tmp_path / "onnx")
 
 
 def test_a_tflite_file_without_a_signature_is_called_by_its_tensors(odd: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
+from transload.converters.content import format_of_content
 from transload.converters.given import artifact_given, check_artifact, fit, onnx_given, pt2_given
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.dataset import read_dataset
@@ -82,6 +84,51 @@ def test_an_input_without_a_shape_is_asked_for_and_taken(tmp_path: Path) -> None
     (tmp_path / "out").rmdir()
     taken(tmp_path, made, inputs=[TensorSpec("x", "float32", ("N", 4)).to_json()])
     assert shapes(tmp_path)[0] == ("N", 4)
+
+
+@pytest.mark.parametrize(
+    ("content", "mend"),
+    [
+        (b"\x1c\0\0\0TFL3" + b"\0" * 20, "call it m.tflite"),
+        (b"\x08\x01\x12\xc5\x6a" + b"\0" * 20, "name the folder that it lies in, with its variables"),
+        (("metadata.json", "config.json", "model.weights.h5"), "call it m.keras"),
+        (("m/constants.pkl", "m/code/x.py"), "call it m.pt"),
+        (("m/models/model.json",), "call it m.pt2"),
+    ],
+)
+def test_a_file_of_another_kind_than_its_name_says_is_told_by_its_content(
+    content: bytes | tuple[str, ...], mend: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.onnx"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in content:
+                archive.writestr(name, "{}")
+    with pytest.raises(BadRequest, match=r"is, by its content, of the kind [\w-]+ and not onnx") as caught:
+        onnx_given(Job({}, tmp_path, {"path": str(path), "sha256": digest_of(path)}))
+    assert caught.value.fix == mend
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and no more", bytes(range(32))])
+def test_a_content_that_tells_nothing_is_left_to_who_reads_it(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(content)
+    assert format_of_content(tmp_path / "m") is None
+
+
+def test_a_whole_onnx_file_is_told_by_its_content(tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(model([value("x", ["N", 4])], [value("y", ["N", 3])]).SerializeToString())
+    assert format_of_content(tmp_path / "m") is Format.ONNX
+
+
+def test_the_folder_that_a_command_left_names_the_artifacts_in_it(tmp_path: Path) -> None:
+    for name in ("onnx", "tflite-int8"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "artifact.json").touch()
+    with pytest.raises(BadRequest) as caught:
+        kind_of(str(tmp_path))
+    assert caught.value.fix == f"name one of {tmp_path}/onnx, {tmp_path}/tflite-int8"
 
 
 def test_a_string_input_is_refused(tmp_path: Path) -> None:
