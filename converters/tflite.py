@@ -39,6 +39,7 @@ from .tflite_file import (
 CALIBRATION = "calibration.npz"
 _MOST_BYTES = (1 << 31) - (1 << 20)  # flatbuffers count in 32 bits, with a sign
 _WORTH = 0.002  # of a file's bytes
+_FARTHEST = 1e38  # a range that is infinite, or whose width is, ends the quantiser's process: the log of 0 is enough
 MOST_SAMPLES = 128  # one by one: more of them change the ranges little and cost their time
 
 
@@ -97,7 +98,8 @@ def _quantised(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> bytes:
 
 
 def _ranges(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> dict[int, tuple[float, float]]:
-    """The smallest and the largest number of each tensor of the main graph that was calibrated, by its number.
+    """The smallest and the largest number of each tensor of the main graph that was calibrated, by its number. An
+    infinity counts as _FARTHEST.
 
     TensorFlow's calibrator looks at an operator's inputs after it ran: where the answer was written over an input, the
     input is given the answer's range, as scores are given that of the mask which is added to them.
@@ -114,7 +116,7 @@ def _ranges(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> dict[int, t
     for feed in feeds:
         runner(**feed)
         for at in calibrated_tensors(calibrated):
-            seen = interpreter.get_tensor(at)
+            seen = np.clip(np.nan_to_num(interpreter.get_tensor(at)), -_FARTHEST, _FARTHEST)
             if seen.size:
                 low, high = found.get(at, (float("inf"), float("-inf")))
                 found[at] = min(low, float(seen.min())), max(high, float(seen.max()))
