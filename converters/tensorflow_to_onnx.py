@@ -169,18 +169,20 @@ def _name(graph: onnx.GraphProto, signature: Signature, inputs: Mapping[str, str
             f"an input and an output are both called {min(both)}, and ONNX tells values apart by their names",
             fix="save the model with another name for one of them",
         )
-    onnx.compose.add_prefix_graph(graph, _INNER, inplace=True)  # so that no name inside is one of the signature's
+    prefix = _prefix(graph, signature, {**inputs, **outputs})
+    if prefix:
+        onnx.compose.add_prefix_graph(graph, prefix, inplace=True)
     kinds = {value.name: value for value in (*graph.input, *graph.output)}
     del graph.input[:]
     del graph.output[:]
     named: dict[str, str] = {}
     for spec in signature.inputs:
-        inner = _INNER + inputs[spec.name]
+        inner = prefix + inputs[spec.name]
         rename_value(graph, inner, spec.name)
         named[inner] = spec.name
         graph.input.append(_declared(spec, kinds.get(inner)))
     for spec in signature.outputs:
-        inner = _INNER + outputs[spec.name]
+        inner = prefix + outputs[spec.name]
         if inner in named:
             graph.node.append(
                 onnx.helper.make_node("Identity", [named[inner]], [spec.name], name=f"{_INNER}{spec.name}")
@@ -189,6 +191,14 @@ def _name(graph: onnx.GraphProto, signature: Signature, inputs: Mapping[str, str
             rename_value(graph, inner, spec.name)
             named[inner] = spec.name
         graph.output.append(_declared(spec, kinds.get(inner)))
+
+
+def _prefix(graph: onnx.GraphProto, signature: Signature, tensors: Mapping[str, str]) -> str:
+    """What the names inside need before them, so that none is one of the signature's by chance."""
+    inside = {name for node in _nodes(graph) for name in (*node.input, *node.output)}
+    inside |= {value.name for value in (*graph.initializer, *graph.input)}
+    mine = {spec.name for spec in (*signature.inputs, *signature.outputs)}
+    return _INNER if any(name in inside and tensors[name] != name for name in mine) else ""
 
 
 def _declared(spec: TensorSpec, found: onnx.ValueInfoProto | None) -> onnx.ValueInfoProto:

@@ -19,6 +19,8 @@ _RESERVED = frozenset(
      "Model", "load", "load_file"}
 )  # fmt: skip
 _LONGEST = 60
+# What TensorFlow and tf2onnx put around every name of a model.
+_OF_TOOLS = re.compile(r"^(transload\.inner\.)?(StatefulPartitionedCall(_\d+)?/)*|:0$|/ReadVariableOp")
 
 
 class Names:
@@ -29,9 +31,9 @@ class Names:
 
     def fresh(self, text: str, otherwise: str = "value") -> str:
         """An identifier that reminds of `text`, in lower-case ASCII letters, digits and underscores."""
-        plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text[: 4 * _LONGEST])
+        plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", _OF_TOOLS.sub("", text)[: 4 * _LONGEST])
         plain = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_").lower()
-        plain = re.sub(r"_output_0$", "", plain)[-_LONGEST:].strip("_")
+        plain = _shortened(re.sub(r"_output_0$", "", plain))
         name = plain if plain[:1].isalpha() else f"{otherwise}_{plain}".rstrip("_")
         found, count = name, 1
         while found in self._taken:
@@ -39,6 +41,14 @@ class Names:
             found = f"{name}_{count}"
         self._taken.add(found)
         return found
+
+
+def _shortened(plain: str) -> str:
+    """The last words of a name, as many as fit."""
+    if len(plain) <= _LONGEST:
+        return plain
+    end = plain[-_LONGEST:]
+    return end.partition("_")[2].strip("_") or end
 
 
 def number(value: float, dtype: str = "float32") -> str:

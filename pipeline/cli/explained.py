@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..interpreters import lacking
 from .render import table
 
 if TYPE_CHECKING:
@@ -21,7 +22,15 @@ def lines(targets: Sequence[Target], found: Sequence[Explained]) -> list[str]:
     twins = {step.stands_in_for: step.name for each in found for step in each.route.steps if step.stands_in_for}
     notes = [f"Where {name} gives nothing, {twin} is tried in its place." for name, twin in twins.items()]
     plain = [each for each in found if not each.route.stands_in]
-    return [*(line for target in targets for line in _block(target, plain)), "", _ORDER, *notes]
+    blocks = [line for target in targets for line in _block(target, plain)]
+    return [*blocks, "", _ORDER, *notes, *_closed(plain)]
+
+
+def _closed(found: Sequence[Explained]) -> Iterator[str]:
+    """The steps that keep routes from being taken, each once with its reason."""
+    reasons = {step.name: why for each in found for step in each.route.steps if (why := lacking(step))}
+    if reasons:
+        yield from ("", "Closed here:", *table(list(reasons.items()), indent="  "))
 
 
 def _block(target: Target, found: Sequence[Explained]) -> Iterator[str]:
@@ -33,7 +42,7 @@ def _block(target: Target, found: Sequence[Explained]) -> Iterator[str]:
     ways = [each for each in routes if not each.missing][:MOST]
     closed = _distinct([each for each in routes if each.missing])[: max(1, MOST - len(ways))]
     rows = [(str(at), _way(each), "") for at, each in enumerate(ways, 1)]
-    rows += [("-", _way(each), f"closed here: {each.missing}") for each in closed]
+    rows += [("-", _way(each), "closed here") for each in closed]
     yield from table(rows, indent="  ")
     if hidden := len(routes) - len(rows):
         yield f"  and {hidden} more (--json lists them)"

@@ -50,16 +50,21 @@ def test_explain_lists_the_first_routes_and_says_how_many_more_there_are() -> No
     ]  # fmt: skip
 
 
-def test_explain_gives_each_reason_that_closes_a_route_once() -> None:
+def test_explain_shows_one_route_of_each_reason_and_all_steps_that_are_closed() -> None:
     closed = [step(f"far{at}", None, ONNX, ("no_such_module",)) for at in range(3)]
     assert lines([ONNX, LITE], explained(ONNX, *closed, step("near", None, ONNX))) == [
         "onnx:",
         "  1  near",
-        "  -  far0  closed here: needs no_such_module",
+        "  -  far0  closed here",
         "  and 2 more (--json lists them)",
         "tflite: no route leads there",
         "",
         "Routes are tried in this order until one verifies. Nothing was run.",
+        "",
+        "Closed here:",
+        "  far0  needs no_such_module",
+        "  far1  needs no_such_module",
+        "  far2  needs no_such_module",
     ]
 
 

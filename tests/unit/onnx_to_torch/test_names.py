@@ -32,6 +32,14 @@ def test_names_that_differ_only_in_signs_stay_apart():
     assert names.fresh("a_b") == "a_b_2"
 
 
+def test_what_tools_put_around_a_name_is_left_out_and_a_long_one_begins_with_a_word():
+    names = Names()
+    assert names.fresh("StatefulPartitionedCall/StatefulPartitionedCall_1/dense/MatMul:0") == "dense_mat_mul"
+    assert names.fresh("transload.inner.dense/Relu:0") == "dense_relu"
+    assert names.fresh("StatefulPartitionedCall/dense/BiasAdd/ReadVariableOp") == "dense_bias_add"
+    assert names.fresh("/".join(["first", *["encoder"] * 7, "last"])) == "_".join([*["encoder"] * 6, "last"])
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_comment_is_one_printable_line(text):
     made = comment(text)
