@@ -1,6 +1,8 @@
 """Operators that tf2onnx 1.17 has no ONNX for, or the wrong one. `register` adds them to its tables in this process.
 
 Erfc              tf2onnx writes an operator `Erfc`, which ONNX does not have, and reports success
+FloorDiv          of whole numbers it writes ONNX's Div, which rounds towards zero, and reports success
+FloorMod          the same; ONNX's Mod has the sign of the divisor
 Expm1, Log1p      by their definitions, as torch's exporters write them
 TFL_GELU          both forms, by their definitions (https://onnx.ai/onnx/operators/onnx__Gelu.html)
 TFL_RELU_N1_TO_1  the two rectifiers of TFLite that have another upper bound than 6
@@ -18,7 +20,7 @@ import numpy as np
 
 Graph: TypeAlias = Any  # tf2onnx has no types
 Node: TypeAlias = Any
-Compute: TypeAlias = Callable[["_Writer", str], str]  # the name of x -> the name of f(x)
+Compute: TypeAlias = Callable[..., str]  # a _Writer and the names of the inputs -> the name of the result
 
 
 @cache
@@ -28,6 +30,8 @@ def register() -> None:
 
     for name, compute in (
         ("Erfc", lambda w, x: w.sub(w.number(1), w.call("Erf", x))),
+        ("FloorDiv", _floor_div),
+        ("FloorMod", _floor_mod),
         ("Expm1", lambda w, x: w.sub(w.call("Exp", x), w.number(1))),
         ("Log1p", lambda w, x: w.call("Log", w.call("Add", x, w.number(1)))),
         ("TFL_GELU", _gelu),
@@ -47,6 +51,16 @@ def _gelu(w: _Writer, x: str) -> str:
     return w.mul(w.mul(x, w.number(0.5)), w.call("Add", w.number(1), share))
 
 
+def _floor_div(w: _Writer, x: str, y: str) -> str:
+    """The quotient rounded down. What Mod leaves over is taken off first: the rest divides without a remainder."""
+    return w.call("Div", w.sub(x, w.call("Mod", x, y)), y) if w.is_whole else w.call("Floor", w.call("Div", x, y))
+
+
+def _floor_mod(w: _Writer, x: str, y: str) -> str:
+    """What is left of x: x - y * floor(x / y)."""
+    return w.call("Mod", x, y) if w.is_whole else w.sub(x, w.mul(y, _floor_div(w, x, y)))
+
+
 class _Writer:
     """Adds the nodes that take the place of one."""
 
@@ -56,6 +70,11 @@ class _Writer:
         self.graph, self.node = graph, node
         self._names = utils.make_name
         self._dtype = utils.map_onnx_to_numpy_type(graph.get_dtype(node.output[0]))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the node computes with whole numbers."""
+        return bool(np.issubdtype(self._dtype, np.integer))
 
     def call(self, operator: str, *inputs: str) -> str:
         """A node of ONNX; the name of its output."""
@@ -82,7 +101,7 @@ def _handler(compute: Compute) -> type:
         def version_11(cls, ctx: Graph, node: Node, **_options: object) -> None:
             shapes: Sequence[Any] = node.output_shapes
             dtypes: Sequence[Any] = node.output_dtypes
-            made = compute(_Writer(ctx, node), node.input[0])
+            made = compute(_Writer(ctx, node), *node.input)
             ctx.remove_node(node.name)
             ctx.make_node("Identity", [made], outputs=node.output, name=node.name, shapes=shapes, dtypes=dtypes)
 
