@@ -204,16 +204,41 @@ def _answers(model: torch.nn.Module, signature: Signature, axis: str, size: int)
     return True
 
 
-def one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> Refused:
+class OneWay(Refused):
+    """The model takes another way at other sizes than those that a program holds for."""
+
+
+def one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> OneWay:
     """The refusal of a program that holds for `good` sizes of an axis alone, with the line that is to blame."""
+    spec, where = _blamed(axis, ("<", ">", "Ne("), signature, model, attempt)
+    bounded = replace(spec, bounds=(*((name, each) for name, each in spec.bounds if name != axis), (axis, good)))
+    return OneWay(
+        f"the model takes another way at other sizes of {axis}{where}; one program holds for {good} alone",
+        fix=f"say so, as in --input {bounded}, or compute both ways",
+    )
+
+
+def one_size(axes: Sequence[str], size: int, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> OneWay:
+    """The refusal of a program that is wrong at one size of an axis, or where several are of one size."""
+    _, where = _blamed(axes[0], ("Ne(", "Eq("), signature, model, attempt)
+    if len(axes) > 1:
+        return OneWay(
+            f"the model takes another way where {' and '.join(axes)} are of one size{where}",
+            fix="compute both ways, or fix one of them to a size with --input",
+        )
+    return OneWay(
+        f"the model takes another way at the size {size} of {axes[0]}{where}",
+        fix="compute both ways, or give --input bounds without that size",
+    )
+
+
+def _blamed(
+    axis: str, words: Sequence[str], signature: Signature, model: torch.nn.Module, attempt: Attempt
+) -> tuple[TensorSpec, str]:
+    """The input that has the axis, and " at " and the line of the first guard on it that holds one of `words`."""
     with listened() as guards:
         attempt()
     spec, at = next((spec, at) for spec in signature.inputs for at, name in spec.dynamic_axes.items() if name == axis)
     sources = [source for source in guards.symbols if spec_of(source, model, signature) == (spec, at)]
-    line = next((each for each in (guards.line_on(source, ("<", ">", "Ne(")) for source in sources) if each), None)
-    where = f" at {quoted(line)}" if line else ""
-    bounded = replace(spec, bounds=(*((name, each) for name, each in spec.bounds if name != axis), (axis, good)))
-    return Refused(
-        f"the model takes another way at other sizes of {axis}{where}; one program holds for {good} alone",
-        fix=f"say so, as in --input {bounded}, or compute both ways",
-    )
+    line = next((each for each in (guards.line_on(source, words) for source in sources) if each), None)
+    return spec, f" at {quoted(line)}" if line else ""

@@ -13,7 +13,8 @@ from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
 from ..models.signature import ANY_SIZE, Signature
 from ..models.sources import read_source
-from .export_reasons import held, one_way, refusal
+from .export_guards import other_size
+from .export_reasons import OneWay, held, one_size, one_way, refusal
 
 if TYPE_CHECKING:
     import torch
@@ -33,10 +34,20 @@ def pt2_from_source(job: Job) -> Mapping[str, Any]:
 
     source = read_source(job.inputs["source"])
     model = build_model(job.inputs["source"])
-    program, limits = _held_program(model, source.signature)
+    program, limits = _whole_program(model, source.signature)
     torch.export.save(program, job.out / PAYLOAD[Format.PT2])
     write_artifact(job.out, Target(Format.PT2), source.signature)
     return {"nodes": len(program.graph.nodes), "limits": limits}
+
+
+def _whole_program(
+    model: torch.nn.Module, signature: Signature
+) -> tuple[torch.export.ExportedProgram, Mapping[str, list[int]]]:
+    """A program that is good for every size that the signature allows, single ones between them, too."""
+    program, limits = _held_program(model, signature)
+    if found := other_size(program, model, signature):
+        raise one_size(*found, signature, model, lambda: _attempt(model, signature))
+    return program, limits
 
 
 def _held_program(
@@ -58,6 +69,18 @@ def _held_program(
             _answer_at_one(larger)
             return larger, again.limits
     raise one_way(*found.narrow, signature, model, lambda: _attempt(model, signature))
+
+
+def other_way(model: torch.nn.Module, signature: Signature) -> Refused | None:
+    """Why one trace of the model does not hold for every size that the signature allows; None where torch.export sees
+    no branch on a size, or does not carry the model at all."""
+    try:
+        _whole_program(model, signature)
+    except OneWay as refused:
+        return refused
+    except Exception:  # noqa: BLE001  (whatever it stops at is no branch on a size)
+        return None
+    return None
 
 
 def _answer_at_one(program: torch.export.ExportedProgram) -> None:

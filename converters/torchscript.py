@@ -16,7 +16,7 @@ from .tracing import call_of, quiet, script_or_trace, unsaved
 def torchscript_from_source(job: Job) -> Mapping[str, Any]:
     """Trace or compile, and freeze the source. Facts: note, what must be said of a trace.
 
-    A trace that took one side of a branch on sizes is found by the check at other sizes that follows every route.
+    A branch on sizes is found by torch.export, and compiled with both its sides.
     Not `optimize_for_inference`: what it makes can fail to load again (docs/design/torchscript.md).
 
     Raises Refused with the line of the model that TorchScript does not take.

@@ -2,6 +2,8 @@
 
 A trace keeps the one way that its example took, without a word. So a module is asked first, with samples that differ in
 sign and in size, where it makes a Python value of a tensor: there torch.jit.script, which keeps both ways, goes first.
+So it does where a size was asked (`if x.shape[1] > 512`) and torch.export finds that the way depends on it: no check at
+a few sizes would.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from ..models.zoo.calling import Call, flat
 from ..models.zoo.checks import questions
 from ..models.zoo.frames import quoted, user_line
 from .export_reasons import stopped
+from .torch_export import other_way
 
 if TYPE_CHECKING:
     import torch
@@ -107,7 +110,9 @@ def script_or_trace(
     """
     asked = data_questions(model, signature)
     if not asked:
-        return traced(model, inputs), None
+        made, branches = _watched(model, inputs)
+        refused = other_way(model, signature) if branches else None
+        return (made if refused is None else _both_ways(model, call, inputs, refused)), None
     try:
         return scripted(model, call, inputs), None
     except Exception as error:
@@ -120,18 +125,48 @@ def script_or_trace(
 def script_or_module(
     model: torch.nn.Module, signature: Signature, call: Call | None, inputs: Sequence[torch.Tensor]
 ) -> torch.nn.Module:
-    """What to give to an exporter that traces: the module itself, or, where its way was seen to depend on data, the
-    module compiled.
+    """What to give to an exporter that traces: the module itself, or, where its way was seen to depend on data or on
+    sizes, the module compiled.
 
     Raises Refused where it cannot be compiled.
     """
     asked = data_questions(model, signature)
     if not any(asked.values()):
-        return model
+        refused = other_way(model, signature) if _branches(model, inputs) else None
+        return model if refused is None else _both_ways(model, call, inputs, refused)
     try:
         return scripted(model, call, inputs)
     except Exception as error:
         raise _one_way(asked, error) from error
+
+
+def _both_ways(
+    model: torch.nn.Module, call: Call | None, inputs: Sequence[torch.Tensor], refused: Refused
+) -> torch.jit.ScriptModule:
+    """The module compiled; where that fails, it is refused for the branch on a size."""
+    try:
+        return scripted(model, call, inputs)
+    except Exception as error:
+        print(f"compiling the source fails: {_why(error)}")
+        raise refused from error
+
+
+def _branches(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> bool:
+    """Whether a trace of the module meets a branch; False too where it cannot be traced like this."""
+    try:
+        return _watched(model, inputs)[1]
+    except Exception:  # noqa: BLE001  (the exporter will say it in words of its own)
+        return False
+
+
+def _watched(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[torch.jit.ScriptModule, bool]:
+    """A trace, and whether the tracer warned of a branch that it met: sizes are tensors to it, and tests are fixed."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        made = traced(model, inputs)
+    for each in said:
+        print(warnings.formatwarning(each.message, each.category, each.filename, each.lineno), end="")
+    return made, any("Python boolean" in str(each.message) for each in said)
 
 
 def _one_way(asked: Mapping[str, bool], error: Exception) -> Refused:

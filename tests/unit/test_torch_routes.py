@@ -172,6 +172,28 @@ class Wide(nn.Module):
         return x * 2 if x.shape[1] < 40 else x * 3
 
 
+class Chosen(nn.Module):
+    def forward(self, x):
+        return {True: torch.sin, False: torch.cos}[bool(x.shape[1] >= 40)](x)
+
+
+class Exact(nn.Module):
+    def forward(self, x):
+        return torch.sin(x) if x.shape[1] == 80 else x
+
+
+class Sides(nn.Module):
+    def forward(self, x):
+        return x.mT if x.shape[1] == x.shape[2] else x
+
+
+class Aligned(nn.Module):  # padded and cut: a way of its own that gives the same
+    def forward(self, x):
+        if x.shape[1] % 4 == 2:
+            return torch.cat([x, x], 1)[:, : x.shape[1]] * 2
+        return x * 2
+
+
 class Deep(nn.Module):
     """Small pictures are one pixel wide in the middle of it."""
 
@@ -319,6 +341,15 @@ REFUSALS = {
     "Wide": (pt2_from_source, WIDE, "return x * 2 if x.shape[1]",
              "the model takes another way at other sizes of time at {line}; one program holds for 1..39 alone\n"
              "  fix: say so, as in --input x=float32[batch,time=1..39], or compute both ways"),
+    "Chosen": (torchscript_from_source, WIDE, "return {True: torch.sin",
+               "the model takes another way at other sizes of time at {line}; one program holds for 1..39 alone\n"
+               "  fix: say so, as in --input x=float32[batch,time=1..39], or compute both ways"),
+    "Exact": (pt2_from_source, WIDE, "return torch.sin(x) if x.shape[1] == 80",
+              "the model takes another way at the size 80 of time at {line}\n"
+              "  fix: compute both ways, or give --input bounds without that size"),
+    "Sides": (pt2_from_source, "x=float32[batch,height,width]", "return x.mT if x.shape[1] == x.shape[2]",
+               "the model takes another way where height and width are of one size at {line}\n"
+               "  fix: compute both ways, or fix one of them to a size with --input"),
 }  # fmt: skip
 
 
@@ -346,6 +377,20 @@ def test_what_torch_export_stops_at_is_named_with_the_line(tmp_path: Path) -> No
 
 def test_bounds_that_a_branch_on_sizes_keeps_to_make_it_one_way(tmp_path: Path) -> None:
     check(source(tmp_path, "Wide", "x=float32[batch,time=1..39]"), "pt2")
+
+
+@pytest.mark.parametrize("kind", ["torchscript", "older"])
+def test_a_way_that_a_size_decides_is_kept_by_compiling(kind: str, tmp_path: Path) -> None:
+    start = source(tmp_path, "Wide", WIDE)
+    signature, model = read_source(start).signature, build_model(start)
+    run = run_of(kind, start, signature)
+    for time in (5, 39, 40, 41):  # a trace of the first is right at the second, and wrong from 40 on
+        x = torch.randn(2, time)
+        np.testing.assert_allclose(run({"x": x.numpy()})["output"], model(x).numpy(), rtol=1e-5)
+
+
+def test_a_way_that_some_sizes_take_and_that_gives_the_same_is_no_other_way(tmp_path: Path) -> None:
+    made(pt2_from_source, source(tmp_path, "Aligned", WIDE), "a")
 
 
 def test_a_program_of_a_deep_network_is_good_for_pictures_of_any_size(tmp_path: Path) -> None:
