@@ -15,7 +15,7 @@ from .values import Layout, Size, TfTensor, Value, computed, known, sizes
 from .weights import Weights
 
 Branch: TypeAlias = Callable[[Graph, Sequence[Value]], list[Value]]
-OTHER_ROUTE = "try the other exporter or the route through onnx2tf, or write that part of the model in other operators"
+OTHER_ROUTE = "write that part of the model in other operators"
 
 
 class Op(NodeReader):
