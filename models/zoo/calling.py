@@ -256,7 +256,7 @@ def _walk(given: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
         return
     parts = _parts(given)
     if parts is None:
-        kind = f"{type(given).__module__}.{type(given).__qualname__}"
+        kind = f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
         where = f" as {'_'.join(path)}" if path else ""
         cache = kind.startswith("transformers.cache_utils.")
         raise BadRequest(

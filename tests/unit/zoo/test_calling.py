@@ -59,8 +59,8 @@ def test_results_are_named_by_their_path(given: Any, names: list[str]) -> None:
         ({"a": (ONE,), "a_0": TWO}, "two outputs of the model are both called a_0"),
         (None, "the model returns no tensor\n"),
         ((), "the model returns no tensor\n"),
-        ((ONE, 3), "the model returns builtins.int as output_1, which holds no tensors"),
-        ({"y": ONE, "cache": [object()]}, "the model returns builtins.object as cache_0, which holds no tensors"),
+        ((ONE, 3), "the model returns int as output_1, which holds no tensors"),
+        ({"y": ONE, "cache": [object()]}, "the model returns object as cache_0, which holds no tensors"),
     ],
 )
 def test_what_is_no_tensor_is_refused_by_its_path(given: Any, words: str) -> None:

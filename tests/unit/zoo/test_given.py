@@ -216,7 +216,7 @@ def test_a_model_without_weights_has_no_weights_file(tmp_path: Path) -> None:
     ("name", "inputs", "words"),
     [
         ("Two", None, "nothing says what mine.py:Two takes"),
-        ("Listed", INPUTS[1:], "the model returns builtins.object as output_1_0, which holds no tensors"),
+        ("Listed", INPUTS[1:], "the model returns object as output_1_0, which holds no tensors"),
         ("Fails", INPUTS[1:], r"calling mine.py:Fails raised RuntimeError at .*mine.py:\d+"),
         ("Stateless", INPUTS, "forward of Stateless takes image, and tokens is none of them"),
     ],
