@@ -30,6 +30,7 @@ from .tflite_file import (
     better_in_float,
     calibrated_tensors,
     float_operators,
+    known_ranges,
     operators,
     put_in_order,
     repeated_bytes,
@@ -93,7 +94,7 @@ def _quantised(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> bytes:
     """A calibrated model in int8, but for what 8 bits would ruin."""
     from tensorflow.lite.python.convert import mlir_quantize
 
-    measured = with_ranges(calibrated, _ranges(calibrated, feeds))
+    measured = with_ranges(calibrated, known_ranges(calibrated, _ranges(calibrated, feeds)))
     return bytes(mlir_quantize(measured, denylisted_nodes=better_in_float(measured)))
 
 

@@ -172,7 +172,56 @@ def test_int8_leaves_masks_and_variances_in_float(tmp_path: Path) -> None:
         answers[step.__name__] = run(out / "model.tflite", given)["y"]
     assert {"RSQRT", "SOFTMAX"} <= set(facts["float_operators"])
     assert "BATCH_MATMUL" not in facts["float_operators"]
+    assert _scales(tmp_path / "tflite_int8" / "model.tflite", "BATCH_MATMUL", 1)[1] == {0}
     exact, got = answers["tflite_fp32"], answers["tflite_int8"]
+    assert 10 * np.log10(np.square(exact).sum() / np.square(got - exact).sum()) > 20
+
+
+def _scales(path: Path, name: str, side: int) -> tuple[set[float], set[int]]:
+    """The scales and the zeros of what operators of a name take on one side."""
+    (graph,) = tflite_file._graphs(path.read_bytes())
+    taken = [each.inputs[side] for each in tflite_file._operators_of(graph) if each.name == name]
+    found = [graph.tables.Tensors(at).Quantization() for at in taken]
+    return {float(each.Scale(0)) for each in found}, {int(each.ZeroPoint(0)) for each in found}
+
+
+def test_probabilities_go_to_1_and_what_is_multiplied_by_them_lies_around_0(tmp_path: Path) -> None:
+    """Over one token a probability is 1, if never in the samples; XNNPACK takes the zero of a right side for 0."""
+    node = helper.make_node
+    nodes = [node("Softmax", ["x"], ["p"]), node("Transpose", ["v"], ["t"], perm=[0, 2, 1]),
+             node("MatMul", ["p", "t"], ["y"])]  # fmt: skip
+    inputs = (TensorSpec("x", "float32", ("batch", 4, 6)), TensorSpec("v", "float32", ("batch", 5, 6)))
+    signature = Signature(inputs, (TensorSpec("y", "float32", ("batch", 4, 5)),))
+    folder = saved_model(tmp_path / "m", nodes, signature, {})
+    rng = np.random.default_rng(1)
+    given = {spec.name: rng.standard_normal((20, *spec.shape[1:])).astype(np.float32) * 0.1 for spec in inputs}
+    given["v"] += 1
+    (tmp_path / "data").mkdir()
+    write_dataset(tmp_path / "data" / "calibration.npz", Dataset(given))
+    tflite.tflite_int8(Job({"source": folder / "saved", "data": tmp_path / "data"}, tmp_path))
+    (scale,), _ = _scales(tmp_path / "model.tflite", "BATCH_MATMUL", 0)
+    assert 255 * scale == pytest.approx(1, rel=0.01)
+    _, zeros = _scales(tmp_path / "model.tflite", "BATCH_MATMUL", 1)
+    assert zeros == {0}
+
+
+def test_an_infinity_seen_in_calibration_is_a_wide_range(tmp_path: Path) -> None:
+    """Positions are told by logarithms, of 0 too: an infinite range ends the quantiser's process."""
+    node = helper.make_node
+    nodes = [
+        node("Relu", ["x"], ["r"]), node("Log", ["r"], ["far"]), node("Max", ["far", "floor"], ["near"]),
+        node("MatMul", ["near", "w"], ["y"]),
+    ]  # fmt: skip
+    signature = Signature((TensorSpec("x", "float32", ("batch", 8)),), (TensorSpec("y", "float32", ("batch", 5)),))
+    floor = np.full((1, 8), -3, np.float32)
+    folder = saved_model(tmp_path / "m", nodes, signature, {"w": weight(8, 5), "floor": floor})
+    given = {"x": np.random.default_rng(1).standard_normal((20, 8)).astype(np.float32)}
+    (tmp_path / "data").mkdir()
+    write_dataset(tmp_path / "data" / "calibration.npz", Dataset(given))
+    facts = tflite.tflite_int8(Job({"source": folder / "saved", "data": tmp_path / "data"}, tmp_path))
+    assert "LOG" in facts["float_operators"]
+    exact = np.maximum(np.log(np.maximum(given["x"], 1e-30)), floor) @ weight(8, 5)
+    got = run(tmp_path / "model.tflite", given)["y"]
     assert 10 * np.log10(np.square(exact).sum() / np.square(got - exact).sum()) > 20
 
 
