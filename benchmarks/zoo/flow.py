@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import reduced
 from catalogue import NETS, Entry
 from table import Row, row_of, variation
 
@@ -164,11 +165,20 @@ class Bench:
 
     def rows(self, subject: Subject, column: str) -> list[Row]:
         """The row of `onnx`, or of `saved-model` or `tflite` by our own lowering; or both rows of `onnx2tf`, which
-        starts from the ONNX file that ours is made of."""
+        starts from the ONNX file that ours is made of; or that of a precision of TFLite (reduced.COLUMNS)."""
+        if column in reduced.COLUMNS:
+            return [self._reduced(subject, column)]
         if column != BY_ONNX2TF:
             return self._rows(subject, OURS, {column: Target(Format(column))})
         forms = (Format.TFLITE, Format.SAVED_MODEL)
         return self._rows(subject, ONNX2TF, {f"{BY_ONNX2TF}:{form}": Target(form) for form in forms})
+
+    def _reduced(self, subject: Subject, column: str) -> Row:
+        try:
+            exported = Router(self.executor, subject.basis(), OURS).make(ONNX)
+            return reduced.row(self, subject, column, exported)
+        except TransloadError as error:
+            return Row.failed(subject.entry, column, error.what)
 
     def _rows(self, subject: Subject, steps: tuple[Step, ...], wanted: Mapping[str, Target]) -> list[Row]:
         try:
@@ -183,9 +193,14 @@ class Bench:
         except TransloadError as error:
             return [Row.failed(subject.entry, column, error.what) for column in wanted]
         for each in made.values():
-            if each.stored is not None and each.target != ONNX:  # copies are large, and made again where wanted
-                shutil.rmtree(each.stored.folder, ignore_errors=True)
+            if each.target != ONNX:
+                self.drop(each)
         return rows
+
+    def drop(self, made: Made) -> None:
+        """Delete a copy: they are large, and made again where wanted."""
+        if made.stored is not None:
+            shutil.rmtree(made.stored.folder, ignore_errors=True)
 
     def checks(self, subject: Subject, basis: Basis, made: Made) -> list[Mapping[str, Any]]:
         """The facts of the check at every size; the first was made on the way, and is found."""

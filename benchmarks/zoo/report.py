@@ -5,12 +5,26 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from table import COLUMNS, REFUSED, UNVERIFIED, VERIFIED, WRONG, Row, causes, common, counts, exported, share_verified
+from table import (
+    COLUMNS,
+    INT8,
+    REFUSED,
+    UNVERIFIED,
+    VERIFIED,
+    WRONG,
+    Row,
+    causes,
+    common,
+    counts,
+    exported,
+    share_verified,
+)
 
 _TITLES = {
     "saved-model": "SavedModel",
@@ -31,7 +45,7 @@ def write_json(path: Path, rows: Sequence[Row], packages: str) -> None:
             "libraries": libraries(),
             "packages": [line for line in packages.splitlines() if line and not line.startswith("#")],
         },
-        "summary": {column: summary(rows, column) for column in ("onnx", *COLUMNS)},
+        "summary": {column: summary(rows, column) for column in ("onnx", *COLUMNS, INT8)},
         "rows": [row.to_json() for row in rows],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,10 +73,17 @@ def share_of_exported(rows: Sequence[Row], column: str) -> float:
 def page(rows: Sequence[Row]) -> str:
     """docs/zoo.md."""
     rows = [Row.from_json(row.to_json()) for row in rows]  # as they are published
+    reduced = [row for row in rows if row.column == INT8]
+    rows = [row for row in rows if row.column in ("onnx", *COLUMNS)]
     by_model: dict[str, dict[str, Row]] = {}
     for row in rows:
         by_model.setdefault(row.model, {})[row.column] = row
-    return "\n".join([_HEAD, *_totals(rows), "", "## By model", "", *_table(by_model), "", *_failures(rows)]) + "\n"
+    return (
+        "\n".join(
+            [_HEAD, *_totals(rows), "", "## By model", "", *_table(by_model), "", *_failures(rows), *_int8(reduced)]
+        )
+        + "\n"
+    )
 
 
 _HEAD = """# The zoo
@@ -127,6 +148,53 @@ def _exporter(row: Row | None) -> str:
     if row.status not in (VERIFIED, UNVERIFIED):
         return row.status
     return row.route[-1].removeprefix("torch.onnx-") if row.route else "given"
+
+
+_INT8_HEAD = """
+## Full int8
+
+TFLite with weights and arithmetic in int8, made of the ONNX file, opened under XNNPACK in another process, and held
+against PyTorch in float as above; the floor is 10 dB. Of the families that convolve or attend, the models that were
+run, and no others. Six samples calibrate each, and are what it is checked on: with random weights and so few of them
+the decibels tell whether the arithmetic is right, and not how well a trained net would do.
+
+*In float*: operators that stay in float, because 8 bits would ruin them (the variance of a normalisation, scores that
+a mask of -3.4e38 was added to) or TFLite has no other. *Left by XNNPACK*: what TFLite's own kernels compute, at batch
+1; most of it works on shapes and indices.
+"""
+
+
+def _int8(rows: Sequence[Row]) -> list[str]:
+    """The section of full int8; nothing where none was run."""
+    if not rows:
+        return []
+    found = Counter(row.status for row in rows)
+    ran = sum(bool(row.counted.get("operators")) for row in rows)
+    all_taken = sum(row.counted.get("operators", 0) > 0 and not row.counted.get("left") for row in rows)
+    lines = [
+        *_INT8_HEAD.splitlines(),
+        "",
+        f"{len(rows)} models were run: {ran} run under XNNPACK, {all_taken} of them with every operator its own; "
+        f"{found[VERIFIED]} are verified, {found[WRONG]} below the floor or wrong otherwise, {found[REFUSED]} refused, "
+        f"{found[UNVERIFIED]} unverified.",
+        "",
+        "| model | status | dB | operators | in float | left by XNNPACK |",
+        "|---|---|---|---|---|---|",
+    ]
+    return lines + [_int8_line(row) for row in rows]
+
+
+def _int8_line(row: Row) -> str:
+    noise = "" if row.sqnr_db is None else f"{row.sqnr_db:.0f}"
+    status = row.status if row.status == VERIFIED else f"**{row.status}**: {_one_line(row.reason)}"
+    cells = (_told(row.counted.get(key, {})) for key in ("float", "left"))
+    return f"| {row.model} | {status} | {noise} | {row.counted.get('operators', '')} | {' | '.join(cells)} |"
+
+
+def _told(counts_by_name: Mapping[str, int]) -> str:
+    """How many, and the most frequent by name."""
+    most = ", ".join(name for name, _ in Counter(counts_by_name).most_common(4))
+    return f"{sum(counts_by_name.values())} ({most})" if most else "0"
 
 
 def _failures(rows: Sequence[Row]) -> list[str]:

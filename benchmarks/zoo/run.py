@@ -23,6 +23,7 @@ sys.path.insert(0, str(HERE))
 
 from catalogue import Entry, entries  # noqa: E402
 from flow import BY_ONNX2TF, Bench, Place  # noqa: E402
+from reduced import COLUMNS as REDUCED  # noqa: E402
 from report import failures, page, write_json  # noqa: E402
 from table import COLUMNS, VERIFIED, Row  # noqa: E402
 from warm import WarmExecutor  # noqa: E402
@@ -36,6 +37,8 @@ _CODE = {
     "onnx": "transload.converters.onnx_export:onnx_from_pt2",
     "saved-model": "transload.converters.saved_model:saved_model_from_onnx",
     "tflite": "transload.converters.tflite:tflite_fp32",
+    "tflite:int8": "transload.converters.tflite:tflite_int8",
+    "tflite:int8-dynamic": "transload.converters.tflite:tflite_int8_dynamic",
     BY_ONNX2TF: "transload.converters.onnx2tf_route:saved_model_from_onnx_by_onnx2tf",
 }
 _KEPT = {BY_ONNX2TF: f"{BY_ONNX2TF}:saved-model"}  # the row that tells whether a column was run
@@ -102,7 +105,7 @@ def run(asked: argparse.Namespace, wanted: Sequence[Entry], rows: Rows) -> None:
 
 def all_rows(kept: Rows) -> list[Row]:
     """Every row that there is, in the catalogue's order."""
-    found = (kept.read(entry.name, column) for entry in entries() for column in ("onnx", *COLUMNS))
+    found = (kept.read(entry.name, column) for entry in entries() for column in ("onnx", *COLUMNS, *REDUCED))
     return [row for row in found if row is not None]
 
 
@@ -110,7 +113,7 @@ def main() -> int:
     """Run, and write what became of it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="*", help="models by pattern, such as timm/* (several with commas)")
-    parser.add_argument("--columns", default="onnx,saved-model,tflite", help="of onnx,saved-model,tflite,onnx2tf")
+    parser.add_argument("--columns", default="onnx,saved-model,tflite", help=f"of {','.join(_CODE)}")
     parser.add_argument("--again", default="failed", choices=("never", "failed", "old", "all"),
                         help="what is run again: failures of other code, all of other code, everything")  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1)

@@ -14,6 +14,7 @@ import numpy as np
 LEAST_VARIATION = 0.01  # answers that differ by less than this share of their size between samples are no evidence
 VERIFIED, UNVERIFIED, WRONG, REFUSED = "verified", "unverified", "wrong", "refused"
 COLUMNS = ("saved-model", "tflite", "onnx2tf:saved-model", "onnx2tf:tflite")
+INT8 = "tflite:int8"
 
 
 class Named(Protocol):
@@ -40,7 +41,7 @@ class Row:
 
     model: str
     family: str
-    column: str  # onnx, or one of COLUMNS
+    column: str  # onnx, one of COLUMNS, or one of reduced.COLUMNS
     status: str
     reason: str
     sqnr_db: float | None = None  # the least over all sizes; None: no noise, or no copy
@@ -48,6 +49,7 @@ class Row:
     seconds: float | None = None  # of the steps of the route that made it, imports aside
     route: tuple[str, ...] = ()
     tried: tuple[Mapping[str, Any], ...] = ()
+    counted: Mapping[str, Any] = field(default_factory=dict)  # of a reduced precision: what delegated.py tells
     code: str = field(default="", compare=False)  # the digest of what made it
 
     @staticmethod

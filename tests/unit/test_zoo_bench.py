@@ -16,7 +16,7 @@ import pytest
 from transload.models.signature import parse_input
 
 ZOO = Path(__file__).resolve().parents[2] / "benchmarks" / "zoo"
-MODULES = ("catalogue", "report", "table", "run", "flow", "warm", "zoo_feeds")
+MODULES = ("catalogue", "delegated", "flow", "reduced", "report", "run", "table", "warm", "zoo_feeds")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -192,6 +192,39 @@ def test_the_page_counts_and_explains(table: ModuleType) -> None:
     page = report.page(rows)
     assert "| SavedModel | 2 | 1 | 0 | 1 | 0 | 50.0% | 100.0% |" in page
     assert "- b, SavedModel: refused: no / kernel for it" in page
+
+
+def test_full_int8_is_a_section_of_its_own_and_no_part_of_the_totals(table: ModuleType) -> None:
+    report = importlib.import_module("report")
+    counted = {"operators": 9, "float": {"MEAN": 2, "RSQRT": 3}, "left": {}}
+    rows = [
+        table.Row("a", "f", "saved-model", "verified", "", sqnr_db=120.0, seconds=1.0),
+        table.Row("a", "f", "tflite:int8", "verified", "", sqnr_db=31.2, counted=counted),
+        table.Row("b", "f", "tflite:int8", "wrong", "agrees to 6 dB", sqnr_db=6.1, counted={**counted, "float": {}}),
+        table.Row("c", "f", "tflite:int8", "refused", "no kernel"),
+    ]
+    page = report.page(rows)
+    assert "| a | verified | 31 | 9 | 5 (RSQRT, MEAN) | 0 |" in page
+    assert "| b | **wrong**: agrees to 6 dB | 6 | 9 | 0 | 0 |" in page
+    assert "3 models were run: 2 run under XNNPACK, 2 of them with every operator its own; 1 are verified" in page
+    assert "| c | not run" not in page
+    assert "## Full int8" not in report.page(rows[:1])
+
+
+def test_a_delegate_took_what_lies_between_its_inputs_and_outputs() -> None:
+    delegated = importlib.import_module("delegated")
+
+    def operator(name: str, inputs: list[int], outputs: list[int]) -> dict[str, Any]:
+        return {"op_name": name, "inputs": np.array(inputs), "outputs": np.array(outputs)}
+
+    shape, first, second, pool = (
+        operator("SHAPE", [0], [1]), operator("CONV_2D", [0, 9], [2]), operator("ADD", [2, 0], [3]),
+        operator("AVERAGE_POOL_2D", [3, 1], [4]),
+    )  # fmt: skip
+    last = operator("SOFTMAX", [4], [5])
+    taken = [operator("DELEGATE", [0, 9], [3]), operator("DELEGATE", [4], [5])]
+    assert delegated.left_by_delegates([shape, first, second, pool, last, *taken]) == [shape, pool]
+    assert delegated.left_by_delegates([first, second]) == [first, second]
 
 
 def test_the_zoo_is_as_large_and_as_mixed_as_it_says(catalogue: ModuleType) -> None:

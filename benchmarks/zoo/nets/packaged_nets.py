@@ -12,7 +12,6 @@ from types import ModuleType
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-import torchvision_ops  # noqa: F401  (before facenet_pytorch, which imports torchvision)
 from torch import Tensor, nn
 
 _AUDIO = ("librosa", "webrtcvad", "resampy", "torchaudio")  # read files; no network calls them

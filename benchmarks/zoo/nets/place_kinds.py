@@ -175,9 +175,6 @@ def detector_topk() -> nn.Module:
 
 
 def detector_nms() -> nn.Module:
-    import torchvision_ops  # noqa: F401  (before torchvision)
-
-    # isort: split
     import torchvision  # noqa: F401  (tells exporters of the operator)
 
     return realistic(DetectorNms(), *pictures(64))

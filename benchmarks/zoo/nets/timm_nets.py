@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torchvision_ops  # noqa: F401  (before timm, which imports torchvision)
-
-# isort: split
 import timm
 from torch import nn
 from zoo_weights import pictures, realistic

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-import torchvision_ops  # noqa: F401  (before torchvision)
 from torch import Tensor, nn
 from torchvision import models
 from torchvision.models import segmentation

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torchvision_ops  # noqa: F401  (some of them import torchvision)
 from torch import Tensor, nn
 from zoo_weights import pictures, realistic
 

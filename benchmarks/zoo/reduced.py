@@ -1,0 +1,80 @@
+"""A model of the zoo in a reduced precision of TFLite: from its ONNX file, opened under XNNPACK, held against PyTorch.
+
+No other route is tried, and a copy that is far off is described too: which operators stayed in float, and which XNNPACK
+left to TFLite's own kernels, is what is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from catalogue import Entry
+from table import INT8, WRONG, Row, row_of
+
+from transload.converters.steps import STEPS, Step
+from transload.models.errors import StepFailed
+from transload.models.formats import Format, Precision, Target, parse_target
+from transload.models.signature import parse_input
+from transload.models.store import Stored
+from transload.pipeline.engine import Action
+from transload.pipeline.routing import Basis, Made, Route
+
+if TYPE_CHECKING:
+    from flow import Bench, Subject
+
+COLUMNS = (INT8, f"{Format.TFLITE}:{Precision.INT8_DYNAMIC}")
+_COUNTS = Path(__file__).resolve().parent / "delegated.py"
+_OPENING_S = 120.0
+
+
+def row(bench: Bench, subject: Subject, column: str, exported: Made) -> Row:
+    """The row of one of COLUMNS. `exported`: the ONNX file. Raises what a step raises that makes no copy."""
+    if exported.stored is None or exported.route is None:
+        return row_of(subject.entry, column, exported, (), subject.variation)
+    step = _step(parse_target(column))
+    basis = subject.basis()
+    stored = bench.executor.perform(_conversion(step, basis, exported.stored))
+    route = Route((*exported.route.steps, step))
+    made = Made(step.target, stored, route, (), exported.seconds + stored.seconds, ())
+    counted: Mapping[str, Any] = {}
+    try:
+        found = row_of(subject.entry, column, made, bench.checks(subject, basis, made), subject.variation)
+        counted = _counted(subject.entry, stored)
+    except StepFailed as error:  # it was made, and ended the process that ran it
+        found = Row(subject.entry.name, subject.entry.family, column, WRONG, f"it does not run: {error.what}")
+    finally:
+        bench.drop(made)
+    return replace(found, counted=counted)
+
+
+def _step(target: Target) -> Step:
+    onnx = Target(Format.ONNX)
+    return next(step for step in STEPS if step.source == onnx and step.target == target)
+
+
+def _conversion(step: Step, basis: Basis, source: Stored) -> Action:
+    return Action(
+        name=f"convert.{step.target.slug}.{step.name}",
+        entry=step.entry,
+        inputs={"source": source, **({"data": basis.data} if step.calibrates else {})},
+        requires=step.requires,
+        limits=basis.limits,
+        remembers_refusal=True,
+    )
+
+
+def _counted(entry: Entry, made: Stored) -> dict[str, Any]:
+    """What delegated.py tells of a copy, in a process of its own, at batch 1."""
+    sizes = {**entry.sizes[0], "batch": 1}
+    specs = [parse_input(text) for text in entry.inputs]
+    shapes = {spec.name: [sizes[axis] if isinstance(axis, str) else axis for axis in spec.shape] for spec in specs}
+    command = [sys.executable, "-P", str(_COUNTS), str(made.folder / "model.tflite"), json.dumps(shapes)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=_OPENING_S, check=False)
+    counted: dict[str, Any] = json.loads(said.stdout) if said.returncode == 0 else {"error": said.stderr[-300:]}
+    return counted
