@@ -3,6 +3,7 @@ it, names its answers in the record's order, and lets no foreign error through."
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,11 +15,18 @@ _WORDS = 240  # characters of a foreign message that a sentence can carry; the w
 # What TensorFlow puts before the line that says what is wrong.
 _EMPTY = ("Graph execution error", "Detected at node", "<stack traces unavailable>")
 
+# What ONNX Runtime puts around that: numbers of its own, and the line of its source and the condition there.
+_AROUND = re.compile(
+    r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Non-zero status code returned while running )?"
+    r"|Status Message: (/\S+:\d+ .*? was false\. )?"
+)
+
 
 def first_words(error: object) -> str:
     """The first line of a foreign error, or of its text, that says anything; cut to what a sentence can carry."""
     lines = (line.strip() for line in str(error).splitlines())
     text = next((line for line in lines if line and not line.startswith(_EMPTY)), type(error).__name__)
+    text = _AROUND.sub("", text)
     return text if len(text) <= _WORDS else f"{text[:_WORDS]}..."
 
 

@@ -148,7 +148,7 @@ class Page:
             if size.node.expr.is_number:
                 raise Refused(
                     f"the axis {comment(axis)} cannot be dynamic: PyTorch makes its size a constant in an operator",
-                    fix="give that axis a fixed size in the signature",
+                    fix="give that axis its size in --input, or in the model",
                 )
 
     def axis_lines(self, used: str) -> list[str]:

@@ -14,6 +14,7 @@ from transload.models.artifact import write_artifact
 from transload.models.errors import ToolMissing
 from transload.models.formats import PAYLOAD, Target
 from transload.models.signature import Signature, TensorSpec
+from transload.serving.checked import first_words
 from transload.serving.runtimes.table import RUNTIMES, Runtime, runtimes_for
 
 SIGNATURE = Signature((TensorSpec("x", "float32", ("batch",)),), (TensorSpec("y", "float32", ("batch",)),))
@@ -62,3 +63,18 @@ def test_no_module_of_serving_imports_a_framework_or_the_pipelines_libraries() -
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
     assert done.stdout == "[] True\n"
+
+
+def test_what_onnx_runtime_says_is_told_without_the_lines_of_its_source() -> None:
+    text = (
+        "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running Reshape node. Name:'flat' "
+        "Status Message: /onnxruntime_src/onnxruntime/core/providers/cpu/tensor/reshape_helper.h:91 "
+        "onnxruntime::ReshapeHelper::ReshapeHelper(const onnxruntime::TensorShape&, bool) "
+        "input_shape_size == requested_shape_size was false. The input tensor cannot be reshaped to the requested "
+        "shape. Input shape:{2,2,2}, requested shape:{1,4}\n"
+    )
+    assert first_words(RuntimeError(text)) == (
+        "Reshape node. Name:'flat' The input tensor cannot be reshaped to the requested shape. "
+        "Input shape:{2,2,2}, requested shape:{1,4}"
+    )
+    assert first_words("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got x") == "Got x"
