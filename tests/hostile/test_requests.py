@@ -48,7 +48,8 @@ WORDS: dict[tuple[str, ...], str] = {
     "x=float32[batch,4]\n  fix: write --input x=float32[batch,4]",
     (*CONVERT, "--input", "x:float32[n,4]"): "--input 'x:float32[n,4]' is not of the form NAME=DTYPE[dims]"
     "\n  fix: write it as in --input image=float32[batch,3,224,224]",
-    (*CONVERT, "--weights", "w.safetensors"): "m.onnx is no code, and has weights of its own\n  fix: leave --weights out",
+    (*CONVERT, "--weights", "w.safetensors"): "m.onnx is no code, and has weights of its own"
+    "\n  fix: leave --weights out",
     (*CODE, "--input", "x=float32[batch,4]", "--weights", "none.safetensors"): "no such file: {here}/none.safetensors"
     "\n  fix: check model.weights in the pipeline file, or --weights",
     (*CODE, "--input", "x=float32[batch,5]"): "calling net.py:Net raised RuntimeError at {here}/net.py:10: "
