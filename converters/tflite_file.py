@@ -135,8 +135,8 @@ def known_ranges(calibrated: Flat, seen: Mapping[int, Range]) -> dict[int, Range
 def better_in_float(calibrated: bytes) -> list[str]:
     """Of a file that was calibrated, the operators that 8 bits would ruin, by the names of what they make.
 
-    Whatever reads or makes numbers beyond WIDEST; and the variance that a normalisation divides by the root of, whose
-    square spans twice the digits that 8 bits have.
+    Whatever reads or makes numbers beyond WIDEST; the variance that a normalisation divides by the root of, whose
+    square spans twice the digits that 8 bits have; and what is worked out of sizes alone, as places between pixels are.
     """
     return [
         name
@@ -153,9 +153,12 @@ def _ruined(graph: _Graph) -> Iterator[Operator]:
     for operator in every:
         if operator.name in _ROOTS:
             statistics.update(_variance(operator, makers))
+    of_values = {int(at) for at in graph.tables.InputsAsNumpy()} if graph.tables.InputsLength() else set()
     for operator in every:
+        if operator.name != "SHAPE" and not of_values.isdisjoint(operator.inputs):
+            of_values.update(operator.outputs)
         wide = any(at >= 0 and graph.widest(at) > WIDEST for at in (*operator.inputs, *operator.outputs))
-        if wide or not statistics.isdisjoint(operator.outputs):
+        if wide or not statistics.isdisjoint(operator.outputs) or of_values.isdisjoint(operator.outputs):
             yield operator
 
 

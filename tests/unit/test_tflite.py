@@ -205,6 +205,27 @@ def test_probabilities_go_to_1_and_what_is_multiplied_by_them_lies_around_0(tmp_
     assert zeros == {0}
 
 
+def test_places_that_are_worked_out_of_sizes_stay_in_float(tmp_path: Path) -> None:
+    """Between which pixels a new one lies, and how far from each: 8 bits hold one or the other."""
+    nodes = [helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="cubic")]
+    signature = Signature(
+        (TensorSpec("x", "float32", ("batch", 2, "height", "width")),),
+        (TensorSpec("y", "float32", ("batch", 2, "high", "wide")),),
+    )
+    folder = saved_model(tmp_path / "m", nodes, signature, {"scales": np.array([1, 1, 1.7, 1.3], np.float32)})
+    given = {"x": np.random.default_rng(1).standard_normal((12, 2, 40, 30)).astype(np.float32).cumsum(2) / 3}
+    (tmp_path / "data").mkdir()
+    write_dataset(tmp_path / "data" / "calibration.npz", Dataset(given))
+    answers = []
+    for step in (tflite.tflite_fp32, tflite.tflite_int8):
+        out = tmp_path / step.__name__
+        out.mkdir()
+        step(Job({"source": folder / "saved", "data": tmp_path / "data"}, out))
+        answers.append(run(out / "model.tflite", given)["y"])
+    exact, got = answers
+    assert 10 * np.log10(np.square(exact).sum() / np.square(got - exact).sum()) > 25
+
+
 def test_an_infinity_seen_in_calibration_is_a_wide_range(tmp_path: Path) -> None:
     """Positions are told by logarithms, of 0 too: an infinite range ends the quantiser's process."""
     node = helper.make_node
