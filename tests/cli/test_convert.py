@@ -134,9 +134,7 @@ def test_explain_lists_the_routes_cheapest_first_and_runs_nothing(here: Path) ->
         "Where torch.onnx-dynamo gives nothing, torch.onnx-dynamo@18 is tried in its place.\n"
     )
     rows = json.loads(run(here, "convert", "made/onnx", "--to", "onnx,torchscript", "--explain", "--json").stdout)
-    assert rows == {
-        "routes": [{"target": "onnx", "route": [], "cost": 0, "stands_in": False, "missing": None}]
-    }
+    assert rows == {"routes": [{"target": "onnx", "route": [], "cost": 0, "stands_in": False, "missing": None}]}
 
 
 def test_samples_of_a_file_are_taken_in_place_of_random_ones(here: Path) -> None:
