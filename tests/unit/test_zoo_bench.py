@@ -206,7 +206,7 @@ def test_full_int8_is_a_section_of_its_own_and_no_part_of_the_totals(table: Modu
     page = report.page(rows)
     assert "| a | verified | 31 | 9 | 5 (RSQRT, MEAN) | 0 |" in page
     assert "| b | **wrong**: agrees to 6 dB | 6 | 9 | 0 | 0 |" in page
-    assert "3 models were run: 2 run under XNNPACK, 2 of them with every operator its own; 1 are verified" in page
+    assert "3 of 3 models were run: 2 run under XNNPACK, 2 of them with every operator its own; 1 are verified" in page
     assert "| c | not run" not in page
     assert "## Full int8" not in report.page(rows[:1])
 
