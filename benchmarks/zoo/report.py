@@ -167,8 +167,9 @@ _INT8_HEAD = """
 
 TFLite with weights and arithmetic in int8, made of the ONNX file, opened under XNNPACK in another process, and held
 against PyTorch in float as above; the floor is 10 dB. Of the families that convolve or attend, the models that were
-run, and no others. Six samples calibrate each, and are what it is checked on: with random weights and so few of them
-the decibels tell whether the arithmetic is right, and not how well a trained net would do.
+run: `benchmarks/zoo/run.py --columns tflite:int8 --publish` runs those that are missing. Six samples calibrate each,
+and are what it is checked on: with random weights and so few of them the decibels tell whether the arithmetic is
+right, and not how well a trained net would do.
 
 *In float*: operators that stay in float, because 8 bits would ruin them (the variance of a normalisation, scores that
 a mask of -3.4e38 was added to) or TFLite has no other. *Left by XNNPACK*: what TFLite's own kernels compute, at batch
@@ -191,8 +192,8 @@ def _int8(rows: Sequence[Row], there_are: int) -> list[str]:
     lines = [
         *_INT8_HEAD.splitlines(),
         "",
-        f"{len(rows)} of {there_are} models were run: {ran} run under XNNPACK, {all_taken} of them with every operator its own; "
-        f"{found[VERIFIED]} are verified, {found[WRONG]} below the floor or wrong otherwise, {found[REFUSED]} refused, "
+        f"{len(rows)} of {there_are} models were run: {ran} run under XNNPACK, {all_taken} of them with every operator "
+        f"its own; {found[VERIFIED]} are verified, {found[WRONG]} below the floor or wrong otherwise, {found[REFUSED]} refused, "
         f"{found[UNVERIFIED]} unverified.",
         "",
         "| model | status | dB | operators | in float | left by XNNPACK |",
