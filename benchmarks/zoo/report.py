@@ -193,8 +193,8 @@ def _int8(rows: Sequence[Row], there_are: int) -> list[str]:
         *_INT8_HEAD.splitlines(),
         "",
         f"{len(rows)} of {there_are} models were run: {ran} run under XNNPACK, {all_taken} of them with every operator "
-        f"its own; {found[VERIFIED]} are verified, {found[WRONG]} below the floor or wrong otherwise, {found[REFUSED]} refused, "
-        f"{found[UNVERIFIED]} unverified.",
+        f"its own; {found[VERIFIED]} are verified, {found[WRONG]} below the floor or wrong otherwise, "
+        f"{found[REFUSED]} refused, {found[UNVERIFIED]} unverified.",
         "",
         "| model | status | dB | operators | in float | left by XNNPACK |",
         "|---|---|---|---|---|---|",
