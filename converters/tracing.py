@@ -16,14 +16,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..models.axes import two_sizes
 from ..models.errors import Refused
 from ..models.signature import Signature
 from ..models.sources import Source
+from ..models.zoo.build import sample_tensors
 from ..models.zoo.calling import Call, flat
 from ..models.zoo.checks import questions
 from ..models.zoo.frames import quoted, user_line
 from .export_reasons import stopped
-from .torch_export import other_way
+from .torch_export import example_inputs, other_way
 
 if TYPE_CHECKING:
     import torch
@@ -110,9 +112,11 @@ def script_or_trace(
     """
     asked = data_questions(model, signature)
     if not asked:
-        made, branches = _watched(model, inputs)
-        refused = other_way(model, signature) if branches else None
-        return (made if refused is None else _both_ways(model, call, inputs, refused)), None
+        made, warned = _watched(model, inputs)
+        refused = other_way(model, signature) if _BRANCH in warned else None
+        if refused is not None:
+            return _both_ways(model, call, inputs, refused), None
+        return _elsewhere(made, model, signature, call) or made, None
     try:
         return scripted(model, call, inputs), None
     except Exception as error:
@@ -132,8 +136,14 @@ def script_or_module(
     """
     asked = data_questions(model, signature)
     if not any(asked.values()):
-        refused = other_way(model, signature) if _branches(model, inputs) else None
-        return model if refused is None else _both_ways(model, call, inputs, refused)
+        try:
+            made, warned = _watched(model, inputs)
+        except Exception:  # noqa: BLE001  (the exporter will say it in words of its own)
+            return model
+        refused = other_way(model, signature) if _BRANCH in warned else None
+        if refused is not None:
+            return _both_ways(model, call, inputs, refused)
+        return _elsewhere(made, model, signature, call) or model
     try:
         return scripted(model, call, inputs)
     except Exception as error:
@@ -151,22 +161,62 @@ def _both_ways(
         raise refused from error
 
 
-def _branches(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> bool:
-    """Whether a trace of the module meets a branch; False too where it cannot be traced like this."""
-    try:
-        return _watched(model, inputs)[1]
-    except Exception:  # noqa: BLE001  (the exporter will say it in words of its own)
-        return False
-
-
-def _watched(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[torch.jit.ScriptModule, bool]:
-    """A trace, and whether the tracer warned of a branch that it met: sizes are tensors to it, and tests are fixed."""
+def _watched(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[torch.jit.ScriptModule, str]:
+    """A trace, and what the tracer warned of: sizes are tensors to it, and tests and numbers made of them are fixed."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         made = traced(model, inputs)
     for each in said:
         print(warnings.formatwarning(each.message, each.category, each.filename, each.lineno), end="")
-    return made, any("Python boolean" in str(each.message) for each in said)
+    return made, " ".join(str(each.message) for each in said)
+
+
+_BRANCH = "Python boolean"
+
+
+def _elsewhere(
+    made: torch.jit.ScriptModule, model: torch.nn.Module, signature: Signature, call: Call | None
+) -> torch.jit.ScriptModule | None:
+    """The module compiled, where its trace does not hold at other sizes: it keeps how often a loop over an axis went
+    round (`for t in range(x.shape[1])`). None where it holds, or the source cannot be compiled: the check at other
+    sizes that follows every route then says what is wrong."""
+    if _holds_elsewhere(made, model, signature):
+        return None
+    try:
+        return scripted(model, call, example_inputs(signature))
+    except Exception as error:  # noqa: BLE001  (whatever it is that torch.jit.script does not take)
+        print(f"compiling the source fails: {_why(error)}")
+        return None
+
+
+def _holds_elsewhere(made: torch.jit.ScriptModule, model: torch.nn.Module, signature: Signature) -> bool:
+    """Whether a trace answers as the model does at two sizes of every dynamic axis; true where the model gives none."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    for sizes in two_sizes(signature.inputs):
+        arrays = sample_tensors(signature.inputs, sizes)
+        answers: list[list[torch.Tensor]] = []
+        for asked in (model, made):
+            given = [torch.from_numpy(arrays[spec.name].copy()) for spec in signature.inputs]
+            try:
+                with torch.no_grad():
+                    answers.append([leaf for leaf in pytree.tree_leaves(asked(*given)) if torch.is_tensor(leaf)])
+            except Exception as error:  # noqa: BLE001  (of the model: it does not take these sizes)
+                if asked is made:
+                    print(f"the trace does not hold at {sizes}: {_why(error)}")
+                    return False
+                break
+        if len(answers) == 2 and not all(map(_alike, *answers)):
+            print(f"the trace answers otherwise than the model at {sizes}")
+            return False
+    return True
+
+
+def _alike(got: torch.Tensor, want: torch.Tensor) -> bool:
+    import torch
+
+    return got.shape == want.shape and torch.allclose(got, want, rtol=1e-2, atol=1e-3, equal_nan=True)
 
 
 def _one_way(asked: Mapping[str, bool], error: Exception) -> Refused:

@@ -46,11 +46,24 @@ def _notes(done: Converted) -> Iterator[str]:
             log = _log(done.folder, row)
             said = agreement(row)
             yield f"{row.name}: {said}{f' ({log})' if log and '.log)' not in said else ''}"
+            yield from _others(row)
             yield from _smallest(done, row.name)
             continue
         for tried in row.tried:
             if tried.status == "wrong":
                 yield f"{row.name}: passed over {' > '.join(tried.route)}, which answers wrongly: {tried.reason}"
+
+
+def _others(row: ArtifactRow) -> Iterator[str]:
+    """What other routes to the target ended in: the line of the model to mend may stand in one of theirs."""
+    said = [agreement(row)]
+    for tried in row.tried:
+        if tried.status in ("failed", "wrong") and tried.reason not in said and len(said) < _MOST_REASONS:
+            said.append(tried.reason)
+            yield f"  by {' > '.join(tried.route)}: {tried.reason}"
+
+
+_MOST_REASONS = 3
 
 
 def _smallest(done: Converted, target: str) -> Iterator[str]:

@@ -153,6 +153,18 @@ class Custom(nn.Module):
         return Square.apply(x) + Context.apply(x + 1)
 
 
+class Steps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x):
+        state = x[:, 0]
+        for at in range(x.shape[1]):
+            state = torch.tanh(self.inner(x[:, at]) + state)
+        return state
+
+
 class Bound(nn.Module):
     def __init__(self):
         super().__init__()
@@ -387,6 +399,16 @@ def test_a_way_that_a_size_decides_is_kept_by_compiling(kind: str, tmp_path: Pat
     for time in (5, 39, 40, 41):  # a trace of the first is right at the second, and wrong from 40 on
         x = torch.randn(2, time)
         np.testing.assert_allclose(run({"x": x.numpy()})["output"], model(x).numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["torchscript", "older"])
+def test_a_loop_over_an_axis_is_kept_by_compiling(kind: str, tmp_path: Path) -> None:
+    start = source(tmp_path, "Steps", "x=float32[batch,time,4]")
+    signature, model = read_source(start).signature, build_model(start)
+    run = run_of(kind, start, signature)
+    for time in (5, 2, 9):  # a trace goes round as often as its example was long
+        x = torch.randn(2, time, 4)
+        np.testing.assert_allclose(run({"x": x.numpy()})["output"], model(x).numpy(), rtol=1e-4, atol=1e-6)
 
 
 def test_a_way_that_some_sizes_take_and_that_gives_the_same_is_no_other_way(tmp_path: Path) -> None:
