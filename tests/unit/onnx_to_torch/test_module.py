@@ -94,8 +94,8 @@ def test_weights_have_the_names_of_the_onnx_file(made):
 
 
 def test_the_module_loads_without_transload(made):
-    code = "import sys; from model import load; load(); sys.exit('transload' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], cwd=made, check=True, timeout=120)
+    code = "import sys; sys.path.insert(0, '.'); from model import load; load(); sys.exit('transload' in sys.modules)"
+    subprocess.run([sys.executable, "-P", "-c", code], cwd=made, check=True, timeout=120)
     assert "import transload" not in (made / "model.py").read_text()
 
 
