@@ -21,7 +21,8 @@ makes this page anew (`benchmarks/routes/`); each row stands in `benchmarks/resu
 steps and TensorFlow's, tf2onnx's and torch's converters are in it; onnx2tf and litert-torch are not.
 
 A cell: how many models are verified, of how many that came so far as to have the format that the row starts from; the
-least decibels of the verified ones. An empty cell: no step leads there.
+least decibels of the verified ones. Wrong: a copy was made, and the check refused it, with the reason below. An empty
+cell: no step leads there.
 """
 
 
