@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ from .recorded import ANSWERS, PROBE_SAMPLES, PROBES, Answers, Probe, Series, by
 from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, read_test_set
 
+_GUARD = re.compile(r"Guard failed: \S+ >= (\d+)$")  # of an exported program that holds from that size on
 _REFERENCE_FIX = "make the reference again of the same data"
 
 
@@ -191,7 +193,9 @@ class Check:
     def _found(self, part: Part, drift: Drift | None, judged: Judgement, metric: Mapping[str, Any] | None) -> Found:
         reason = f"{part.where}: {judged.reason}" if judged.reason and part.where else judged.reason
         if judged.verdict == FAIL and 1 in part.probe.sizes.values():
-            reason = f"{reason}; where that size never comes, say so: {next(iter(part.probe.sizes))}=2.."
+            least = _GUARD.search(reason or "")
+            mend = f"{next(iter(part.probe.sizes))}={least[1] if least else 2}.."
+            reason = f"{reason}; where that size never comes, say so: {mend}"
         row = {
             "runtime": self.runtime,
             "batch": part.probe.batch,
