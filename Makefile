@@ -26,9 +26,8 @@ setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of li
 demo: setup
 	$(RUN) -m transload run
 
-test: setup # operators are many and each by itself: two at a time
-	PYTHONSAFEPATH=1 $(RUN) -P -m pytest -m "not slow" -n 2 --dist loadfile tests/unit/onnx_to_tf tests/unit/onnx_to_torch $(PYTEST)
-	$(RUN) -P -m pytest -m "not slow" --ignore tests/unit/onnx_to_tf --ignore tests/unit/onnx_to_torch $(PYTEST)
+test: setup # two files at a time; the processes that pytest starts take -P from the environment
+	PYTHONSAFEPATH=1 $(RUN) -P -m pytest -m "not slow" -n 2 --dist loadfile $(PYTEST)
 
 slow: setup
 	$(RUN) -P -m pytest -m slow $(PYTEST)
