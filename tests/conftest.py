@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+# `make test` sets it, because the processes of xdist would else have the repository's root first on their path. What
+# tests start is started as a person starts it.
+os.environ.pop("PYTHONSAFEPATH", None)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -273,7 +273,7 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
     ),
     "a SavedModel that takes text": (
         copied("text", "m"), "m",
-        "{here}/m: x is text, which the formats do not carry"
+        "{here}/m: y is text, which the formats do not carry"
         "\n  fix: save a signature that takes and gives numbers or booleans",
     ),
     "a SavedModel of any rank": (

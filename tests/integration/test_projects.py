@@ -31,9 +31,7 @@ def typed(command: str, here: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     if command.startswith("python"):
         environment["PYTHONPATH"] = str(PROJECTS / ".site")
-    return subprocess.run(
-        ["sh", "-c", command], cwd=here, env=environment, capture_output=True, text=True, check=False
-    )
+    return subprocess.run(["sh", "-c", command], cwd=here, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("name", ["research", "lightning", "finetune"])

@@ -95,6 +95,7 @@ def test_the_operator_that_onnx2tf_gets_wrong_is_found_and_shown(
     assert "AssertionError: c.flat: off by up to " in run_alone(done.folder / found.script, tmp_path / "alone")
 
 
+@pytest.mark.slow
 def test_an_operator_that_no_route_takes_is_cut_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from onnx import TensorProto, helper
 
@@ -140,6 +141,7 @@ class Net(torch.nn.Module):
 """
 
 
+@pytest.mark.slow
 def test_the_module_that_cannot_be_exported_is_found_inside_of_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -230,7 +230,7 @@ def test_a_program_is_described_by_its_arguments_and_keys(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("module", "inputs", "dynamic", "said"),
     [
-        (Number(), (torch.randn(3),), None, "m.pt2: the model returns builtins.int as output_1, which holds"),
+        (Number(), (torch.randn(3),), None, "m.pt2: the model returns int as output_1, which holds"),
         (Half(), (torch.randn(3),), ({0: torch.export.Dim.DYNAMIC},), "which the formats do not carry"),
     ],
 )
