@@ -25,7 +25,7 @@ from ..models.zoo.calling import Call, flat
 from ..models.zoo.checks import questions
 from ..models.zoo.frames import quoted, user_line
 from .export_reasons import stopped
-from .torch_export import example_inputs, other_way
+from .torch_export import other_way
 
 if TYPE_CHECKING:
     import torch
@@ -112,11 +112,9 @@ def script_or_trace(
     """
     asked = data_questions(model, signature)
     if not asked:
-        made, warned = _watched(model, inputs)
-        refused = other_way(model, signature) if _BRANCH in warned else None
-        if refused is not None:
-            return _both_ways(model, call, inputs, refused), None
-        return _elsewhere(made, model, signature, call) or made, None
+        watched = _watched(model, inputs)
+        compiled = _for_all_sizes(watched, model, signature, call, inputs)
+        return watched[0] if compiled is None else compiled, None
     try:
         return scripted(model, call, inputs), None
     except Exception as error:
@@ -137,28 +135,41 @@ def script_or_module(
     asked = data_questions(model, signature)
     if not any(asked.values()):
         try:
-            made, warned = _watched(model, inputs)
+            watched = _watched(model, inputs)
         except Exception:  # noqa: BLE001  (the exporter will say it in words of its own)
             return model
-        refused = other_way(model, signature) if _BRANCH in warned else None
-        if refused is not None:
-            return _both_ways(model, call, inputs, refused)
-        return _elsewhere(made, model, signature, call) or model
+        compiled = _for_all_sizes(watched, model, signature, call, inputs)
+        return model if compiled is None else compiled
     try:
         return scripted(model, call, inputs)
     except Exception as error:
         raise _one_way(asked, error) from error
 
 
-def _both_ways(
-    model: torch.nn.Module, call: Call | None, inputs: Sequence[torch.Tensor], refused: Refused
-) -> torch.jit.ScriptModule:
-    """The module compiled; where that fails, it is refused for the branch on a size."""
+def _for_all_sizes(
+    watched: tuple[torch.jit.ScriptModule, str],
+    model: torch.nn.Module,
+    signature: Signature,
+    call: Call | None,
+    inputs: Sequence[torch.Tensor],
+) -> torch.jit.ScriptModule | None:
+    """The module compiled, where what `_watched` gives does not hold at every size: it keeps one way of a branch, or
+    how often a loop over an axis went round (`for t in range(x.shape[1])`). None where it holds.
+
+    Raises Refused for a branch whose source cannot be compiled. Of a loop None is given then, too: the check at other
+    sizes that follows every route says what is wrong.
+    """
+    made, warned = watched
+    refused = other_way(model, signature) if _BRANCH in warned else None
+    if refused is None and _holds_elsewhere(made, model, signature):
+        return None
     try:
         return scripted(model, call, inputs)
     except Exception as error:
         print(f"compiling the source fails: {_why(error)}")
-        raise refused from error
+        if refused is not None:
+            raise refused from error
+        return None
 
 
 def _watched(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[torch.jit.ScriptModule, str]:
@@ -172,21 +183,6 @@ def _watched(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[to
 
 
 _BRANCH = "Python boolean"
-
-
-def _elsewhere(
-    made: torch.jit.ScriptModule, model: torch.nn.Module, signature: Signature, call: Call | None
-) -> torch.jit.ScriptModule | None:
-    """The module compiled, where its trace does not hold at other sizes: it keeps how often a loop over an axis went
-    round (`for t in range(x.shape[1])`). None where it holds, or the source cannot be compiled: the check at other
-    sizes that follows every route then says what is wrong."""
-    if _holds_elsewhere(made, model, signature):
-        return None
-    try:
-        return scripted(model, call, example_inputs(signature))
-    except Exception as error:  # noqa: BLE001  (whatever it is that torch.jit.script does not take)
-        print(f"compiling the source fails: {_why(error)}")
-        return None
 
 
 def _holds_elsewhere(made: torch.jit.ScriptModule, model: torch.nn.Module, signature: Signature) -> bool:
