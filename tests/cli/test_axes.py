@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 NET = """
+import numpy as np
 import torch
 
 class Attend(torch.nn.Module):
@@ -27,7 +28,7 @@ class Attend(torch.nn.Module):
 
 class Baked(torch.nn.Module):
     def forward(self, x):
-        return x.sum(1) / float(x.shape[1])  # a trace keeps the length that it saw
+        return x.sum(1) / float(np.int64(x.shape[1]))  # a trace keeps the length; numpy is not compiled
 
 class Graph(torch.nn.Module):
     def forward(self, nodes, edges, scale):
