@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .graph import Node
+from ..onnx_graph.graph import Node
 from .lazy import tf
 from .values import Value, known, mapped
 

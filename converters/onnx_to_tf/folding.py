@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...models.signature import Array
-from .graph import Graph, Node, attribute_value, needed, outer_names
+from ..onnx_graph.graph import Graph, Node, attribute_value, needed, outer_names
 
 _ATTRIBUTES = {"epsilon", "momentum", "training_mode"}
 _SINCE = 9  # before, an attribute said whether a mean stood for one channel or for one place of the picture

@@ -10,11 +10,11 @@ from typing import Any
 
 from ...models.errors import Refused
 from ...models.signature import NARROW_DTYPES, TensorSpec
+from ..onnx_graph.graph import read_model
+from ..onnx_graph.patterns import fused
 from .folding import folded
-from .graph import read_model
 from .kernels import TENSORFLOW, Kernels
 from .lazy import tf
-from .patterns import fused
 from .sequence import TensorSequence
 from .values import CARRIERS, TfTensor, Value, computed
 from .walk import Walk

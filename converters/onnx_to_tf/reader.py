@@ -7,9 +7,9 @@ from copy import copy
 from typing import TypeAlias
 
 from ...models.signature import Array
-from .graph import Graph, Node
+from ..onnx_graph.graph import Graph, Node
+from ..onnx_graph.node_reader import NodeReader
 from .kernels import Kernels
-from .node_reader import NodeReader
 from .sequence import TensorSequence
 from .values import Layout, Size, TfTensor, Value, computed, known, sizes
 from .weights import Weights

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
+from ..onnx_graph import registry
 from .values import Value
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 Lowered: TypeAlias = Value | Sequence[Value | None]
 Lowering: TypeAlias = "Callable[[Op], Lowered]"
-Function = TypeVar("Function", bound="Callable[[Op], Lowered]")
+Entry: TypeAlias = registry.Entry[Lowering]
 
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 SIGNED = frozenset({"int8", "int16", "int32", "int64"})
@@ -31,9 +30,6 @@ SMALL_FLOATS = frozenset(
 )
 NARROW = SMALL_INTEGERS | SMALL_FLOATS
 
-# The newest wording that the operators here were written against. A newer one is refused until somebody has read it.
-NEWEST_READ = 25
-
 FAMILIES = (
     "activation", "attention", "casting", "constants", "control", "convolution", "deformable", "detection",
     "einsum", "elementwise", "fused", "fused_attention", "indexing", "joining", "linear", "logic", "loops", "losses",
@@ -42,50 +38,7 @@ FAMILIES = (
     "transposed", "unpooling",
 )  # fmt: skip
 
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One lowering. `dtypes`: by the name of the type variable in the operator's specification, what it takes."""
-
-    function: Lowering
-    since: int
-    until: int
-    dtypes: Mapping[str, frozenset[str]]
-    folds: bool = True  # whether the same inputs always make the same answer
-
-
-_ENTRIES: dict[tuple[str, str], list[Entry]] = {}
-
-
-def lowers(
-    *op_types: str,
-    since: int = 1,
-    until: int = NEWEST_READ,
-    domain: str = "",
-    folds: bool = True,
-    **dtypes: frozenset[str],
-) -> Callable[[Function], Function]:
-    """Register a function for the wordings `since` .. `until` (opset versions) of one operator, or of several."""
-
-    def register(function: Function) -> Function:
-        for op_type in op_types:
-            entries = _ENTRIES.setdefault((domain, op_type), [])
-            if any(each.since <= until and since <= each.until for each in entries):
-                raise ValueError(f"two lowerings of {domain}.{op_type} for the versions {since}..{until}")
-            entries.append(Entry(function, since, until, dtypes, folds))
-        return function
-
-    return register
-
-
-def entries() -> Mapping[tuple[str, str], Sequence[Entry]]:
-    """Every lowering, by domain and operator. Imports the families; none of them imports a framework."""
-    for family in FAMILIES:
-        import_module(f"{__package__}.operators.{family}")
-    return _ENTRIES
-
-
-def find(domain: str, op_type: str, version: int) -> Entry | None:
-    """The lowering of this wording of an operator, or None."""
-    known = entries().get((domain, op_type), ())
-    return next((each for each in known if each.since <= version <= each.until), None)
+_REGISTRY = registry.Registry[Lowering](f"{__package__}.operators", FAMILIES)
+lowers = _REGISTRY.register
+entries = _REGISTRY.entries
+find = _REGISTRY.find

@@ -7,10 +7,10 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
-from .bodies import body_of
+from ..onnx_graph.bodies import body_of
+from ..onnx_graph.functions import Functions
+from ..onnx_graph.graph import Graph, Node, type_variable
 from .carry import carried, restored
-from .functions import Functions
-from .graph import Graph, Node
 from .kernels import TENSORFLOW, Kernels
 from .lazy import tf
 from .reader import OTHER_ROUTE, Op
@@ -174,14 +174,3 @@ def _name_carried(node: Node, inputs: Sequence[Value | None], answers: Sequence[
         dtype = narrow.get(type_variable(node, at, made=True), "")
         if answer is not None and answer.computing and answer.dtype == CARRIERS.get(dtype):
             answer.dtype = dtype
-
-
-def type_variable(node: Node, at: int, *, made: bool = False) -> str:
-    """The name of the type variable of an input or of an output, as "T"; a fixed type's own text where it has none."""
-    import onnx.defs
-
-    if not onnx.defs.has(node.op_type, node.opset, node.domain):
-        return "T"
-    schema = onnx.defs.get_schema(node.op_type, node.opset, node.domain)
-    formal = schema.outputs if made else schema.inputs
-    return str(formal[min(at, len(formal) - 1)].type_str)

@@ -12,7 +12,7 @@ from ...models.artifact import Artifact, read_artifact, write_artifact
 from ...models.errors import Refused
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
-from ..onnx_to_tf.graph import Model, read_model
+from ..onnx_graph.graph import Model, read_model
 from ..torch_export import example_inputs, export
 from .generate import WEIGHTS, Generated, generate
 from .names import comment

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
 from ...models.signature import Array
-from ..onnx_to_tf.graph import Model
-from ..onnx_to_tf.patterns import fused
+from ..onnx_graph.graph import Model
+from ..onnx_graph.patterns import fused
 from .names import comment
 from .page import Page
 from .paste import text_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...models.signature import Array
-from ..onnx_to_tf.graph import Node
-from ..onnx_to_tf.node_reader import NodeReader
+from ..onnx_graph.graph import Node
+from ..onnx_graph.node_reader import NodeReader
 from .names import number
 from .page import Page
 from .values import Part, Size, Value, known, of_sizes

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...models.errors import Refused
-from ..onnx_to_tf.bodies import body_of
-from ..onnx_to_tf.functions import Functions
-from ..onnx_to_tf.graph import Graph, Node
-from ..onnx_to_tf.walk import type_variable
+from ..onnx_graph.bodies import body_of
+from ..onnx_graph.functions import Functions
+from ..onnx_graph.graph import Graph, Node, type_variable
 from .names import comment
 from .page import Now, Page, array_of
 from .reader import Op
@@ -88,7 +87,7 @@ class Walk:
 
     def _body(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
         """The node by the body that its specification gives it."""
-        body = body_of(node, inputs)  # type: ignore[arg-type]  # it asks for dtypes and shapes alone
+        body = body_of(node, inputs)
         if body is None:
             raise Refused(
                 f"{node}: the operator, as opset {node.opset} words it, is not among those that become PyTorch",
@@ -102,7 +101,7 @@ class Walk:
         if called in self._calls:
             raise Refused(f"{node}: the function calls itself", fix="check the model with onnx.checker")
         self._calls.append(called)
-        made = self._run_body(node, self.functions.body_of(node, inputs), inputs)  # type: ignore[arg-type]
+        made = self._run_body(node, self.functions.body_of(node, inputs), inputs)
         self._calls.pop()
         return made
 

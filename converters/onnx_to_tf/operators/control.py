@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..graph import Graph
+from ...onnx_graph.graph import Graph
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, BOOL, lowers

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..graph import Graph, needed, reads
+from ...onnx_graph.graph import Graph, needed, reads
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, BOOL, lowers

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from ...onnx_to_tf.graph import tensor_array
+from ...onnx_graph.graph import tensor_array
 from ..names import scalar
 from ..reader import Op
 from ..registry import HELD, NUMBERS, ORDINARY, Written, writes

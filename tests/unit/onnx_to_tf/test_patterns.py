@@ -19,8 +19,8 @@ def model(nodes, root=2**0.5, one=1.0, half=0.5):
 def operators(text):
     import onnx.parser
 
-    from transload.converters.onnx_to_tf.graph import graph_of
-    from transload.converters.onnx_to_tf.patterns import fused
+    from transload.converters.onnx_graph.graph import graph_of
+    from transload.converters.onnx_graph.patterns import fused
 
     parsed = onnx.parser.parse_model(text)
     return [node.op_type for node in fused(graph_of(parsed.graph, {"": 17})).nodes]

@@ -15,7 +15,7 @@ import pytest
 import torch
 from onnx import helper, numpy_helper
 
-from transload.converters.onnx_to_tf.graph import read_model
+from transload.converters.onnx_graph.graph import read_model
 from transload.converters.onnx_to_torch.convert import load_module, write_module
 from transload.converters.onnx_to_torch.generate import Generated, generate
 from transload.converters.onnx_to_torch.page import array_of, torch_tensor

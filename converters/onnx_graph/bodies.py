@@ -8,16 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .graph import Graph, Node, graph_of, graphs_in, opsets_of
-from .values import Value
 
 if TYPE_CHECKING:
     import onnx
 
 
-def body_of(node: Node, inputs: Sequence[Value | None]) -> Graph | None:
+class Typed(Protocol):
+    """What is asked of a value of a converter here."""
+
+    @property
+    def dtype(self) -> str:
+        """By numpy's name."""
+        ...
+
+    @property
+    def shape(self) -> Sequence[int | None]:
+        """None where an axis is dynamic."""
+        ...
+
+
+def body_of(node: Node, inputs: Sequence[Typed | None]) -> Graph | None:
     """What the specification makes of a node: a graph that takes the inputs that are there, in their order, and makes
     as many outputs as the node has; None where the specification has no body for this node."""
     import onnx.defs
@@ -32,7 +45,7 @@ def body_of(node: Node, inputs: Sequence[Value | None]) -> Graph | None:
     return instance(function, node, inputs, {**attributes, **node.attributes})
 
 
-def _function(schema: Any, node: Node, inputs: Sequence[Value | None]) -> onnx.FunctionProto | None:
+def _function(schema: Any, node: Node, inputs: Sequence[Typed | None]) -> onnx.FunctionProto | None:
     """The body, in the newest wording that the model's opset has; some depend on what the node is given."""
     import onnx
 
@@ -59,7 +72,7 @@ def _call(node: Node) -> bytes:
     return bytes(call.SerializeToString())
 
 
-def _type(value: Value | None) -> bytes:
+def _type(value: Typed | None) -> bytes:
     """A value's type; an empty one for an input that is left out."""
     import numpy as np
     from onnx import helper
@@ -73,7 +86,7 @@ def _type(value: Value | None) -> bytes:
 def instance(
     function: onnx.FunctionProto,
     node: Node,
-    inputs: Sequence[Value | None],
+    inputs: Sequence[Typed | None],
     attributes: Mapping[str, onnx.AttributeProto],
 ) -> Graph:
     """The body of one call: with its attributes, and without the inputs that it leaves out. Its nodes come from where

@@ -288,3 +288,14 @@ def attribute_value(attribute: onnx.AttributeProto) -> Any:
 
 def _listed(value: object) -> bool:
     return not hasattr(value, "SerializeToString") and not isinstance(value, str) and hasattr(value, "__len__")
+
+
+def type_variable(node: Node, at: int, *, made: bool = False) -> str:
+    """The name of the type variable of an input or of an output, as "T"; a fixed type's own text where it has none."""
+    import onnx.defs
+
+    if not onnx.defs.has(node.op_type, node.opset, node.domain):
+        return "T"
+    schema = onnx.defs.get_schema(node.op_type, node.opset, node.domain)
+    formal = schema.outputs if made else schema.inputs
+    return str(formal[min(at, len(formal) - 1)].type_str)

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
-from .bodies import instance
+from .bodies import Typed, instance
 from .graph import STANDARD, Graph, Node
 from .patterns import fused
-from .values import Value
 
 if TYPE_CHECKING:
     import onnx
@@ -33,7 +32,7 @@ class Functions:
         """Whether the node calls one of them."""
         return (node.domain, node.op_type, node.overload) in self._functions
 
-    def body_of(self, node: Node, inputs: Sequence[Value | None]) -> Graph:
+    def body_of(self, node: Node, inputs: Sequence[Typed | None]) -> Graph:
         """The function's graph for one call, that takes the inputs that are there and makes the outputs that are
         wanted, both in the call's order.
 

@@ -1,0 +1,2 @@
+"""An ONNX model as the converters from it read it: nodes with their origins, bodies, functions, patterns, and who
+knows which operator."""
