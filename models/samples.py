@@ -69,16 +69,17 @@ def take_samples(job: Job) -> Mapping[str, Any]:
 def make_samples(job: Job) -> Mapping[str, Any]:
     """Write a data folder of random samples. Options: signature (JSON).
 
-    Floats are normal around 0.3, integers 0 to 3, the test set and the calibration set are different draws of fixed
-    seeds: 64 samples each, fewer where they would take more than 256 MB. A dynamic axis other than the batch gets a
-    size of its own, within its bounds. Facts: test, calibration, labels (false).
+    Floats are normal around 0.3, bytes whatever they can be, other integers 0 to 3, as they may be indices. The test
+    set and the calibration set are different draws of fixed seeds: 64 samples each, fewer where they would take more
+    than 256 MB. A dynamic axis other than the batch gets a size of its own, within its bounds. Facts: test,
+    calibration, labels (false).
     """
     signature = Signature.from_json(job.options["signature"])
     check_inputs(signature.inputs)
     sizes = _sizes(signature.inputs)
     specs = sample_specs(signature.inputs)
     for name, seed in ((TEST, _TEST_SEED), (CALIBRATION, _CALIBRATION_SEED)):
-        write_dataset(job.out / name, Dataset(sample_tensors(specs, sizes, seed)))
+        write_dataset(job.out / name, Dataset(sample_tensors(specs, sizes, seed, whole_bytes=True)))
     return {"test": sizes[SAMPLES], "calibration": sizes[SAMPLES], "labels": False}
 
 

@@ -73,21 +73,35 @@ def sample_inputs(signature: Signature, batch: int, seed: int = _SEED) -> dict[s
     return sample_tensors(signature.inputs, example_sizes(signature.inputs, batch), seed)
 
 
-def sample_tensors(specs: Sequence[TensorSpec], sizes: Mapping[str, int], seed: int = _SEED) -> dict[str, Array]:
+def sample_tensors(
+    specs: Sequence[TensorSpec], sizes: Mapping[str, int], seed: int = _SEED, *, whole_bytes: bool = False
+) -> dict[str, Array]:
     """Arrays by name: floats normal around 0.3, so that a swapped sign, axis or channel shows; integers 0..3, which
-    every table of embeddings has (and 0..1 in masks); dynamic axes of the sizes given."""
+    every table of embeddings has (and 0..1 in masks); dynamic axes of the sizes given.
+
+    `whole_bytes`: int8 and uint8 are drawn over all that they hold, as pictures are: in PyTorch a byte is no index. A
+    model that makes one of it (`table(codes.long())`) may have a small table, so it is not traced with these.
+    """
     rng = np.random.default_rng(seed)
-    return {spec.name: _sample(spec, sizes, rng) for spec in specs}
+    return {spec.name: _sample(spec, sizes, rng, whole_bytes=whole_bytes) for spec in specs}
 
 
-def _sample(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator) -> Array:
+def _sample(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator, *, whole_bytes: bool) -> Array:
     shape = [axis if isinstance(axis, int) else sizes[axis] for axis in spec.shape]
-    kind = np.dtype(spec.dtype).kind
-    if kind == "f":
-        return np.asarray(rng.standard_normal(shape) + 0.3, dtype=spec.dtype)
-    if kind == "b":
+    dtype = np.dtype(spec.dtype)
+    if dtype.kind == "f":
+        return np.asarray(rng.standard_normal(shape) + 0.3, dtype=dtype)
+    if dtype.kind == "b":
         return np.asarray(rng.random(shape) < 0.6)
-    return np.asarray(_whole_numbers(spec.name, shape, rng), dtype=spec.dtype)
+    if whole_bytes and dtype.itemsize == 1 and not _is_told(spec.name):
+        limits = np.iinfo(dtype)
+        return np.asarray(rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True))
+    return np.asarray(_whole_numbers(spec.name, shape, rng), dtype=dtype)
+
+
+def _is_told(name: str) -> bool:
+    """Whether the name of an input tells what its numbers may be."""
+    return name.endswith(("mask", "token_type_ids"))
 
 
 def _whole_numbers(name: str, shape: Sequence[int], rng: np.random.Generator) -> Array:

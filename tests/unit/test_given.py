@@ -23,6 +23,7 @@ from transload.models.programs import operators
 from transload.models.samples import check_inputs, make_samples, take_samples
 from transload.models.signature import Bounds, Signature, TensorSpec, parse_input
 from transload.models.store import digest_of
+from transload.models.zoo.build import sample_tensors
 from transload.pipeline.given import Kind, kind_of, start_of
 
 
@@ -308,6 +309,23 @@ def test_random_samples_are_the_same_each_time_and_tell_axes_apart(tmp_path: Pat
         assert not np.array_equal(array, calibration.inputs[name])
         assert len(np.unique(array)) > 1
     assert 0.2 < test.inputs["image"].mean() < 0.4, "around 0.3: a sign that is lost shows"
+
+
+def test_random_bytes_are_whole_and_other_integers_may_be_indices(tmp_path: Path) -> None:
+    words = ("picture=uint8[batch,8,8,3]", "codes=int8[batch,40]", "tokens=int32[batch,40]", "keep_mask=uint8[batch,9]")
+    _, test, calibration = samples(tmp_path, *words)
+    for data in (test, calibration):
+        assert {name: (array.min(), array.max()) for name, array in data.inputs.items()} == {
+            "picture": (0, 255), "codes": (-128, 127), "tokens": (0, 3), "keep_mask": (0, 1),
+        }  # fmt: skip
+        assert {name: str(array.dtype) for name, array in data.inputs.items()} == {
+            "picture": "uint8", "codes": "int8", "tokens": "int32", "keep_mask": "uint8",
+        }  # fmt: skip
+
+
+def test_what_a_model_is_traced_with_fits_a_small_table() -> None:
+    codes = sample_tensors([parse_input("codes=uint8[batch,40]")], {"batch": 3})["codes"]
+    assert (codes.min(), codes.max()) == (0, 3)
 
 
 def test_large_samples_are_fewer(tmp_path: Path) -> None:
