@@ -15,11 +15,25 @@ def replaced(tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
     return tf.where(touched, tf.scatter_nd(places, updates, tf.shape(tensor, places.dtype)), tensor)
 
 
-def combined(mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
-    """`tensor` multiplied ("mul") by the updates at index vectors without negative ones, or their "max" or "min".
+def summed(updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
+    """As many rows as are asked for: of each the sum of the updates that go to it, 0 where none does.
 
-    The updates of one place are brought together first. Places without any get what changes nothing: 1, the lowest or
-    the highest number. Infinities are told apart, since the lowest float is above minus infinity.
+    Floats by a reduction over segments and not by a scatter: that one TFLite quantises, and then adds up the 8 bits as
+    they lie, with the byte 0 where nothing comes to, whatever stands for 0.
+    """
+    if updates.dtype.is_floating:
+        return tf.math.unsorted_segment_sum(updates, row, rows)
+    return tf.scatter_nd(row[:, None], updates, tf.concat([rows[None], tf.shape(updates)[1:]], 0))
+
+
+def combined(mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
+    """`tensor` with the updates at index vectors without negative ones added ("add") or multiplied ("mul"), or their
+    "max" or "min".
+
+    The updates of one place are brought together first. Places without any get what changes nothing: 0, 1, the lowest
+    or the highest number. (For a sum TFLite's converter would count what comes to each place, take what was there as
+    often away, and add it as often again: infinities do not survive that.) Infinities are told apart, since the
+    lowest float is above minus infinity.
     """
     depth = places.shape[-1]
     shape = tf.shape(tensor)
@@ -31,6 +45,10 @@ def combined(mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -
     given = tf.reshape(updates, tf.concat([tf.shape(row), shape[depth:]], 0))
     have = tf.reshape(tensor, tf.concat([rows[None], shape[depth:]], 0))
     return tf.reshape(_FUNCTIONS[mode](have, given, row, rows), shape)
+
+
+def _sum(have: TfTensor, given: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
+    return have + summed(given, row, rows)
 
 
 def _product(have: TfTensor, given: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
@@ -52,4 +70,4 @@ def _where_any(alive: TfTensor, made: TfTensor, have: TfTensor, row: TfTensor, r
     return tf.where(tf.math.unsorted_segment_sum(tf.cast(alive, tf.int32), row, rows) > 0, made, have)
 
 
-_FUNCTIONS = {"mul": _product, "max": _largest, "min": _smallest}
+_FUNCTIONS = {"add": _sum, "mul": _product, "max": _largest, "min": _smallest}

@@ -77,8 +77,6 @@ class TFLiteKernels(Kernels):
     def scatter(self, mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
         if mode == "none":
             return scatters.replaced(tensor, tf.cast(places, tf.int32), updates)
-        if mode == "add":
-            return super().scatter(mode, tensor, places, updates)
         return scatters.combined(mode, tensor, places, updates)
 
     def cumprod(self, x: TfTensor, axis: Size, exclusive: bool, reverse: bool) -> TfTensor:

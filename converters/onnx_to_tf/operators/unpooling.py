@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from ..borders import pad
+from ..kernels.scatters import summed
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, INDICES, NUMBERS, lowers
@@ -35,10 +36,8 @@ def max_unpool(op: Op) -> Value:
 
 def _put(values: TfTensor, places: TfTensor, size: Size) -> TfTensor:
     """A vector of zeros with values at places; where two windows found one element, it is there once."""
-    index = tf.reshape(tf.cast(places, tf.int32), [-1, 1])
-    flat = tf.reshape(values, [-1])
-    total = tf.scatter_nd(index, flat, pack([size]))
-    times = tf.scatter_nd(index, tf.ones_like(flat), pack([size]))
+    index, flat, rows = tf.reshape(tf.cast(places, tf.int32), [-1]), tf.reshape(values, [-1]), pack([size])[0]
+    total, times = summed(flat, index, rows), summed(tf.ones_like(flat), index, rows)
     return total / tf.maximum(times, tf.ones([], flat.dtype))
 
 
@@ -54,7 +53,7 @@ def col2im(op: Op) -> Value:
     batch, columns = value.size(0), product(block)
     channels = value.size(1) // columns
     parts = reshape(value.tensor(), [product([batch, channels]), -1])
-    flat = tf.scatter_nd(tf.reshape(index, [-1, 1]), tf.transpose(parts), pack([product(whole), batch * channels]))
+    flat = summed(tf.transpose(parts), tf.reshape(index, [-1]), pack([product(whole)])[0])
     made = reshape(tf.transpose(flat), [batch, channels, *whole])
     return computed(pad(made, [(0, 0), (0, 0), *((-low, -high) for low, high in pads)]))
 
