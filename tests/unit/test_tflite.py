@@ -226,6 +226,34 @@ def test_places_that_are_worked_out_of_sizes_stay_in_float(tmp_path: Path) -> No
     assert 10 * np.log10(np.square(exact).sum() / np.square(got - exact).sum()) > 25
 
 
+def test_what_is_added_up_by_index_is_added_in_float(tmp_path: Path) -> None:
+    """TFLite's scatter adds the 8 bits as they lie: behind a ReLU their zero is not 0, and their sum goes round."""
+    node = helper.make_node
+    nodes = [
+        node("Relu", ["x"], ["r"]),
+        node("ScatterElements", ["base", "where", "r"], ["y"], axis=1, reduction="add"),
+    ]
+    inputs = (
+        TensorSpec("x", "float32", ("batch", 9)), TensorSpec("base", "float32", ("batch", 4)),
+        TensorSpec("where", "int64", ("batch", 9)),
+    )  # fmt: skip
+    folder = saved_model(tmp_path / "m", nodes, Signature(inputs, (TensorSpec("y", "float32", ("batch", 4)),)), {})
+    rng = np.random.default_rng(1)
+    given = {
+        "x": rng.standard_normal((20, 9)).astype(np.float32),
+        "base": rng.standard_normal((20, 4)).astype(np.float32),
+        "where": rng.integers(0, 4, (20, 9)),
+    }
+    (tmp_path / "data").mkdir()
+    write_dataset(tmp_path / "data" / "calibration.npz", Dataset(given))
+    facts = tflite.tflite_int8(Job({"source": folder / "onnx", "data": tmp_path / "data"}, tmp_path))
+    assert "UNSORTED_SEGMENT_SUM" in facts["float_operators"]
+    exact = given["base"].copy()
+    np.add.at(exact, (np.arange(20)[:, None], given["where"]), np.maximum(given["x"], 0))
+    got = run(tmp_path / "model.tflite", given)["y"]
+    assert 10 * np.log10(np.square(exact).sum() / np.square(got - exact).sum()) > 30
+
+
 def test_an_infinity_seen_in_calibration_is_a_wide_range(tmp_path: Path) -> None:
     """Positions are told by logarithms, of 0 too: an infinite range ends the quantiser's process."""
     node = helper.make_node
