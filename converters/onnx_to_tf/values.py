@@ -18,6 +18,7 @@ import numpy as np
 
 from ...models.signature import Array
 from .lazy import tf
+from .reshapes import looks_like_none, of_that_shape
 
 if TYPE_CHECKING:
     from .weights import Weights
@@ -243,34 +244,23 @@ def transpose(tensor: TfTensor, order: Sequence[int]) -> TfTensor:
 def reshape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor:
     """tf.reshape to sizes of which some are tensors: one such becomes -1, so that the shape is a constant.
 
-    An axis of size 1 before all others is taken off by a gather: where such a reshape, and elementwise operators, lie
-    between two transposes, TensorFlow 2.21's TFLite converter drops both if the sizes before and after look alike.
+    What TFLite's converter may take for no reshape at all (reshapes.py) gets an axis more, which a gather takes off.
     """
-    whole = _with_leading_one(tensor, target)
-    if whole is not None:
-        return tf.gather(whole, 0, axis=0)
+    if looks_like_none(tensor, target) and of_that_shape(tensor, target) is None:
+        return tf.gather(_reshape(tensor, [1, *target]), 0, axis=0)
+    return _reshape(tensor, target)
+
+
+def _reshape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor:
+    same = of_that_shape(tensor, target)
+    if same is not None:
+        return same
     unknown = [at for at, size in enumerate(target) if not isinstance(size, int)]
     if len(unknown) == 1 and -1 not in [size for size in target if isinstance(size, int)]:
         fixed = [size for size in target if isinstance(size, int)]
         if prod(fixed) > 0:
             return tf.reshape(tensor, [size if isinstance(size, int) else -1 for size in target])
     return tf.reshape(tensor, pack(target))
-
-
-_TRANSPOSED = {"float32", "int32", "int64", "bool"}  # the dtypes that TFLite both transposes and gathers
-_OF_SHAPE = {"Reshape", "Squeeze", "ExpandDims", "Identity"}  # operators that leave the elements in order
-
-
-def _with_leading_one(tensor: TfTensor, target: Sequence[Size]) -> TfTensor | None:
-    """The tensor, or what it was reshaped from, that has the target's known sizes behind one axis of size 1."""
-    wanted = [1, *(size if isinstance(size, int) else None for size in target)]
-    if len(target) < 2 or None in wanted or tf.executing_eagerly() or tensor.dtype.name not in _TRANSPOSED:
-        return None
-    while tensor.shape.rank is None or tensor.shape.as_list() != wanted:
-        if tensor.op.type not in _OF_SHAPE:
-            return None
-        tensor = tensor.op.inputs[0]
-    return tensor
 
 
 def ranked(tensor: TfTensor, rank: int) -> TfTensor:

@@ -90,6 +90,8 @@ def _resolved(value: Value, target: list[Size]) -> list[Size]:
 
 def reshaped(value: Value, target: Sequence[Size]) -> Value:
     """The value in another shape. Channels stay last where only the spatial axes are merged or split."""
+    if len(target) == value.rank and all(_same(value.size(axis), part) for axis, part in enumerate(target)):
+        return value
     if value.layout is Layout.CHANNELS_LAST and _keeps_channels(value, target):
         physical = [target[0], *target[2:], target[1]]
         return computed(reshape(value.native, physical), Layout.CHANNELS_LAST).of_sizes(target)
