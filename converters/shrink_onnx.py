@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _MOST_BYTES = 1_500_000_000  # the pieces hold copies of weights, and protobuf ends at 2 GB
 _SMALL = 8  # elements of a vector of integers that is taken for sizes, which converters want to know
 _STACK, _SCOPES = "pkg.torch.onnx.stack_trace", "pkg.torch.onnx.name_scopes"  # what torch's exporter notes at a node
+_TORCHS = ("site-packages", "torch/fx/")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*\n?\s*(?P<text>[^\n]*)')
 
 
@@ -186,13 +187,20 @@ def described(node: onnx.NodeProto) -> str:
 def line_of(node: onnx.NodeProto) -> str | None:
     """`file.py:14: x = x.flip(1)` of the user's own code, as torch's exporter has noted it; else the module's name."""
     noted = {each.key: each.value for each in node.metadata_props}
-    frames = [each for each in _FRAME.finditer(noted.get(_STACK, "")) if "site-packages" not in each["file"]]
-    if frames:
-        last = frames[-1]
-        text = last["text"].strip()
-        return f"{Path(last['file']).name}:{last['line']}{f': {text}' if text else ''}"
+    if line := line_in(noted.get(_STACK, "")):
+        return line
     names = re.findall(r"'([^']*)'", noted.get(_SCOPES, ""))
     return next((f"the module {name}" for name in reversed(names[:-1]) if name), None)
+
+
+def line_in(trace: str) -> str | None:
+    """The innermost line of the user's own code in a stack trace of torch's."""
+    frames = [each for each in _FRAME.finditer(trace) if not any(place in each["file"] for place in _TORCHS)]
+    if not frames:
+        return None
+    last = frames[-1]
+    text = last["text"].strip()
+    return f"{Path(last['file']).name}:{last['line']}{f': {text}' if text else ''}"
 
 
 def _value_info(spec: TensorSpec) -> Any:

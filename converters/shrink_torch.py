@@ -91,11 +91,36 @@ def _line(kind: type) -> str:
     return "" if _SITE in file else f"{Path(file).name}:{line}"
 
 
+class Axes:
+    """How the dynamic axes of pieces are called, and what their bounds are: two calls of the whole tell, in which every
+    dynamic axis has another size. What changes as an axis of the model's inputs does is that axis."""
+
+    def __init__(self, signature: Signature, first: Mapping[str, Array], second: Mapping[str, Array]) -> None:
+        self._bounds = signature.bounds
+        self._names: dict[tuple[int, int], str] = {}
+        for spec in signature.inputs:
+            one, two = first[spec.name].shape, second[spec.name].shape
+            for at, axis in spec.dynamic_axes.items():
+                self._names.setdefault((one[at], two[at]), axis)
+
+    def spec(self, name: str, one: Array, two: Array) -> TensorSpec:
+        """Of a tensor as both calls had it. Raises ValueError where nothing here carries its dtype."""
+        shape: list[Axis] = [
+            a if a == b else self._names.get((a, b), f"n{a}_{b}") for a, b in zip(one.shape, two.shape, strict=True)
+        ]
+        own = dict.fromkeys(axis for axis in shape if axis in self._bounds)
+        bounds = tuple((str(axis), self._bounds[str(axis)]) for axis in own)
+        return TensorSpec(name, one.dtype.name, tuple(shape), bounds)
+
+
 class Recorder:
     """Calls of the modules in a model, as two calls of the whole make them."""
 
-    def __init__(self, model: torch.nn.Module, first: Mapping[str, Array], second: Mapping[str, Array]) -> None:
+    def __init__(
+        self, model: torch.nn.Module, signature: Signature, first: Mapping[str, Array], second: Mapping[str, Array]
+    ) -> None:
         self._model = model
+        self._axes = Axes(signature, first, second)
         self._nested: set[str] = set()
         self._calls = [_calls(model, feeds, self._nested) for feeds in (first, second)]
 
@@ -111,8 +136,8 @@ class Recorder:
             return None
         feeds, others = ({f"x{at}": array for at, array in enumerate(call[0])} for call in (one, two))
         try:
-            inputs = tuple(_spec(name, feeds[name], others[name]) for name in feeds)
-            outputs = tuple(_spec(name, one[1][name], two[1][name]) for name in one[1])
+            inputs = tuple(self._axes.spec(name, feeds[name], others[name]) for name in feeds)
+            outputs = tuple(self._axes.spec(name, one[1][name], two[1][name]) for name in one[1])
             signature = Signature(inputs, outputs)
         except ValueError:
             return None
@@ -140,7 +165,7 @@ def _calls(
 
     def note(path: str) -> Any:
         def hook(_module: Any, given: tuple[Any, ...], keywords: Mapping[str, Any], made: Any) -> None:
-            arrays, results = [_array(each) for each in given], _results(made)
+            arrays, results = [array_of(each) for each in given], _results(made)
             if path not in found and not keywords and results and all(each is not None for each in arrays):
                 found[path] = ([each for each in arrays if each is not None], results)
                 if isinstance(made, tuple | list) and len(made) != len(results):
@@ -166,22 +191,14 @@ def _results(made: Any) -> dict[str, Array]:
         named = {str(key): value for key, value in made.items()}
     else:
         named = {f"y{at}": each for at, each in enumerate(_leaves(made))}
-    arrays = {name: _array(each) for name, each in named.items()}
+    arrays = {name: array_of(each) for name, each in named.items()}
     return {} if any(each is None for each in arrays.values()) else {n: a for n, a in arrays.items() if a is not None}
 
 
-def _array(value: Any) -> Array | None:
+def array_of(value: Any) -> Array | None:
+    """A copy of a tensor; None where it is none, or of a dtype that nothing here carries."""
     import torch
 
     if not isinstance(value, torch.Tensor) or str(value.dtype).removeprefix("torch.") not in DTYPES:
         return None
     return np.array(value.detach().numpy())
-
-
-def _spec(name: str, one: Array, two: Array) -> TensorSpec:
-    """An axis of another size in the second call is dynamic; those that change alike have one name."""
-    shape: list[Axis] = [
-        a if a == b else "batch" if at == 0 else f"n{a}_{b}"
-        for at, (a, b) in enumerate(zip(one.shape, two.shape, strict=True))
-    ]  # fmt: skip
-    return TensorSpec(name, one.dtype.name, tuple(shape))

@@ -1,7 +1,7 @@
 """When no route leads to a target: the smallest piece of the model that fails, as a script for a bug report.
 
-A worker looks for the piece (shrink_onnx.py, shrink_torch.py), in bounded time. It is help for a target that is lost
-already: where nothing is found, or the looking itself fails, that is said, and nothing else changes.
+A worker looks for the piece (shrink_onnx.py, shrink_pt2.py, shrink_torch.py), in bounded time. It is help for a target
+that is lost already: where nothing is found, or the looking itself fails, that is said, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -13,22 +13,25 @@ from pathlib import Path
 from typing import Any
 
 from ..converters import third_party
+from ..converters.steps import STEPS, Step
 from ..models.code import entry_digest
 from ..models.errors import DiskFull, TransloadError
 from ..models.formats import Format, Precision, Target
+from ..models.store import Stored
 from .context import Context
 from .drift.rules import LEAST_SQNR_DB
 from .engine import Action
 from .prepare import Prepared
 from .routing import Failure, Made, plain
+from .shrink_script import PIECE
 from .zygote import framework_of
 
 SEARCH_S = 120.0  # for one piece; what was found by then counts
 _GRACE_S = 180.0  # for the trial that runs at that moment
 _MOST_TRIED = 2  # failures of one target that are looked into
-_PIECE = "piece"
 
-_ONNX, _TORCH = f"{__package__}.shrink_onnx:shrink", f"{__package__}.shrink_torch:shrink"
+_ONNX, _PT2, _TORCH = (f"{__package__}.shrink_{kind}:shrink" for kind in ("onnx", "pt2", "torch"))
+_EXPORT = next(step for step in STEPS if step.name == "torch.export")  # what makes a program of a piece of one
 _LIBRARIES = {"onnx2tf": "onnx2tf", "lowering": "transload", "torch": "PyTorch", "tf2onnx": "tf2onnx"}
 # What helps where a step is known to fail at an operator (docs/design/onnx2tf.md, tests of both exporters).
 _KNOWN: Mapping[tuple[str, str], str] = {
@@ -45,7 +48,7 @@ class Smallest:
 
     target: str
     route: tuple[str, ...]  # up to the step that fails
-    operators: int | None  # of an ONNX graph; None where it is a module
+    operators: int | None  # of an ONNX graph or an exported program; None where it is a module
     what: str  # one sentence: the operator or the module, its line, how it fails
     script: str  # relative to the folder of the results
     fix: str
@@ -73,21 +76,23 @@ def _worth_a_look(made: Made) -> Iterator[Failure]:
     """The failures that can be looked into; wrong answers first, as nobody else would find them."""
     if made.stored is not None:
         return
-    fitting = [each for each in made.failures if _looker(each)]
+    fitting = [each for each in made.failures if _lookers(each)]
     yield from sorted(fitting, key=lambda each: each.status != "wrong")[:_MOST_TRIED]
 
 
-def _looker(failure: Failure) -> str | None:
-    """The entry that looks into a failure; None where nothing can."""
+def _lookers(failure: Failure) -> list[str]:
+    """The entries that can look into a failure, the one that finds the smallest pieces first."""
     step = failure.route.steps[-1]
     reduced = step.target.precision is not Precision.FP32
     if step.environment or step.calibrates or (reduced and failure.status == "wrong"):
-        return None
+        return []
     if step.source == Target(Format.ONNX):
-        return _ONNX
-    from_source = failure.route.steps[0].source is None
-    in_torch = all(framework_of(each.requires) == "torch" for each in failure.route.steps)  # one process does them all
-    return _TORCH if from_source and in_torch else None
+        return [_ONNX]
+    if any(framework_of(each.requires) != "torch" for each in failure.route.steps):  # one process does them all
+        return []
+    of_program = [_PT2] if step.source == Target(Format.PT2) else []
+    of_source = [_TORCH] if failure.route.steps[0].source is None else []
+    return of_program + of_source
 
 
 def _look(
@@ -95,17 +100,13 @@ def _look(
 ) -> Smallest | None:
     step = failure.route.steps[-1]
     name = f"smallest.{target.slug}.{step.name}"
-    try:
-        stored = context.executor.perform(_action(context, prepared, name, failure))
-    except DiskFull:
-        raise
-    except TransloadError as error:
-        context.progress.note(f"{target}: no smaller piece was found that {step.name} fails at: {error.what}")
+    stored = _found(context, prepared, name, failure)
+    if stored is None:
         return None
     repeat = context.folder / "repeat"
     for file in stored.folder.iterdir():
-        if file.name.startswith(_PIECE):
-            _copy(file, repeat / file.name.replace(_PIECE, name, 1))
+        if file.name.startswith(PIECE):
+            _copy(file, repeat / file.name.replace(PIECE, name, 1))
     facts = stored.facts
     return Smallest(
         target=str(target),
@@ -117,18 +118,41 @@ def _look(
     )
 
 
-def _action(context: Context, prepared: Prepared, name: str, failure: Failure) -> Action:
+def _found(context: Context, prepared: Prepared, name: str, failure: Failure) -> Stored | None:
+    """The piece that the first entry finds which finds one."""
+    for entry in _lookers(failure):
+        try:
+            return context.executor.perform(_action(context, prepared, name, failure, entry))
+        except DiskFull:
+            raise
+        except TransloadError as error:
+            why = error.what
     step = failure.route.steps[-1]
+    context.progress.note(f"{step.target}: no smaller piece was found that {step.name} fails at: {why}")
+    return None
+
+
+def _chain(failure: Failure, entry: str) -> tuple[Step, ...]:
+    """The steps that a piece goes through."""
+    step = failure.route.steps[-1]
+    return {_ONNX: (step,), _PT2: (_EXPORT, step), _TORCH: failure.route.steps}[entry]
+
+
+def _action(context: Context, prepared: Prepared, name: str, failure: Failure, entry: str) -> Action:
+    step, chain = failure.route.steps[-1], _chain(failure, entry)
     least_db = LEAST_SQNR_DB[step.target.precision]
     if step.target.precision is Precision.FP32:
         least_db = context.request.validate_.sqnr_db
-    of_source = _looker(failure) == _TORCH
-    chain = failure.route.steps if of_source else (step,)
     requires = tuple(dict.fromkeys(name for each in chain for name in each.requires))
+    of_source = entry == _TORCH
     return Action(
         name=name,
-        entry=_looker(failure) or "",
-        inputs={"source": prepared.source if of_source else failure.source, "data": prepared.data},
+        entry=entry,
+        inputs={
+            "source": prepared.source if of_source else failure.source,
+            "data": prepared.data,
+            "reference": prepared.reference,
+        },
         options={
             "step": step.name,
             "chain": [[each.entry, dict(each.options)] for each in chain],

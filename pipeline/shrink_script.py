@@ -9,11 +9,13 @@ from __future__ import annotations
 import platform
 import pprint
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..models.signature import Signature
 from .toolchain import version_of
+
+PIECE = "piece"  # the name of the files in the result, before the run gives them its own
 
 _HEAD = '''"""{title}
 
@@ -115,20 +117,15 @@ def convert_and_run(inputs):
 """
 
 _TORCH = """
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import torch
-from transload.models.zoo.build import build_model
 
 HERE = Path(__file__).resolve()
 DATA = np.load(HERE.with_suffix(".npz"))
-{root}
-# The model as it was given, and the module of it that fails.
-piece = build_model(HERE.with_suffix(".source")).get_submodule({path!r})
-{flat}INPUTS, OUTPUTS = {inputs}, {outputs}
+{piece}INPUTS, OUTPUTS = {inputs}, {outputs}
 
 
 def tensors(kind):
@@ -145,11 +142,42 @@ def convert_and_run(inputs):
 {convert}
 """
 
-_FLAT = """\
+_ROOT = """
+import sys
+
+sys.path.append({root!r})  # the model's own code
+"""
+
+_OF_MODEL = """
+from transload.models.zoo.build import build_model
+
+# The model as it was given, and the module of it that fails.
+piece = build_model(HERE.with_suffix(".source")).get_submodule({path!r})
+"""
+
+_FLAT = """
 from transload.converters.shrink_torch import flat
 
 piece = flat(piece, {inputs})  # what it gives as one tuple
 """
+
+_OF_PROGRAM = '''
+{imports}
+class Piece(torch.nn.Module):
+    """What fails of the exported program, as torch.fx writes it."""
+
+    def __init__(self):
+        super().__init__()
+        for name in DATA.files:
+            kind, _, rest = name.partition("/")
+            if kind == "weight":
+                self.register_buffer(rest, torch.from_numpy(DATA[name]))
+
+{code}
+
+
+piece = Piece().eval()
+'''
 
 _CONVERT = {
     "torch.export": """\
@@ -184,21 +212,25 @@ _CONVERT = {
         return dict(zip(OUTPUTS, session.run(OUTPUTS, inputs)))""",
 }
 _ANY_STEP = """\
-        from {module} import {function}
+        from importlib import import_module
+
         from transload.converters.shrink_torch import hold
         from transload.models.job import Job
         from transload.models.signature import Signature
         from transload.pipeline.drift.sessions import default_runtime, open_session
 
-        given, out = Path(folder, "given"), Path(folder, "out")
-        given.mkdir()
-        out.mkdir()
-        hold(piece, Signature.from_json({signature}), given)
-        {function}(Job(inputs={{"source": given}}, out=out, options={options}))
-        return dict(open_session(default_runtime(out), out).run(inputs))"""
+        made = Path(folder, "given")
+        made.mkdir()
+        hold(piece, Signature.from_json({signature}), made)
+        for at, (entry, options) in enumerate({chain}):
+            given, made = made, Path(folder, f"out{{at}}")
+            made.mkdir()
+            module, _, function = entry.partition(":")
+            getattr(import_module(module), function)(Job(inputs={{"source": given}}, out=made, options=options))
+        return dict(open_session(default_runtime(made), made).run(inputs))"""
 
 
-def script_of_torch(
+def script_of_module(
     options: Mapping[str, Any],
     facts: Mapping[str, Any],
     signature: Signature,
@@ -209,27 +241,40 @@ def script_of_torch(
     kind: str,
 ) -> str:
     """The script for a module of a model in PyTorch and the step of a shrink job's options."""
-    (entry, step_options), alone = options["chain"][-1], len(options["chain"]) == 1
-    module, _, function = entry.partition(":")
+    piece = _ROOT.format(root=root) if root else ""
+    piece += _OF_MODEL.format(path=path)
+    piece += _FLAT.format(inputs=[spec.name for spec in signature.inputs]) if nested else ""
+    return _script_of_torch(options, facts, signature, piece, kind)
+
+
+def script_of_program(
+    options: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    signature: Signature,
+    *,
+    imports: Sequence[str],
+    code: str,
+    kind: str,
+) -> str:
+    """The script for a piece of an exported program: `code` is its method `forward`."""
+    lines = "".join(f"{line}\n" for line in imports)
+    piece = _OF_PROGRAM.format(imports=f"{lines}\n" if lines else "", code=code)
+    return _script_of_torch(options, facts, signature, piece, kind)
+
+
+def _script_of_torch(
+    options: Mapping[str, Any], facts: Mapping[str, Any], signature: Signature, piece: str, kind: str
+) -> str:
+    (_, step_options), alone = options["chain"][-1], len(options["chain"]) == 1
     template = _CONVERT.get(options["step"].partition("@")[0], _ANY_STEP)
     convert = template.format(
-        module=module,
-        function=function,
+        chain=[(entry, dict(given)) for entry, given in options["chain"]],
         signature=signature.to_json(),
-        options=dict(step_options),
         dynamic=[list(spec.dynamic_axes) for spec in signature.inputs],
         opset=step_options.get("opset", 17 if alone else 20),  # as converters/onnx_export.py has them
     )
     inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
-    place = f"sys.path.append({root!r})  # the model's own code\n" if root else ""
-    body = _TORCH.format(
-        root=place,
-        flat=_FLAT.format(inputs=inputs) if nested else "",
-        path=path,
-        inputs=inputs,
-        outputs=outputs,
-        convert=convert,
-    )
+    body = _TORCH.format(piece=piece, inputs=inputs, outputs=outputs, convert=convert)
     return head(options, facts, kind) + body + comparison(options["least_db"])
 
 

@@ -7,24 +7,17 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..converters.shrink_torch import Piece, Recorder
-from ..models.calls import feeds_of
-from ..models.dataset import write_arrays
-from ..models.errors import Refused
 from ..models.job import Job
 from ..models.sources import read_source
 from ..models.zoo.build import build_model
-from .drift.sessions import read_test_set
-from .shrink_onnx import PIECE
-from .shrink_script import script_of_torch
-from .shrink_trial import OutOfTime, Trial, Trouble
-
-_BATCHES = ((2, 3), (1, 2), (5, 3))  # of the two calls: the first is compared, the second shows what is dynamic
+from .shrink_samples import calls, recorded, write_groups
+from .shrink_script import PIECE, script_of_module
+from .shrink_trial import OutOfTime, Trial, Trouble, does_not_fail
 
 
 def shrink(job: Job) -> Mapping[str, Any]:
@@ -51,11 +44,10 @@ def shrink(job: Job) -> Mapping[str, Any]:
         "fix": seen.fix,
     }
     shutil.copytree(job.inputs["source"], job.out / f"{PIECE}.source")
-    groups = {"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}, "example": piece.others}
-    arrays = {f"{kind}/{n}": array for kind, group in groups.items() for n, array in group.items()}
-    write_arrays(job.out / f"{PIECE}.npz", arrays)
+    kinds = {"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}, "example": piece.others}
+    write_groups(job.out / f"{PIECE}.npz", **kinds)
     root = read_source(job.inputs["source"]).ref.root
-    script = script_of_torch(
+    script = script_of_module(
         options, facts, piece.signature, nested=piece.nested, path=piece.path, root=root, kind=seen.kind
     )
     (job.out / f"{PIECE}.py").write_text(script)
@@ -63,15 +55,13 @@ def shrink(job: Job) -> Mapping[str, Any]:
 
 
 def _whole_failing(job: Job, trial: Trial) -> tuple[Recorder, Piece, Trouble]:
-    model, data = build_model(job.inputs["source"]), read_test_set(job)
-    signature = read_source(job.inputs["source"]).signature
-    for batches in _BATCHES:
-        first, second = (feeds_of(data, np.arange(batch) % len(data), signature) for batch in batches)
-        recorder = Recorder(model, first, second)
+    model, signature = build_model(job.inputs["source"]), read_source(job.inputs["source"]).signature
+    for first, seconds in calls(job):
+        recorder = recorded(partial(Recorder, model, signature), first, seconds)
         piece = recorder.piece("")
         if piece and (trouble := trial(piece.write, piece.feeds, piece.expected)):
             return recorder, piece, trouble
-    raise Refused("the whole model does not fail when it is converted once more", fix="read the log of the step")
+    raise does_not_fail()
 
 
 def _failing_inside(recorder: Recorder, outer: Piece, trial: Trial, whole: Trouble) -> tuple[Piece, Trouble] | None:

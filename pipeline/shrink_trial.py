@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from ..models.errors import TransloadError
+from ..models.errors import Refused, TransloadError
 from ..models.job import Job, Work
 from ..models.signature import Array
 from ..serving.checked import first_words
@@ -27,6 +27,28 @@ from .drift.sessions import default_runtime, open_session
 WRONG = "answers wrongly"
 _MOVED = "the layout was lost"  # in the words of drift/layout.py
 _HEAD = 40  # characters of a message that say what kind of failure it is, numbers and names aside
+
+
+class Piece(Protocol):
+    """A part of a model as a model of its own, with what it is fed in the whole, and what it should give."""
+
+    @property
+    def operators(self) -> int:
+        """How many of the whole model's it has."""
+
+    @property
+    def feeds(self) -> Mapping[str, Array]:
+        """What goes in, by name."""
+
+    @property
+    def expected(self) -> Mapping[str, Array]:
+        """What must come out of what is made of it."""
+
+    def write(self, folder: Path) -> None:
+        """As something that the first step of a trial takes."""
+
+
+_P = TypeVar("_P", bound=Piece)
 
 
 class OutOfTime(Exception):
@@ -149,3 +171,52 @@ def first_failing(most: int, fails: Callable[[int], bool]) -> int:
         else:
             works = middle
     return failing
+
+
+def smallest(
+    count: int,
+    cut: Callable[[Sequence[int]], _P | None],
+    behind: Callable[[int, int], Sequence[int]],
+    trial: Trial,
+    whole: Trouble,
+) -> tuple[int, tuple[_P, Trouble] | None]:
+    """The operator, of `count` in their order, where it happens, and the smallest piece that fails as the whole does,
+    as far as one is found in time. First the shortest beginning that fails, by bisection: its last operator is where it
+    happens. Then that one alone; then it with those before it, two, four, eight (`behind`)."""
+    best: tuple[_P, Trouble] | None = None
+    at = count - 1
+
+    def fails(chosen: Sequence[int]) -> bool:
+        nonlocal best
+        piece = cut(chosen)
+        if piece is None:
+            return False
+        seen = trial(piece.write, piece.feeds, piece.expected)
+        if seen is None or not seen.like(whole):
+            return False
+        if best is None or piece.operators < best[0].operators:
+            best = piece, seen
+        return True
+
+    try:
+        at = first_failing(count, lambda length: fails(range(length))) - 1
+        size = 1
+        while (best is None or size < best[0].operators) and size <= count:
+            if fails(behind(at, size)):
+                break
+            size *= 2
+    except OutOfTime:
+        print("out of time: the smallest piece so far is taken")
+    return at, best
+
+
+def found_or_refused(found: tuple[_P, Trouble] | None, whole: Trouble) -> tuple[_P, Trouble]:
+    """What `smallest` has found. Raises Refused where that is nothing."""
+    if found is None:
+        raise Refused(f"the step does not fail at any part of the model alone: {whole.what}", fix="read its log")
+    return found
+
+
+def does_not_fail() -> Refused:
+    """For a whole that fails at none of the samples."""
+    return Refused("the whole model does not fail when it is converted once more", fix="read the log of the step")

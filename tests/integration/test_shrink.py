@@ -156,3 +156,36 @@ def test_the_module_that_cannot_be_exported_is_found_inside_of_the_model(
     assert found.fix == "compute both and choose with torch.where, or write the branch as torch.cond"
     said = run_alone(done.folder / found.script, tmp_path / "made")
     assert 'net.py", line 6, in forward' in said
+
+
+@pytest.mark.slow
+def test_the_operator_that_an_exported_program_cannot_be_carried_by_is_cut_out_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = torch.nn.Linear(7, 5), torch.nn.Linear(5, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.last(torch.special.bessel_j0(torch.relu(self.first(x))))
+
+    axes = ({0: torch.export.Dim.DYNAMIC},)
+    made = torch.export.export(Net().eval(), (torch.randn(3, 7),), dynamic_shapes=axes)
+    torch.export.save(made, tmp_path / "net.pt2")
+    done = convert(str(tmp_path / "net.pt2"), tmp_path, ["torch.export", "torch.onnx-dynamo"], "onnx", monkeypatch)
+    assert done.decided[1] == 4
+    (found,) = done.smallest
+    assert (found.target, found.route, found.operators) == ("onnx", ("torch.onnx-dynamo",), 1)
+    assert found.what.startswith(
+        "torch.onnx-dynamo fails at the operator aten.special_bessel_j0.default (special_bessel_j0), from "
+        "test_shrink.py:"
+    )
+    text = (done.folder / found.script).read_text()
+    assert "transload" not in text, "a report to PyTorch needs PyTorch and ONNX alone"
+    (tmp_path / "alone").mkdir()
+    said = run_alone(done.folder / found.script, tmp_path / "alone")
+    assert "No ONNX function found for <OpOverload(op='prims.bessel_j0'" in said
+    assert "torch.onnx._internal.exporter._errors.ConversionError" in said

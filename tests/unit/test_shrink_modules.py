@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from transload.converters.shrink_torch import Recorder
+from transload.models.signature import Signature, parse_input
 
 
 @pytest.fixture
@@ -28,7 +29,8 @@ def recorder() -> Recorder:
 
     rng = np.random.default_rng(0)
     feeds = [{"x": rng.standard_normal((batch, 4, 7)).astype(np.float32)} for batch in (2, 3)]
-    return Recorder(Net().eval(), *feeds)
+    signature = Signature((parse_input("x=float32[batch,4,7]"),), (parse_input("y=float32[batch,4,6]"),))
+    return Recorder(Net().eval(), signature, *feeds)
 
 
 def test_lists_are_looked_through_and_what_is_not_called_is_no_piece(recorder: Recorder) -> None:

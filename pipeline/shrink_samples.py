@@ -1,0 +1,69 @@
+"""The samples that a search for the smallest piece tries: the calls that the check makes of a copy. Worker only.
+
+A copy may be wrong at another size only, than the data has: then it is a sample of that size that shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+
+from ..models.axes import bounds_within
+from ..models.calls import feeds_of, sizes_in
+from ..models.dataset import Dataset, write_arrays
+from ..models.job import Job
+from ..models.signature import Array
+from .drift.recorded import Probe, Record, read_record
+from .drift.sessions import read_test_set
+
+Feeds: TypeAlias = Mapping[str, Array]
+_T = TypeVar("_T")
+
+
+def calls(job: Job) -> Iterator[tuple[Feeds, list[Feeds]]]:
+    """What the reference in inputs["reference"] was asked, of the data in inputs["data"]: one call for each batch and
+    for each other size of an axis. With it others, one of which will do: every dynamic axis has another size there, the
+    batch at least. What changes from one call to the other is dynamic."""
+    data, record = read_test_set(job), read_record(job.inputs["reference"])
+    own = sizes_in(data, record.signature)
+    answered = {axis: size for probe in record.probes for axis, size in probe.sizes.items()}
+    for probe in sorted(record.probes, key=_order):
+        sizes = {**own, **probe.sizes}
+        back = {axis: own[axis] for axis in probe.sizes if axis in own}
+        all_others = {axis: answered.get(axis, size) for axis, size in sizes.items()} | back
+        batch = _another(record, probe.batch)
+        seconds = [_feeds(data, record, Probe(batch, each)) for each in (all_others, back)]
+        yield _feeds(data, record, probe), seconds
+
+
+def recorded(make: Callable[[Feeds, Feeds], _T], first: Feeds, seconds: list[Feeds]) -> _T:
+    """What `make` gives for the first of the other calls that the model takes: it need not take every size at once."""
+    *most, last = seconds
+    for second in most:
+        try:
+            return make(first, second)
+        except Exception as error:  # noqa: BLE001  (whatever a model raises over sizes)
+            print(f"the model does not take several other sizes at once: {error}")
+    return make(first, last)
+
+
+def _order(probe: Probe) -> tuple[bool, bool, int]:
+    """The data's own sizes first, and several samples: of one alone an axis cannot be told from another."""
+    return bool(probe.sizes), probe.batch == 1, probe.batch
+
+
+def _another(record: Record, batch: int) -> int:
+    bounds = bounds_within(record.signature.inputs, record.signature.batch)
+    return next((size for size in map(bounds.nearest, (batch + 1, batch - 1)) if size != batch), batch)
+
+
+def _feeds(data: Dataset, record: Record, probe: Probe) -> Feeds:
+    return feeds_of(data, np.arange(probe.batch) % len(data), record.signature, probe.sizes)
+
+
+def write_groups(path: Path, **groups: Feeds) -> None:
+    """Keep arrays for a script, each under `KIND/NAME`: what goes `in`, what is `expected`, and so on."""
+    write_arrays(path, {f"{kind}/{name}": array for kind, group in groups.items() for name, array in group.items()})
