@@ -24,6 +24,19 @@ _SQUARES = ("SQUARED_DIFFERENCE", "SQUARE", "MUL")
 
 
 _MOVED = ("TRANSPOSE", "RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+# XNNPACK adds 8 bits whose step is 2^-10 to 2^8 of the sum's, and ends with the interpreter at others (its qs8-vadd
+# operator; TensorFlow 2.21). A step of it is kept to each side.
+_ADDS = frozenset({"ADD", "SUB"})
+_STEPS = (2.0**-9, 2.0**7)
+_OF_NOTHING = (0.0, 1.0)
+# Whose inputs and outputs the quantiser gives one scale, also where the operator itself is left in float.
+_OF_ONE_SCALE = frozenset({
+    *_MOVED, "AVERAGE_POOL_2D", "BATCH_TO_SPACE_ND", "BROADCAST_TO", "CONCATENATION", "DEPTH_TO_SPACE",
+    "DYNAMIC_UPDATE_SLICE", "GATHER", "GATHER_ND", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "MIRROR_PAD", "PACK", "PAD",
+    "PADV2", "REDUCE_MAX", "REDUCE_MIN", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "REVERSE_V2", "SCATTER_ND",
+    "SELECT", "SELECT_V2", "SLICE", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "SPLIT", "SPLIT_V", "STRIDED_SLICE", "TILE",
+    "UNPACK",
+})  # fmt: skip
 _PASSED_ON = (*_MOVED, "SELECT", "SELECT_V2")  # rows without a token are set to 0 behind a softmax
 
 Range: TypeAlias = "tuple[float, float]"  # the smallest number and the largest
@@ -110,12 +123,13 @@ def with_ranges(calibrated: bytes, ranges: Mapping[int, tuple[float, float]]) ->
 def known_ranges(calibrated: Flat, seen: Mapping[int, Range]) -> dict[int, Range]:
     """The ranges that calibration saw of the main graph's tensors, where more than that is known, as that has it.
 
-    A probability goes to 1, if not in these samples: over one token it is 1. And the right side of a product is laid
-    around 0: XNNPACK takes the zero of its 8 bits for 0 (in TensorFlow 2.21; its answers are 11 dB then).
+    What was 0 throughout has steps as others have: XNNPACK has none of 1e-8. A probability goes to 1, if not in these
+    samples: over one token it is 1. And the right side of a product is laid around 0: XNNPACK takes the zero of its
+    8 bits for 0 (in TensorFlow 2.21; its answers are 11 dB then).
     """
     every = list(_operators_of(next(_graphs(calibrated))))
     makers = {at: operator for operator in every for at in operator.outputs}
-    found = dict(seen)
+    found = {at: ends if any(ends) else _OF_NOTHING for at, ends in seen.items()}
     probabilities: set[int] = set()
     for operator in every:
         if operator.name == "SOFTMAX" or (operator.name in _PASSED_ON and probabilities.intersection(operator.inputs)):
@@ -135,8 +149,9 @@ def known_ranges(calibrated: Flat, seen: Mapping[int, Range]) -> dict[int, Range
 def better_in_float(calibrated: bytes) -> list[str]:
     """Of a file that was calibrated, the operators that 8 bits would ruin, by the names of what they make.
 
-    Whatever reads or makes numbers beyond WIDEST; the variance that a normalisation divides by the root of, whose
-    square spans twice the digits that 8 bits have; and what is worked out of sizes alone, as places between pixels are.
+    Whatever reads or makes numbers beyond WIDEST; a sum of what is nothing beside it; the variance that a normalisation
+    divides by the root of, whose square spans twice the digits that 8 bits have; and what is worked out of sizes alone,
+    as places between pixels are.
     """
     return [
         name
@@ -147,7 +162,21 @@ def better_in_float(calibrated: bytes) -> list[str]:
 
 
 def _ruined(graph: _Graph) -> Iterator[Operator]:
+    """What is ruined by itself, and what would be given the scale of such a thing: scores of a few units that of the
+    mask which is chosen in place of some of them, 1e36 a step."""
     every = list(_operators_of(graph))
+    makers = {at: operator for operator in every for at in operator.outputs}
+    waiting, found = list(_ruined_alone(graph, every)), set[Operator]()
+    while waiting:
+        operator = waiting.pop()
+        if operator not in found:
+            found.add(operator)
+            sources = operator.inputs if operator.name in _OF_ONE_SCALE else ()
+            waiting += [makers[at] for at in sources if at in makers and graph.is_calibrated(at)]
+    return (operator for operator in every if operator in found)
+
+
+def _ruined_alone(graph: _Graph, every: Sequence[Operator]) -> Iterator[Operator]:
     makers = {at: operator for operator in every for at in operator.outputs}
     statistics: set[int] = set()
     for operator in every:
@@ -158,8 +187,16 @@ def _ruined(graph: _Graph) -> Iterator[Operator]:
         if operator.name != "SHAPE" and not of_values.isdisjoint(operator.inputs):
             of_values.update(operator.outputs)
         wide = any(at >= 0 and graph.widest(at) > WIDEST for at in (*operator.inputs, *operator.outputs))
-        if wide or not statistics.isdisjoint(operator.outputs) or of_values.isdisjoint(operator.outputs):
+        unlike = operator.name in _ADDS and not _are_alike(graph, operator)
+        if wide or unlike or not statistics.isdisjoint(operator.outputs) or of_values.isdisjoint(operator.outputs):
             yield operator
+
+
+def _are_alike(graph: _Graph, operator: Operator) -> bool:
+    """Whether the steps of an addition's inputs go together with its output's. Constants have fitting ones."""
+    whole = graph.width(operator.outputs[0])
+    parts = [graph.width(at) for at in operator.inputs if graph.is_calibrated(at)]
+    return all(whole * _STEPS[0] <= part <= whole * _STEPS[1] for part in parts)
 
 
 def _variance(root: Operator, makers: Mapping[int, Operator]) -> Iterator[int]:
@@ -182,6 +219,11 @@ class _Graph:
         """Whether one range was noted of a tensor."""
         seen = self.tables.Tensors(at).Quantization()
         return seen is not None and seen.MinLength() == seen.MaxLength() == 1
+
+    def width(self, at: int) -> float:
+        """From the smallest number that calibration saw in a tensor to the largest, 0 among them."""
+        seen = self.tables.Tensors(at).Quantization()
+        return float(max(seen.Max(0), 0.0) - min(seen.Min(0), 0.0)) if self.is_calibrated(at) else 0.0
 
     def widest(self, at: int) -> float:
         """The largest size of a number that calibration saw in a tensor."""

@@ -226,6 +226,25 @@ def test_places_that_are_worked_out_of_sizes_stay_in_float(tmp_path: Path) -> No
     assert 10 * np.log10(np.square(exact).sum() / np.square(got - exact).sum()) > 25
 
 
+def int8_answers(
+    folder: Path,
+    nodes: list[onnx.NodeProto],
+    signature: Signature,
+    given: Mapping[str, np.ndarray[Any, Any]],
+    constants: Mapping[str, Any],
+) -> dict[str, np.ndarray[Any, Any]]:
+    """What a graph in full int8 answers, under XNNPACK, to what it was calibrated on."""
+    saved_model(folder / "m", nodes, signature, constants)
+    (folder / "data").mkdir()
+    write_dataset(folder / "data" / "calibration.npz", Dataset(dict(given)))
+    tflite.tflite_int8(Job({"source": folder / "m" / "onnx", "data": folder / "data"}, folder))
+    return run(folder / "model.tflite", given)
+
+
+def decibels(exact: np.ndarray[Any, Any], got: np.ndarray[Any, Any]) -> float:
+    return float(10 * np.log10(np.square(exact).sum() / np.square(got - exact).sum()))
+
+
 def test_what_is_added_up_by_index_is_added_in_float(tmp_path: Path) -> None:
     """TFLite's scatter adds the 8 bits as they lie: behind a ReLU their zero is not 0, and their sum goes round."""
     node = helper.make_node
@@ -237,21 +256,51 @@ def test_what_is_added_up_by_index_is_added_in_float(tmp_path: Path) -> None:
         TensorSpec("x", "float32", ("batch", 9)), TensorSpec("base", "float32", ("batch", 4)),
         TensorSpec("where", "int64", ("batch", 9)),
     )  # fmt: skip
-    folder = saved_model(tmp_path / "m", nodes, Signature(inputs, (TensorSpec("y", "float32", ("batch", 4)),)), {})
+    signature = Signature(inputs, (TensorSpec("y", "float32", ("batch", 4)),))
     rng = np.random.default_rng(1)
     given = {
         "x": rng.standard_normal((20, 9)).astype(np.float32),
         "base": rng.standard_normal((20, 4)).astype(np.float32),
         "where": rng.integers(0, 4, (20, 9)),
     }
-    (tmp_path / "data").mkdir()
-    write_dataset(tmp_path / "data" / "calibration.npz", Dataset(given))
-    facts = tflite.tflite_int8(Job({"source": folder / "onnx", "data": tmp_path / "data"}, tmp_path))
-    assert "UNSORTED_SEGMENT_SUM" in facts["float_operators"]
     exact = given["base"].copy()
     np.add.at(exact, (np.arange(20)[:, None], given["where"]), np.maximum(given["x"], 0))
-    got = run(tmp_path / "model.tflite", given)["y"]
-    assert 10 * np.log10(np.square(exact).sum() / np.square(got - exact).sum()) > 30
+    assert decibels(exact, int8_answers(tmp_path, nodes, signature, given, {})["y"]) > 30
+
+
+def test_scores_are_not_given_the_steps_of_the_mask_that_is_chosen_over_them(tmp_path: Path) -> None:
+    """The quantiser gives one scale to all that a choice takes and makes, also where it leaves the choice in float."""
+    node = helper.make_node
+    nodes = [node("Add", ["x", "bias"], ["scores"]), node("Greater", ["m", "zero"], ["alive"]),
+             node("Where", ["alive", "scores", "lowest"], ["masked"]), node("Softmax", ["masked"], ["y"])]  # fmt: skip
+    inputs = (TensorSpec("x", "float32", ("batch", 3, 8)), TensorSpec("m", "float32", ("batch", 1, 8)))
+    signature = Signature(inputs, (TensorSpec("y", "float32", ("batch", 3, 8)),))
+    rng = np.random.default_rng(1)
+    given = {"x": rng.standard_normal((20, 3, 8)).astype(np.float32) * 3,
+             "m": rng.choice([-1, 1], (20, 1, 8)).astype(np.float32)}  # fmt: skip
+    given["m"][..., 0] = 1  # one is always left
+    bias = weight(3, 8)
+    constants = {"zero": np.float32(0), "lowest": np.finfo(np.float32).min, "bias": bias}
+    got = int8_answers(tmp_path, nodes, signature, given, constants)
+    scores = np.exp(given["x"] + bias) * (given["m"] > 0)
+    exact = scores / scores.sum(-1, keepdims=True)
+    assert decibels(exact, got["y"]) > 25
+
+
+@pytest.mark.parametrize("small", [0.0, 1e-6])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_sum_with_next_to_nothing_runs_under_xnnpack(tmp_path: Path, small: float, known: bool) -> None:
+    """It ends with the interpreter where the steps of what it adds are too unlike."""
+    node = helper.make_node
+    nodes = [node("MatMul", ["x", "w"], ["h"]),
+             *([] if known else [node("Mul", ["x", "small"], ["little"])]),
+             node("Add", ["h", "small" if known else "little"], ["s"]), node("MatMul", ["s", "w"], ["y"])]  # fmt: skip
+    signature = Signature((TensorSpec("x", "float32", ("batch", 8)),), (TensorSpec("y", "float32", ("batch", 8)),))
+    given = {"x": np.random.default_rng(1).standard_normal((20, 8)).astype(np.float32)}
+    w = weight(8, 8)
+    got = int8_answers(tmp_path, nodes, signature, given, {"w": w, "small": np.full((8,), small, np.float32)})
+    exact = given["x"] @ w @ w
+    assert decibels(exact, got["y"]) > 25
 
 
 def test_an_infinity_seen_in_calibration_is_a_wide_range(tmp_path: Path) -> None:
