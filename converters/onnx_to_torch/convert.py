@@ -36,7 +36,7 @@ def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
     source = read_artifact(job.inputs["source"])
     model = read_model(source.path)
     _check_names(model, source)
-    made = generate(model, example_inputs(source.signature))
+    made = generate(model, example_inputs(source.signature), source.signature.bounds)
     write_module(made, job.out)
     program = export(load_module(job.out), source.signature)
     torch.export.save(program, job.out / PAYLOAD[Format.PT2])

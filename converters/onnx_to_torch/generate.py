@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
-from ...models.signature import Array
+from ...models.signature import Array, Bounds
 from ..onnx_graph.graph import Model
 from ..onnx_graph.patterns import fused
 from .names import comment
@@ -33,15 +33,18 @@ class Generated:
     opset: int
 
 
-def generate(model: Model, examples: Sequence[torch.Tensor]) -> Generated:
-    """The module of a model. `examples`: a tensor for each input, no two dynamic axes of one size.
+def generate(model: Model, examples: Sequence[torch.Tensor], bounds: Mapping[str, Bounds] | None = None) -> Generated:
+    """The module of a model. `examples`: a tensor for each input, no two dynamic axes of one size;
+    `bounds`: of the axes that have any.
 
     Raises Refused where an operator cannot be carried as the specification words it; the message names the node, the
     module and the line it comes from.
     """
     graph = fused(model.graph)
     page = Page()
-    arguments = [page.argument(spec, example) for spec, example in zip(model.inputs, examples, strict=True)]
+    arguments = [
+        page.argument(spec, example, bounds or {}) for spec, example in zip(model.inputs, examples, strict=True)
+    ]
     answers = Walk(page, model.functions).run_inside(graph, arguments, {})
     results = [_result(name, value) for name, value in zip(graph.outputs, answers, strict=True)]
     page.check_axes()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...models.errors import Refused
-from ...models.signature import Array, TensorSpec
+from ...models.signature import ANY_SIZE, Array, Bounds, TensorSpec
 from .names import Names, comment
 from .paste import functions
 from .values import Part, Size, Value, atom, computed, listed
@@ -31,6 +31,15 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "-": operator.sub,
     "*": operator.mul,
     "//": operator.floordiv,
+    "%": operator.mod,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "&": operator.and_,
+    "|": operator.or_,
 }
 
 
@@ -95,6 +104,7 @@ class Page:
         self._axis_code: dict[str, str] = {}
         self._dynamic: list[tuple[Any, str]] = []
         self._symbols: dict[Any, str] = {}
+        self._ranges: dict[Any, Any] = {}  # by symbol, the sizes that the signature allows
         self._held: dict[int, tuple[Array, str, torch.Tensor]] = {}
         self._module = SimpleNamespace()
         self._fake = FakeTensorMode(shape_env=ShapeEnv())
@@ -116,8 +126,8 @@ class Page:
         finally:
             loops.while_loop = true_loop
 
-    def argument(self, spec: TensorSpec, example: torch.Tensor) -> Value:
-        """An input of the module."""
+    def argument(self, spec: TensorSpec, example: torch.Tensor, bounds: Mapping[str, Bounds]) -> Value:
+        """An input of the module; `bounds` of its dynamic axes."""
         from torch.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbolicContext
 
         dims = [DimDynamic.STATIC if isinstance(axis, int) else DimDynamic.DYNAMIC for axis in spec.shape]
@@ -135,8 +145,11 @@ class Page:
             if axis not in self._axis_code:
                 self._axis_code[axis] = self.names.fresh(axis, "size")
                 self._symbols[size.node.expr] = axis
+                self._ranges[size.node.expr] = _allowed(bounds.get(axis, ANY_SIZE))
                 self.axes[axis] = f"{name}.shape[{at}]"
                 self.scope[self._axis_code[axis]] = trial.shape[at]
+            elif size != self.scope[self._axis_code[axis]]:  # asked, so that one symbol stands for both
+                raise ValueError(f"the examples have two sizes of the axis {comment(axis)}")
         return computed(self, name, trial)
 
     def check_axes(self) -> None:
@@ -209,25 +222,49 @@ class Page:
 
     def stack(self, value: Value) -> tuple[str, torch.Tensor]:
         """A variable for sizes as a tensor."""
-        parts = value.parts or ()
+        if value.parts is None:
+            raise ValueError("a value that is neither known, nor of sizes, nor computed")
+        parts = [self.counted(part) for part in value.parts.reshape(-1)]
         inner = f"{parts[0]}" if not value.rank else f"({', '.join(map(str, parts))},)"
         helper = "size_tensor" if not value.rank else "sizes_tensor"
-        made = self.let(f"{helper}({inner}, torch.{value.dtype})", "sizes")
+        shaped = f".reshape{value.shape}" if value.rank > 1 else ""
+        made = self.let(f"{helper}({inner}, torch.{value.dtype}){shaped}", "sizes")
         return str(made), self.scope[str(made)]
 
+    # Sizes
+
     def part(self, code: str, trial: Any) -> Part:
-        """A size, by the shortest name that it has."""
+        """A size, or a yes or no about some, by the shortest name that it has; known where every size that the
+        signature allows makes the same of it."""
+        import torch
+
         if isinstance(trial, int):
-            return int(trial)
+            return trial
         expression = trial.node.expr
-        if expression.is_number:
-            return int(expression)
+        low, high = self._range(expression)
+        if low == high:
+            return bool(low) if isinstance(trial, torch.SymBool) else int(low)
         axis = self._symbols.get(expression)
         return Size(code if axis is None else self._axis_code[axis], trial)
 
+    def _range(self, expression: Any) -> tuple[Any, Any]:
+        """The least and the most that an expression of sizes can be."""
+        from torch.utils._sympy.value_ranges import bound_sympy
+
+        found = bound_sympy(expression, self._ranges)
+        return found.lower, found.upper
+
+    def at_least(self, part: Part, number: int) -> bool:
+        """Whether a size can be no smaller number."""
+        return bool((self._range(part.trial.node.expr)[0] if isinstance(part, Size) else part) >= number)
+
+    def same(self, a: Part, b: Part) -> bool:
+        """Whether two sizes are one at every size that the signature allows."""
+        return self.combine("==", a, b) is True
+
     def combine(self, sign: str, a: Part, b: Part) -> Part:
-        """A + b, a - b, a * b, a // b (towards minus infinity), the max or the min of sizes."""
-        trials = [each.trial if isinstance(each, Size) else each for each in (a, b)]
+        """A + b, a // b (towards minus infinity), a % b (as Python has it), a == b and so on, the max or the min."""
+        trials = [_trial(each) for each in (a, b)]
         if isinstance(a, int) and (a, sign) in ((0, "+"), (1, "*")):
             return b
         if isinstance(b, int) and (sign, b) in (("+", 0), ("-", 0), ("*", 1), ("//", 1)):
@@ -235,8 +272,38 @@ class Page:
         if sign in ("max", "min"):
             import torch
 
+            for low, high in ((a, b), (b, a)):
+                if self.combine("<=", low, high) is True:
+                    return high if sign == "max" else low
             return self.part(f"torch.sym_{sign}({a}, {b})", getattr(torch, f"sym_{sign}")(*trials))
         return self.part(f"{atom(a)} {sign} {atom(b)}", _OPERATORS[sign](*trials))
+
+    def negated(self, condition: Part) -> Part:
+        """The other answer of yes and no."""
+        import torch
+
+        if isinstance(condition, int):
+            return not condition
+        opposite: Callable[[Any], Any] = torch.sym_not
+        return self.part(f"torch.sym_not({condition})", opposite(condition.trial))
+
+    def chosen(self, condition: Part, a: Part, b: Part) -> Part:
+        """The first of two sizes where the condition holds, else the second."""
+        if isinstance(condition, int):
+            return a if condition else b
+        if self.same(a, b) or _meet(condition, a, b):
+            return b
+        self.helpers.add("either")
+        trial = functions()["either"](condition.trial, _trial(a), _trial(b))
+        return self.part(f"either({condition}, {a}, {b})", trial)
+
+    def counted(self, part: Part) -> Part:
+        """A size as it is, and of yes and no 1 and 0."""
+        import torch
+
+        if isinstance(part, Size) and isinstance(part.trial, torch.SymBool):
+            return self.chosen(part, 1, 0)
+        return part if isinstance(part, Size) else int(part)
 
     def product(self, parts: Sequence[Part]) -> Part:
         """The product of sizes."""
@@ -244,6 +311,29 @@ class Page:
         for part in parts:
             answer = self.combine("*", answer, part)
         return answer
+
+
+def _allowed(bounds: Bounds) -> Any:
+    """The sizes of an axis as torch writes them."""
+    from torch.utils._sympy.numbers import int_oo
+    from torch.utils._sympy.value_ranges import ValueRanges
+
+    return ValueRanges(bounds.low, int_oo if bounds.high is None else bounds.high)
+
+
+def _trial(part: Part) -> Any:
+    return part.trial if isinstance(part, Size) else part
+
+
+def _meet(condition: Size, a: Part, b: Part) -> bool:
+    """Whether a condition is that a size is one number, for which both sizes are one: then b is right either way."""
+    import sympy  # type: ignore[import-untyped]
+
+    asked = condition.trial.node.expr
+    if not isinstance(asked, sympy.Eq) or not asked.lhs.is_Symbol or not asked.rhs.is_number:
+        return False
+    first, second = (each.trial.node.expr if isinstance(each, Size) else sympy.Integer(each) for each in (a, b))
+    return bool(first.subs(asked.lhs, asked.rhs) == second.subs(asked.lhs, asked.rhs))
 
 
 class Now(Page):

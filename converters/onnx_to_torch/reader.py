@@ -9,7 +9,7 @@ from ..onnx_graph.graph import Node
 from ..onnx_graph.node_reader import NodeReader
 from .names import number
 from .page import Page
-from .values import Part, Size, Value, known, of_sizes
+from .values import Part, Parts, Size, Value, known, of_sizes
 
 
 class Op(NodeReader):
@@ -104,9 +104,9 @@ class Op(NodeReader):
         """An answer that is known while the module is written."""
         return known(self.page, array)
 
-    def sized(self, parts: Sequence[Part], *, scalar: bool = False, dtype: str = "int64") -> Value:
-        """An answer that is a vector of sizes, or a single one."""
-        return of_sizes(self.page, parts, scalar=scalar, dtype=dtype)
+    def sized(self, parts: Sequence[Part] | Parts, dtype: str = "int64") -> Value:
+        """An answer that is a vector of sizes, or an array of them in another shape."""
+        return of_sizes(self.page, parts, dtype)
 
 
 __all__ = ["Op", "Part", "Size"]

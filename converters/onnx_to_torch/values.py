@@ -1,7 +1,8 @@
 """What flows between operators while a module is written.
 
-A value is known (an array: a weight, or folded while writing), a vector of sizes (whole numbers that the module's
-Python code computes, so that torch.export keeps dynamic axes), or computed (a tensor, in a variable of `forward`).
+A value is known (an array: a weight, or folded while writing), made of sizes (an array of whole numbers that the
+module's Python code computes, so that torch.export keeps dynamic axes), or computed (a tensor, in a variable of
+`forward`).
 Beside its code every value has a trial tensor: the code, run on tensors without data whose dynamic axes are symbols.
 So dtype, rank and known sizes of everything are PyTorch's own, and not a second opinion about them.
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ...models.signature import Array
 from .names import scalar
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A whole number that is known only when the module runs: its Python code, and a torch.SymInt."""
+    """A whole number, or a yes or no about some, that is known only when the module runs: its Python code, and a
+    torch.SymInt or torch.SymBool."""
 
     code: str
     trial: Any
@@ -39,23 +42,16 @@ class Size:
         """Its code, as a part of a larger expression."""
         return self.code if re.fullmatch(r"[\w.\[\]]+", self.code) else f"({self.code})"
 
-    @property
-    def non_negative(self) -> bool:
-        """Whether it can be no negative number."""
-        return bool(self.trial.node.expr.is_nonnegative)
 
-
-Part: TypeAlias = int | Size
+Part: TypeAlias = int | Size  # int: bool too
+Parts: TypeAlias = npt.NDArray[np.object_]  # of Part
+_MOST_PARTS = 4096  # elements: what is larger comes of no shape
+_MOST_WHOLE = 2**62  # what is larger is no bound of a size
 
 
 def atom(part: Part) -> str:
     """The code of a size, as a part of a larger expression."""
     return part.atom if isinstance(part, Size) else str(part)
-
-
-def non_negative(part: Part) -> bool:
-    """Whether it can be no negative number."""
-    return part.non_negative if isinstance(part, Size) else part >= 0
 
 
 def listed(parts: Sequence[Part]) -> str:
@@ -77,7 +73,7 @@ class Value:
         code: str = "",
         trial: torch.Tensor | None = None,
         array: Array | None = None,
-        parts: tuple[Part, ...] | None = None,
+        parts: Parts | None = None,
         name: str = "",
     ) -> None:
         self.page = page
@@ -128,13 +124,19 @@ class Value:
         """The size of each axis."""
         return [self.size(axis) for axis in range(self.rank)]
 
-    def size_parts(self) -> tuple[Part, ...] | None:
-        """The elements of a vector or scalar of whole numbers, where they are known as such."""
-        if self.parts is not None:
+    def elements(self) -> Parts | None:
+        """Whole numbers, in whatever dtype, or yes and no: in the value's shape, where they are known as such."""
+        if self.parts is not None or self.array is None or self.array.size > _MOST_PARTS:
             return self.parts
-        if self.array is None or self.rank > 1 or self.array.dtype.kind not in "iu":
-            return None
-        return tuple(int(each) for each in self.array.reshape(-1))
+        if self.dtype in ("float32", "float64"):
+            whole = np.all((np.trunc(self.array) == self.array) & (np.abs(self.array) <= _MOST_WHOLE))
+            return self.array.astype(np.int64).astype(object) if whole else None
+        return self.array.astype(object) if self.array.dtype.kind in "iub" else None
+
+    def size_parts(self) -> tuple[Part, ...] | None:
+        """The elements of a vector or scalar of integers, where they are known as such."""
+        found = self.elements() if "int" in self.dtype and self.rank < 2 else None
+        return None if found is None else tuple(found.reshape(-1))
 
 
 def known(page: Page, array: Array, name: str = "") -> Value:
@@ -143,12 +145,19 @@ def known(page: Page, array: Array, name: str = "") -> Value:
     return Value(page, array.dtype.name, array.shape, array=array, name=name)
 
 
-def of_sizes(page: Page, parts: Sequence[Part], *, scalar: bool = False, dtype: str = "int64") -> Value:
-    """A vector of sizes, or one of them as a scalar; known as a whole where every element is."""
-    shape = () if scalar else (len(parts),)
-    if all(isinstance(each, int) for each in parts):
-        return known(page, np.array(parts, dtype).reshape(shape))
-    return Value(page, dtype, shape, parts=tuple(parts))
+def of_sizes(page: Page, parts: Sequence[Part] | Parts, dtype: str = "int64") -> Value:
+    """A vector of sizes, or an array of them in another shape; known as a whole where every element is."""
+    held = parts if isinstance(parts, np.ndarray) else as_parts(parts, (len(parts),))
+    if all(isinstance(each, int) for each in held.reshape(-1)):
+        return known(page, held.astype(dtype))
+    return Value(page, dtype, held.shape, parts=held)
+
+
+def as_parts(parts: Sequence[Part], shape: tuple[int, ...] = ()) -> Parts:
+    """An array of sizes; of one alone, unless a shape is given."""
+    held = np.empty(len(parts), object)
+    held[:] = parts
+    return held.reshape(shape)
 
 
 def computed(page: Page, code: str, trial: torch.Tensor) -> Value:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...models.errors import Refused
+from ...models.signature import Array
 from ..onnx_graph.bodies import body_of
 from ..onnx_graph.functions import Functions
 from ..onnx_graph.graph import Graph, Node, type_variable
@@ -13,6 +14,7 @@ from .names import comment
 from .page import Now, Page, array_of
 from .reader import Op
 from .registry import ORDINARY, Entry, find
+from .sizes import computed_each, moves
 from .values import Value, known
 
 if TYPE_CHECKING:
@@ -60,14 +62,37 @@ class Walk:
             folded = self._folded(node, inputs, entry)
             if folded is not None:
                 return folded
+        if any(each is not None and each.parts is not None for each in inputs):
+            made = self._of_sizes(node, inputs, entry)
+            if made is not None:
+                return made
         return _answers(Op(node, inputs, self.page), inputs, entry)
+
+    def _of_sizes(self, node: Node, inputs: Sequence[Value | None], entry: Entry) -> Sequence[Value | None] | None:
+        """The answers of a node on sizes, where they are sizes, too."""
+        found = None if node.domain else moves(node.op_type, inputs)
+        if found is not None:
+            places = self._arrays(node, found.inputs, entry)
+            return [None if each is None else found.answer(self.page, each) for each in places]
+        op = Op(node, inputs, self.page)
+        made = None if node.domain else computed_each(op)
+        if made is None:
+            return None
+        _check_dtypes(op, inputs, entry)
+        op.check_all_read([made])
+        return [made]
+
+    def _arrays(self, node: Node, inputs: Sequence[Value | Array | None], entry: Entry) -> list[Array | None]:
+        """What a node makes of arrays, by its own function."""
+        now = Now()
+        arrays = [each.array if isinstance(each, Value) else each for each in inputs]
+        given = [None if each is None else known(now, each) for each in arrays]
+        made = _answers(Op(node, given, now), given, entry)
+        return [None if each is None else _array(each) for each in made]
 
     def _folded(self, node: Node, inputs: Sequence[Value | None], entry: Entry) -> Sequence[Value | None] | None:
         """The answers of a node of which everything is known, by the same function; None where they are too large."""
-        now = Now()
-        given = [None if each is None or each.array is None else known(now, each.array) for each in inputs]
-        made = _answers(Op(node, given, now), given, entry)
-        arrays = [None if each is None else _array(each) for each in made]
+        arrays = self._arrays(node, inputs, entry)
         if sum(each.nbytes for each in arrays if each is not None) > _MOST_FOLDED_BYTES:
             return None
         names = [*node.outputs, *[""] * len(arrays)]

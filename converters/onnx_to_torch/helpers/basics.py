@@ -22,6 +22,13 @@ def sizes_tensor(sizes: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     return torch.stack([torch.full((), size, dtype=dtype) for size in sizes])
 
 
+def either(condition: bool, a: int, b: int) -> int:
+    """The first of two sizes where the condition holds, else the second: torch.export keeps both."""
+    if isinstance(condition, torch.SymBool):
+        return torch.sym_ite(condition, a + (b - b), b + (a - a))  # it wants two of one kind
+    return a if condition else b
+
+
 def wrapped(index: Tensor, size: int) -> Tensor:
     """Indices of which negative ones count from the end, all counted from the start."""
     index = index.long()

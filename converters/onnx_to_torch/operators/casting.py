@@ -31,8 +31,6 @@ def _cast(op: Op, dtype: str) -> Written:
     saturate = op.flag("saturate", True)
     if op.has("round_mode"):
         op.ignore("round_mode", because="it speaks of float8_e8m0 alone, which is refused above")
-    if value.parts is not None and dtype in ("int32", "int64"):
-        return op.sized(value.parts, scalar=not value.rank, dtype=dtype)
     if value.dtype == dtype:
         return value
     if dtype in _LARGEST:

@@ -40,7 +40,7 @@ def constant_of_shape(op: Op) -> Written:
     if len(known) == len(shape) and prod(known) < _MOST_KNOWN:
         return op.known(np.full(known, value.reshape(()), value.dtype))
     if value.dtype.kind in "iu" and len(shape) == 1 and isinstance(shape[0], int):
-        return op.sized([int(value.item())] * shape[0], dtype=value.dtype.name)
+        return op.sized([int(value.item())] * shape[0], value.dtype.name)
     literal = scalar(value.reshape(()).item(), value.dtype.name)
     return f"torch.full({_tuple(shape)}, {literal}, dtype=torch.{value.dtype.name})"
 

@@ -1,4 +1,4 @@
-"""Arithmetic, element by element. Sizes are computed one by one by Python, so that torch.export sees them."""
+"""Arithmetic, element by element."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import reduce
 
 from ..reader import Op
 from ..registry import FLOATS, INTEGERS, NUMBERS, ORDINARY, Written, writes
-from ..values import Part, Value, non_negative
+from ..values import Value
 
 _UNARY = {
     "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
@@ -29,11 +29,8 @@ for _name, _function in _UNARY.items():
 
 @writes("Neg", since=6, T=NUMBERS)
 def negative(op: Op) -> Written:
-    """-x, of sizes too."""
-    value = op.value(0)
-    if value.parts is not None:
-        return op.sized([op.page.combine("*", each, -1) for each in value.parts], scalar=not value.rank)
-    return f"-{value}"
+    """-x."""
+    return f"-{op.value(0)}"
 
 
 @writes("Sign", since=9, T=NUMBERS)
@@ -52,44 +49,22 @@ def pair(a: Value, b: Value) -> tuple[str, str]:
     return f"{a}", f"{b}"
 
 
-def _of_sizes(op: Op, sign: str) -> Value | None:
-    """The answer where both sides are sizes, and one of them is computed."""
-    a, b = op.value(0), op.value(1)
-    if a.parts is None and b.parts is None:
-        return None
-    left, right = a.size_parts(), b.size_parts()
-    if left is None or right is None or (len(left) != len(right) and 1 not in (len(left), len(right))):
-        return None
-    if sign == "//" and not _floors(left, right):
-        return None
-    count = max(len(left), len(right))
-    pairs = zip(left * (count // len(left)), right * (count // len(right)), strict=True)
-    return op.sized(
-        [op.page.combine(sign, *each) for each in pairs], scalar=a.rank + b.rank == 0, dtype=a.dtype
-    )  # fmt: skip
-
-
-def _floors(left: tuple[Part, ...], right: tuple[Part, ...]) -> bool:
-    """Whether cutting towards zero is what // does; it must not be a division by zero that the model never makes."""
-    return all(map(non_negative, left)) and all(isinstance(each, int) and each > 0 for each in right)
-
-
 @writes("Add", since=7, T=NUMBERS)
 def add(op: Op) -> Written:
     """The sum of a and b."""
-    return _of_sizes(op, "+") or " + ".join(pair(op.value(0), op.value(1)))
+    return " + ".join(pair(op.value(0), op.value(1)))
 
 
 @writes("Sub", since=7, T=NUMBERS)
 def sub(op: Op) -> Written:
     """The difference a - b."""
-    return _of_sizes(op, "-") or " - ".join(pair(op.value(0), op.value(1)))
+    return " - ".join(pair(op.value(0), op.value(1)))
 
 
 @writes("Mul", since=7, T=NUMBERS)
 def mul(op: Op) -> Written:
     """The product of a and b."""
-    return _of_sizes(op, "*") or " * ".join(pair(op.value(0), op.value(1)))
+    return " * ".join(pair(op.value(0), op.value(1)))
 
 
 @writes("Div", since=7, T=NUMBERS)
@@ -98,7 +73,7 @@ def div(op: Op) -> Written:
     a, b = op.value(0), op.value(1)
     if a.dtype in FLOATS:
         return " / ".join(pair(a, b))
-    return _of_sizes(op, "//") or f'torch.div({a}, {b}, rounding_mode="trunc")'
+    return f'torch.div({a}, {b}, rounding_mode="trunc")'
 
 
 @writes("Mod", since=28, until=28, T=NUMBERS)
@@ -134,26 +109,13 @@ def _as(value: Value, dtype: str) -> str:
 @writes("Max", since=8, T=NUMBERS)
 def maximum(op: Op) -> Written:
     """The largest of all inputs."""
-    return _extreme_of_sizes(op, "max") or reduce(lambda a, b: f"torch.maximum({a}, {b})", map(str, op.values()))
+    return reduce(lambda a, b: f"torch.maximum({a}, {b})", map(str, op.values()))
 
 
 @writes("Min", since=8, T=NUMBERS)
 def minimum(op: Op) -> Written:
     """The smallest of all inputs."""
-    return _extreme_of_sizes(op, "min") or reduce(lambda a, b: f"torch.minimum({a}, {b})", map(str, op.values()))
-
-
-def _extreme_of_sizes(op: Op, which: str) -> Value | None:
-    """The answer where all inputs are sizes of one length, and one of them is computed."""
-    values = op.values()
-    rows = [value.size_parts() for value in values]
-    known = [row for row in rows if row is not None]
-    alike = len(known) == len(rows) and len({value.shape for value in values}) == 1
-    if not alike or all(value.parts is None for value in values):
-        return None
-    columns = zip(*known, strict=True)
-    parts = [reduce(lambda a, b: op.page.combine(which, a, b), column) for column in columns]
-    return op.sized(parts, scalar=not values[0].rank, dtype=values[0].dtype)
+    return reduce(lambda a, b: f"torch.minimum({a}, {b})", map(str, op.values()))
 
 
 @writes("Sum", since=8, T=FLOATS)

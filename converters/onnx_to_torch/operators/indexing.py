@@ -15,11 +15,10 @@ def gather(op: Op) -> Written:
     value, indices = op.value(0), op.value(1)
     axis = op.axis("axis", 0, rank=value.rank)
     places = indices.size_parts()
-    if value.parts is not None and places is not None and all(isinstance(each, int) for each in places):
-        return op.sized([value.parts[int(str(at))] for at in places], scalar=not indices.rank, dtype=value.dtype)
     before = ":, " * axis
     if places is not None and not indices.rank:
-        return f"{value}[{before}{places[0]}]"
+        (place,) = places  # torch.export takes a size between brackets for a constant
+        return f"{value}[{before}{place}]" if isinstance(place, int) else f"{value}.select({axis}, {place})"
     return f"{value}[{before}{indices}]"
 
 

@@ -12,12 +12,9 @@ from .shape import as_tuple
 
 @writes("Concat", since=4, T=HELD)
 def concat(op: Op) -> Written:
-    """One after the other along an axis; vectors of sizes are vectors of sizes."""
+    """One after the other along an axis."""
     values = op.values()
     axis = op.axis("axis", 1, rank=values[0].rank)
-    parts = [value.size_parts() for value in values]
-    if any(value.parts is not None for value in values) and all(each is not None for each in parts):
-        return op.sized([part for each in parts if each is not None for part in each], dtype=values[0].dtype)
     return f"torch.cat([{', '.join(map(str, values))}], {axis})"
 
 
@@ -53,17 +50,13 @@ def split_by_attribute(op: Op) -> Written:
 def _evenly(op: Op, value: Value, axis: int) -> Written:
     size, count = value.size(axis), op.outputs
     each = op.page.combine("//", op.page.combine("+", size, count - 1), count)
-    if value.parts is None and isinstance(size, int) and isinstance(each, int) and each * (count - 1) < size:
+    if isinstance(size, int) and isinstance(each, int) and each * (count - 1) < size:
         return op.unpack(f"torch.split({value}, {each}, {axis})", count)
     last = op.page.combine("-", size, op.page.combine("*", each, count - 1))
     return _taken_apart(op, value, axis, [*[each] * (count - 1), last])
 
 
 def _taken_apart(op: Op, value: Value, axis: int, lengths: Sequence[Part]) -> Written:
-    if value.parts is not None and all(isinstance(each, int) for each in lengths):
-        ends = [sum(lengths[: at + 1]) for at in range(len(lengths))]  # type: ignore[arg-type]
-        starts = [0, *ends[:-1]]
-        return [op.sized(value.parts[a:b], dtype=value.dtype) for a, b in zip(starts, ends, strict=True)]
     if len(lengths) == 1:
         return value
     return op.unpack(f"torch.split({value}, {as_tuple(lengths)}, {axis})", len(lengths))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..reader import Op
 from ..registry import BOOL, INTEGERS, NUMBERS, ORDINARY, Written, writes
-from ..values import Size, Value
 from .elementwise import pair
 
 _COMPARED = {"Equal": "==", "Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">="}
@@ -14,37 +13,7 @@ def _comparison(name: str, sign: str) -> None:
     @writes(name, since=7, T=ORDINARY if name == "Equal" else NUMBERS)
     def written(op: Op) -> Written:
         a, b = pair(op.value(0), op.value(1))
-        return _sizes_differ(op) or f"{a} {sign} {b}"
-
-    def _sizes_differ(op: Op) -> Value | None:
-        """Exporters ask whether a size is -1: it never is, and so what hangs on it is known."""
-        a, b = op.value(0), op.value(1)
-        left, right = a.size_parts(), b.size_parts()
-        if sign != "==" or (a.parts is None and b.parts is None) or left is None or right is None:
-            return None
-        if len(left) != len(right) and 1 not in (len(left), len(right)):
-            return None
-        count = max(len(left), len(right))
-        pairs = list(zip(left * (count // len(left)), right * (count // len(right)), strict=True))
-        if not all(_known_apart(*each) or _known_equal(*each) for each in pairs):
-            return None
-        import numpy as np
-
-        shape = () if a.rank + b.rank == 0 else (count,)
-        return op.known(np.array([_known_equal(*each) for each in pairs]).reshape(shape))
-
-
-def _known_equal(a: object, b: object) -> bool:
-    if isinstance(a, Size) and isinstance(b, Size):
-        return bool(a.trial.node.expr == b.trial.node.expr)
-    return isinstance(a, int) and isinstance(b, int) and a == b
-
-
-def _known_apart(a: object, b: object) -> bool:
-    if isinstance(a, int) and isinstance(b, int):
-        return a != b
-    size, other = (a, b) if isinstance(a, Size) else (b, a)
-    return isinstance(size, Size) and isinstance(other, int) and other < 0 and size.non_negative
+        return f"{a} {sign} {b}"
 
 
 for _name, _sign in _COMPARED.items():
@@ -79,11 +48,8 @@ def shifted(op: Op) -> Written:
 
 @writes("Where", since=9)
 def where(op: Op) -> Written:
-    """X where the condition holds, and y elsewhere; of sizes, where the condition is known."""
+    """X where the condition holds, and y elsewhere."""
     condition, x, y = op.value(0), op.value(1), op.value(2)
-    chosen = _chosen_sizes(op, condition, x, y)
-    if chosen is not None:
-        return chosen
     if x.scalar is not None and y.scalar is not None and x.dtype != "float32":
         return f"torch.where({condition}, {x}, {y})"
     if x.rank <= condition.rank and x.scalar is not None and y.scalar is None:
@@ -91,16 +57,3 @@ def where(op: Op) -> Written:
     if y.rank <= condition.rank and y.scalar is not None and x.scalar is None:
         return f"torch.where({condition}, {x}, {y.scalar})"
     return f"torch.where({condition}, {x}, {y})"
-
-
-def _chosen_sizes(op: Op, condition: Value, x: Value, y: Value) -> Value | None:
-    left, right = x.size_parts(), y.size_parts()
-    if condition.array is None or condition.rank > 1 or left is None or right is None:
-        return None
-    count = max(condition.array.size, len(left), len(right))
-    if any(length not in (1, count) for length in (condition.array.size, len(left), len(right))):
-        return None
-    chosen = list(condition.array.reshape(-1)) * (count // condition.array.size)
-    pairs = zip(left * (count // len(left)), right * (count // len(right)), strict=True)
-    parts = [a if yes else b for yes, (a, b) in zip(chosen, pairs, strict=True)]
-    return op.sized(parts, scalar=condition.rank + x.rank + y.rank == 0, dtype=x.dtype)

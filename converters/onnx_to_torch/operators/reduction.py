@@ -9,6 +9,7 @@ import numpy as np
 
 from ..reader import Op
 from ..registry import FLOATS, ORDINARY, Written, writes
+from ..sizes import reduced
 from ..values import Value
 
 _SUMMABLE = FLOATS | {"int32", "int64"}
@@ -93,9 +94,10 @@ for _name, _reduction in _REDUCTIONS.items():
 def _reduced(op: Op, axes: Sequence[int], reduction: Reduction) -> Written:
     """Over the axes, or over all where none are named; they stay with size 1 unless keepdims is 0."""
     x, keep = op.value(0), op.flag("keepdims", True)
-    if x.parts is not None and op.node.op_type == "ReduceProd":
-        return op.sized([op.page.product(x.parts)], scalar=not (keep and x.rank), dtype=x.dtype)
     places = sorted({op.placed(axis, x.rank) for axis in axes}) or list(range(x.rank))
+    held = reduced(op, x, places, keep)
+    if held is not None:
+        return op.sized(held, x.dtype)
     if not places:  # a scalar
         return reduction.alone.format(x=x) if reduction.alone else x
     if np.prod([size or 1 for size in x.shape]) == 0 and op.node.op_type == "ReduceLogSumExp":

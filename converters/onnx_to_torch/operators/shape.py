@@ -7,7 +7,7 @@ from math import prod
 
 from ..reader import Op
 from ..registry import HELD, Written, writes
-from ..values import Part, Size, Value
+from ..values import Part, Size, Value, as_parts
 
 
 def as_tuple(parts: Sequence[Part]) -> str:
@@ -32,15 +32,13 @@ def shape_between(op: Op) -> Written:
 @writes("Size", since=1, T=HELD)
 def size(op: Op) -> Written:
     """The number of elements."""
-    return op.sized([op.page.product(op.value(0).sizes())], scalar=True)
+    return op.sized(as_parts([op.page.product(op.value(0).sizes())]))
 
 
 @writes("Reshape", since=5, T=HELD)
 def reshape_to(op: Op) -> Written:
     """0 keeps the size of that axis (unless allowzero), -1 takes what is left."""
     value, wanted, literal_zero = op.value(0), op.sizes(1, "shape"), op.flag("allowzero")
-    if value.parts is not None and len(wanted) < 2:
-        return op.sized(value.parts, scalar=not wanted, dtype=value.dtype)
     target = [value.size(at) if part == 0 and not literal_zero else part for at, part in enumerate(wanted)]
     return reshaped(value, _resolved(value, target))
 
@@ -75,7 +73,7 @@ def reshaped(value: Value, target: Sequence[Part]) -> Written:
         sizes = value.sizes()
         alone = [each for each in sizes if isinstance(each, Size)]
         if len(alone) == 1 and not any(_same(alone[0], part) for part in target if isinstance(part, Size)):
-            target = [-1 if isinstance(part, Size) and part.non_negative else part for part in target]
+            target = [-1 if isinstance(part, Size) and value.page.at_least(part, 0) else part for part in target]
     return f"{value}.reshape({', '.join(map(str, target))})" if target else f"{value}.reshape(())"
 
 
@@ -110,8 +108,6 @@ def _squeezed(op: Op, axes: Sequence[int] | None) -> Written:
     dropped = sorted({op.placed(axis, value.rank) for axis in named})
     if any(value.shape[axis] not in (1, None) for axis in dropped):
         op.refuse(f"it squeezes the axes {dropped} of the shape {value.shape}", fix="check the model")
-    if value.parts is not None:
-        return op.sized(value.parts, scalar=bool(dropped), dtype=value.dtype)
     if not dropped:
         return value
     left = [size for axis, size in enumerate(value.sizes()) if axis not in dropped]
@@ -138,8 +134,6 @@ def _unsqueezed(op: Op, axes: Sequence[int]) -> Written:
     added = sorted({op.placed(axis, rank) for axis in axes})
     if len(added) != len(axes):
         op.refuse(f"its axes {list(axes)} name one axis twice", fix="check the model")
-    if value.parts is not None and not value.rank and len(added) == 1:
-        return op.sized(value.parts, dtype=value.dtype)
     return f"{value}{''.join(f'.unsqueeze({axis})' for axis in added)}" if added else value
 
 

@@ -31,11 +31,6 @@ def slice_by_attributes(op: Op) -> Written:
 def _sliced(op: Op, starts: Sequence[Part], ends: Sequence[Part], axes: Sequence[int], steps: Sequence[int]) -> Written:
     value = op.value(0)
     rows = list(zip((op.placed(axis, value.rank) for axis in axes), starts, ends, steps, strict=True))
-    if value.parts is not None and len(rows) == 1:
-        ((_, start, end, step),) = rows
-        if isinstance(start, int) and isinstance(end, int):
-            last = None if step < 0 and end < -_FAR else end
-            return op.sized(value.parts[start:last:step], dtype=value.dtype)
     places = {axis: _place(start, end) for axis, start, end, step in rows if step > 0}
     places = {axis: place + (f":{step}" if step > 1 else "") for (axis, _, _, step) in rows if step > 0
               for place in (places[axis],)}  # fmt: skip
