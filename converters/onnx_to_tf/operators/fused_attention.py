@@ -9,9 +9,10 @@ from ..attend import Heads, Mask, heads_of, merged, places, scores, weighted
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, INDICES, lowers
-from ..values import Size, TfTensor, Value, computed
+from ..values import Size, TfTensor, Value, computed, reshape
 from .attention import rotated
-from .fused import MICROSOFT
+from .quantization import EIGHT_BITS, MICROSOFT
+from .quantized import as_real, multiplied, of_columns, one
 
 
 @lowers("RotaryEmbedding", domain=MICROSOFT, T=FLOATS | INDICES)
@@ -66,21 +67,36 @@ def _with_biases(op: Op, given: list[Value]) -> list[Value]:
 @lowers("Attention", domain=MICROSOFT, T=FLOATS | INDICES)
 def attention(op: Op) -> list[Value | None]:
     """Attention of an input with itself: one product makes queries, keys and values."""
+    value, weights, bias = op.value(0), op.value(1), op.optional(2)
+    made = computed(tf.tensordot(value.tensor(), weights.tensor(), 1))
+    made = made if bias is None else computed(made.tensor() + bias.tensor())
+    return _self_attention(op, made, past=op.optional(4), mask=op.optional(3), added=op.optional(5))
+
+
+@lowers("QAttention", domain=MICROSOFT, T=FLOATS | INDICES | EIGHT_BITS)
+def quantized_attention(op: Op) -> list[Value | None]:
+    """As Attention, where the product that makes queries, keys and values is one of quantised numbers."""
+    value, weights = op.value(0), op.value(1)
+    sums = multiplied(op, value, op.optional(6), weights, op.optional(7))
+    made = as_real(sums, one(op, op.value(3)), of_columns(op, op.value(4), weights), op.value(2))
+    return _self_attention(op, made, past=op.optional(8), mask=op.optional(5), added=None)
+
+
+def _self_attention(
+    op: Op, made: Value, *, past: Value | None, mask: Value | None, added: Value | None
+) -> list[Value | None]:
+    """Of queries, keys and values that stand beside each other along the last axis."""
     if op.flag("do_rotary") or op.flag("past_present_share_buffer"):
         op.refuse("rotary positions and a shared buffer are not carried", fix="export without this fusion")
     op.ignore("rotary_embedding_dim", because="nothing is turned")
-    value, weights, bias, count = op.value(0), op.value(1), op.optional(2), op.integer("num_heads")
-    whole = weights.shape[1]
+    whole, value = made.shape[-1], op.value(0)
     if whole is None:
         op.refuse("the width of its weights is not known", fix="fix it when exporting")
     widths = op.ints("qkv_hidden_sizes", (whole // 3,) * 3)
-    made = tf.tensordot(value.tensor(), weights.tensor(), 1)
-    made = made if bias is None else made + bias.tensor()
-    parts = [computed(part).as_long_as(value, [(0, 0), (1, 1)]) for part in tf.split(made, widths, -1)]
-    queries, keys, values = (heads_of(part, count) for part in parts)
-    past = op.optional(4)
+    parts = [computed(part).as_long_as(value, [(0, 0), (1, 1)]) for part in tf.split(made.tensor(), widths, -1)]
+    queries, keys, values = (heads_of(part, op.integer("num_heads")) for part in parts)
     halves = (None, None) if past is None else tuple(computed(past.tensor()[at]) for at in (0, 1))
-    answer, key, kept = _attention(op, (queries, keys, values), halves, mask=op.optional(3), added=op.optional(5))[:3]
+    answer, key, kept = _attention(op, (queries, keys, values), halves, mask=mask, added=added)[:3]
     present = computed(tf.stack([key.tensor(), kept.tensor()])) if key and kept and op.wants(1) else None
     return [answer, present]
 
@@ -119,8 +135,8 @@ def _filtered(op: Op, mask: Value, keys: Heads, bias: TfTensor | None) -> TfTens
     if mask.rank == 1:
         kept = _first(op, mask, keys.batch, keys.length)
     elif mask.rank in (2, 3):
-        kept = mask.tensor() > 0
-        kept = kept[:, None, None] if mask.rank == 2 else kept[:, None]
+        batch, *rows, length = (mask.size(axis) for axis in range(mask.rank))
+        kept = reshape(mask.tensor(), [batch, 1, *(rows or [1]), length]) > 0
     else:
         op.refuse(f"its mask has {mask.rank} axes", fix="export without this fusion")
     dtype = keys.wide.dtype

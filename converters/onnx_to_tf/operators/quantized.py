@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ....models.signature import Array
-from ..integers import centred, convolution, matrix_product
+from ..integers import Integers, centred, convolution, matrix_product
 from ..lazy import tf
 from ..reader import Op
 from ..registry import BOOL, lowers
@@ -27,6 +29,7 @@ from .quantization import (
     reshaped,
     saturated,
 )
+from .recurrent import LSTM_ACTIVATIONS, Weights, biases, layer_of, lstm_of
 
 _SUMS = frozenset({"int32"})
 _SCALES = frozenset({"float16", "bfloat16", "float32"})
@@ -45,7 +48,7 @@ def qlinear_conv(op: Op) -> Value:
     sums = _convolved(op, op.value(0), op.value(2), op.value(3), op.value(5))
     bias = op.optional(8)
     sums = sums if bias is None else sums + bias.tensor()
-    scale = _ratio(_one(op, op.value(1)), op.value(4), _one(op, op.value(6)))  # one, or for each filter: the last axis
+    scale = _ratio(one(op, op.value(1)), op.value(4), one(op, op.value(6)))  # one, or for each filter: the last axis
     return _rescaled(op, computed(sums, Layout.CHANNELS_LAST), scale, op.value(7))
 
 
@@ -54,14 +57,14 @@ def _convolved(op: Op, value: Value, zero: Value | None, kernel: Value, kernel_z
         reshaped(kernel_zero, [kernel_zero.size(0), *[1] * (kernel.rank - 1)]) if kernel_zero.rank else kernel_zero
     )
     window = read_window(op, value, kernel_sizes(op, kernel))
-    x, w = centred(op, value, zero and _one(op, zero)), centred(op, kernel, zeros)
+    x, w = centred(op, value, zero and one(op, zero)), centred(op, kernel, zeros)
     return convolution(op, x, w, window, op.integer("group", 1))
 
 
 @lowers("MatMulInteger", since=10, T1=EIGHT_BITS, T2=EIGHT_BITS)
 def matmul_integer(op: Op) -> Value:
     """A product of what lies above the zero points, as int32."""
-    return computed(_multiplied(op, op.value(0), op.optional(2), op.value(1), op.optional(3)))
+    return computed(multiplied(op, op.value(0), op.optional(2), op.value(1), op.optional(3)))
 
 
 @lowers("QLinearMatMul", since=10, until=20, T1=EIGHT_BITS, T2=EIGHT_BITS, T3=EIGHT_BITS)
@@ -69,17 +72,18 @@ def matmul_integer(op: Op) -> Value:
 def qlinear_matmul(op: Op) -> Value:
     """A product of matrices, brought from the scale of its products to the one of the answer."""
     left, right = op.value(0), op.value(3)
-    sums = _multiplied(op, left, op.value(2), right, op.value(5))
-    scale = _ratio(_of_rows(op, op.value(1), left), _of_columns(op, op.value(4), right), _one(op, op.value(6)))
+    sums = multiplied(op, left, op.value(2), right, op.value(5))
+    scale = _ratio(_of_rows(op, op.value(1), left), of_columns(op, op.value(4), right), one(op, op.value(6)))
     return _rescaled(op, computed(sums), scale, op.value(7))
 
 
-def _multiplied(op: Op, left: Value, left_zero: Value | None, right: Value, right_zero: Value | None) -> TfTensor:
+def multiplied(op: Op, left: Value, left_zero: Value | None, right: Value, right_zero: Value | None) -> TfTensor:
+    """The product of two matrices of 8 bits, less their zero points, as int32."""
     a = centred(op, left, left_zero and _of_rows(op, left_zero, left))
-    return matrix_product(op, a, centred(op, right, right_zero and _of_columns(op, right_zero, right)))
+    return matrix_product(op, a, centred(op, right, right_zero and of_columns(op, right_zero, right)))
 
 
-def _one(op: Op, part: Value) -> Value:
+def one(op: Op, part: Value) -> Value:
     """A scale or a zero point that is one number."""
     if part.rank == 0:
         return part
@@ -91,13 +95,13 @@ def _one(op: Op, part: Value) -> Value:
 def _of_rows(op: Op, part: Value, matrix: Value) -> Value:
     """A scale or a zero point of the left matrix: one, one for each row, or in the shape (..., rows, 1)."""
     if part.rank == 0 or part.shape == (1,) or matrix.rank == 1:
-        return _one(op, part)
+        return one(op, part)
     return reshaped(part, [part.size(0), 1]) if part.rank == 1 else part
 
 
-def _of_columns(op: Op, part: Value, matrix: Value) -> Value:
+def of_columns(op: Op, part: Value, matrix: Value) -> Value:
     """A scale or a zero point of the right matrix: one, one for each column, or in the shape (..., 1, columns)."""
-    return _one(op, part) if part.rank == 0 or part.shape == (1,) or matrix.rank == 1 else part
+    return one(op, part) if part.rank == 0 or part.shape == (1,) or matrix.rank == 1 else part
 
 
 def _ratio(a: Value, b: Value, y: Value) -> TfTensor:
@@ -109,7 +113,7 @@ def _ratio(a: Value, b: Value, y: Value) -> TfTensor:
 
 def _rescaled(op: Op, sums: Value, scale: TfTensor, zero: Value) -> Value:
     """Sums times a scale, rounded, plus the zero point, in its dtype. The scale broadcasts in the sums' own layout."""
-    point = _one(op, zero).tensor()
+    point = one(op, zero).tensor()
     return mapped(sums, lambda t: saturated(tf.round(tf.cast(t, tf.float32) * scale), point, zero.dtype))
 
 
@@ -177,13 +181,13 @@ def _real(op: Op, at: int) -> Value:
     value, zero = op.value(at), op.optional(at + 2)
     if value.dtype not in EIGHT_BITS:
         op.refuse(f"its input {at} is {value.dtype}, and only int8 and uint8 can be carried")
-    return dequantized(value, _one(op, op.value(at + 1)), zero and _one(op, zero))
+    return dequantized(value, one(op, op.value(at + 1)), zero and one(op, zero))
 
 
 def _quantized(op: Op, real: Value, at: int, like: int = 0) -> Value:
     """Numbers by the scale that input `at` is and the zero point after it, in the dtype of the input `like`."""
     zero = op.optional(at + 1)
-    return quantized(real, _one(op, op.value(at)), zero and _one(op, zero), op.value(like).dtype)
+    return quantized(real, one(op, op.value(at)), zero and one(op, zero), op.value(like).dtype)
 
 
 def _channels_first(op: Op) -> None:
@@ -196,11 +200,11 @@ def qgemm(op: Op) -> Value:
     """The product alpha A B + C, where C has the scale of the product; float32 where the answer has no scale."""
     alpha = np.float32(op.real("alpha", 1.0))
     left, right = (_turned(op.value(at), turn=op.flag(name)) for at, name in ((0, "transA"), (3, "transB")))
-    sums = _multiplied(op, left, op.value(2), right, op.value(5))
+    sums = multiplied(op, left, op.value(2), right, op.value(5))
     bias, scale = op.optional(6), op.optional(7)
     sums = sums if bias is None else sums + bias.tensor()
-    unit = op.known(np.array(1, np.float32)) if scale is None else _one(op, scale)
-    ratio = _ratio(_one(op, op.value(1)), _of_columns(op, op.value(4), right), unit) * alpha
+    unit = op.known(np.array(1, np.float32)) if scale is None else one(op, scale)
+    ratio = _ratio(one(op, op.value(1)), of_columns(op, op.value(4), right), unit) * alpha
     if scale is None:
         return computed(tf.cast(sums, tf.float32) * ratio)
     return _rescaled(op, computed(sums), ratio, op.value(8))
@@ -216,8 +220,8 @@ def _turned(matrix: Value, *, turn: bool) -> Value:
 def matmul_integer_to_float(op: Op) -> Value:
     """A product of quantised matrices as real numbers, plus a bias."""
     left, right = op.value(0), op.value(1)
-    sums = _multiplied(op, left, op.optional(4), right, op.optional(5))
-    return _as_real(sums, _one(op, op.value(2)), _of_columns(op, op.value(3), right), op.optional(6))
+    sums = multiplied(op, left, op.optional(4), right, op.optional(5))
+    return as_real(sums, one(op, op.value(2)), of_columns(op, op.value(3), right), op.optional(6))
 
 
 @lowers("DynamicQuantizeMatMul", domain=MICROSOFT, T=_MIXED)
@@ -225,15 +229,52 @@ def dynamic_quantize_matmul(op: Op) -> Value:
     """A product of real numbers, quantised by their own range, with a quantised matrix; real again, plus a bias."""
     right = op.value(1)
     numbers, scale, zero = dynamically_quantized(op.value(0))
-    sums = _multiplied(op, numbers, zero, right, op.optional(3))
-    return _as_real(sums, scale, _of_columns(op, op.value(2), right), op.optional(4))
+    sums = multiplied(op, numbers, zero, right, op.optional(3))
+    return as_real(sums, scale, of_columns(op, op.value(2), right), op.optional(4))
 
 
-def _as_real(sums: TfTensor, a: Value, b: Value, bias: Value | None) -> Value:
+def as_real(sums: TfTensor, a: Value, b: Value, bias: Value | None) -> Value:
     """Sums times their scale, plus a bias, in the dtype of the scales."""
     scale = a.tensor() * b.tensor()
     made = tf.cast(tf.cast(sums, tf.float32) * tf.cast(scale, tf.float32), scale.dtype)
     return computed(made if bias is None else made + bias.tensor())
+
+
+@dataclass(frozen=True)
+class _Quantized:
+    """A matrix (n, gates H) of which `scale` is one number or one for each column."""
+
+    numbers: Integers
+    scale: Array
+
+
+@lowers("DynamicQuantizeLSTM", domain=MICROSOFT, T=_MIXED)
+def dynamic_quantize_lstm(op: Op) -> list[Value | None]:
+    """An LSTM whose rows are quantised before each product with its weights: the input's as one tensor, the states' at
+    each step, of the whole batch. On many threads ONNX Runtime's kernel takes parts of the batch for themselves, and so
+    comes to other ranges; this is what it answers on one."""
+    if op.has("clip") or op.flag("layout"):
+        op.refuse("its attributes clip and layout are not carried", fix="quantise the model without them")
+    if op.optional(4) is not None:
+        op.refuse("the range of states behind a sequence's end is not defined", fix="leave sequence_lens out")
+    scales, zeros = (
+        [op.array(at, what) for at in pair] for pair, what in (((8, 10), "scale"), ((9, 11), "zero point"))
+    )
+
+    def matrix(place: int, at: int) -> _Quantized:
+        numbers = centred(op, op.known(op.array(place, "weight")[at]), op.known(zeros[place - 1][at]))
+        return _Quantized(numbers, scales[place - 1][at])
+
+    def weights_of(inner: Op, at: int) -> Weights:
+        return Weights(matrix(1, at), matrix(2, at), *biases(inner, at), product)
+
+    def product(rows: TfTensor, matrix: _Quantized) -> TfTensor:
+        numbers, scale, zero = dynamically_quantized(computed(rows))
+        sums = matrix_product(op, centred(op, numbers, zero), matrix.numbers)
+        return tf.cast(sums, tf.float32) * (scale.tensor() * matrix.scale)
+
+    own = op.over(*(op.optional(at) for at in range(8)))
+    return lstm_of(layer_of(own, LSTM_ACTIVATIONS, hidden_axis=1), weights_of)
 
 
 @lowers("MatMulNBits", domain=MICROSOFT, T=_MIXED)

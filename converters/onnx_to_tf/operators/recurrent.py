@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..lazy import tf
 from ..reader import Op
@@ -16,6 +17,7 @@ from ..scan import Step, scan
 from ..values import Size, TfTensor, Value, computed, pack, reshape
 
 _LENGTHS = frozenset({"int32"})
+LSTM_ACTIVATIONS = ("Sigmoid", "Tanh", "Tanh")
 
 # What an activation takes of activation_alpha and activation_beta, with the defaults of the operators of these names;
 # where a default is None the model must give the number.
@@ -54,21 +56,24 @@ class Layer:
 
 @dataclass(frozen=True)
 class Weights:
-    """Of one direction: W (I, gates H) and R (H, gates H), turned, and their biases (gates H)."""
+    """Of one direction: W (I, gates H) and R (H, gates H), turned, and their biases (gates H). `product` multiplies
+    rows with either: a tensor for tf.matmul."""
 
-    w: TfTensor
-    r: TfTensor
+    w: Any
+    r: Any
     w_bias: TfTensor | None
     r_bias: TfTensor | None
+    product: Callable[[TfTensor, Any], TfTensor]
 
 
-def _layer(op: Op, defaults: Sequence[str]) -> Layer:
+def layer_of(op: Op, defaults: Sequence[str], hidden_axis: int = -1) -> Layer:
+    """What the node says of its layer; R has a place for each hidden element along `hidden_axis`."""
     directions = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[
         op.word("direction", "forward", ("forward", "reverse", "bidirectional"))
     ]
     recurrent = op.value(2)
-    hidden = op.integer("hidden_size", recurrent.shape[-1] or 0)
-    if recurrent.shape[-1] != hidden or recurrent.shape[0] != len(directions):
+    hidden = op.integer("hidden_size", recurrent.shape[hidden_axis] or 0)
+    if recurrent.shape[hidden_axis] != hidden or recurrent.shape[0] != len(directions):
         op.refuse(f"its weights have the shape {recurrent.shape}, with hidden_size {hidden}", fix="check the model")
     return Layer(op, hidden, directions, _activations(op, defaults, len(directions)), op.flag("layout"))
 
@@ -103,11 +108,13 @@ def _activation(op: Op, name: str, numbers: Sequence[Iterator[float]], bound: fl
 def _weights(op: Op, at: int) -> Weights:
     """Of direction `at`."""
     w, r = (_turned(op, op.value(index), at) for index in (1, 2))
+    return Weights(w, r, *biases(op, at), tf.matmul)
+
+
+def biases(op: Op, at: int) -> tuple[TfTensor | None, TfTensor | None]:
+    """Of the input and of the state, in direction `at`; none where the model has none."""
     bias = op.optional(3)
-    if bias is None:
-        return Weights(w, r, None, None)
-    w_bias, r_bias = tf.split(bias.tensor()[at], 2)
-    return Weights(w, r, w_bias, r_bias)
+    return (None, None) if bias is None else tuple(tf.split(bias.tensor()[at], 2))
 
 
 def _turned(op: Op, value: Value, at: int) -> TfTensor:
@@ -116,7 +123,13 @@ def _turned(op: Op, value: Value, at: int) -> TfTensor:
     return tf.transpose(value.tensor()[at])
 
 
-def _run(layer: Layer, cell: Callable[[Weights, int], Step], states: Sequence[int], fused: int) -> list[list[TfTensor]]:
+def _run(
+    layer: Layer,
+    cell: Callable[[Weights, int], Step],
+    states: Sequence[int],
+    fused: int,
+    weights_of: Callable[[Op, int], Weights] = _weights,
+) -> list[list[TfTensor]]:
     """Run every direction: for each the outputs (T, B, H), and the final states.
 
     `cell(weights, direction)` makes the step; the first `fused` columns of the recurrent bias are added to the
@@ -128,7 +141,7 @@ def _run(layer: Layer, cell: Callable[[Weights, int], Step], states: Sequence[in
     lengths = _lengths(op, steps)
     answers = []
     for at, backwards in enumerate(layer.directions):
-        weights = _weights(op, at)
+        weights = weights_of(op, at)
         initial = [_initial(layer, index, at, batch) for index in states]
         turned = backwards and lengths is not None
         fed = tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1) if turned else x
@@ -160,12 +173,12 @@ def _initial(layer: Layer, index: int, at: int, batch: Size) -> TfTensor:
 
 def _projected(x: TfTensor, weights: Weights, fused: int, steps: Size, batch: Size) -> TfTensor:
     """(T, B, gates H): the input's part of every gate, by one product for all steps."""
-    flat = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), weights.w)
+    flat = weights.product(tf.reshape(x, [-1, x.shape[-1]]), weights.w)
+    width = flat.shape[-1]
     if weights.w_bias is not None and weights.r_bias is not None:
-        width = weights.w.shape[-1]
         also = tf.pad(weights.r_bias[:fused], [[0, width - fused]]) if fused < width else weights.r_bias
         flat = flat + (weights.w_bias + also)
-    return reshape(flat, [steps, batch, weights.w.shape[-1]])
+    return reshape(flat, [steps, batch, width])
 
 
 def _answers(layer: Layer, made: list[list[TfTensor]]) -> list[Value | None]:
@@ -182,7 +195,7 @@ def _answers(layer: Layer, made: list[list[TfTensor]]) -> list[Value | None]:
 @lowers("RNN", since=7, T=FLOATS, T1=_LENGTHS)
 def rnn(op: Op) -> list[Value | None]:
     """One activation: h' = f(x W + h R + b)."""
-    layer = _layer(op, ["Tanh"])
+    layer = layer_of(op, ["Tanh"])
 
     def cell(weights: Weights, at: int) -> Step:
         (f,) = layer.activations[at]
@@ -194,7 +207,7 @@ def rnn(op: Op) -> list[Value | None]:
 @lowers("GRU", since=7, T=FLOATS, T1=_LENGTHS)
 def gru(op: Op) -> list[Value | None]:
     """z, r = f(...); n = g(x Wh + r (h Rh + b)), or g(x Wh + (r h) Rh + b); h' = (1 - z) n + z h"""
-    layer, late = _layer(op, ["Sigmoid", "Tanh"]), op.flag("linear_before_reset")
+    layer, late = layer_of(op, ["Sigmoid", "Tanh"]), op.flag("linear_before_reset")
     hidden = layer.hidden
 
     def cell(weights: Weights, at: int) -> Step:
@@ -222,7 +235,12 @@ def gru(op: Op) -> list[Value | None]:
 @lowers("LSTM", since=7, T=FLOATS, T1=_LENGTHS)
 def lstm(op: Op) -> list[Value | None]:
     """i, o, f = f(...); c' = f c + i g(...); h' = o h(c'). Peepholes let the gates see c, and o see c'."""
-    layer, coupled = _layer(op, ["Sigmoid", "Tanh", "Tanh"]), op.flag("input_forget")
+    return lstm_of(layer_of(op, LSTM_ACTIVATIONS), _weights)
+
+
+def lstm_of(layer: Layer, weights_of: Callable[[Op, int], Weights]) -> list[Value | None]:
+    """An LSTM with these weights of each direction."""
+    op, coupled = layer.op, layer.op.flag("input_forget")
     peepholes = op.optional(7)
 
     def cell(weights: Weights, at: int) -> Step:
@@ -231,7 +249,7 @@ def lstm(op: Op) -> list[Value | None]:
 
         def step(xw: TfTensor, states: tuple[TfTensor, ...]) -> tuple[TfTensor, ...]:
             h, c = states
-            i, o, forget, new = tf.split(xw + tf.matmul(h, weights.r), 4, -1)
+            i, o, forget, new = tf.split(xw + weights.product(h, weights.r), 4, -1)
             if seen is not None:
                 i, forget = i + seen[0] * c, forget + seen[2] * c
             i = f(i)
@@ -242,4 +260,4 @@ def lstm(op: Op) -> list[Value | None]:
 
         return step
 
-    return _answers(layer, _run(layer, cell, [5, 6], 4 * layer.hidden))
+    return _answers(layer, _run(layer, cell, [5, 6], 4 * layer.hidden, weights_of))
