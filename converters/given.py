@@ -135,12 +135,18 @@ def keras_given(job: Job) -> Mapping[str, Any]:
 
 
 def tflite_given(job: Job) -> Mapping[str, Any]:
-    """Take in a .tflite file, quantised or not. Options: path (absolute), sha256, inputs. Facts: signature.
+    """Take in a .tflite file, quantised or not. Options: path (absolute), sha256, inputs, trust. Facts: signature.
 
     Raises BadRequest where it is no whole one, or needs operators that LiteRT does not have.
     """
     path = _file(job, Format.TFLITE)
-    given = TfliteFile(path)
+    given = TfliteFile(path, trust=_trust(job))
+    if given.flex:
+        raise BadRequest(
+            f"{path} needs TensorFlow's Flex delegate for {', '.join(given.flex)}, and LiteRT, which is asked what a "
+            "file gives, has none",
+            fix="convert it again with TFLITE_BUILTINS alone, or name the SavedModel that it was made from",
+        )
     found = given.inputs()
     inputs = fit(Signature(found, found), _asked(job)).inputs  # what it gives is found by calling it
     check_inputs(inputs)
@@ -165,7 +171,8 @@ def artifact_given(job: Job) -> Mapping[str, Any]:
     _folder(job)
     check_inputs(artifact.signature.inputs)
     shutil.copytree(folder, job.out, dirs_exist_ok=True)
-    return {"target": str(artifact.target), "signature": artifact.signature.to_json()}
+    facts = {"target": str(artifact.target), "signature": artifact.signature.to_json()}
+    return {**facts, "flex": list(artifact.flex)}
 
 
 def check_artifact(job: Job) -> Mapping[str, Any]:
@@ -194,8 +201,17 @@ def read_checked(folder: Path, *, trust: bool = False) -> Artifact:
     elif form is Format.KERAS:
         check_keras(artifact.path)
     elif form is Format.TFLITE:
-        TfliteFile(artifact.path)
+        _check_flex_record(artifact, TfliteFile(artifact.path, trust=trust).flex)
     return artifact
+
+
+def _check_flex_record(artifact: Artifact, found: Sequence[str]) -> None:
+    """The record decides which interpreter opens the file. Raises BadRequest."""
+    if tuple(found) != artifact.flex:
+        said, there = (", ".join(names) or "none" for names in (artifact.flex, found))
+        raise BadRequest(
+            f"{artifact.path} needs TensorFlow's Flex delegate for {there}, its record says {said}", fix=_AGAIN
+        )
 
 
 def fit(found: Signature, asked: Sequence[TensorSpec]) -> Signature:

@@ -17,12 +17,11 @@ from typing import Any
 from ..models.errors import BadRequest
 from ..models.signature import Axis, Signature, TensorSpec, served_dtype
 from ..models.tensor_names import DEFAULT
-from .saved_model_operators import ALLOWED, RESTORING, SAVING, WHAT
-from .saved_model_proto import saved_model_class
+from .saved_model_operators import ALLOWED, RESTORING, SAVING, TRUST, what_it_does
+from .saved_model_proto import calls_of, message_class
 
 BATCH = "batch"
 _AGAIN = "copy it again, or save it again with tf.saved_model.save"
-_TRUST = "where you trust whoever made it, give --trust"
 _MOST_PARSED_BYTES = 1 << 31  # protobuf's own limit
 _FILE = "saved_model.pb"
 # tensorflow/core/framework/types.proto
@@ -52,7 +51,7 @@ def read_saved_model(folder: Path, *, trust: bool = False) -> Any:
     if file.stat().st_size >= _MOST_PARSED_BYTES:
         raise BadRequest(f"{file} is larger than such a file can be (2 GB)", fix=_AGAIN)
     try:
-        model = saved_model_class().FromString(file.read_bytes())
+        model = message_class("SavedModel").FromString(file.read_bytes())
     except DecodeError as error:
         raise BadRequest(f"{file} is no whole SavedModel: it cannot be decoded", fix=_AGAIN) from error
     graphs = [graph for graph in model.meta_graphs if b"serve" in graph.meta_info_def.tags]
@@ -129,10 +128,10 @@ def _input_order(graph: Any, served: Any) -> dict[str, int]:
     library = {function.signature.name: function for function in graph.graph_def.library.function}
     made_by = next(iter(served.outputs.values())).name.partition(b":")[0]
     node = main.get(made_by)
-    wrapper = next((library[name] for name in _called(node) if name in library), None) if node is not None else None
+    wrapper = next((library[name] for name in calls_of(node) if name in library), None) if node is not None else None
     if node is None or wrapper is None:
         return {}
-    calls = [each for each in wrapper.node_def if any(name in library for name in _called(each))]
+    calls = [each for each in wrapper.node_def if any(name in library for name in calls_of(each))]
     arguments = [argument.name for argument in wrapper.signature.input_arg]
     if len(calls) != 1:
         return {}
@@ -178,11 +177,10 @@ def _check_operators(graph: Any, folder: Path) -> None:
                 continue
             if operator in extra and (operator not in RESTORING or _reads_what_it_is_handed(node, key, graph)):
                 continue
-            why = WHAT.get(operator, "may do more than compute")
             raise BadRequest(
                 f"{folder} holds the operator {operator} ({place.where}{node.name.decode(errors='replace')}), "
-                f"which {why}",
-                fix=_TRUST,
+                f"which {what_it_does(operator)}",
+                fix=TRUST,
             )
 
 
@@ -192,7 +190,7 @@ def _places(graph: Any) -> dict[tuple[str, bytes], _Place]:
             (node,),
             (
                 *(("", text.lstrip(b"^").partition(b":")[0]) for text in node.input),
-                *(("f", name) for name in _called(node)),
+                *(("f", name) for name in calls_of(node)),
             ),
             "",
         )
@@ -200,7 +198,7 @@ def _places(graph: Any) -> dict[tuple[str, bytes], _Place]:
     }
     for function in graph.library.function:
         name = function.signature.name
-        calls = tuple(("f", called) for node in function.node_def for called in _called(node))
+        calls = tuple(("f", called) for node in function.node_def for called in calls_of(node))
         key = ("f", name)
         nodes = (*found[key].nodes, *function.node_def) if key in found else tuple(function.node_def)
         found[key] = _Place(nodes, calls, f"{name.decode(errors='replace')}: ")
@@ -236,19 +234,6 @@ def _reached(
     return frozenset(found)
 
 
-def _called(node: Any) -> Iterator[bytes]:
-    """The functions that a node names, in its attributes and in theirs."""
-    todo = list(node.attr.values())
-    if node.op:
-        yield node.op  # a function may be called as an operator of its own name
-    while todo:
-        attribute = todo.pop()
-        for called in (attribute.func, *attribute.list.func):
-            if called.name:
-                yield called.name
-            todo += called.attr.values()
-
-
 def _reads_what_it_is_handed(node: Any, key: tuple[str, bytes], graph: Any) -> bool:
     """Whether the file that a node reads is the one that the loader hands to the model: in the main graph itself, or as
     the first argument of the function that is called to restore."""
@@ -263,7 +248,7 @@ def _reads_what_it_is_handed(node: Any, key: tuple[str, bytes], graph: Any) -> b
     function = next(each for each in graph.graph_def.library.function if each.signature.name == key[1])
     return (
         caller is not None
-        and key[1] in set(_called(caller))
+        and key[1] in set(calls_of(caller))
         and [text.partition(b":")[0] for text in caller.input][:1] == [handed]
         and [argument.name for argument in function.signature.input_arg][:1] == [file]
     )

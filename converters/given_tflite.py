@@ -1,7 +1,8 @@
 """A TFLite file that nobody vouches for: held against what cannot be run, and its signature.
 
 A TFLite file is a table of operators and weights, and no operator of LiteRT's own opens a file or runs code. LiteRT
-verifies the file as a whole before anything of it is read; operators that others would have to bring are refused.
+verifies the file as a whole before anything of it is read; operators that others would have to bring are refused, but
+for those of TensorFlow that compute and no more (flex.py).
 """
 
 from __future__ import annotations
@@ -16,22 +17,23 @@ from ..models.axes import two_sizes
 from ..models.errors import BadRequest
 from ..models.signature import Array, Axis, Signature, TensorSpec, served_dtype
 from ..models.tensor_names import default_signature
+from .flex import check_flex, custom_names, flex_names
 from .tflite_signature import Named, inputs_and_outputs, model_of, signature_names
 
 BATCH = "batch"
 _AGAIN = "copy it again, or convert it again"
 _MAGIC, _MAGIC_AT = b"TFL3", 4
 _MOST_BYTES = 1 << 31  # flatbuffers count in 32 bits, with a sign
-_FLEX = "Flex"
 
 
 class TfliteFile:
-    """A file that was held against what is not taken.
+    """A file that was held against what is not taken. `flex`: those of its operators that TensorFlow's delegate brings.
 
-    Raises BadRequest where it is no whole TFLite file, or needs operators that LiteRT does not have.
+    Raises BadRequest where it is no whole TFLite file, needs operators of somebody else, or of TensorFlow's such as may
+    do more than compute, unless `trust` is given.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, trust: bool = False) -> None:
         from ai_edge_litert.interpreter import Interpreter
 
         self.path = path
@@ -46,21 +48,14 @@ class TfliteFile:
         except (ValueError, RuntimeError, UnicodeDecodeError) as error:
             raise BadRequest(f"{path} is no whole TFLite file: {_first_line(error)}", fix=_AGAIN) from error
         self._model = model_of(path.read_bytes())
-        self._check_operators()
-
-    def _check_operators(self) -> None:
-        codes = [self._model.OperatorCodes(at) for at in range(self._model.OperatorCodesLength())]
-        custom = [code.CustomCode().decode(errors="replace") for code in codes if code.CustomCode()]
-        if flex := [name for name in custom if name.startswith(_FLEX)]:
-            raise BadRequest(
-                f"{self.path} needs {', '.join(flex)} of TensorFlow's Flex delegate, which no runtime here has",
-                fix="convert it again with TFLITE_BUILTINS alone, or name the SavedModel that it was made from",
-            )
-        if custom:
+        self.flex = flex_names(self._model)
+        if custom := [name for name in custom_names(self._model) if name not in self.flex]:
             raise BadRequest(
                 f"{self.path} needs the custom operator {', '.join(custom)}, which LiteRT does not have",
                 fix="name the model that it was made from",
             )
+        if not trust:
+            check_flex(self._model, path)
 
     def inputs(self) -> tuple[TensorSpec, ...]:
         """As the file declares them; an axis of any size is the batch as the first of an input.

@@ -69,7 +69,8 @@ SAVING = frozenset(
 # What saving may do when a model is loaded: read the file that it is given, and no other.
 RESTORING = frozenset({"RestoreV2"})
 
-WHAT = {
+TRUST = "where you trust whoever made it, give --trust"
+_WHAT = {
     "EagerPyFunc": "runs Python",
     "PyFunc": "runs Python",
     "PyFuncStateless": "runs Python",
@@ -81,3 +82,8 @@ WHAT = {
     "RestoreV2": "reads files",
     "PrintV2": "prints, or writes files",
 }
+
+
+def what_it_does(operator: str) -> str:
+    """What an operator that is not on the list does, as the end of a sentence."""
+    return _WHAT.get(operator, "may do more than compute")

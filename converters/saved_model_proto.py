@@ -6,6 +6,7 @@ tensorflow/core/protobuf/{saved_model,meta_graph,saver,saved_object_graph}.proto
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -39,9 +40,22 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
 _SCALARS = {"string": 12, "int32": 5, "int64": 3, "bool": 8}  # text as bytes: names need not be UTF-8
 
 
+def calls_of(node: Any) -> Iterator[bytes]:
+    """What a node runs: its operator, and the functions that its attributes name, and theirs."""
+    todo = list(node.attr.values())
+    if node.op:
+        yield node.op  # a function may be called as an operator of its own name
+    while todo:
+        attribute = todo.pop()
+        for function in (attribute.func, *attribute.list.func):
+            if function.name:
+                yield function.name
+            todo += function.attr.values()
+
+
 @cache
-def saved_model_class() -> Any:
-    """The class of SavedModel messages; names in it are bytes."""
+def message_class(name: str) -> Any:
+    """The class of the messages of this name, as "SavedModel"; names in them are bytes."""
     from google.protobuf import (  # type: ignore[import-untyped]  # no stubs are installed
         descriptor_pb2,
         descriptor_pool,
@@ -49,13 +63,13 @@ def saved_model_class() -> Any:
     )
 
     file = descriptor_pb2.FileDescriptorProto(name="transload_saved_model.proto", package="transload", syntax="proto3")
-    for name, fields in _MESSAGES.items():
-        message = file.message_type.add(name=name)
+    for each, fields in _MESSAGES.items():
+        message = file.message_type.add(name=each)
         for field, (number, kind) in fields.items():
             _add_field(message, field, number, kind)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("transload.SavedModel"))
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"transload.{name}"))
 
 
 def _add_field(message: Any, name: str, number: int, kind: str) -> None:

@@ -6,8 +6,8 @@ inputs["source"], writes payload and record into `out`, and takes calibration da
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -29,6 +29,7 @@ class Step:
     calibrates: bool = False  # takes inputs["data"]
     environment: str = ""  # of libraries that may clash with the others: another Python may run it
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what its entry finds in job.options
+    on_request: str = ""  # the option of a conversion that opens it: "flex"; nothing where it needs none
     stands_in_for: str = ""  # another step, that this one does in another way: taken only where that one gave nothing
     package: str = ""  # the third party that brought it, with its version; nothing where it is ours
 
@@ -53,8 +54,23 @@ def _tflite(name: str, form: Format, requires: tuple[str, ...], cost: float) -> 
     )
 
 
+def _with_flex(steps: Iterable[Step], cost: float) -> tuple[Step, ...]:
+    """The same with TensorFlow's operators where TFLite has no kernel. None calibrates: TensorFlow's own interpreter,
+    which runs the samples, has no Flex delegate."""
+    return tuple(
+        replace(step, name=f"{step.name}@flex", cost=cost, options={"flex": True}, on_request="flex",
+                stands_in_for=step.name)
+        for step in steps if not step.calibrates
+    )  # fmt: skip
+
+
 _TF = ("tensorflow",)
 _ONNX2TF = ("onnx2tf", "onnxsim", "onnx_graphsurgeon", "sng4onnx", "tf_keras")  # it declares none of what it needs
+
+_TFLITE = (
+    *_tflite("lowering-tflite", Format.ONNX, ("onnx", *_TF), 1),
+    *_tflite("tflite", Format.SAVED_MODEL, _TF, 2),  # of a SavedModel that was given, or that onnx2tf made
+)
 
 STEPS: tuple[Step, ...] = (
     Step("torch.export", None, _t(Format.PT2), f"{_HERE}.torch_export:pt2_from_source", ("torch",), 1),
@@ -76,8 +92,8 @@ STEPS: tuple[Step, ...] = (
          f"{_HERE}.saved_model:saved_model_from_onnx", ("onnx", *_TF), 1),
     Step("onnx2tf", _t(Format.ONNX), _t(Format.SAVED_MODEL),
          f"{_HERE}.onnx2tf_route:saved_model_from_onnx_by_onnx2tf", ("onnx", *_ONNX2TF, *_TF), 5),
-    *_tflite("lowering-tflite", Format.ONNX, ("onnx", *_TF), 1),
-    *_tflite("tflite", Format.SAVED_MODEL, _TF, 2),  # of a SavedModel that was given, or that onnx2tf made
+    *_TFLITE,
+    *_with_flex(_TFLITE, 30),  # behind every route without: a runtime that needs less runs in more places
     Step("litert-torch", _t(Format.PT2), _t(Format.TFLITE), f"{_HERE}.litert_route:tflite_from_pt2",
          ("torch", "litert_torch"), 6, environment="litert"),
     # From TensorFlow.

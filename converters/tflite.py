@@ -1,5 +1,5 @@
 """ONNX to TFLite by our own lowering, and SavedModel to TFLite, in four precisions. TensorFlow's own converter writes
-the file; nothing of it needs the Flex delegate.
+the file; nothing of it needs the Flex delegate, unless a step's option `flex` lets it use TensorFlow's operators too.
 
 Where TFLite lacks a kernel, the lowering of an ONNX model emits an equivalent (onnx_to_tf/kernels/): so it is lowered
 anew here, and not taken from the SavedModel that TensorFlow serves.
@@ -24,6 +24,7 @@ from ..models.errors import BadRequest, Refused
 from ..models.formats import PAYLOAD, Format, Precision, Target
 from ..models.job import Job
 from ..models.signature import Array, Signature
+from .flex import flex_names
 from .onnx_to_tf.kernels import TFLITE
 from .saved_model import SIGNATURE, lowered_with_names, save
 from .tflite_file import (
@@ -41,6 +42,8 @@ CALIBRATION = "calibration.npz"
 _MOST_BYTES = (1 << 31) - (1 << 20)  # flatbuffers count in 32 bits, with a sign
 _WORTH = 0.002  # of a file's bytes
 _FARTHEST = 1e38  # a range that is infinite, or whose width is, ends the quantiser's process: the log of 0 is enough
+_MEND = "serve this model as SavedModel or ONNX"
+_FLEX = "or convert it with --flex (its runtime then needs TensorFlow's Flex delegate)"
 MOST_SAMPLES = 128  # one by one: more of them change the ranges little and cost their time
 
 
@@ -153,21 +156,25 @@ def _converted(
     source = read_artifact(job.inputs["source"])
     folder = _lowered(source) if source.target.format is Format.ONNX else source.path
     converter = converter_of(folder)
+    if job.options.get("flex"):
+        _let_flex(converter)
     set_up(tf, converter, source.signature)
     try:
         with warnings.catch_warnings():  # it calibrates with its own interpreter, and warns of that
             warnings.filterwarnings("ignore", r"\s*Warning: tf.lite.Interpreter is deprecated", UserWarning)
             flat = finish(converter.convert())
     except ConverterError as error:
-        raise Refused(_reason(str(error)), fix="serve this model as SavedModel or ONNX") from error
+        mend = _MEND if precision is Precision.INT8 or job.options.get("flex") else f"{_MEND}, {_FLEX}"
+        raise Refused(_reason(str(error)), fix=mend) from error
     path = job.out / PAYLOAD[Format.TFLITE]
     path.write_bytes(flat)
     del flat
     put_in_order(
         path, *([spec.name for spec in specs] for specs in (source.signature.inputs, source.signature.outputs))
     )
-    write_artifact(job.out, Target(Format.TFLITE, precision), source.signature)
-    return {"operators": sum(operators(path).values())}
+    flex = _flex_of(path)
+    write_artifact(job.out, Target(Format.TFLITE, precision), source.signature, flex)
+    return {"operators": sum(operators(path).values()), "flex": list(flex)}
 
 
 def converter_of(folder: Path) -> Any:
@@ -182,6 +189,20 @@ def converter_of(folder: Path) -> Any:
     converter.canonicalizing_inf_as_min_max_float = False
     _keep_small(converter)
     return converter
+
+
+def _flex_of(path: Path) -> tuple[str, ...]:
+    from tensorflow.lite.python.schema_py_generated import Model
+
+    return flex_names(Model.GetRootAs(np.memmap(path, mode="r"), 0))
+
+
+def _let_flex(converter: Any) -> None:
+    """Where TFLite has no kernel, TensorFlow's operators; lists of tensors are such, where they are no builtin ones."""
+    import tensorflow as tf
+
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
+    converter._experimental_lower_tensor_list_ops = False
 
 
 def _keep_small(converter: Any) -> None:
@@ -207,7 +228,7 @@ def _lowered(source: Artifact) -> Path:
     if weights_bytes > _MOST_BYTES:  # of every precision: the converter begins with them as they are
         raise Refused(
             f"a TFLite file ends at 2 GB, and the weights of this model take {weights_bytes / 1e9:.1f} GB",
-            fix="serve this model as SavedModel or ONNX",
+            fix=_MEND,
         )
     save(lowered, folder)
     del lowered

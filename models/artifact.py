@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ class Artifact:
     target: Target
     signature: Signature
     folder: Path
+    flex: tuple[str, ...] = ()  # of a TFLite file: the operators that TensorFlow's Flex delegate must bring, "FlexErf"
 
     @property
     def path(self) -> Path:
@@ -28,15 +30,15 @@ class Artifact:
         return self.folder / PAYLOAD[self.target.format]
 
 
-def write_artifact(folder: Path, target: Target, signature: Signature) -> Artifact:
+def write_artifact(folder: Path, target: Target, signature: Signature, flex: Sequence[str] = ()) -> Artifact:
     """Record what a converter has just put into `folder`.
 
     Raises FileNotFoundError where the payload is not there: a converter's return code proves nothing.
     """
-    made = Artifact(target, signature, folder)
+    made = Artifact(target, signature, folder, tuple(flex))
     if not made.path.exists():
         raise FileNotFoundError(f"{made.path.name} was promised and is not in {folder}")
-    record = {"target": str(target), "signature": signature.to_json()}
+    record = {"target": str(target), "signature": signature.to_json(), **({"flex": list(flex)} if flex else {})}
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n")
     return made
 
@@ -49,8 +51,9 @@ def read_artifact(folder: Path) -> Artifact:
     try:
         record = json.loads((folder / RECORD).read_text())
         target, signature = parse_target(record["target"]), Signature.from_json(record["signature"])
+        flex = tuple(map(str, record.get("flex", ())))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadRequest(
             f"{folder} holds no artifact: {error}", fix="name a folder under runs/<id>/artifacts/"
         ) from error
-    return Artifact(target, signature, folder)
+    return Artifact(target, signature, folder, flex)

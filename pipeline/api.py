@@ -69,6 +69,7 @@ def convert(
     settings: Mapping[str, Any] | None = None,
     model_seconds: float | None = None,
     trust: bool = False,
+    flex: bool = False,
     device: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
@@ -80,6 +81,7 @@ def convert(
     FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, or an artifact's. `settings`: what a class or
     a function is called with, {"depth": 50}; `weights_key`: the part of a file of weights that is the model's.
     `inputs`: what it takes, as "image=float32[batch,3,224,224]". `trust`: it may do more than compute.
+    `flex`: what TFLite has no kernel for may be TensorFlow's, for a runtime with its Flex delegate.
     `data`: an .npz file of inputs by name; without it a recipe's own data, else random samples. The first route that
     verifies is taken, and no other is tried beside it (`run` does that). A target that could not be made has a row with
     `path` None.
@@ -87,7 +89,7 @@ def convert(
     The result has the rows, the verdict and the folder.
     """
     made = _made_with(weights, weights_key, settings, model_seconds, trust=trust)
-    request, asked = _to_convert(model, to, inputs, data, made=made, device=device)
+    request, asked = _to_convert(model, to, inputs, data, made=made, flex=flex, device=device)
     return conversion.convert(request, asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
 
 
@@ -100,6 +102,7 @@ def convert_all(
     data: _Path | None = None,
     model_seconds: float | None = None,
     trust: bool = False,
+    flex: bool = False,
     device: str | None = None,
     store: _Path | None = None,
     jobs: int | None = None,
@@ -111,7 +114,7 @@ def convert_all(
     The result has what became of each model, the verdict of the worst, and the folder.
     """
     made = _made_with(None, None, None, model_seconds, trust=trust)
-    asked = [_to_convert(model, to, inputs, data, made=made, device=device) for model in models]
+    asked = [_to_convert(model, to, inputs, data, made=made, flex=flex, device=device) for model in models]
     return convert_models(asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
 
 
@@ -121,15 +124,17 @@ def _to_convert(
     inputs: Sequence[str | TensorSpec],
     data: _Path | None,
     *,
-    made: Mapping[str, Any] | None = None,
-    device: str | None = None,
+    made: Mapping[str, Any],
+    flex: bool,
+    device: str | None,
 ) -> tuple[RunRequest, Asked]:
     targets = [str(each if isinstance(each, Target) else parse_target(each)) for each in to]
     if not targets:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite")
     request = _request(
-        model={"recipe": model, **(made or {})},
-        convert={"targets": targets, "cross_check": False},  # the other routes took three quarters of the time
+        model={"recipe": model, **made},
+        # Without a cross-check: the other routes took three quarters of the time.
+        convert={"targets": targets, "cross_check": False, "flex": flex},
         device=device,
     )
     return request, Asked(model, _specs(inputs), _path(data))

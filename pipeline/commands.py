@@ -102,6 +102,7 @@ def validate(request: RunRequest, candidate: str, against: Asked, places: Places
     context = _own_context(request, f"validate-{Path(candidate).stem}", places, progress)
     with place_for(context.folder), scratch(context):
         taken = take_model(context, candidate_asked(candidate, against.inputs))
+        _check_fitting(candidate, taken, wanted)
         prepared = prepare_given(context, without_inputs_of(candidate, against))
         _check_same_inputs(candidate, taken.model.signature, against.text, prepared.model.signature)
         made = [_as_made(taken)]
@@ -139,6 +140,7 @@ def bench(
             reference = take_model(context, against) if against else None
         first = reference or taken[0]
         for text, each in zip(candidates, taken, strict=True):
+            _check_fitting(text, each, request.bench.runtimes)
             _check_same_inputs(text, each.model.signature, first.model.name, first.model.signature)
         samples = take_data(context, first, data)
         wanted = _wanted(reference, _labelled(candidates, taken), request.bench.runtimes)
@@ -212,7 +214,7 @@ def _check_runtimes(target: Target, wanted: Sequence[str]) -> None:
     """Refuse runtimes that were asked for by name, where none takes such an artifact, or one is not installed."""
     if tuple(wanted) == tuple(RUNTIMES):
         return
-    takes = [runtime.name for runtime in runtimes_for(target.format)]
+    takes = [runtime.name for runtime in RUNTIMES.values() if target.format in runtime.takes]
     fitting = [name for name in wanted if name in takes]
     if not fitting:
         raise BadRequest(
@@ -220,6 +222,22 @@ def _check_runtimes(target: Target, wanted: Sequence[str]) -> None:
         )
     for name in fitting:
         require_runtime(name)
+
+
+def _check_fitting(text: str, taken: Taken, wanted: Sequence[str]) -> None:
+    """Refuse runtimes of a TFLite file that are not for it, or not here: only now are its operators known."""
+    takes = [runtime.name for runtime in _fitting(taken)]
+    flex = ", ".join(taken.stored.facts.get("flex", ()))
+    if not set(wanted).intersection(takes):
+        holds = f"needs TensorFlow's Flex delegate for {flex}" if flex else "holds no operator of TensorFlow's"
+        raise BadRequest(f"{text} {holds}, so {', '.join(wanted)} is not for it", fix=f"use {', '.join(takes)}")
+    for name in takes if flex else ():
+        require_runtime(name)
+
+
+def _fitting(taken: Taken) -> tuple[Runtime, ...]:
+    """The runtimes that take a candidate."""
+    return runtimes_for(taken.start.format, taken.stored.facts.get("flex", ())) if taken.start else ()
 
 
 def _check_same_inputs(candidate: str, ours: Signature, model: str, theirs: Signature) -> None:
@@ -253,9 +271,7 @@ def _wanted(reference: Taken | None, taken: Mapping[str, Taken], runtimes: Seque
     if reference:
         wanted.append((("source", reference.runtime), reference.stored, RUNTIMES[reference.runtime]))
     for name, each in taken.items():
-        if each.start is None:
-            continue
-        fitting: list[Runtime] = [one for one in runtimes_for(each.start.format) if one.name in runtimes]
+        fitting = [one for one in _fitting(each) if one.name in runtimes]
         wanted += [((name, runtime.name), each.stored, runtime) for runtime in fitting]
     return wanted
 

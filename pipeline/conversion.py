@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from .progress import Progress
 from .request import RunRequest
 from .result import ArtifactRow, Status, Verdict
 from .room import Room
-from .routes import Route, require_routes, routes_to
+from .routes import Route, require_routes, routes_to, steps_for
 from .routing import Made
 from .rows import artifact_row
 from .shrink import Smallest, smallest_pieces
@@ -61,13 +61,14 @@ class Explained:
     missing: str | None
 
 
-def explain(model: str, targets: Sequence[Target]) -> list[Explained]:
-    """Every route from the model to each target, cheapest first. Runs nothing."""
-    start = start_of(model)
+def explain(model: str, targets: Sequence[Target], requested: Collection[str] = ()) -> list[Explained]:
+    """Every route from the model to each target, cheapest first, with the steps that the options `requested` open. Runs
+    nothing."""
+    start, steps = start_of(model), steps_for(requested)
     return [
         Explained(target, route, route.lacking)
         for target in targets
-        for route in ([Route(())] if target == start else routes_to(target, start))
+        for route in ([Route(())] if target == start else routes_to(target, start, steps))
     ]
 
 
@@ -79,7 +80,7 @@ def convert(
 
     Raises TransloadError where the model or the data cannot be taken; what happens to one target is in its row.
     """
-    require_routes(request.targets, start_of(asked.text))
+    require_routes(request.targets, start_of(asked.text), steps_for(request.convert.requested))
     check_writable(out, "--out")
     for target in request.targets:
         _check_free(out / target.slug)

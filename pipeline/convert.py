@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..models.formats import Target
 from .context import Context
 from .prepare import Prepared, batches
+from .routes import steps_for
 from .routing import Basis, Made, Route, Router, routes_to, runtime_of
 from .zygote import framework_of
 
@@ -13,7 +14,8 @@ def expect_frameworks(context: Context, start: Target | None) -> None:
     """Tell the executor which frameworks the cheapest routes from `start` to the targets will import."""
     wanted = {"torch"} if start is None else set()
     for target in context.request.targets:
-        route = next((each for each in routes_to(target, start) if not each.lacking), Route(()))
+        routes = routes_to(target, start, steps_for(context.request.convert.requested))
+        route = next((each for each in routes if not each.lacking), Route(()))
         for step in route.steps:
             wanted |= {framework_of(step.requires), framework_of(runtime_of(step.target).requires)}
     context.executor.expect(sorted(wanted - {""}), context.limits())
@@ -34,6 +36,7 @@ def convert_all(context: Context, prepared: Prepared) -> list[Made]:
             root=prepared.model.root,
             limits=context.convert_limits(),
         ),
+        steps_for(context.request.convert.requested),
     )
 
     def make(target: Target) -> Made:

@@ -25,7 +25,7 @@ from ..models.errors import Exit
 from ..models.formats import Target, parse_target
 from ..serving.runtimes.table import RUNTIMES
 from .devices import list_gpus
-from .interpreters import lacking
+from .interpreters import lacking, lacking_in
 from .request import ALL_TARGETS
 
 PYTHONS = ((3, 11), (3, 12), (3, 13))
@@ -227,8 +227,11 @@ def _step_mend(step: Step) -> str:
 def _runtimes(here: Machine) -> Iterable[Finding]:
     """A run leaves out no runtime by itself: one that is closed closes the default run."""
     for runtime in RUNTIMES.values():
-        closed = missing(runtime.requires, here.find)
-        if closed:
+        closed = lacking_in(runtime) if runtime.environment else missing(runtime.requires, here.find)
+        if closed and runtime.environment:
+            mend = f"docs/design/{runtime.environment}.md shows how"
+            yield Finding("runtimes", runtime.name, State.NOTE, closed, mend)
+        elif closed:
             yield Finding("runtimes", runtime.name, State.FAIL, closed, "make setup")
         else:
             yield Finding("runtimes", runtime.name, State.OK, f"open for {', '.join(runtime.takes)}")

@@ -116,9 +116,10 @@ class LocalExecutor:
             with self._room.taken():
                 return self._do(key, action)
 
-    def open_worker(self, name: str, limits: Limits, cwd: Path, root: str | None = None) -> Worker:
-        """A worker that will hold something: a session that is timed, a server. The caller closes it."""
-        worker = Worker(Spawn(self.log(name), cwd, limits, (root,) if root else ()))
+    def open_worker(self, name: str, limits: Limits, cwd: Path, root: str | None = None, *, python: str = "") -> Worker:
+        """A worker that will hold something: a session that is timed, a server; in the interpreter `python` where that
+        is not ours. The caller closes it."""
+        worker = Worker(Spawn(self.log(name), cwd, limits, (root,) if root else (), python=python))
         with self._lock:
             self._workers.add(worker)
         return worker

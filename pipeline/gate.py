@@ -157,7 +157,7 @@ def _asked(seen: _Evidence, artifact: ArtifactRow) -> list[str]:
     """The runtimes that this artifact must answer in, in the table's order, then those that the table lacks."""
     rows: list[DriftRow | LatencyRow] = [*seen.drift, *seen.latency]
     wanted = set(seen.rules.runtimes if seen.rules.runtimes is not None else (row.runtime for row in rows))
-    takes = [one.name for one in runtimes_for(Format(artifact.format)) if one.name in wanted]
+    takes = [one.name for one in runtimes_for(Format(artifact.format), artifact.flex) if one.name in wanted]
     spoken_of = {row.runtime for row in rows if row.artifact == artifact.name}
     return takes + sorted((spoken_of | {at for name, at in seen.failures if name == artifact.name}) - set(takes))
 

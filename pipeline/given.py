@@ -25,9 +25,10 @@ from ..models.store import Stored, digest_of
 from ..serving.runtimes.table import RUNTIMES
 from . import prepare
 from .context import Context
-from .drift.sessions import DEFAULT_RUNTIME
+from .drift.sessions import DEFAULT_RUNTIME, runtime_for
 from .engine import Action
 from .given_code import take_code
+from .interpreters import lacking_in
 from .prepare import Described, Prepared
 
 _GIVEN = "transload.converters.given"
@@ -97,7 +98,7 @@ class Taken:
     @property
     def runtime(self) -> str:
         """What answers for it: PyTorch, eager, for a source; else what its format is checked in."""
-        return "torch" if self.start is None else DEFAULT_RUNTIME[self.start.format]
+        return "torch" if self.start is None else runtime_for(self.start.format, self.stored.facts.get("flex", ()))
 
 
 def kind_of(text: str) -> Kind:
@@ -281,13 +282,17 @@ def _count(data: Stored, given: Path | None, taken: Taken) -> str:
 
 def require(what: str, libraries: tuple[str, ...]) -> None:
     """Raises ToolMissing where a library that `what` needs is not here."""
-    if lacking := missing(libraries):
-        raise ToolMissing(f"{what} {lacking}, which is not installed", fix="install it (transload doctor shows how)")
+    _refuse_lacking(what, missing(libraries))
 
 
 def require_runtime(name: str) -> None:
     """Raises ToolMissing where the runtime cannot be loaded here."""
-    require(f"the runtime {name}", RUNTIMES[name].requires)
+    _refuse_lacking(f"the runtime {name}", lacking_in(RUNTIMES[name]))
+
+
+def _refuse_lacking(what: str, lacking: str | None) -> None:
+    if lacking:
+        raise ToolMissing(f"{what} {lacking}, which is not installed", fix="install it (transload doctor shows how)")
 
 
 def check_writable(folder: Path, option: str) -> None:

@@ -12,8 +12,11 @@ import os
 import subprocess
 import sys
 from functools import cache
+from typing import Any
 
 from ..converters.steps import Step, missing
+from ..serving.runtimes.table import Runtime
+from .toolchain import version_of
 
 _LIMIT_S = 60
 # Looks up modules and the versions of what brings them, and imports none of them.
@@ -53,6 +56,35 @@ def toolchain_of(step: Step) -> dict[str, str]:
     """The versions that a step has in another interpreter; nothing where it runs in ours."""
     python = python_of(step)
     return {"interpreter": python, **versions_in(python, step.requires)} if python != sys.executable else {}
+
+
+def elsewhere(runtime: Runtime) -> dict[str, Any]:
+    """What an action says of the interpreter that its runtime is in: nothing where that is ours. One that is named goes
+    first: our version of a library may lack what the runtime needs of it."""
+    named = _named(runtime)
+    if not named:
+        return {}
+    return {"python": named, "tools": {"interpreter": named, **versions_in(named, runtime.requires)}}
+
+
+def lacking_in(runtime: Runtime) -> str | None:
+    """What keeps a runtime from being opened, in the interpreter that it would be in; or None. Imports nothing."""
+    if named := _named(runtime):
+        return missing(runtime.requires, versions_in(named, runtime.requires).get)
+    library = runtime.requires[0]
+    ours = version_of(library)
+    if not runtime.until or not ours or _release(ours) <= _release(runtime.until):
+        return missing(runtime.requires)
+    return f"needs {library} {runtime.until} (here, or in the Python that {variable(runtime.environment)} names)"
+
+
+def _named(runtime: Runtime) -> str | None:
+    return os.environ.get(variable(runtime.environment)) if runtime.environment else None
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """2.18 of 2.18.1."""
+    return tuple(int(part) for part in version.split(".")[:2])
 
 
 @cache

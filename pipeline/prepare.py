@@ -19,6 +19,7 @@ from ..models.zoo.weight_files import weights_digest
 from ..serving.runtimes.table import RUNTIMES
 from .context import Context, cores
 from .engine import Action
+from .interpreters import elsewhere
 from .request import RunRequest
 from .zygote import framework_of
 
@@ -212,6 +213,7 @@ def answer_reference(
             code=model.code,
             root=model.root,
             limits=context.limits(),
+            **elsewhere(RUNTIMES[runtime]),
         )
     )
 

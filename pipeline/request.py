@@ -92,8 +92,14 @@ class ConvertSection(_Section):
 
     targets: Annotated[tuple[TargetText, ...], Field(min_length=1)] = ALL_TARGETS
     cross_check: bool = True  # try the other steps to a target too, and report what they gave
+    flex: bool = False  # where TFLite has no kernel, TensorFlow's: the runtime then needs its Flex delegate
     step_seconds: float = Field(default=600.0, gt=0)
     step_memory_gb: float = Field(default_factory=most_of_the_memory_gb, gt=0)
+
+    @property
+    def requested(self) -> frozenset[str]:
+        """The options given that open steps (converters.steps.Step.on_request)."""
+        return frozenset({"flex"} if self.flex else ())
 
 
 class ValidateSection(_Section):

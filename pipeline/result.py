@@ -1,6 +1,6 @@
 """The result of a run: run.json, schema 1. Seconds and bytes; a person's units exist only in rendering.
 
-Schema history.  1: first version.
+Schema history.  1: first version. `flex` of an artifact came later, and is empty where it is absent.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
@@ -91,6 +91,7 @@ class ArtifactRow:
     seconds: NotNegative
     signature: SignatureRow | None
     batches_verified: tuple[Batch, ...]
+    flex: tuple[Name, ...] = ()  # of a TFLite file: the operators that TensorFlow's Flex delegate must bring
 
 
 @dataclass(frozen=True)

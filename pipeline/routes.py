@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..converters import third_party
@@ -42,14 +42,20 @@ class Route:
         return " > ".join(self.names)
 
 
+def steps_for(requested: Collection[str] = ()) -> tuple[Step, ...]:
+    """The steps that may be taken where these options were given: `Step.on_request`."""
+    return tuple(step for step in third_party.known().steps if not step.on_request or step.on_request in requested)
+
+
 def routes_to(target: Target, start: Target | None, steps: tuple[Step, ...] | None = None) -> list[Route]:
-    """Every route from `start` (None: the model in PyTorch) to `target`, cheapest first.
+    """Every route from `start` (None: the model in PyTorch) to `target`, cheapest first; of the `steps` that need no
+    option where none are given.
 
     No route passes a format twice, or builds on a reduced precision. Nor is one a detour on the way from PyTorch to the
     last step, where one step would have been cheaper: PyTorch's own steps are many, and stand in for each other. From a
     file there are few ways, and the longer one may be what is left.
     """
-    known = third_party.known().steps if steps is None else steps
+    known = steps_for() if steps is None else steps
     originals = {step.name: step for step in known}
     # The sort is stable: equal costs stay in the table's order.
     found = sorted(_chains(target, start, known, frozenset()), key=lambda route: route.cost)
@@ -97,13 +103,13 @@ def _chains(
             yield Route((*route.steps, step))
 
 
-def require_routes(targets: Iterable[Target], start: Target | None) -> None:
+def require_routes(targets: Iterable[Target], start: Target | None, steps: tuple[Step, ...] | None = None) -> None:
     """Refuse at once what no route can make here: each lacks a library. A target without any route is not judged.
 
     Raises ToolMissing.
     """
     for target in targets:
-        closed = [route.lacking for route in routes_to(target, start)] if target != start else []
+        closed = [route.lacking for route in routes_to(target, start, steps)] if target != start else []
         if closed and all(closed):
             raise ToolMissing(
                 f"the target {target} {closed[0]}, which is not installed",

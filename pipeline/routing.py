@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,12 +21,12 @@ from ..models.errors import DiskFull, StepFailed, TransloadError
 from ..models.formats import Precision, Target
 from ..models.store import Stored
 from ..serving.runtimes.table import RUNTIMES, Runtime
-from .drift.sessions import DEFAULT_RUNTIME
+from .drift.sessions import runtime_for
 from .engine import Action, Executor
-from .interpreters import lacking, python_of, toolchain_of
+from .interpreters import elsewhere, lacking, python_of, toolchain_of
 from .isolation import Limits
 from .result import TriedRow
-from .routes import Route, require_routes, routes_to
+from .routes import Route, require_routes, routes_to, steps_for
 from .zygote import framework_of
 
 VERIFY = "transload.pipeline.drift.validate:verify"
@@ -94,7 +94,7 @@ class Router:
     def __init__(self, executor: Executor, basis: Basis, steps: tuple[Step, ...] | None = None) -> None:
         self._executor = executor
         self._basis = basis
-        self._steps = third_party.known().steps if steps is None else steps
+        self._steps = steps_for() if steps is None else steps
         self._lock = threading.Lock()
         self._outcomes: dict[tuple[str, ...], Future[_Outcome]] = {}
 
@@ -222,15 +222,15 @@ def _said(outcome: _Outcome) -> str:
     return "failed" if outcome.not_run else outcome.status
 
 
-def runtime_of(target: Target) -> Runtime:
-    """What a conversion to the target is checked in."""
-    return RUNTIMES[DEFAULT_RUNTIME[target.format]]
+def runtime_of(target: Target, flex: Sequence[str] = ()) -> Runtime:
+    """What a conversion to the target is checked in. `flex`: the operators in it that need TensorFlow's delegate."""
+    return RUNTIMES[runtime_for(target.format, flex)]
 
 
 def verification(basis: Basis, route: Route, made: Stored) -> Action:
     """The check of what the route has made, opened anew, against the reference."""
     step = route.steps[-1]
-    runtime = runtime_of(step.target)
+    runtime = runtime_of(step.target, made.facts.get("flex", ()))
     return Action(
         name=f"verify.{step.target.slug}.{'+'.join(route.names)}",
         entry=VERIFY,
@@ -246,6 +246,7 @@ def verification(basis: Basis, route: Route, made: Stored) -> Action:
         root=basis.root,
         limits=basis.limits,
         remembers_refusal=True,
+        **elsewhere(runtime),
     )
 
 

@@ -29,6 +29,7 @@ def artifact_row(made: Made, drift: Sequence[DriftRow]) -> ArtifactRow:
             seconds=made.seconds,
             signature=None,
             batches_verified=(),
+            flex=(),
         )
     artifact = read_artifact(made.stored.folder)
     return ArtifactRow(
@@ -42,6 +43,7 @@ def artifact_row(made: Made, drift: Sequence[DriftRow]) -> ArtifactRow:
         seconds=made.seconds,
         signature=signature_row(artifact.signature),
         batches_verified=made.batches,
+        flex=artifact.flex,
     )
 
 

@@ -30,6 +30,7 @@ from .prepare import Described, Prepared
 from .progress import Progress
 from .request import GateSection, RunRequest
 from .result import SCHEMA, RunResult, to_json
+from .routes import steps_for
 from .routing import Made, require_routes, routes_to
 from .rows import artifact_row
 from .servers import Servers
@@ -80,10 +81,11 @@ def check_tools(request: RunRequest) -> None:
 
     Raises BadRequest.
     """
+    steps = steps_for(request.convert.requested)
     for target in request.targets:
-        if not routes_to(target, None):
+        if not routes_to(target, None, steps):
             raise BadRequest(f"no route leads to {target}", fix="choose other targets with --to (`transload formats`)")
-    require_routes(request.targets, None)
+    require_routes(request.targets, None, steps)
     prepare.given_weights(request)
     formats = {target.format for target in request.targets}
     wanted = {*request.validate_.runtimes, *(request.bench.runtimes if request.bench.enabled else ())}

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..converters.steps import missing
 from ..models.code import entry_digest
 from ..models.errors import DiskFull, TransloadError
 from ..models.formats import Precision
@@ -14,6 +13,7 @@ from ..serving.runtimes.table import Runtime, runtimes_for
 from .context import Context
 from .engine import Action
 from .gate import answered
+from .interpreters import elsewhere, lacking_in
 from .prepare import Described, Prepared, batches
 from .result import DriftRow, MetricRow, Tolerance, Verdict
 from .routing import Made
@@ -39,7 +39,7 @@ def pairs(made: Sequence[Made], wanted: Sequence[str]) -> list[tuple[Made, Runti
         (each, runtime)
         for each in made
         if each.stored
-        for runtime in runtimes_for(each.target.format)
+        for runtime in runtimes_for(each.target.format, each.stored.facts.get("flex", ()))
         if runtime.name in wanted
     ]
 
@@ -74,7 +74,7 @@ def _validate(
     context: Context, prepared: Prepared, made: Made, runtime: Runtime, servers: Servers
 ) -> tuple[list[DriftRow], str | None]:
     target = str(made.target)
-    if lacking := missing(runtime.requires):
+    if lacking := lacking_in(runtime):
         sentence = f"{runtime.name} {lacking}"
         return [_no_answer(context, prepared.model, target, runtime.name)], sentence
     try:
@@ -112,6 +112,7 @@ def _action(context: Context, prepared: Prepared, made: Made, runtime: Runtime, 
         code=prepared.model.code + entry_digest(runtime.entry),
         root=prepared.model.root,
         limits=context.limits(device=device, loopback=runtime.served),
+        **elsewhere(runtime),
     )
     if not runtime.served:
         return action

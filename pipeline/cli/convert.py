@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -34,6 +34,7 @@ def command(
     set_: options.Set = None,
     model_seconds: options.ModelSeconds = None,
     trust: options.Trust = False,
+    flex: options.Flex = False,
     device: options.Device = None,
     jobs: options.Jobs = None,
     store: options.Store = None,
@@ -53,13 +54,13 @@ def command(
     if not targets:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite ('transload formats')")
     if explain:
-        _explain(model, targets, json=json)
+        _explain(model, targets, {"flex"} if flex else (), json=json)
         return
     if out is None:
         raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
     asked: dict[str, Any] = {
         "out": out, "inputs": options.parse_inputs(input_), "data": data, "model_seconds": model_seconds,
-        "trust": trust, "device": device, "store": store, "jobs": jobs, "quiet": quiet,
+        "trust": trust, "flex": flex, "device": device, "store": store, "jobs": jobs, "quiet": quiet,
     }  # fmt: skip
     own = {"weights": weights, "weights_key": weights_key, "settings": options.parse_settings(set_)}
     done, lines = _convert(model, targets, asked, own)
@@ -88,11 +89,11 @@ def _convert(
     return several, lines_of_all(several)
 
 
-def _explain(models: Sequence[str], targets: Sequence[Target], *, json: bool) -> None:
+def _explain(models: Sequence[str], targets: Sequence[Target], requested: Collection[str], *, json: bool) -> None:
     from ..conversion import explain
     from .explained import lines, rows
 
-    found = {model: explain(model, targets) for model in models}
+    found = {model: explain(model, targets, requested) for model in models}
     if json:
         many = [{"model": model, "routes": rows(each)} for model, each in found.items()]
         print_json({"routes": rows(found[models[0]])} if len(models) == 1 else {"models": many})

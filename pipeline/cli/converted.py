@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...models.formats import parse_target
 from ..conversion import Converted, agreement
-from ..report.format import size, stretch
+from ..report.format import needs_flex, size, stretch
 from ..result import ArtifactRow
 from ..several import ConvertedModels
 from .render import table
@@ -36,7 +36,8 @@ def _row(row: ArtifactRow) -> tuple[str, str, str, str, str]:
     if row.path is None:
         return row.name, str(row.status), "", "", "no artifact"
     route = " > ".join(row.route) or "as given"
-    return row.name, str(row.status), size(row.bytes), stretch(row.seconds), f"{route}: {agreement(row)}"
+    said = "; ".join(filter(None, (agreement(row), needs_flex(row))))
+    return row.name, str(row.status), size(row.bytes), stretch(row.seconds), f"{route}: {said}"
 
 
 def _notes(done: Converted) -> Iterator[str]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 
 from ...converters import third_party
-from ...converters.steps import Step, missing
+from ...converters.steps import Step
 from ...models.formats import Target
 from ...serving.runtimes.table import RUNTIMES, Runtime
-from ..interpreters import lacking
+from ..interpreters import lacking, lacking_in
 from .convert import MODEL
 from .options import Json
 from .render import print_json, print_lines, table
@@ -41,6 +41,7 @@ def command(json: Json = False) -> None:
         "Steps:",
         *tree(edges),
         *_notes(edges),
+        *_requested(known.steps),
         *_closed(edges),
     ]
     lines += [f"note: {why}" for why in known.refused]
@@ -85,7 +86,8 @@ def edges_of(steps: Iterable[Step]) -> list[Edge]:
         key = (step.source, name, step.target.format)
         edge = edges.setdefault(key, Edge(name, step.source, step.package, lacking(step)))
         edge.targets.append(step.target)
-        edge.stand_ins += [other.name.removeprefix(name) for other in steps if other.stands_in_for == step.name]
+        twins = [other.name.removeprefix(step.name) for other in steps if other.stands_in_for == step.name]
+        edge.stand_ins += [twin for twin in twins if twin not in edge.stand_ins]
     return list(edges.values())
 
 
@@ -121,6 +123,12 @@ def _notes(edges: Sequence[Edge]) -> list[str]:
     return ["", f"[{twin}]: {named.name}{twin} does the same in another way, where {named.name} gives nothing."]
 
 
+def _requested(steps: Iterable[Step]) -> list[str]:
+    """The options that open steps."""
+    suffixes = {step.name.removeprefix(step.stands_in_for): step.on_request for step in steps if step.on_request}
+    return [f"[{suffix}]: where --{option} is given, and no other." for suffix, option in suffixes.items()]
+
+
 def _closed(edges: Sequence[Edge]) -> list[str]:
     rows = [(edge.name, edge.missing) for edge in edges if edge.missing]
     return ["", "Closed here:", *table(list(dict.fromkeys(rows)), indent="  ")] if rows else []
@@ -128,7 +136,7 @@ def _closed(edges: Sequence[Edge]) -> list[str]:
 
 def _runtime_row(runtime: Runtime) -> tuple[str, str, str, str]:
     place = "served" if runtime.served else "in process"
-    why = missing(runtime.requires)
+    why = lacking_in(runtime)
     return (
         runtime.name,
         ", ".join(runtime.takes),
@@ -145,6 +153,7 @@ def _step(step: Step) -> dict[str, object]:
         "cost": step.cost,
         "calibrates": step.calibrates,
         "stands_in_for": step.stands_in_for or None,
+        "on_request": step.on_request or None,
         "package": step.package or None,
         "missing": lacking(step),
     }
@@ -156,5 +165,5 @@ def _runtime(runtime: Runtime) -> dict[str, object]:
         "takes": list(runtime.takes),
         "devices": list(runtime.devices),
         "served": runtime.served,
-        "missing": missing(runtime.requires),
+        "missing": lacking_in(runtime),
     }

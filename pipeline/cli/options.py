@@ -54,6 +54,10 @@ Trust = Annotated[
     bool,
     typer.Option("--trust", help="Take a model whose operators may read and write files or run code."),
 ]
+Flex = Annotated[
+    bool,
+    typer.Option("--flex", help="Where TFLite has no kernel, TensorFlow's: what runs it then needs its Flex delegate."),
+]
 Data = Annotated[Path | None, typer.Option("--data", metavar="FILE.npz", help="Inputs by name, and labels.")]
 Batch = Annotated[Texts, typer.Option("--batch", metavar="SIZES", help="Batch sizes, as in 1,8.")]
 RuntimeNames = Annotated[

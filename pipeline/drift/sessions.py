@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -23,9 +23,15 @@ DEFAULT_RUNTIME: Mapping[Format, str] = {
     Format.TFLITE: "tflite",
     Format.KERAS: "keras",
 }
+FLEX = "tflite-flex"  # of a TFLite file that holds TensorFlow's operators
 TEST = "test.npz"
 BATCHES = (1, 2, 5)
 ANSWER_S = 60.0  # how long a server may take for one call
+
+
+def runtime_for(form: Format, flex: Sequence[str] = ()) -> str:
+    """The runtime that an artifact is checked in, by its format, and by the operators that it needs Flex for."""
+    return FLEX if flex else DEFAULT_RUNTIME[form]
 
 
 def default_runtime(folder: Path) -> str:
@@ -33,10 +39,11 @@ def default_runtime(folder: Path) -> str:
 
     Raises BadRequest where no runtime takes its format.
     """
-    form = read_artifact(folder).target.format
+    artifact = read_artifact(folder)
+    form = artifact.target.format
     if form not in DEFAULT_RUNTIME:
         raise BadRequest(f"no runtime takes {form}", fix=f"convert it to one of {', '.join(DEFAULT_RUNTIME)}")
-    return DEFAULT_RUNTIME[form]
+    return runtime_for(form, artifact.flex)
 
 
 def open_session(

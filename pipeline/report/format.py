@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 from ..gate import answered
-from ..result import DriftRow, GateRow, LatencyRow, MetricRow, Verdict
+from ..result import ArtifactRow, DriftRow, GateRow, LatencyRow, MetricRow, Verdict
 
 NONE = "\u2013"
 _MINUS = "\u2212"
@@ -34,6 +34,12 @@ def stretch(seconds: float) -> str:
 def instant(text: str) -> str:
     """An ISO 8601 moment in UTC: "2026-11-21 04:09 UTC"."""
     return f"{text[:10]} {text[11:16]} UTC"
+
+
+def needs_flex(row: ArtifactRow) -> str:
+    """What a TFLite file needs beside TFLite: "needs TensorFlow's Flex delegate for Erf"; empty where nothing."""
+    names = ", ".join(plain(name.removeprefix("Flex")) for name in row.flex)
+    return f"needs TensorFlow's Flex delegate for {names}" if names else ""
 
 
 def size(count: float | None) -> str:

@@ -63,6 +63,7 @@ def render_html(
         reference_score=view.reference_score(result),
         headline=view.headline(result),
         servers=view.servers(result),
+        flex=view.flex(result),
         findings=view.findings(result, logs or {}),
         gate=sorted(result.gate, key=_worst_first),
         doubts=view.doubts(result),

@@ -25,6 +25,7 @@ def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str
         f"{escaped(view.headline(result))}.",
         _table(result),
         _note(result),
+        f"<sub>{escaped(needs)}</sub>" if (needs := view.flex(result)) else "",
         _findings(result, logs or {}),
         _doubts(result),
         f"<sub>run {escaped(result.id)}, {units.instant(result.started_at)}, {units.stretch(result.seconds)}, "

@@ -122,16 +122,17 @@ def _speed(row: LatencyRow | None) -> Text:
 
 def _notes(result: RunResult) -> list[str]:
     """What the latencies of the table have in common, and what is not in it."""
+    needs = [sentence] if (sentence := view.flex(result)) else []
     main = view.main_condition(result)
     if main is None:
-        return ["no latency was measured"]
+        return ["no latency was measured", *needs]
     common = f"p50 of a call on {main}, and its ratio to the reference (below 1 is faster)."
     notes = [" ".join(part for part in (common, view.servers(result)) if part)]
     notes += [
         f"not comparable: {units.where(row)} at batch {row.batch} on {view.condition(row)}: {units.duration(row.p50_s)}"
         for row in view.elsewhere(result)
     ]
-    return notes
+    return [*notes, *needs]
 
 
 def _print_finding(one: view.Finding, console: Console) -> None:

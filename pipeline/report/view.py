@@ -203,6 +203,16 @@ def servers(result: RunResult) -> str:
     return f"Served by {'; '.join(who[kind] for kind in kinds)}." if kinds else ""
 
 
+def flex(result: RunResult) -> str:
+    """Which artifacts run in TensorFlow's interpreter alone, as a sentence; empty where none does."""
+    needs = [f"{row.name} {words}" for row in result.artifacts if (words := units.needs_flex(row))]
+    if not needs:
+        return ""
+    return (
+        f"{'; '.join(needs)}: what needs it is run in tflite-flex, another build of TFLite, with latencies of its own."
+    )
+
+
 def headline(result: RunResult) -> str:
     """The verdict's reason in one line, without the verdict's word."""
     good = sum(row.status in (Status.VERIFIED, Status.DEGRADED) for row in result.artifacts)

@@ -7,6 +7,7 @@ for the served ones (serving/clients/).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...models.formats import Format
@@ -27,6 +28,9 @@ class Runtime:
     requires: tuple[str, ...]  # modules that the worker must be able to find
     devices: tuple[str, ...] = ("cpu",)
     served: bool = False
+    flex: bool = False  # takes, of its format, what holds TensorFlow's operators, and nothing else
+    until: str = ""  # the newest version of the first module that brings it; any where there is none
+    environment: str = ""  # where its libraries may be had, if not here: another Python may run it
 
 
 RUNTIMES: dict[str, Runtime] = {
@@ -51,6 +55,15 @@ RUNTIMES: dict[str, Runtime] = {
             ("cpu", "cuda"),
         ),
         Runtime("tflite", (Format.TFLITE,), f"{_RUNTIMES}.tflite:open_session", ("ai_edge_litert",)),
+        Runtime(
+            "tflite-flex",
+            (Format.TFLITE,),
+            f"{_RUNTIMES}.tflite:open_flex_session",
+            ("tensorflow",),
+            flex=True,
+            until="2.18",
+            environment="flex",
+        ),
         Runtime("keras", (Format.KERAS,), f"{_RUNTIMES}.keras_session:open_session", ("tensorflow", "keras")),
         Runtime(
             "tfserving-grpc",
@@ -72,6 +85,6 @@ RUNTIMES: dict[str, Runtime] = {
 }
 
 
-def runtimes_for(form: Format) -> tuple[Runtime, ...]:
-    """Every runtime that takes artifacts of this format."""
-    return tuple(runtime for runtime in RUNTIMES.values() if form in runtime.takes)
+def runtimes_for(form: Format, flex: Sequence[str] = ()) -> tuple[Runtime, ...]:
+    """Every runtime that takes artifacts of this format. `flex`: the operators in it that need the Flex delegate."""
+    return tuple(each for each in RUNTIMES.values() if form in each.takes and each.flex == bool(flex))

@@ -1,7 +1,13 @@
-"""LiteRT (TensorFlow Lite): a `tflite` artifact through its signature's names, with XNNPACK where it applies."""
+"""LiteRT (TensorFlow Lite): a `tflite` artifact through its signature's names, with XNNPACK where it applies.
+
+An artifact that holds operators of TensorFlow's own goes through TensorFlow's interpreter, which is another build of
+TFLite: a runtime of another name, whose figures are its own. Its Flex delegate is in the wheels of TensorFlow up to
+2.18; from 2.19 on it is not (tried: 2.18.1, 2.19.1, 2.21.0).
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...models.artifact import Artifact, read_artifact
-from ...models.errors import BadRequest
+from ...models.errors import BadRequest, ToolMissing
 from ...models.signature import Array, Signature
 from ...models.tensor_names import default_signature, plain_names
 from ..checked import CheckedSession
@@ -17,33 +23,74 @@ from ..session import Session
 from .base import check_names, opening
 
 NAME = "tflite"
+FLEX = "tflite-flex"
 _ROOT = 8  # a FlatBuffer file: 4 bytes offset of the root, then the identifier
 _MAGIC = b"TFL3"
+_NO_FLEX = "Make sure you apply/link the Flex delegate"
+_FLEX_MEND = "name a Python that has TensorFlow 2.18 in TRANSLOAD_PYTHON_FLEX (docs/design/flex.md)"
 
 
 def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: ARG001  (every entry takes it)
     """A session over the TFLite artifact in `folder`. It runs on the CPU, whatever was asked; `device` says so.
 
-    Raises BadRequest where it cannot be opened, ToolMissing where LiteRT is not there.
+    Raises BadRequest where it cannot be opened, or holds operators of TensorFlow's own; ToolMissing where LiteRT is not
+    there.
     """
     artifact = read_artifact(folder)
     with opening(NAME, artifact.path):
         from ai_edge_litert.interpreter import Interpreter
 
-        _check_head(artifact.path)
-        interpreter = Interpreter(model_path=str(artifact.path), num_threads=threads)
-        inputs, outputs = _details(interpreter)
-        check_names(artifact.path, "inputs", list(inputs), artifact.signature.inputs)
-        check_names(artifact.path, "outputs", list(outputs), artifact.signature.outputs)
-        _check_dtypes(artifact, {**inputs, **outputs})
-        return TfliteSession(artifact.signature, interpreter, _indices(inputs), _indices(outputs))
+        if artifact.flex:
+            raise BadRequest(
+                f"LiteRT comes without TensorFlow's Flex delegate, which {_needs(artifact)}",
+                fix=f"open it in {FLEX}, or take the model as SavedModel or ONNX",
+            )
+        _check_head(NAME, artifact.path)
+        return _session(NAME, artifact, Interpreter(model_path=str(artifact.path), num_threads=threads))
 
 
-def _check_head(path: Path) -> None:
+def open_flex_session(folder: Path, device: str, threads: int) -> Session:  # noqa: ARG001
+    """The same in TensorFlow's own interpreter, with its Flex delegate where the artifact needs that.
+
+    Raises BadRequest where it cannot be opened, ToolMissing where TensorFlow is not there, or comes without Flex.
+    """
+    artifact = read_artifact(folder)
+    with opening(FLEX, artifact.path):
+        import tensorflow as tf
+
+        _check_head(FLEX, artifact.path)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"[\s\S]*use the LiteRT interpreter", UserWarning)  # which has no Flex
+            interpreter = tf.lite.Interpreter(model_path=str(artifact.path), num_threads=threads)
+        try:
+            interpreter.allocate_tensors()
+        except RuntimeError as error:
+            if _NO_FLEX in str(error):
+                raise ToolMissing(
+                    f"TensorFlow {tf.__version__} comes without the Flex delegate, which {_needs(artifact)}",
+                    fix=_FLEX_MEND,
+                ) from error  # any other comes again, at the sizes that are asked for
+        return _session(FLEX, artifact, interpreter)
+
+
+def _needs(artifact: Artifact) -> str:
+    return f"{artifact.path} needs for {', '.join(artifact.flex)}"
+
+
+def _session(runtime: str, artifact: Artifact, interpreter: Any) -> TfliteSession:
+    """Over an interpreter whose inputs and outputs are what the record says."""
+    inputs, outputs = _details(interpreter)
+    check_names(artifact.path, "inputs", list(inputs), artifact.signature.inputs)
+    check_names(artifact.path, "outputs", list(outputs), artifact.signature.outputs)
+    _check_dtypes(artifact, {**inputs, **outputs})
+    return TfliteSession(runtime, artifact.signature, interpreter, _indices(inputs), _indices(outputs))
+
+
+def _check_head(runtime: str, path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(_ROOT)
     if head[4:] != _MAGIC:
-        raise BadRequest(f"{NAME} cannot open {path}: it is no TFLite file", fix="make the artifact again")
+        raise BadRequest(f"{runtime} cannot open {path}: it is no TFLite file", fix="make the artifact again")
 
 
 def _details(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -80,9 +127,14 @@ class TfliteSession(CheckedSession):
     """An interpreter. Its memory is planned for one set of shapes, and planned anew when they change."""
 
     def __init__(
-        self, signature: Signature, interpreter: Any, inputs: Mapping[str, int], outputs: Mapping[str, int]
+        self,
+        runtime: str,
+        signature: Signature,
+        interpreter: Any,
+        inputs: Mapping[str, int],
+        outputs: Mapping[str, int],
     ) -> None:
-        super().__init__(NAME, signature, ())
+        super().__init__(runtime, signature, ())
         self._interpreter = interpreter
         self._feeds = [inputs[spec.name] for spec in signature.inputs]
         self._fetches = [outputs[spec.name] for spec in signature.outputs]

@@ -40,7 +40,7 @@ def test_every_step_of_ours_has_a_line() -> None:
     shown = "\n".join(tree(edges_of(STEPS)))
     for each in STEPS:
         assert str(each.target) in shown
-        assert each.name.removesuffix(f"-{each.target.precision}").partition("@")[0] in shown, each.name
+        assert each.name.partition("@")[0].removesuffix(f"-{each.target.precision}") in shown, each.name
 
 
 def test_explain_lists_the_first_routes_and_says_how_many_more_there_are() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from transload.models.artifact import write_artifact
 from transload.models.errors import ToolMissing
-from transload.models.formats import PAYLOAD, Target
+from transload.models.formats import PAYLOAD, Format, Target
 from transload.models.signature import Signature, TensorSpec
 from transload.serving.checked import first_words
 from transload.serving.runtimes.table import RUNTIMES, Runtime, runtimes_for
@@ -32,7 +32,13 @@ def test_every_row_names_an_entry_of_the_promised_form(runtime: Runtime) -> None
 
 def test_every_format_that_a_runtime_takes_leads_back_to_it() -> None:
     for runtime in RUNTIMES.values():
-        assert all(runtime in runtimes_for(form) for form in runtime.takes)
+        held = ("FlexErf",) if runtime.flex else ()
+        assert all(runtime in runtimes_for(form, held) for form in runtime.takes)
+
+
+def test_what_holds_operators_of_tensorflows_is_taken_by_the_runtime_that_has_them_alone() -> None:
+    assert [each.name for each in runtimes_for(Format.TFLITE)] == ["tflite"]
+    assert [each.name for each in runtimes_for(Format.TFLITE, ["FlexErf"])] == ["tflite-flex"]
 
 
 @pytest.mark.parametrize("runtime", IN_PROCESS, ids=lambda runtime: runtime.name)
