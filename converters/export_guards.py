@@ -46,16 +46,16 @@ def _left_out(program: torch.export.ExportedProgram, signature: Signature) -> It
         axes = dict.fromkeys(signature.inputs[names.index(each["name"])].shape[int(each["axis"])] for each in found)
         bounds = [signature.bounds.get(str(axis), ANY_SIZE) for axis in axes]
         allowed = (size for size in _SIZES if all(each.nearest(size) == size for each in bounds))
-        sizes = [size for size in allowed if not _holds(guard, size)]
+        sizes = [size for size in allowed if not holds(SOURCE.sub(str(size), guard))]
         for size in dict.fromkeys(next((each for each in sizes if each >= begin), 0) for begin in _BEGIN):
             if size:
                 yield tuple(str(axis) for axis in axes), size
 
 
-def _holds(guard: str, size: int) -> bool:
-    """Whether a guard, Python of torch's own writing, holds where its one axis has this size."""
+def holds(guard: str) -> bool:
+    """Whether a guard, Python of torch's own writing, holds, with sizes in the places of its axes."""
     try:
-        return bool(eval(SOURCE.sub(str(size), guard), {"__builtins__": {"max": max, "min": min}}))  # noqa: S307
+        return bool(eval(guard, {"__builtins__": {"max": max, "min": min}}))  # noqa: S307
     except Exception:  # noqa: BLE001  (a guard in other words is none of those that are looked for)
         return True
 
@@ -79,16 +79,18 @@ def _differs(
             got = program.module(check_guards=False)(*inputs)
     except Exception:  # noqa: BLE001  (a size that the model itself does not take)
         return False
-    return any(not _agree(a, b) for a, b in zip(_leaves(got), _leaves(wanted), strict=True))
+    return any(not agree(a, b) for a, b in zip(leaves(got), leaves(wanted), strict=True))
 
 
-def _leaves(given: Any) -> list[Any]:
+def leaves(given: Any) -> list[Any]:
+    """The tensors of nested answers."""
     from torch.utils import _pytree
 
     return _pytree.tree_leaves(given)
 
 
-def _agree(got: torch.Tensor, wanted: torch.Tensor) -> bool:
+def agree(got: torch.Tensor, wanted: torch.Tensor) -> bool:
+    """Whether a program took the way that the model took: alike but for rounding."""
     import torch
 
     if got.shape != wanted.shape:

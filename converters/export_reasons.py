@@ -159,7 +159,7 @@ def held(program: torch.export.ExportedProgram, model: torch.nn.Module, signatur
         if good.low > bounds.low:
             return Held(limits, (axis, good))
         if high is not None and (bounds.high is None or high < bounds.high):
-            if _answers(model, signature, axis, high + 1):
+            if answers(model, signature, axis, high + 1):
                 return Held(limits, (axis, good))
             limits[axis] = [good.low, high]
     return Held(limits)
@@ -186,7 +186,7 @@ _ENDLESS = 2**31
 _MOST_TRIED = 4096  # sizes above are not tried: one call could take all memory
 
 
-def _answers(model: torch.nn.Module, signature: Signature, axis: str, size: int) -> bool:
+def answers(model: torch.nn.Module, signature: Signature, axis: str, size: int) -> bool:
     """Whether the model itself answers at this size of an axis."""
     import torch
 

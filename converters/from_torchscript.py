@@ -11,6 +11,7 @@ from ..models.errors import Refused
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
 from ..models.signature import Signature
+from .export_bounds import settle
 from .onnx_export import TORCHSCRIPT_OPSET, finish
 from .torch_export import example_inputs, export
 
@@ -84,8 +85,9 @@ def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:
                 f"torch's converter of TorchScript failed: {said}", fix="name the model's Python code, or serve ONNX"
             ) from error
     program = export(converted.module(), source.signature)
+    signature = settle(program, module, source.signature)
     torch.export.save(program, job.out / PAYLOAD[Format.PT2])
-    write_artifact(job.out, Target(Format.PT2), source.signature)
+    write_artifact(job.out, Target(Format.PT2), signature)
     return {"nodes": len(program.graph.nodes)}
 
 

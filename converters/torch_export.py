@@ -13,6 +13,7 @@ from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
 from ..models.signature import ANY_SIZE, Signature
 from ..models.sources import read_source
+from .export_bounds import settle
 from .export_guards import other_size
 from .export_reasons import OneWay, held, one_size, one_way, refusal
 
@@ -59,6 +60,7 @@ def _held_program(
     program that is good for small sizes alone is made again from a larger example.
     """
     program = export(model, signature)
+    settle(program, model, signature)
     found = held(program, model, signature)
     if found.narrow is None:
         return program, found.limits

@@ -12,6 +12,7 @@ from ...models.artifact import Artifact, read_artifact, write_artifact
 from ...models.errors import Refused
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
+from ..export_bounds import settle
 from ..onnx_graph.graph import Model, read_model
 from ..torch_export import example_inputs, export
 from .generate import WEIGHTS, Generated, generate
@@ -27,7 +28,7 @@ _IMPORTED = "generated_model"
 
 def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
     """Write the artifact in inputs["source"] as a module (model.py, weights.safetensors), and the exported program of
-    that module with the signature's dynamic axes.
+    that module with the signature's dynamic axes; with their bounds, where it is for fewer sizes.
 
     Raises Refused where an operator cannot be carried, or torch.export does not keep a dynamic axis.
     """
@@ -38,9 +39,11 @@ def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
     _check_names(model, source)
     made = generate(model, example_inputs(source.signature), source.signature.bounds)
     write_module(made, job.out)
-    program = export(load_module(job.out), source.signature)
+    module = load_module(job.out)
+    program = export(module, source.signature)
+    signature = settle(program, module, source.signature)
     torch.export.save(program, job.out / PAYLOAD[Format.PT2])
-    write_artifact(job.out, Target(Format.PT2), source.signature)
+    write_artifact(job.out, Target(Format.PT2), signature)
     return {"operators": made.operators, "opset": made.opset, "weights": len(made.weights), "module": MODULE}
 
 
