@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,7 @@ from ...models.calls import feeds_of, sizes_in, whole
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
 from ...models.recipe import Metric
-from ...models.signature import ANY_SIZE, Array
+from ...models.signature import ANY_SIZE, Array, Bounds
 from ...models.sources import CodeRef
 from ...serving.session import Session
 from .layout import explain, join, structure
@@ -25,7 +24,6 @@ from .recorded import ANSWERS, PROBE_SAMPLES, PROBES, Answers, Probe, Series, by
 from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, read_test_set
 
-_GUARD = re.compile(r"Guard failed: \S+ >= (\d+)$")  # of an exported program that holds from that size on
 _REFERENCE_FIX = "make the reference again of the same data"
 
 
@@ -103,7 +101,8 @@ class Check:
         self._data = read_test_set(job)
         self._sizes = sizes_in(self._data, self._signature)
         self._reference = job.inputs["reference"]
-        self._batches = batches_within(self._signature.inputs, batches_of(job))
+        asked = batches_within(self._signature.inputs, batches_of(job))
+        self._batches = [batch for batch in asked if batch in self._own(self._signature.batch)] or asked
         self._precision = options.get("precision") or str(artifact.target.precision)
         self._floor_db = options.get("tolerance_sqnr_db")
         self._allowed_loss = options.get("allowed_loss")
@@ -141,7 +140,11 @@ class Check:
         return [self._part(probe, list(probe.rows(len(self._data))), series[_key(probe)]) for probe in wanted]
 
     def _is_asked(self, probe: Probe) -> bool:
-        return bool(probe.sizes) and all(size in self._bounds.get(axis, ANY_SIZE) for axis, size in probe.sizes.items())
+        return bool(probe.sizes) and all(size in self._own(axis) for axis, size in probe.sizes.items())
+
+    def _own(self, axis: str | None) -> Bounds:
+        """The sizes of an axis that the copy says it is for."""
+        return self._bounds.get(axis or "", ANY_SIZE)
 
     def _part(self, probe: Probe, rows: list[Array], answers: Series, metric: Metric | None = None) -> Part:
         """Sentences speak of the batch where there is one and nothing else is special, else of sizes."""
@@ -193,8 +196,7 @@ class Check:
     def _found(self, part: Part, drift: Drift | None, judged: Judgement, metric: Mapping[str, Any] | None) -> Found:
         reason = f"{part.where}: {judged.reason}" if judged.reason and part.where else judged.reason
         if judged.verdict == FAIL and 1 in part.probe.sizes.values():
-            least = _GUARD.search(reason or "")
-            mend = f"{next(iter(part.probe.sizes))}={least[1] if least else 2}.."
+            mend = f"{next(iter(part.probe.sizes))}=2.."
             reason = f"{reason}; where that size never comes, say so: {mend}"
         row = {
             "runtime": self.runtime,
@@ -214,7 +216,7 @@ class Check:
     def agreement(self, found: Sequence[Found], sqnr_db: float | None) -> str:
         """One sentence on a copy that is right: how well it agrees, and where that was seen."""
         batches = [str(one.probe.batch) for one in found if not one.probe.sizes]
-        seen = [f"batches {', '.join(batches)}"] if self._batched else []
+        seen = [f"batches {', '.join(batches)}{self._narrower(self._signature.batch)}"] if self._batched else []
         seen += [self._sizes_seen(axis, sizes) for axis, sizes in self.sizes(found).items()]
         how = "to the last bit" if sqnr_db is None else f"to {sqnr_db:.0f} dB"
         where = f"at {' and '.join(seen)}" if seen else f"in {found[0].row['samples']} calls"
@@ -239,12 +241,15 @@ class Check:
     def _sizes_seen(self, axis: str, sizes: Sequence[int]) -> str:
         refused, constant = (limits.get(axis, ()) for limits in (self.record.refused, self.record.constant))
         told = f"{axis} {', '.join(map(str, sizes))}{' alone' if len(sizes) < 2 else ''}"
-        own = self._bounds.get(axis)
-        if own and own != self._signature.bounds.get(axis):
-            told += f" (this copy is for {axis}={own} alone)"
+        told += self._narrower(axis)
         if refused:
             told += f" (the model itself does not answer at {', '.join(map(str, refused))})"
         return told if not constant else f"{told} (at {', '.join(map(str, constant))} its answers are all alike)"
+
+    def _narrower(self, axis: str | None) -> str:
+        """What a reader must know of an axis that the copy is for fewer sizes of than the model."""
+        own, models = (bounds.get(axis or "") for bounds in (self._bounds, self._signature.bounds))
+        return f" (this copy is for {axis}={own} alone)" if own and own != models else ""
 
 
 def _key(probe: Probe) -> tuple[int, tuple[tuple[str, int], ...]]:
