@@ -142,9 +142,11 @@ def test_litert_says_that_it_has_none(flexed: Path) -> None:
     assert caught.value.fix == "open it in tflite-flex, or take the model as SavedModel or ONNX"
 
 
-def test_a_tensorflow_without_it_says_so_and_one_with_it_answers(flexed: Path) -> None:
+def test_a_tensorflow_without_it_says_so_and_one_with_it_answers(flexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table says which of them have it; a TensorFlow that it is wrong about fails here."""
     import tensorflow as tf
+
+    monkeypatch.delenv("TRANSLOAD_PYTHON_FLEX", raising=False)
 
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     if lacking_in(RUNTIMES["tflite-flex"]) is None:

@@ -13,6 +13,7 @@ from transload.converters.steps import Step
 from transload.models.formats import Format, Target
 from transload.pipeline import interpreters
 from transload.pipeline.isolation import Spawn, run_alone
+from transload.serving.runtimes.table import Runtime
 
 WORK = """
 import sys
@@ -71,3 +72,26 @@ def test_a_worker_in_another_python_has_transload_and_nothing_else_of_ours(tmp_p
     code = "import importlib.util as u; raise SystemExit(u.find_spec('pydantic') is not None)"
     assert subprocess.run([other, "-c", code], check=False).returncode == 0, "the environment is not bare"
     assert sys.prefix != facts["python"]
+
+
+def runtime(until: str = "", environment: str = "other") -> Runtime:
+    return Runtime("clash", (Format.TFLITE,), "work:open", ("clashing",), until=until, environment=environment)
+
+
+@pytest.mark.parametrize(("ours", "lacks"), [("2.18.1", False), ("2.9.0", False), ("2.19.0", True), ("3.0.0rc1", True)])
+def test_a_runtime_whose_library_came_after_the_last_that_brings_it_is_closed(monkeypatch, ours, lacks):
+    monkeypatch.delenv("TRANSLOAD_PYTHON_OTHER", raising=False)
+    monkeypatch.setattr(interpreters, "version_of", lambda module: ours)
+    monkeypatch.setattr(interpreters, "missing", lambda requires: None)
+    said = "needs clashing 2.18 (here, or in the Python that TRANSLOAD_PYTHON_OTHER names)"
+    assert interpreters.lacking_in(runtime("2.18")) == (said if lacks else None)
+    assert interpreters.lacking_in(runtime("")) is None
+
+
+def test_a_runtime_is_opened_in_the_python_that_is_named_whatever_is_here(monkeypatch, other):
+    assert interpreters.elsewhere(runtime(environment="")) == {}
+    monkeypatch.setenv("TRANSLOAD_PYTHON_OTHER", str(other))
+    assert interpreters.lacking_in(runtime("2.18")) is None
+    assert interpreters.elsewhere(runtime()) == {
+        "python": str(other), "tools": {"interpreter": str(other), "clashing": "7.1"}
+    }  # fmt: skip

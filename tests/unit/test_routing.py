@@ -13,7 +13,8 @@ from transload.models.formats import Format, Precision, Target, parse_target
 from transload.models.store import Stored, disk_full
 from transload.pipeline.engine import Action
 from transload.pipeline.request import ALL_TARGETS
-from transload.pipeline.routing import VERIFY, Basis, Router, routes_to
+from transload.pipeline.routes import steps_for
+from transload.pipeline.routing import VERIFY, Basis, Route, Router, routes_to, verification
 
 ONNX, SAVED, LITE = Target(Format.ONNX), Target(Format.SAVED_MODEL), Target(Format.TFLITE)
 TORCHSCRIPT = Target(Format.TORCHSCRIPT)
@@ -256,3 +257,35 @@ def test_a_target_that_was_given_needs_no_route() -> None:
     made = Router(FakeExecutor(), basis(start=ONNX), STEPS_HERE).make(parse_target("onnx"))
     assert made.stored == stored("src")
     assert made.tried == ()
+
+
+FLEX = (
+    *STEPS_HERE,
+    replace(step("lite@flex", SAVED, LITE, 30), stands_in_for="lite", on_request="flex"),
+)
+
+
+def test_a_step_that_an_option_opens_is_in_no_route_without_it() -> None:
+    closed, opened = steps_for(), steps_for({"flex"})
+    assert {step.name for step in opened} - {step.name for step in closed} == {
+        f"{name}{precision}@flex"
+        for name in ("lowering-tflite", "tflite")
+        for precision in ("", "-fp16", "-int8-dynamic")
+    }
+    assert not any("flex" in str(route) for route in routes_to(LITE, None))
+
+
+def test_it_is_tried_where_every_way_without_it_gave_nothing_and_nowhere_else() -> None:
+    plain = FakeExecutor()
+    assert str(Router(plain, basis(), FLEX).make(LITE, cross_check=True).route) == "a > own > lite"
+    assert "lite@flex" not in plain.done
+    needy = FakeExecutor(refuse=("lite",))
+    made = Router(needy, basis(), FLEX).make(LITE)
+    assert str(made.route) == "a > own > lite@flex"
+    assert [each.route[-1] for each in made.tried] == ["lite"] * 4 + ["lite@flex"]
+
+
+def test_what_a_step_says_of_flex_decides_what_it_is_checked_in() -> None:
+    route = Route((FLEX[-1],))
+    assert "ai_edge_litert" in verification(basis(SAVED), route, stored("made", flex=[])).requires
+    assert "ai_edge_litert" not in verification(basis(SAVED), route, stored("made", flex=["FlexErf"])).requires

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from transload.pipeline.report import view
+from transload.pipeline.report import html, markdown, terminal, view
 from transload.pipeline.result import Status, Verdict
 
 from . import samples
@@ -120,3 +120,18 @@ def test_who_served_is_told() -> None:
     run = samples.result()
     assert view.servers(run) == "Served by transload's own TF Serving front, on loopback."
     assert view.servers(samples.empty()) == ""
+
+
+def test_what_needs_flex_is_named_with_its_operators_in_every_report() -> None:
+    run = samples.result()
+    assert view.flex(run) == ""
+    needy = replace(run, artifacts=tuple(
+        replace(row, flex=("FlexErf", "FlexMul")) if row.name == "tflite" else row for row in run.artifacts
+    ))  # fmt: skip
+    sentence = (
+        "tflite needs TensorFlow's Flex delegate for Erf, Mul: what needs it is run in tflite-flex, another build"
+    )
+    assert view.flex(needy).startswith(sentence)
+    flat = " ".join(terminal.render(needy, 400).split())
+    for shown in (flat, markdown.render_markdown(needy), html.render_html(needy, {}).replace("&#39;", "'")):
+        assert sentence in shown
