@@ -187,7 +187,7 @@ def _in_proportion(
     """All axes by the smallest ratio of a size to what is there, or by the largest; halves are rounded up."""
     over, under = targets[0], value.size(named[0])
     for axis, target in zip(named[1:], targets[1:], strict=True):
-        a, b = target * under, over * value.size(axis)
+        a, b = wide_product(target, under), wide_product(over, value.size(axis))
         over, under = (
             _chosen(a > b if larger else a < b, new, old) for new, old in ((target, over), (value.size(axis), under))
         )
@@ -197,12 +197,25 @@ def _in_proportion(
     axes = []
     for axis, region in zip(named, regions, strict=True):
         size = value.size(axis)
-        target = (2 * over * size + under) // (2 * under)
+        target = share_of(size, over, under, divides_64_bits=op.kernels.doubles)
         length = (
             size * scale if isinstance(size, int) or isinstance(scale, float) else tf.cast(size, tf.float32) * scale
         )
         axes.append(Axis(axis, size, target, scale, length, exact=False, region=region))
     return axes
+
+
+def wide_product(a: Size, b: Size) -> Any:
+    """The product of two sizes, in 64 bits where it is computed: two lengths of a minute of sound pass 32."""
+    return a * b if isinstance(a, int) and isinstance(b, int) else tf.cast(a, tf.int64) * tf.cast(b, tf.int64)
+
+
+def share_of(size: Size, over: Size, under: Size, *, divides_64_bits: bool) -> Size:
+    """`size` over / under, halves rounded up. TFLite divides 32 bits only: there it holds up to size over = 2^30."""
+    if divides_64_bits and not all(isinstance(each, int) for each in (size, over, under)):
+        size, over, under = (tf.cast(each, tf.int64) for each in (size, over, under))
+        return tf.cast((2 * over * size + under) // (2 * under), tf.int32)
+    return (2 * over * size + under) // (2 * under)
 
 
 def _chosen(condition: Any, a: Size, b: Size) -> Size:

@@ -251,3 +251,16 @@ def test_in_tflite(bench, case, mode, coordinates, shape):
     scales = (1, 1, 2, 2)[: len(shape)]
     made = resized(case, shape, scales=scales, mode=mode, coordinate_transformation_mode=coordinates)
     bench.agrees_in_tflite(made, atol=1e-4)
+
+
+@pytest.mark.parametrize(("size", "over", "under"), [(2_646_000, 1_000_000, 2_646_000), (46_341, 46_341, 3), (5, 3, 2)])
+def test_a_share_of_a_long_axis_does_not_wrap_around(size, over, under):
+    import tensorflow as tf
+
+    from transload.converters.onnx_to_tf.operators.resize import share_of, wide_product
+
+    computed = [tf.constant(each, tf.int32) for each in (size, over, under)]
+    expected = (2 * over * size + under) // (2 * under)
+    assert share_of(size, over, under, divides_64_bits=True) == expected
+    assert int(share_of(*computed, divides_64_bits=True)) == expected
+    assert int(wide_product(*computed[:2])) == size * over
