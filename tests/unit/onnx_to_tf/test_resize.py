@@ -181,7 +181,7 @@ def test_a_region_is_cut_out(bench, case, mode, region):
 
 def test_a_corner_is_where_the_reference_has_it_unless_pytorch_wrote_the_model(bench, case, monkeypatch):
     """7 * 1.5 is 10.5: the reference's last corner lies at 9.5; in the words, PyTorch and ONNX Runtime at 9."""
-    from transload.converters.onnx_to_tf import graph
+    from transload.converters.onnx_graph import graph
 
     made = resized(
         case, ("N", 2, 7, 5), scales=(1, 1, 1.5, 1.5), mode="linear", coordinate_transformation_mode="align_corners"
