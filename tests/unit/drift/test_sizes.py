@@ -114,6 +114,18 @@ def test_a_copy_is_not_asked_at_sizes_that_it_says_it_is_not_for(held: Callable[
     assert min(call["tokens"] for call in pair.copy.calls) == 4
 
 
+def test_a_copy_is_not_asked_in_batches_that_it_says_it_is_not_for(held: Callable[..., Held]) -> None:
+    pair = held(SEQUENCE)
+    pair.recorded(mean)
+    bounded = Signature((parse_input("x=float32[batch=2..,tokens,4]"),), pair.signature.outputs)
+    found = pair.copied(mean, signature=bounded)
+    assert (found["status"], found["batches"]) == ("verified", [2, 5])
+    assert found["reason"] == (
+        "agrees to the last bit at batches 2, 5 (this copy is for batch=2.. alone) and tokens 5, 4, 1"
+    )
+    assert min(call["batch"] for call in pair.copy.calls) == 2
+
+
 WRONG: list[tuple[Model, str]] = [
     (lambda feeds: np.sum(feeds["x"], 1) / 5,
      r"at tokens=4: output y agrees to [\d.]+ dB, below 60 dB; output y is the reference times 0\.8"),

@@ -66,6 +66,11 @@ class Bench:
         """The module of a file, traced with these inputs."""
         return generate(read_model(path), [torch_tensor(each) for each in inputs.values()])
 
+    @staticmethod
+    def answers(path: Path, fed: Mapping[str, Array]) -> Sequence[Array]:
+        """What the model itself answers, by ONNX Runtime."""
+        return judged(path, fed)
+
     def module(self, path: Path, inputs: Mapping[str, Array]) -> torch.nn.Module:
         """As `written`, loaded from its folder."""
         write_module(self.written(path, inputs), self.folder)

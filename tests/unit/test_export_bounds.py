@@ -1,0 +1,110 @@
+"""What an exported program is for: more than torch.export says where only its tracing stands against it, never more
+than where it answers as the model does."""
+
+import pytest
+import torch
+from torch import nn
+
+from transload.converters.export_bounds import settle
+from transload.converters.export_reasons import ranges
+from transload.converters.torch_export import export
+from transload.models.signature import Bounds, Signature, parse_input
+
+FRAMES = "x=float32[batch,frames,4]"
+
+
+class Strided(nn.Module):
+    """Two strides: of four frames one is left."""
+
+    def __init__(self, padding: int = 1) -> None:
+        super().__init__()
+        self.down = nn.Sequential(*(nn.Conv1d(4, 4, 3, stride=2, padding=padding) for _ in range(2)))
+
+    def forward(self, x):
+        y = self.down(x.transpose(1, 2)).transpose(1, 2)
+        return y + torch.arange(y.shape[1])[:, None] + y.reshape(-1, 4).reshape(y.shape)
+
+
+class Branched(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[1] < 5 else x * 3
+
+
+class Both(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[1] < 30 else x * 3
+
+
+class Fourths(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[1] % 4 == 1 else x * 3
+
+
+class Sides(nn.Module):
+    def forward(self, x):
+        return x.transpose(0, 1) if x.shape[0] == x.shape[1] else x
+
+
+def settled(model, spec=FRAMES, more=8):
+    """The program made of a large example, as it is afterwards, and its bounds."""
+    signature = Signature((parse_input(spec),), (parse_input("y=float32[any]"),))
+    with torch.no_grad():
+        program = export(model.eval(), signature, more)
+        return program, settle(program, model, signature).bounds
+
+
+def answers(program, model, batch, frames):
+    x = torch.randn(batch, frames, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(program.module()(x), model(x))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+@pytest.mark.parametrize("frames", [1, 2, 4, 5, 9])
+def test_a_size_of_one_inside_is_no_bound(batch, frames, strided):
+    model, program, bounds = strided
+    assert not bounds
+    answers(program, model, batch, frames)
+
+
+@pytest.fixture(scope="module")
+def strided():
+    torch.manual_seed(0)
+    model = Strided()
+    signature = Signature((parse_input(FRAMES),), (parse_input("y=float32[any]"),))
+    assert ranges(export(model.eval(), signature, 8), signature)["frames"] == (5, None), "what torch.export says"
+    return model, *settled(model)
+
+
+def test_a_program_that_is_wrong_below_a_size_says_so_and_still_refuses_it():
+    program, bounds = settled(Branched())
+    assert bounds == {"frames": Bounds(5)}
+    answers(program, Branched(), 2, 5)
+    with pytest.raises((AssertionError, RuntimeError)):
+        program.module()(torch.zeros(2, 4, 4))
+
+
+def test_a_program_that_is_wrong_above_a_size_says_so():
+    _, bounds = settled(Both(), more=0)
+    assert bounds == {"frames": Bounds(1, 29)}
+
+
+def test_bounds_that_were_asked_for_stay():
+    _, bounds = settled(Branched(), "x=float32[batch=2..8,frames=6..,4]")
+    assert bounds == {"batch": Bounds(2, 8), "frames": Bounds(6)}
+
+
+def test_a_size_at_which_the_model_itself_gives_no_answer_is_no_bound_of_the_programs():
+    model = Strided(padding=0)
+    program, bounds = settled(model)
+    assert not bounds
+    answers(program, model, 1, 7)
+    with pytest.raises((AssertionError, RuntimeError)):
+        program.module()(torch.zeros(1, 2, 4))
+
+
+@pytest.mark.parametrize("model", [Fourths(), Sides()])
+def test_a_guard_that_forbids_more_than_small_sizes_stays(model):
+    program, _ = settled(model, more=9)
+    with pytest.raises((AssertionError, RuntimeError), match="Guard"):
+        program.module()(torch.zeros(5, 5, 4))
