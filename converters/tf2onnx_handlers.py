@@ -4,6 +4,9 @@ Erfc              tf2onnx writes an operator `Erfc`, which ONNX does not have, a
 FloorDiv          of whole numbers it writes ONNX's Div, which rounds towards zero, and reports success
 FloorMod          the same; ONNX's Mod has the sign of the divisor
 Expm1, Log1p      by their definitions, as torch's exporters write them
+Select, SelectV2  it writes c * x + (1 - c) * y and reports success: NaN and infinities come through from the side that
+                  is not chosen, and a choice between sizes is no longer seen as one
+BroadcastArgs     of two shapes the one that both can be broadcast to, also as TFL_BROADCAST_ARGS
 TFL_GELU          both forms, by their definitions (https://onnx.ai/onnx/operators/onnx__Gelu.html)
 TFL_RELU_N1_TO_1  the two rectifiers of TFLite that have another upper bound than 6
 TFL_RELU_0_TO_1
@@ -34,11 +37,33 @@ def register() -> None:
         ("FloorMod", _floor_mod),
         ("Expm1", lambda w, x: w.sub(w.call("Exp", x), w.number(1))),
         ("Log1p", lambda w, x: w.call("Log", w.call("Add", x, w.number(1)))),
+        ("BroadcastArgs", _broadcast_shape),
+        ("TFL_BROADCAST_ARGS", _broadcast_shape),
         ("TFL_GELU", _gelu),
         ("TFL_RELU_N1_TO_1", lambda w, x: w.call("Clip", x, w.number(-1), w.number(1))),
         ("TFL_RELU_0_TO_1", lambda w, x: w.call("Clip", x, w.number(0), w.number(1))),
     ):
         tf_op(name)(_handler(compute))
+    tf_op(["Select", "SelectV2"])(_choice())
+
+
+def _choice() -> type:
+    """tf2onnx's own handler, told what it finds out for some choices alone: that a side may be no number."""
+    from tf2onnx.onnx_opset.controlflow import Select
+
+    class Choice:
+        @classmethod
+        def version_11(cls, ctx: Graph, node: Node, **options: object) -> None:
+            node.set_attr("handles_nan", True)
+            Select.version_9(ctx, node, **options)
+
+    return Choice
+
+
+def _broadcast_shape(w: _Writer, a: str, b: str) -> str:
+    """Right-aligned, of each pair of sizes the one that is not 1."""
+    a, b = w.in_front(a, w.length(b) - w.length(a)), w.in_front(b, w.length(a) - w.length(b))
+    return w.call("Where", w.call("Equal", a, w.number(1)), b, a)
 
 
 def _gelu(w: _Writer, x: str) -> str:
@@ -79,6 +104,17 @@ class _Writer:
     def call(self, operator: str, *inputs: str) -> str:
         """A node of ONNX; the name of its output."""
         return str(self.graph.make_node(operator, list(inputs), op_name_scope=self.node.name).output[0])
+
+    def length(self, vector: str) -> int:
+        """The number of elements."""
+        return int(self.graph.get_shape(vector)[0])
+
+    def in_front(self, vector: str, ones: int) -> str:
+        """A vector with so many ones, if any, before it."""
+        if ones < 1:
+            return vector
+        added = self.graph.make_const(self._names(self.node.name), np.ones(ones, self._dtype)).output[0]
+        return str(self.graph.make_node("Concat", [added, vector], attr={"axis": 0}).output[0])
 
     def mul(self, left: str, right: str) -> str:
         """The product."""
