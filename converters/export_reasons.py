@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..models.errors import Refused, TransloadError
+from ..models.foreign import first_line
 from ..models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
 from ..models.zoo.frames import line_of_error, line_of_now, quoted
 
@@ -104,14 +105,10 @@ def stopped(tool: str, error: Exception) -> Refused | None:
     place = line_of_error(error)
     if place is None or isinstance(error, TransloadError):
         return None
-    return Refused(f"{tool} stops at {quoted(place)}: {_first(str(error)) or type(error).__name__}", fix=_OTHER)
+    return Refused(f"{tool} stops at {quoted(place)}: {first_line(error, 300)}", fix=_OTHER)
 
 
 _OTHER = "write that line with operators of torch alone, or name a target that another route leads to"
-
-
-def _first(text: str) -> str:
-    return next((line.strip()[:300] for line in text.splitlines() if line.strip()), "")
 
 
 def _fixed_axis(source: str, model: torch.nn.Module, signature: Signature, attempt: Attempt) -> Refused:

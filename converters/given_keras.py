@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..models.errors import BadRequest
+from ..models.foreign import first_line
 from ..models.keras_model import load_keras
 
 _AGAIN = "copy it again, or save it again with model.save(FILE.keras)"
@@ -55,7 +56,7 @@ def check_keras(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             _check_archive(archive, path)
     except _BROKEN as error:
-        raise BadRequest(f"{path} is not a whole .keras file: {_first_line(error)}", fix=_AGAIN) from error
+        raise BadRequest(f"{path} is not a whole .keras file: {first_line(error)}", fix=_AGAIN) from error
 
 
 def load_given_keras(path: Path) -> Any:
@@ -69,7 +70,7 @@ def load_given_keras(path: Path) -> Any:
         return load_keras(path)
     except Exception as error:
         raise BadRequest(
-            f"{path} is no model that Keras {keras.__version__} reads: {_first_line(error)}",
+            f"{path} is no model that Keras {keras.__version__} reads: {first_line(error)}",
             fix="save it again with model.save(FILE.keras), by a version of Keras that is not newer than this one",
         ) from error
 
@@ -148,8 +149,3 @@ def _check_hdf5(content: bytes, path: Path) -> None:
                 total += found.nbytes
     if total > _MOST_TIMES * max(1, len(content)):
         raise BadRequest(f"{path} says that its weights are far larger than it is", fix=_AGAIN)
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[0][:200]

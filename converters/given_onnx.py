@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..models.errors import BadRequest
+from ..models.foreign import first_line
 from ..models.formats import PAYLOAD, Format
 from ..models.signature import DTYPES, Axis, Signature, TensorSpec
 from .onnx_export import declare, save
@@ -122,7 +123,7 @@ class OnnxFile:
         try:
             yield
         except (ValueError, OSError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-            raise BadRequest(f"{what.format(self.path)}: {_first_line(error)}", fix=_AGAIN) from error
+            raise BadRequest(f"{what.format(self.path)}: {first_line(error, 240)}", fix=_AGAIN) from error
 
     def signature(self, asked: Sequence[TensorSpec]) -> Signature:
         """Inputs and outputs as the file declares them. `asked` gives the shape of an input that declares none.
@@ -217,11 +218,6 @@ def _shape(value: onnx.ValueInfoProto) -> tuple[Axis, ...] | None:
 
 def _own_name(tensor: str, at: int, first: str | None) -> str:
     return first if first and at == 0 else f"{tensor}_{at}"
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[0][:240]
 
 
 __all__ = ["OnnxFile", "check_external", "parse_onnx"]

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from ..models.errors import BadRequest, TransloadError
+from ..models.foreign import first_line
 from ..models.programs import load_program
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def check_pt2(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             _check_archive(archive, path)
     except _BROKEN as error:
-        why = _first_line(error)
+        why = first_line(error)
         raise BadRequest(f"{path} is not a whole file of torch.export.save: {why}", fix=_AGAIN) from error
 
 
@@ -101,10 +102,5 @@ def load_pt2(path: Path) -> torch.export.ExportedProgram:
     except TransloadError:
         raise
     except Exception as error:
-        raise BadRequest(f"{path} is no exported program that torch {torch.__version__} reads: {_first_line(error)}",
+        raise BadRequest(f"{path} is no exported program that torch {torch.__version__} reads: {first_line(error)}",
                          fix="export it again with this version of torch") from error  # fmt: skip
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[0][:200]

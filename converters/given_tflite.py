@@ -15,6 +15,7 @@ import numpy as np
 
 from ..models.axes import two_sizes
 from ..models.errors import BadRequest
+from ..models.foreign import first_line
 from ..models.signature import Array, Axis, Signature, TensorSpec, served_dtype
 from ..models.tensor_names import default_signature
 from .flex import check_flex, custom_names, flex_names
@@ -46,7 +47,7 @@ class TfliteFile:
         try:
             self._interpreter = Interpreter(model_path=str(path), num_threads=1)  # verifies the file
         except (ValueError, RuntimeError, UnicodeDecodeError) as error:
-            raise BadRequest(f"{path} is no whole TFLite file: {_first_line(error)}", fix=_AGAIN) from error
+            raise BadRequest(f"{path} is no whole TFLite file: {first_line(error)}", fix=_AGAIN) from error
         self._model = model_of(path.read_bytes())
         self.flex = flex_names(self._model)
         if custom := [name for name in custom_names(self._model) if name not in self.flex]:
@@ -144,11 +145,6 @@ class TfliteFile:
         except (ValueError, RuntimeError) as error:
             shapes = ", ".join(f"{name}={size}" for name, size in sizes.items())
             raise BadRequest(
-                f"{self.path} cannot be run{f' at {shapes}' if shapes else ''}: {_first_line(error)}",
+                f"{self.path} cannot be run{f' at {shapes}' if shapes else ''}: {first_line(error)}",
                 fix="give the axes that it says are dynamic a size with --input, or convert it again",
             ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[0][:200]

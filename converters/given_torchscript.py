@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ..models.errors import BadRequest
+from ..models.foreign import first_line
 from ..models.signature import Signature, TensorSpec
 from ..models.zoo.calling import Call, Leaf
 from ..models.zoo.infer import infer_signature
@@ -50,7 +51,7 @@ def check_torchscript(path: Path, *, trust: bool = False) -> None:
         with zipfile.ZipFile(path) as archive:
             _check_archive(archive, path, trust=trust)
     except _BROKEN as error:
-        raise BadRequest(f"{path} is not a whole TorchScript archive: {_first_line(error)}", fix=_AGAIN) from error
+        raise BadRequest(f"{path} is not a whole TorchScript archive: {first_line(error)}", fix=_AGAIN) from error
 
 
 def _no_archive(path: Path) -> BadRequest:
@@ -131,7 +132,7 @@ def load_torchscript(path: Path) -> torch.jit.ScriptModule:
             module: torch.jit.ScriptModule = torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
         except Exception as error:
             raise BadRequest(
-                f"{path} is no TorchScript that torch {torch.__version__} reads: {_first_line(error)}", fix=_AGAIN
+                f"{path} is no TorchScript that torch {torch.__version__} reads: {first_line(error)}", fix=_AGAIN
             ) from error
     return module.eval()
 
@@ -196,11 +197,6 @@ def _arguments(module: torch.jit.ScriptModule, path: Path) -> list[str]:
                 f"forward of {path} takes {each.name} as {each.type}", fix="save a module whose forward takes tensors"
             )
     return [each.name for each in arguments]
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[0][:200]
 
 
 def _last_line(error: BaseException) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.axes import two_sizes
 from ..models.errors import Refused
+from ..models.foreign import first_line
 from ..models.signature import Signature
 from ..models.sources import Source
 from ..models.zoo.build import sample_tensors
@@ -225,8 +226,7 @@ def _one_way(asked: Mapping[str, bool], error: Exception) -> Refused:
 
 
 def _why(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[0].rstrip(":.")[:200]
+    return first_line(error).rstrip(":.")
 
 
 @contextmanager

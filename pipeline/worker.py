@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ..models.errors import ERRORS, TransloadError
+from ..models.foreign import first_line
 from ..models.job import Job
 from ..models.store import disk_full, is_disk_full
 
@@ -102,12 +103,8 @@ def _described(error: BaseException) -> dict[str, str]:
         return {"kind": "exhausted", "what": "ran out of memory", "fix": ""}
     if isinstance(error, SystemExit):
         return {"kind": "foreign", "what": f"called exit({error.code})", "fix": ""}
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return {
-        "kind": "foreign",
-        "what": f"{type(error).__name__}: {lines[0][:300] if lines else 'no message'}",
-        "fix": "",
-    }
+    said = first_line(error, 300, nothing="no message")
+    return {"kind": "foreign", "what": f"{type(error).__name__}: {said}", "fix": ""}
 
 
 def _record_reads(not_recorded: list[str]) -> set[str]:

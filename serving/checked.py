@@ -4,11 +4,13 @@ it, names its answers in the record's order, and lets no foreign error through."
 from __future__ import annotations
 
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ..models.errors import BadRequest, SessionLost, TransloadError
+from ..models.foreign import first_line
 from ..models.signature import Array, Signature, TensorSpec, check_feeds
 
 _WORDS = 240  # characters of a foreign message that a sentence can carry; the whole of it is in the log, as the cause
@@ -24,9 +26,7 @@ _AROUND = re.compile(
 
 def first_words(error: object) -> str:
     """The first line of a foreign error, or of its text, that says anything; cut to what a sentence can carry."""
-    lines = (line.strip() for line in str(error).splitlines())
-    text = next((line for line in lines if line and not line.startswith(_EMPTY)), type(error).__name__)
-    text = _AROUND.sub("", text)
+    text = _AROUND.sub("", first_line(error, sys.maxsize, skip=_EMPTY))
     return text if len(text) <= _WORDS else f"{text[:_WORDS]}..."
 
 

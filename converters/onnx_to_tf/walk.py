@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
+from ...models.foreign import first_line
 from ..onnx_graph.bodies import body_of
 from ..onnx_graph.functions import Functions
 from ..onnx_graph.graph import Graph, Node, type_variable
@@ -117,16 +118,14 @@ class Walk:
                 _name_carried(op.node, inputs, answers)
                 return [self._folded(each) for each in answers] if fold else answers
         except (ValueError, TypeError, NotImplementedError, tf.errors.OpError) as error:
-            raise Refused(f"{op.node}: TensorFlow does not take it: {_first_line(error)}", fix=OTHER_ROUTE) from error
+            raise Refused(
+                f"{op.node}: TensorFlow does not take it: {first_line(error, 300)}", fix=OTHER_ROUTE
+            ) from error
 
     def _folded(self, value: Value | None) -> Value | None:
         if value is None or value.native is None:
             return value
         return known(value.tensor().numpy().astype(value.dtype, copy=False), self.weights)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def check_dtypes(op: Op, inputs: Sequence[Value | None], entry: Entry) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...models.errors import Refused
+from ...models.foreign import first_line
 from ...models.signature import Array
 from ..onnx_graph.bodies import body_of
 from ..onnx_graph.functions import Functions
@@ -150,7 +151,8 @@ def _answers(op: Op, inputs: Sequence[Value | None], entry: Entry) -> Sequence[V
         answers = list(made) if isinstance(made, list | tuple) else [made]
         values = [_value(op, at, each) for at, each in enumerate(answers)]
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise Refused(f"{op.node}: PyTorch does not take it: {_first_line(error)}", fix=op.other_route) from error
+        said = comment(first_line(error, 300), 240)
+        raise Refused(f"{op.node}: PyTorch does not take it: {said}", fix=op.other_route) from error
     op.check_all_read(values)
     return values
 
@@ -169,7 +171,3 @@ def _check_dtypes(op: Op, inputs: Sequence[Value | None], entry: Entry) -> None:
                 f"its input {at} is {value.dtype}, and only {', '.join(sorted(allowed))} can be carried",
                 fix="cast it to another dtype in the model",
             )
-
-
-def _first_line(error: BaseException) -> str:
-    return comment((str(error).strip() or type(error).__name__).splitlines()[0], 240)

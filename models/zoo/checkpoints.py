@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..foreign import first_line
+
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
@@ -38,13 +40,9 @@ def read_checkpoint(folder: Path, plan: str) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = torch.load(folder / FILE, map_location="cpu", weights_only=True)
     except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
-        print(f"starting again: the checkpoint cannot be read ({_first_line(error)})", flush=True)
+        print(f"starting again: the checkpoint cannot be read ({first_line(error)})", flush=True)
         return None
     if not isinstance(found, dict) or found.get("plan") != plan:
         print("starting again: the checkpoint is of another training", flush=True)
         return None
     return found
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import BadRequest, ToolMissing, TransloadError
+from ..foreign import first_line
 from ..sources import CodeRef
 from ..store import is_disk_full
 from .torchvision_ops import mend_torchvision
@@ -87,7 +88,7 @@ def _refused(what: str, ref: CodeRef, error: BaseException) -> BadRequest:
             fix='keep what ends the program, or reads its arguments, under `if __name__ == "__main__":`',
         )
     return BadRequest(
-        f"{what} raised {type(error).__name__} at {place}: {_first_line(error)}",
+        f"{what} raised {type(error).__name__} at {place}: {_says(error)}",
         fix=f"mend {place.rpartition(':')[0]}; the log has the traceback",
     )
 
@@ -169,9 +170,8 @@ def _place(error: BaseException, folders: list[Path]) -> str:
     return f"{last.filename}:{last.lineno}"
 
 
-def _first_line(error: BaseException) -> str:
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
-    return (text.strip().splitlines() or ["no message"])[0]
+def _says(error: BaseException) -> str:
+    return first_line(error.msg if isinstance(error, SyntaxError) else error, 300, nothing="no message")
 
 
 def _example(module: ModuleType) -> str:

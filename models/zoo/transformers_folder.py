@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest
+from ..foreign import first_line
 from .notes import add_note
 from .torchvision_ops import mend_torchvision
 from .weight_files import read_given, shards_of
@@ -148,7 +149,7 @@ def _check_whole(told: Mapping[str, Any], weights: Path, kind: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)[:300]
+    return first_line(error, 300)
 
 
 def _class(folder: Path, document: Mapping[str, Any]) -> Any:

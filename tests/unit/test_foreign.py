@@ -1,0 +1,29 @@
+"""What is told of a foreign error."""
+
+from __future__ import annotations
+
+import pytest
+
+from transload.models.foreign import first_line
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("\n   \n  no such axis  \nsee the log"), "no such axis"),
+        (ValueError(), "ValueError"),
+        (KeyError(" "), "' '"),
+        (RuntimeError("it fails at \x1b[96mstep 3/3\x1b[0m"), "it fails at step 3/3"),
+        ("only text", "only text"),
+        (ValueError("x" * 500), "x" * 200),
+    ],
+)
+def test_the_first_line_that_says_anything_is_told(error: object, line: str) -> None:
+    assert first_line(error) == line
+
+
+def test_a_caller_may_cut_later_and_pass_over_lines_that_say_nothing() -> None:
+    error = ValueError("Graph execution error:\n\nDetected at node x\nshapes differ")
+    assert first_line(error, 6, skip=("Graph", "Detected")) == "shapes"
+    assert first_line(ValueError("Graph"), skip=("Graph",)) == "ValueError"
+    assert first_line(ValueError("Graph"), skip=("Graph",), nothing="no message") == "no message"
