@@ -198,11 +198,10 @@ def _flex_of(path: Path) -> tuple[str, ...]:
 
 
 def _let_flex(converter: Any) -> None:
-    """Where TFLite has no kernel, TensorFlow's operators; lists of tensors are such, where they are no builtin ones."""
+    """Where TFLite has no kernel, TensorFlow's operators; so lists of tensors of unknown length."""
     import tensorflow as tf
 
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
-    converter._experimental_lower_tensor_list_ops = False
 
 
 def _keep_small(converter: Any) -> None:

@@ -285,7 +285,10 @@ def test_it_is_tried_where_every_way_without_it_gave_nothing_and_nowhere_else() 
     assert [each.route[-1] for each in made.tried] == ["lite"] * 4 + ["lite@flex"]
 
 
-def test_what_a_step_says_of_flex_decides_what_it_is_checked_in() -> None:
+def test_what_a_step_says_of_flex_decides_what_it_is_checked_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRANSLOAD_PYTHON_FLEX", "/other/python")
     route = Route((FLEX[-1],))
-    assert "ai_edge_litert" in verification(basis(SAVED), route, stored("made", flex=[])).requires
-    assert "ai_edge_litert" not in verification(basis(SAVED), route, stored("made", flex=["FlexErf"])).requires
+    plain, needy = (verification(basis(SAVED), route, stored("made", flex=names)) for names in ([], ["FlexErf"]))
+    assert (plain.requires, plain.python) == (("ai_edge_litert",), "")
+    assert (needy.requires, needy.python) == (("tensorflow",), "/other/python")
+    assert needy.tools["interpreter"] == "/other/python"
