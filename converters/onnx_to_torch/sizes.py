@@ -40,7 +40,7 @@ _MOVED: dict[str, slice] = {
 class Moves:
     """A node that moves sizes: its inputs with places in their stead, and what lies in each place."""
 
-    inputs: Sequence[Value | Parts | None]
+    inputs: Sequence[Value | Array | None]
     pool: Parts
     dtype: str
 
