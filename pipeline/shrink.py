@@ -22,7 +22,7 @@ from .context import Context
 from .drift.rules import LEAST_SQNR_DB
 from .engine import Action
 from .prepare import Prepared
-from .routing import Failure, Made, plain
+from .routing import Failure, Made, plain, runtime_of
 from .shrink_script import PIECE
 from .zygote import framework_of
 
@@ -143,7 +143,8 @@ def _action(context: Context, prepared: Prepared, name: str, failure: Failure, e
     least_db = LEAST_SQNR_DB[step.target.precision]
     if step.target.precision is Precision.FP32:
         least_db = context.request.validate_.sqnr_db
-    requires = tuple(dict.fromkeys(name for each in chain for name in each.requires))
+    run_by = runtime_of(step.target).requires
+    requires = tuple(dict.fromkeys([*(name for each in chain for name in each.requires), *run_by]))
     of_source = entry == _TORCH
     return Action(
         name=name,
