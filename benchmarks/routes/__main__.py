@@ -1,6 +1,6 @@
 """Every format to every format: models of the zoo, carried from each format that they can be kept in to each other.
 
-    python benchmarks/routes [--only PATTERN] [--again] [--jobs N] [--publish]
+    python benchmarks/routes [--only PATTERN] [--again] [--jobs N] [--publish | --page]
 
 A model is first made in every format from PyTorch. Each of those copies is then where a conversion starts, by the
 product's own router, and what comes out is held against PyTorch's answers, not against the copy's. Resumable: a model
@@ -28,6 +28,7 @@ from catalogue import Entry, entries  # noqa: E402
 from flow import Bench, Place, Subject  # noqa: E402
 from matrix import page, write_json  # noqa: E402
 from table import Row, row_of  # noqa: E402
+from trips import section  # noqa: E402
 from warm import WarmExecutor  # noqa: E402
 
 from transload.converters.steps import STEPS  # noqa: E402
@@ -38,6 +39,7 @@ from transload.pipeline.isolation import Limits  # noqa: E402
 from transload.pipeline.routing import Basis, Router, routes_to  # noqa: E402
 
 ROOT = HERE.parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
 FORMATS = (Format.PT2, Format.TORCHSCRIPT, Format.ONNX, Format.SAVED_MODEL, Format.TFLITE)
 PYTORCH = "pytorch"
 # The product's, without those that another Python runs, and without onnx2tf, which takes a minute where it fails.
@@ -132,15 +134,24 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=300, help="limit of one step")
     parser.add_argument("--publish", action="store_true", help="write docs/routes.md and results/routes.json")
+    parser.add_argument("--page", action="store_true", help="run nothing, and write docs/routes.md of the results")
     asked = parser.parse_args()
+    if asked.page:
+        found = json.loads((RESULTS / "routes.json").read_text())["rows"]
+        _write_page([Row.from_json({**each, "tried": ()}) for each in found])
+        return 0
     kept = ZOO / ".store" / "routes"
     run(asked, wanted(asked.only), kept)
     if asked.publish:
         files = [file for entry in wanted("*") if (file := _file(kept, entry)).exists()]
         rows = [Row.from_json(each) for file in files for each in json.loads(file.read_text())]
-        write_json(ROOT / "benchmarks" / "results" / "routes.json", rows)
-        (ROOT / "docs" / "routes.md").write_text(page(rows))
+        write_json(RESULTS / "routes.json", rows)
+        _write_page(rows)
     return 0
+
+
+def _write_page(rows: Sequence[Row]) -> None:
+    (ROOT / "docs" / "routes.md").write_text(page(rows) + section(RESULTS / "round_trips.json"))
 
 
 if __name__ == "__main__":
