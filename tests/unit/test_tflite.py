@@ -88,11 +88,12 @@ def feeds(signature: Signature, batch: int, seed: int) -> dict[str, np.ndarray[A
     return {spec.name: rng.standard_normal((batch, *spec.shape[1:])).astype(spec.dtype) for spec in signature.inputs}
 
 
-def run(path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    from ai_edge_litert.interpreter import Interpreter
+def run(path: Path, given: Mapping[str, Any], *, xnnpack: bool = True) -> dict[str, Any]:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    runner = Interpreter(model_path=str(path), num_threads=1).get_signature_runner("serving_default")
-    return dict(runner(**given))
+    kernels = OpResolverType.AUTO if xnnpack else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = Interpreter(model_path=str(path), num_threads=1, experimental_op_resolver_type=kernels)
+    return dict(interpreter.get_signature_runner("serving_default")(**given))
 
 
 @pytest.mark.parametrize("target", STEPS)
@@ -301,6 +302,21 @@ def test_a_sum_with_next_to_nothing_runs_under_xnnpack(tmp_path: Path, small: fl
     got = int8_answers(tmp_path, nodes, signature, given, {"w": w, "small": np.full((8,), small, np.float32)})
     exact = given["x"] @ w @ w
     assert decibels(exact, got["y"]) > 25
+
+
+@pytest.mark.parametrize("starts", [(0, 0), (1, 1)])
+def test_a_slice_to_an_end_that_is_not_there_is_taken_by_the_kernel_that_calibrates(
+    tmp_path: Path, starts: tuple[int, int]
+) -> None:
+    """With numbers for every axis TFLite's converter asks for so many elements; XNNPACK alone gives what is there."""
+    nodes = [helper.make_node("Slice", ["x", "starts", "ends", "axes"], ["y"])]
+    signature = Signature((TensorSpec("x", "float32", ("n", 6)),), (TensorSpec("y", "float32", ("m", 5)),))
+    given = {"x": np.random.default_rng(1).standard_normal((20, 6)).astype(np.float32)}
+    kept = {"starts": np.array(starts), "ends": np.array([10**9, 5 + starts[1]]), "axes": np.array([0, 1])}
+    saved_model(tmp_path, nodes, signature, kept)
+    tflite.tflite_fp32(Job({"source": tmp_path / "onnx"}, tmp_path))
+    got = run(tmp_path / "model.tflite", given, xnnpack=False)["y"]
+    np.testing.assert_array_equal(got, given["x"][starts[0] :, starts[1] : 5 + starts[1]])
 
 
 def test_an_infinity_seen_in_calibration_is_a_wide_range(tmp_path: Path) -> None:

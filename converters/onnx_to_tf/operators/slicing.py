@@ -38,7 +38,7 @@ def _sliced(op: Op, starts: Sequence[Size], ends: Sequence[Size], axes: list[int
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         cut[value.place(axis)] = _cut(value, axis, start, end, step)
     native = value.tensor(value.layout)
-    answer = computed(native[tuple(cut)], value.layout, non_negative=value.non_negative)
+    answer = computed(native[_left_open(value, cut)], value.layout, non_negative=value.non_negative)
     return answer.as_long_as(value, [(axis, axis) for axis in range(value.rank) if axis not in axes])
 
 
@@ -62,7 +62,19 @@ def _cut(value: Value, axis: int, start: Size, end: Size, step: int) -> slice:
     first, last = _within(start), _within(end)
     if step < 0 and not (isinstance(first, int) and first >= -1):
         first = tf.maximum(first, -value.size(axis))
-    return slice(None if _is(first, whole.start) else first, None if _is(last, whole.stop) else last, step)
+    begins = _is(first, whole.start) or (step > 0 and _is(first, 0))
+    return slice(None if begins else first, None if _is(last, whole.stop) else last, step)
+
+
+def _left_open(value: Value, cut: Sequence[slice]) -> tuple[slice, ...]:
+    """The same cut, of which TFLite's converter makes no slice of a known number of elements: those need not be there,
+    and of TFLite's kernels XNNPACK's alone does not mind. It makes one where every start and every end is a number."""
+    if all(isinstance(each.start, int) and isinstance(each.stop, int) and each.stop > 0 for each in cut):
+        for axis in (axis for axis in range(value.rank) if value.shape[axis] is None):
+            at = value.place(axis)
+            ends = tf.minimum(cut[at].stop, value.size(axis))
+            return (*cut[:at], slice(cut[at].start, ends, cut[at].step), *cut[at + 1 :])
+    return tuple(cut)
 
 
 def _within(size: Size) -> Size:
