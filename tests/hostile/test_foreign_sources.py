@@ -299,8 +299,8 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
     ),
     "tflite with TensorFlow's operators": (
         copied("flex.tflite", "m.tflite"), "m.tflite",
-        "{here}/m.tflite needs TensorFlow's Flex delegate for FlexErf, and LiteRT, which is asked what a file gives, has "
-        "none"
+        "{here}/m.tflite needs TensorFlow's Flex delegate for FlexErf, and LiteRT, which is asked what a file gives, "
+        "has none"
         "\n  fix: convert it again with TFLITE_BUILTINS alone, or name the SavedModel that it was made from",
     ),
     "tflite with custom operators": (
