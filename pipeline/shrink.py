@@ -156,6 +156,7 @@ def _action(context: Context, prepared: Prepared, name: str, failure: Failure, e
         },
         options={
             "step": step.name,
+            "reason": failure.reason,
             "chain": [[each.entry, dict(each.options)] for each in chain],
             "target": str(step.target),
             "least_db": least_db,

@@ -18,7 +18,7 @@ def shrink(job: Job) -> Mapping[str, Any]:
     """Find the piece of the artifact in inputs["source"] that the step of the options fails at, and write it with a
     script that shows it. Samples: shrink_samples.py.
 
-    Options: step, chain, target, least_db, seconds, model. The facts are {operators, operator, where, line,
+    Options: step, reason, chain, target, least_db, seconds, model. The facts are {operators, operator, where, line,
     what, fix}. Raises Refused where the whole does not fail here, or cannot be run to compare with.
     """
     options = job.options

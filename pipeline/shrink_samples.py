@@ -26,11 +26,12 @@ _T = TypeVar("_T")
 def calls(job: Job) -> Iterator[tuple[Feeds, list[Feeds]]]:
     """What the reference in inputs["reference"] was asked, of the data in inputs["data"]: one call for each batch and
     for each other size of an axis. With it others, one of which will do: every dynamic axis has another size there, the
-    batch at least. What changes from one call to the other is dynamic."""
+    batch at least. What changes from one call to the other is dynamic. Options: reason, why the copy was refused."""
     data, record = read_test_set(job), read_record(job.inputs["reference"])
+    reason = job.options["reason"]
     own = sizes_in(data, record.signature)
     answered = {axis: size for probe in record.probes for axis, size in probe.sizes.items()}
-    for probe in sorted(record.probes, key=_order):
+    for probe in sorted(record.probes, key=lambda probe: _order(probe, reason)):
         sizes = {**own, **probe.sizes}
         back = {axis: own[axis] for axis in probe.sizes if axis in own}
         all_others = {axis: answered.get(axis, size) for axis, size in sizes.items()} | back
@@ -50,9 +51,12 @@ def recorded(make: Callable[[Feeds, Feeds], _T], first: Feeds, seconds: list[Fee
     return make(first, last)
 
 
-def _order(probe: Probe) -> tuple[bool, bool, int]:
-    """The data's own sizes first, and several samples: of one alone an axis cannot be told from another."""
-    return bool(probe.sizes), probe.batch == 1, probe.batch
+def _order(probe: Probe, reason: str) -> tuple[bool, bool, bool, int]:
+    """First the sizes that the check has named when it refused the copy. Else the data's own, and several samples: of
+    one alone an axis cannot be told from another."""
+    where = ", ".join(f"{axis}={size}" for axis, size in probe.sizes.items())  # as drift/check.py says it
+    named = bool(where) and f"at {where}: " in reason
+    return not named, bool(where), probe.batch == 1, probe.batch
 
 
 def _another(record: Record, batch: int) -> int:

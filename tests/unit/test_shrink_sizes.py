@@ -150,7 +150,7 @@ def shrunk(
     answer(Job({"model": source, "data": data}, here / "reference", options))
     monkeypatch.chdir(here / "scratch")
     options = {
-        "step": chain[-1], "chain": [[entry, {}] for entry in chain], "target": "onnx", "least_db": 60.0,
+        "step": chain[-1], "reason": "", "chain": [[entry, {}] for entry in chain], "target": "onnx", "least_db": 60.0,
         "seconds": 500.0, "model": "net", "requires": [],
     }  # fmt: skip
     inputs = {"source": source, "data": data, "reference": here / "reference"}
@@ -235,11 +235,16 @@ def test_the_datas_own_sizes_are_tried_first_and_every_axis_changes_in_the_other
     data, source = here / "data", here / "source"
     options = {"runtime": "onnxruntime", "batches": [1, 2], "probes_only": True}
     answer(Job({"model": source, "data": data}, here / "reference", options))
-    asked = calls(Job({"data": data, "reference": here / "reference"}, here))
-    shapes = [(first["x"].shape, [each["x"].shape for each in seconds]) for first, seconds in asked]
+
+    def asked(reason: str) -> list[tuple[tuple[int, ...], list[tuple[int, ...]]]]:
+        job = Job({"data": data, "reference": here / "reference"}, here, {"reason": reason})
+        return [(first["x"].shape, [each["x"].shape for each in seconds]) for first, seconds in calls(job)]
+
+    shapes = asked("at batch 1: output y agrees to 3 dB")
     assert [first[:2] for first, _ in shapes[:2]] == [(2, TIME), (1, TIME)]
     assert all(first[1] != TIME for first, _ in shapes[2:])
-    assert len(shapes) > 2
+    assert len(shapes) > 3
+    assert asked("at time=1: output y agrees to 3 dB")[0][0][1] == 1, "the size that the check has named comes first"
     for first, (every, least) in shapes:
         assert first[0] != every[0] == least[0]
         assert first[1] != every[1]
