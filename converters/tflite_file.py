@@ -149,9 +149,9 @@ def known_ranges(calibrated: Flat, seen: Mapping[int, Range]) -> dict[int, Range
 def better_in_float(calibrated: bytes) -> list[str]:
     """Of a file that was calibrated, the operators that 8 bits would ruin, by the names of what they make.
 
-    Whatever reads or makes numbers beyond WIDEST; a sum of what is nothing beside it; the variance that a normalisation
-    divides by the root of, whose square spans twice the digits that 8 bits have; and what is worked out of sizes alone,
-    as places between pixels are.
+    Whatever reads or makes numbers beyond WIDEST; a sum of what is nothing beside it; a division, and what it divides
+    by, of which 8 bits may make 0; the variance that a normalisation divides by the root of, whose square spans twice
+    the digits that 8 bits have; and what is worked out of sizes alone, as places between pixels are.
     """
     return [
         name
@@ -171,7 +171,7 @@ def _ruined(graph: _Graph) -> Iterator[Operator]:
         operator = waiting.pop()
         if operator not in found:
             found.add(operator)
-            sources = operator.inputs if operator.name in _OF_ONE_SCALE else ()
+            sources = operator.inputs if operator.name in _OF_ONE_SCALE else _divisor(operator)
             waiting += [makers[at] for at in sources if at in makers and graph.is_calibrated(at)]
     return (operator for operator in every if operator in found)
 
@@ -188,8 +188,19 @@ def _ruined_alone(graph: _Graph, every: Sequence[Operator]) -> Iterator[Operator
             of_values.update(operator.outputs)
         wide = any(at >= 0 and graph.widest(at) > WIDEST for at in (*operator.inputs, *operator.outputs))
         unlike = operator.name in _ADDS and not _are_alike(graph, operator)
-        if wide or unlike or not statistics.isdisjoint(operator.outputs) or of_values.isdisjoint(operator.outputs):
+        divides = any(map(graph.is_calibrated, _divisor(operator)))
+        if (
+            wide
+            or unlike
+            or divides
+            or not statistics.isdisjoint(operator.outputs)
+            or of_values.isdisjoint(operator.outputs)
+        ):
             yield operator
+
+
+def _divisor(operator: Operator) -> tuple[int, ...]:
+    return operator.inputs[1:] if operator.name == "DIV" else ()
 
 
 def _are_alike(graph: _Graph, operator: Operator) -> bool:

@@ -304,6 +304,21 @@ def test_a_sum_with_next_to_nothing_runs_under_xnnpack(tmp_path: Path, small: fl
     assert decibels(exact, got["y"]) > 25
 
 
+def test_nothing_is_divided_by_what_8_bits_make_0(tmp_path: Path) -> None:
+    """TFLite's division ends there; a vector over its own length is such, where one vector is far longer."""
+    node = helper.make_node
+    nodes = [node("ReduceL2", ["x", "axes"], ["length"]), node("Max", ["length", "least"], ["safe"]),
+             node("Div", ["x", "safe"], ["y"])]  # fmt: skip
+    signature = Signature((TensorSpec("x", "float32", ("batch", 6)),), (TensorSpec("y", "float32", ("batch", 6)),))
+    given = {"x": np.random.default_rng(1).standard_normal((20, 6)).astype(np.float32)}
+    given["x"][1] *= 1e-3
+    given["x"][0] *= 50
+    constants = {"axes": np.array([1]), "least": np.float32(1e-12)}
+    got = int8_answers(tmp_path, nodes, signature, given, constants)["y"]
+    exact = given["x"] / np.linalg.norm(given["x"], axis=1, keepdims=True)
+    np.testing.assert_allclose(got, exact, rtol=1e-5)
+
+
 @pytest.mark.parametrize("starts", [(0, 0), (1, 1)])
 def test_a_slice_to_an_end_that_is_not_there_is_taken_by_the_kernel_that_calibrates(
     tmp_path: Path, starts: tuple[int, int]
