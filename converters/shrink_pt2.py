@@ -227,7 +227,8 @@ def _every_value(module: Any, given: Iterable[Array]) -> dict[torch.fx.Node, Any
     class Keeper(torch.fx.Interpreter):
         def run_node(self, n: torch.fx.Node) -> Any:
             made = super().run_node(n)
-            found[n] = made.detach().clone() if isinstance(made, torch.Tensor) else made
+            kept = made.detach() if isinstance(made, torch.Tensor) else made
+            found[n] = kept.clone() if kept is not made and n.op != "get_attr" else kept  # weights are held once
             return made
 
     with torch.no_grad():
