@@ -57,6 +57,11 @@ def saved_model(folder: Path, nodes: list[onnx.NodeProto], signature: Signature,
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _in_a_workers_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a step lowers into it
+
+
 @pytest.fixture(scope="module")
 def tower(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tower over an image, joined with a table; it pools with pads after values that may be negative."""
@@ -393,10 +398,7 @@ def test_an_operator_without_a_kernel_is_refused_by_name(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("steps", [6, 20])
 @pytest.mark.parametrize("op_type", ["GRU", "LSTM"])
-def test_recurrent_layers_need_no_flex(
-    tmp_path: Path, op_type: str, steps: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)  # a worker's own folder: it lowers into it
+def test_recurrent_layers_need_no_flex(tmp_path: Path, op_type: str, steps: int) -> None:
     import tensorflow as tf
 
     gates = {"GRU": 3, "LSTM": 4}[op_type]
