@@ -194,6 +194,26 @@ def test_numbers_in_eight_bits(bench):
     bench.agrees("DynamicQuantizeLinear", X, outputs=3)
 
 
+@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize("window", [None, np.hanning(16).astype(np.float32)])
+def test_short_transforms(bench, half, window):
+    """Of a length that is dynamic, of frames that overlap; the signal ends inside of one."""
+    held = {1: np.array(5), 3: np.array(16), **({} if window is None else {2: window})}
+    for length in (64, 67):
+        bench.agrees("STFT", numbers(2, length, 1), constants=held, onesided=half, free=(0, 1))
+    if not half:
+        bench.agrees("STFT", numbers(2, 40, 2), constants=held, onesided=0, free=(0, 1))
+
+
+def test_short_transforms_are_as_long_as_their_window_or_the_signal(bench):
+    bench.agrees("STFT", numbers(2, 40, 1), constants={1: np.array(3), 2: numbers(8)}, free=(0, 1))
+    x = numbers(2, 16, 1)
+    node = helper.make_node("STFT", ["x", "step"], ["y"])
+    path = bench.model([node], {"x": x}, ["y"], constants={"step": np.array(3)}, dynamic=(0,))
+    whole = np.fft.rfft(x[:, None, :, 0])  # ONNX Runtime wants a length
+    bench.same(path, {"x": x}, dynamic=(0,), want=[np.stack([whole.real, whole.imag], -1).astype(np.float32)])
+
+
 def test_where_and_logic(bench):
     condition = numbers(2, 3) > 0
     bench.agrees("Where", condition, numbers(2, 3), constants={2: np.array(0.0, np.float32)})

@@ -75,5 +75,18 @@ def test_an_axis_whose_size_the_model_makes_a_constant(bench):
     assert "cannot be dynamic" in text
 
 
+def test_half_of_the_transform_of_a_complex_signal(bench):
+    node = helper.make_node("STFT", ["x0", "step", "", "length"], ["y"])
+    constants = {"step": np.array(4), "length": np.array(8)}
+    text = refused(bench, node, numbers(2, 32, 2), constants=constants)
+    assert "half of the transform of a complex signal does not tell the other" in text
+
+
+def test_frames_whose_length_is_known_only_when_it_runs(bench):
+    node = helper.make_node("STFT", ["x0", "step"], ["y"])
+    text = refused(bench, node, numbers(2, 32, 1), constants={"step": np.array(4)}, dynamic=(1,))
+    assert "the length of its frames is known only when the module runs" in text
+
+
 def test_a_cast_to_text(bench):
     assert "it casts to" in refused(bench, helper.make_node("Cast", ["x0"], ["y"], to=TensorProto.INT4), numbers(2))

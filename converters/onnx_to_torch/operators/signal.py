@@ -1,0 +1,36 @@
+"""Signals by their frequencies."""
+
+from __future__ import annotations
+
+from ..reader import Op
+from ..registry import Written, writes
+from ..values import Value
+
+_TRANSFORMED = frozenset({"float32", "float64"})  # of which PyTorch has Fourier transforms on every machine
+
+
+@writes("STFT", since=17, T1=_TRANSFORMED, T2=frozenset({"int32", "int64"}))
+def short_transforms(op: Op) -> Written:
+    """(batch, frames, bins, 2): the transforms of pieces of a signal (batch, length, 1 or 2), by a window."""
+    signal, window, half = op.value(0), op.optional(2), op.flag("onesided", True)
+    (step,) = op.integers(1, "frame_step")
+    if signal.rank != 3 or signal.shape[2] not in (1, 2):
+        op.refuse(f"its signal has the shape {signal.shape}", fix="give it the shape (batch, length, 1 or 2)")
+    if signal.shape[2] == 2 and half:
+        op.refuse("half of the transform of a complex signal does not tell the other", fix="set onesided to 0")
+    numbers = f"{signal}[:, :, 0]" if signal.shape[2] == 1 else f"torch.view_as_complex({signal}.contiguous())"
+    pieces = f"{numbers}.unfold(1, {_frame_length(op, signal, window)}, {step})"
+    windowed = pieces if window is None else f"({pieces} * {window})"
+    return f"torch.view_as_real(torch.fft.{'rfft' if half else 'fft'}({windowed}))"
+
+
+def _frame_length(op: Op, signal: Value, window: Value | None) -> int:
+    """As said, or as long as the window, or as the signal."""
+    said = op.integers(3, "frame_length")[0] if op.optional(3) is not None else None
+    wide = signal.shape[1] if window is None else window.shape[0]
+    if window is not None and None not in (said, wide) and said != wide:
+        op.refuse(f"its window has {wide} elements and its frames {said}", fix="make the window as long as a frame")
+    length = wide if said is None else said
+    if length is None:
+        op.refuse("the length of its frames is known only when the module runs", fix="give it a frame_length")
+    return length
