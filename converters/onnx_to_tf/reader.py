@@ -10,7 +10,7 @@ from ...models.signature import Array
 from ..onnx_graph.graph import Graph, Node
 from ..onnx_graph.node_reader import NodeReader
 from .kernels import Kernels
-from .sequence import TensorSequence
+from .sequence import GrownSequence, TensorSequence
 from .values import Layout, Size, TfTensor, Value, computed, known, sizes
 from .weights import Weights
 
@@ -60,11 +60,20 @@ class Op(NodeReader):
         return self._inputs[at] if at < len(self._inputs) else None
 
     def sequence(self, at: int) -> TensorSequence:
-        """An input that must be a sequence of tensors."""
+        """An input that must be a sequence of tensors, of known length."""
         found = self.anything(at)
         if not isinstance(found, TensorSequence):
             self.refuse(f"its input {at} is no sequence of tensors", fix="check the model with onnx.checker")
+        if isinstance(found, GrownSequence):
+            self.refuse(
+                f"its input {at} is a sequence as long as a loop had steps", fix="join it into one tensor first"
+            )
         return found
+
+    def grown(self, at: int) -> Value | None:
+        """An input that is a sequence which a loop made, as one tensor with the steps along its first axis; or None."""
+        found = self.anything(at)
+        return found.stack if isinstance(found, GrownSequence) else None
 
     def values(self, start: int = 0) -> list[Value]:
         """All inputs from `start` on, of an operator that takes any number."""

@@ -1,4 +1,4 @@
-"""Sequences of tensors: lists whose length is known while lowering, and which nothing but the lowering ever sees."""
+"""Sequences of tensors, which nothing but the lowering sees: lists whose length is known, or what a loop appended."""
 
 from __future__ import annotations
 
@@ -24,3 +24,18 @@ class TensorSequence(Value):
     def tensor(self, layout: Layout = Layout.LOGICAL) -> TfTensor:  # noqa: ARG002 - a tensor's own
         """Raises ValueError: there is none."""
         raise ValueError("a sequence of tensors stands where one tensor is needed")
+
+
+class GrownSequence(TensorSequence):
+    """What a loop appended, a tensor of one shape at each step; how many there are is known only when it has run."""
+
+    __slots__ = ("stack",)
+
+    def __init__(self, stack: Value) -> None:
+        super().__init__(stack.dtype, ())
+        self.stack = stack  # the steps along its first axis
+
+    @property
+    def computing(self) -> bool:
+        """It is."""
+        return True

@@ -12,7 +12,7 @@ from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, BOOL, lowers
 from ..repeat import MOST_UNROLLED, Turn, repeat
-from ..sequence import TensorSequence
+from ..sequence import GrownSequence, TensorSequence
 from ..values import CARRIERS, FAR, Size, TfTensor, Value, as_int32, computed, transpose
 from .sequences import stacked, unstacked
 
@@ -33,10 +33,7 @@ def loop(op: Op) -> list[Value]:
     if count is not None and count <= (MOST_AHEAD if listing else MOST_UNROLLED) and (count or listing):
         return _unrolled_loop(op, body, count, states)
     if listing:
-        op.refuse(
-            "it carries a sequence of tensors, and how many steps there are is known only when the model runs",
-            fix="collect tensors of one shape as a scan output, or make the number of steps a constant",
-        )
+        return _growing_loop(op, body, _limit(trips), condition, states)
     if count is not None:  # the condition is settled with it
         return _repeated_loop(op, body, min(count, FAR), None, states)
     return _repeated_loop(op, body, _limit(trips), condition, states)
@@ -50,6 +47,42 @@ def _unrolled_loop(op: Op, body: Graph, count: int, states: Sequence[Value]) -> 
         states = answers[:carried]
         made.append(answers[carried:])
     return [*states, *(stacked(op, list(parts), 0) for parts in zip(*made, strict=True))]
+
+
+def _growing_loop(
+    op: Op, body: Graph, steps: Size | None, condition: Value | None, states: Sequence[Value]
+) -> list[Value]:
+    """A loop that appends a tensor to an empty sequence at every step: the tensors are a scan output."""
+    places = [at for at, each in enumerate(states) if isinstance(each, TensorSequence)]
+    appended = [_appended(op, body, states[at], at) for at in places]
+    others = [at for at in range(len(states)) if at not in places]
+    ends = (*(body.outputs[1 + at] for at in others), *body.outputs[1 + len(states) :])
+    outputs = (body.outputs[0], *ends, *appended)
+    inputs = (*body.inputs[:2], *(body.inputs[2 + at] for at in others))
+    plain = replace(body, nodes=needed(body.nodes, outputs), inputs=inputs, outputs=outputs)
+    made = _repeated_loop(op, plain, steps, condition, [states[at] for at in others])
+    grown = dict(zip(places, map(GrownSequence, made[len(ends) :]), strict=True))
+    if any(grown[at].dtype != states[at].dtype for at in places):
+        op.refuse("it appends tensors of another dtype than its sequence has", fix="cast them in the model")
+    after = dict(zip(others, made, strict=False))
+    return [*(grown.get(at) or after[at] for at in range(len(states))), *made[len(others) : len(ends)]]
+
+
+def _appended(op: Op, body: Graph, sequence: Value, place: int) -> str:
+    """The name of what a step appends to the empty sequence at a place of the states, and does nothing else with."""
+    before, after = body.inputs[2 + place], body.outputs[1 + place]
+    maker = next((node for node in body.nodes if after in node.outputs), None)
+    rest = replace(body, nodes=tuple(node for node in body.nodes if node is not maker))
+    alone = before not in reads(rest) and [*rest.outputs].count(after) == 1
+    alone = alone and after not in reads(replace(rest, outputs=()))
+    empty = isinstance(sequence, TensorSequence) and not sequence.elements and not isinstance(sequence, GrownSequence)
+    appends = maker is not None and maker.op_type == "SequenceInsert" and not any(maker.inputs[2:])
+    if maker is None or not (alone and empty and appends and maker.inputs[0] == before):
+        op.refuse(
+            "it carries a sequence of tensors, and how many steps there are is known only when the model runs",
+            fix="collect tensors of one shape as a scan output, or make the number of steps a constant",
+        )
+    return maker.inputs[1]
 
 
 def _repeated_loop(

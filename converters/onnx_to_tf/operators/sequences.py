@@ -1,7 +1,7 @@
 """Sequences of tensors as lists that exist while lowering only: their lengths and the places in them must be known.
 
 torch's exporter writes a split as SplitToSequence and SequenceAt. What is in a sequence may be computed; how many
-tensors there are, and which of them is meant, may not.
+tensors there are, and which of them is meant, may not; but for what a loop appends, which is joined as one tensor.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, INDICES, lowers
 from ..sequence import TensorSequence
-from ..values import Size, Value, computed
+from ..values import Size, Value, computed, product, reshape, transpose
 from .casting import dtype_named
 
 STATIC = "give the axes that the sequence is made along a fixed size, or stack the tensors instead of listing them"
@@ -43,6 +43,9 @@ def sequence_construct(op: Op) -> TensorSequence:
 @lowers("SequenceLength", since=11, S=ANY)
 def sequence_length(op: Op) -> Value:
     """How many there are."""
+    grown = op.grown(0)
+    if grown is not None:
+        return computed(tf.cast(grown.size(0), tf.int64))
     return op.known(np.array(len(op.sequence(0).elements), np.int64))
 
 
@@ -157,6 +160,9 @@ def _lengths(op: Op, size: int | None, axis: int, split: Value | None) -> list[i
 @lowers("ConcatFromSequence", since=11, S=ANY)
 def concat_from_sequence(op: Op) -> Value:
     """All of them as one, joined along an axis or stacked along a new one."""
+    grown = op.grown(0)
+    if grown is not None:
+        return _joined(op, grown, op.integer("axis"), new=op.flag("new_axis"))
     elements, new = op.sequence(0).elements, op.flag("new_axis")
     if not elements:
         op.refuse("it joins an empty sequence", fix="check the model")
@@ -167,6 +173,18 @@ def concat_from_sequence(op: Op) -> Value:
     if sizes is not None:
         return op.sized(sizes, dtype=elements[0].dtype)
     return computed(tf.concat([each.tensor() for each in elements], axis), dtype=elements[0].dtype)
+
+
+def _joined(op: Op, stack: Value, axis: int, *, new: bool) -> Value:
+    """The places along the first axis of a tensor, as `concat_from_sequence` joins them."""
+    rank = stack.rank - 1
+    axis = _axis(op, axis, rank + new)
+    order = [*range(1, axis + 1), 0, *range(axis + 1, rank + 1)]
+    made = transpose(stack.tensor(), order)
+    if new:
+        return computed(made)
+    sizes = [stack.size(1 + at) for at in range(rank)]
+    return computed(reshape(made, [*sizes[:axis], product([stack.size(0), sizes[axis]]), *sizes[axis + 1 :]]))
 
 
 @lowers("SequenceMap", since=17, S=ANY, V=ANY)

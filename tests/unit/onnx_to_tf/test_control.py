@@ -243,16 +243,53 @@ def test_loops_inside_of_loops_and_branches(bench):
     )
 
 
-def test_a_sequence_that_a_loop_fills(bench):
-    text = """g (float[N,3] x) => (float[] y) {
-      true = Constant <value = bool {1}> ()  n = Constant <value_int = 20> ()  empty = SequenceEmpty <dtype = 1> ()
-      s = Loop (n, true, empty) <body = b (int64 i, bool told, seq(float[N,3]) h) => (bool more, seq(float[N,3]) h2) {
-        more = Identity (told)  f = CastLike (i, x)  a = Add (x, f)  h2 = SequenceInsert (h, a) }>
-      y = ConcatFromSequence <axis = 0> (s) }"""
-    bench.model_agrees(HEAD + text, feeds(3)[1], tflite=False)
-    computed = text.replace("n = Constant <value_int = 20> ()", "size = Shape <end = 1> (x) n = Squeeze (size)")
+FILLING = """g (float[N,3] x{inputs}) => ({outputs}) {{
+  true = Constant <value = bool {{1}}> ()  {count}  {start}
+  s, last = Loop (n, true, empty, x)
+  <body = b (int64 i, bool told, seq(float[N,3]) h, float[N,3] c) => (bool more, seq(float[N,3]) h2, float[N,3] d) {{
+    more = Identity (told)  f = CastLike (i, x)  d = Add (c, f)  {step} }}>
+  {end} }}"""
+APPENDED = "h2 = SequenceInsert (h, d)"
+EMPTY = "empty = SequenceEmpty <dtype = 1> ()"
+AS_MANY_AS_ROWS = "size = Shape <end = 1> (x) n = Squeeze (size)"
+
+
+def filling(step=APPENDED, end="y = ConcatFromSequence <axis = 0> (s)", **more):
+    """A model of one Loop that makes a sequence."""
+    parts = {"inputs": "", "outputs": "float[] y, float[] last", "count": AS_MANY_AS_ROWS, "start": EMPTY} | more
+    return FILLING.format(step=step, end=end, **parts)
+
+
+def test_a_sequence_that_a_loop_of_known_length_fills(bench):
+    known = "n = Constant <value_int = 20> ()"
+    bench.model_agrees(HEAD + filling(count=known), feeds(3)[1], tflite=False)
+
+
+@pytest.mark.parametrize("new_axis", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_a_sequence_as_long_as_its_loop_is_joined(bench, axis, new_axis):
+    end = f"y = ConcatFromSequence <axis = {axis}, new_axis = {new_axis}> (s)  k = SequenceLength (s)"
+    text = filling(end=end, outputs="float[] y, float[] last, int64 k")
+    bench.model_agrees(HEAD + text, *feeds(3))  # of 3 rows too: every axis is as long as another
+
+
+OTHERWISE = {
+    "inserted before a place": {"step": "zero = Constant <value_int = 0> () h2 = SequenceInsert (h, d, zero)"},
+    "read inside": {"step": "k = SequenceLength (h) e = CastLike (k, x) p = Add (d, e) h2 = SequenceInsert (h, p)"},
+    "begun with a tensor": {"start": "empty = SequenceConstruct (x)"},
+    "left as it is": {"step": "h2 = Identity (h)"},
+}
+
+
+@pytest.mark.parametrize("how", OTHERWISE)
+def test_a_sequence_that_does_more_than_grow_is_refused(bench, how):
     with pytest.raises(Refused, match="it carries a sequence of tensors, and how many steps there are is known only"):
-        lowered(bench, computed)
+        lowered(bench, filling(**OTHERWISE[how]))
+
+
+def test_of_a_sequence_as_long_as_its_loop_no_tensor_is_taken(bench):
+    with pytest.raises(Refused, match="its input 0 is a sequence as long as a loop had steps"):
+        lowered(bench, filling(end="zero = Constant <value_int = 0> () y = SequenceAt (s, zero)"))
 
 
 SCAN = """g (float[{shape}] x, float[N,2] h0) => (float[] last, float[] y)
