@@ -3,7 +3,7 @@
 # make slow    the slow tests                                 make docs-check   docs and code say the same
 # make gpu-check   on a machine with a GPU
 # make conformance   the ONNX node tests through SavedModel and TFLite, and others beside them (docs/conformance.md)
-# make routes   40 models from every format to every other (docs/routes.md)
+# make routes   the recipes there and back, and 40 models from every format to every other (docs/routes.md)
 # make zoo   many models through every step, and onnx2tf beside them (docs/zoo.md); hours. ZOO='--only timm/*' for some
 #
 # PYTHON=/path/to/python3.12 picks the interpreter, EXTRAS=gpu,dev the extras (docs/install.md).
@@ -53,8 +53,9 @@ $(ZOO_PACKAGES)/stamp: benchmarks/zoo/requirements.txt # without dependencies: t
 	touch $@
 
 routes: setup $(ZOO_PACKAGES)/stamp
+	$(RUN) benchmarks/round_trips.py
 	$(RUN) benchmarks/routes --jobs 2 --again --publish $(ROUTES)
 
 zoo: setup $(ZOO_PACKAGES)/stamp
-	$(RUN) benchmarks/zoo/run.py --again old --columns onnx,saved-model,tflite $(ZOO)
+	$(RUN) benchmarks/zoo/run.py --again old --columns onnx,saved-model,tflite,tflite:int8 $(ZOO)
 	$(RUN) benchmarks/zoo/run.py --again old --columns onnx2tf --seconds 180 --publish $(ZOO)
