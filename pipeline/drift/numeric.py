@@ -16,6 +16,9 @@ from ...models.signature import Array
 
 BOUND_DB = 999.0  # stands for a ratio beyond what JSON or float64 can hold; float64 itself resolves about 320 dB
 _SAME = 1e-6  # a reference that spans less than this share of its own size over all samples does not vary
+_ROUNDING = 1e-5  # of the largest value that differs: more noise than this is none of float32's rounding
+_SMALL_SHARE = 0.05  # small values are this share of those that are not zero, at least
+_LEAST_EXPONENT, _EXPONENTS = -1080, 2110  # of float64, with a place below them for zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,8 @@ class OutputDrift:
     exact: bool = False  # integers and bools: there is no "nearly"
     span: Span | None = None
     ragged: bool = False  # samples have had unlike shapes
+    reach: float = 0.0  # the largest reference value of those that are not equal to the bit
+    by_scale: Array | None = None  # [3, exponents of two]: elements, noise and signal by the size of the reference
 
     def merge(self, other: OutputDrift) -> OutputDrift:
         """The drift over the samples of both."""
@@ -78,6 +83,8 @@ class OutputDrift:
             exact=self.exact or other.exact,
             span=span,
             ragged=span is None,
+            reach=max(self.reach, other.reach),
+            by_scale=_sum(self.by_scale, other.by_scale),
         )
 
     @property
@@ -115,6 +122,26 @@ class OutputDrift:
         if self.noise == 0 or not math.isfinite(self.signal):
             return BOUND_DB
         return max(-BOUND_DB, min(BOUND_DB, 10 * (math.log10(self.signal) - math.log10(self.noise))))
+
+    @property
+    def small_db(self) -> float | None:
+        """Signal to noise of the small values alone, in dB, which `sqnr_db` does not see beside large ones: logits
+        beside a mask of -1e9, scores beside boxes in pixels.
+
+        The worst of all sets "up to a magnitude" that hold a twentieth of the values or more and whose noise is more
+        than rounding of the larger ones can make. None where there is no such set.
+        """
+        if self.by_scale is None:
+            return None
+        elements, noise, signal = self.by_scale.cumsum(axis=1)
+        elements = elements - self.by_scale[0, 0]  # of zeros the noise counts, and not their number
+        with np.errstate(over="ignore", invalid="ignore"):
+            told = (elements > 0) & (elements >= _SMALL_SHARE * elements[-1])
+            told &= noise > (elements + self.by_scale[0, 0]) * np.square(_ROUNDING * self.reach)
+        if not told.any() or not np.isfinite(noise[told]).all():
+            return None
+        with np.errstate(divide="ignore"):
+            return max(-BOUND_DB, float(np.min(10 * (np.log10(signal[told]) - np.log10(noise[told])))))
 
 
 def compare(candidate: Array, reference: Array) -> OutputDrift:
@@ -168,7 +195,24 @@ def _compare_floats(got: Array, want: Array) -> OutputDrift:
             product=float(np.sum(got * want)),
             non_finite=int(np.count_nonzero(~agree)),
             span=span,
+            reach=float(np.max(np.abs(want), initial=0.0, where=gap != 0)),
+            by_scale=_by_scale(want, gap),
         )
+
+
+def _by_scale(want: Array, gap: Array) -> Array:
+    """Elements, noise and signal by the exponent of two of the reference; the first column is of zeros."""
+    exponents = np.frexp(want)[1].ravel() - _LEAST_EXPONENT
+    exponents[want.ravel() == 0] = 0
+    weights = (None, np.square(gap).ravel(), np.square(want).ravel())
+    return np.stack([np.bincount(exponents, each, _EXPONENTS).astype(np.float64) for each in weights])
+
+
+def _sum(first: Array | None, second: Array | None) -> Array | None:
+    if first is None or second is None:
+        return second if first is None else first
+    with np.errstate(over="ignore"):
+        return np.asarray(first + second)
 
 
 def _gap(got: Array, want: Array) -> Array:
@@ -208,6 +252,8 @@ class Drift:
     varies: bool  # any output does
     constant: tuple[str, ...]  # outputs that do not vary
     worst: str | None  # the output with the lowest signal to noise
+    small_db: float | None = None  # of the small values alone, where they are hidden by large ones (OutputDrift)
+    smallest: str | None = None  # the output with the lowest of those
 
 
 def combine(outputs: Mapping[str, OutputDrift]) -> Drift:
@@ -215,6 +261,8 @@ def combine(outputs: Mapping[str, OutputDrift]) -> Drift:
     floats = {name: one for name, one in outputs.items() if not one.exact} or dict(outputs)
     noisy = {name: db for name, one in floats.items() if (db := one.sqnr_db) is not None}
     worst = min(noisy, key=lambda name: noisy[name]) if noisy else None
+    hidden = {name: db for name, one in floats.items() if (db := one.small_db) is not None}
+    smallest = min(hidden, key=lambda name: hidden[name]) if hidden else None
     parts = outputs.values()
     cosines = [cosine for one in parts if (cosine := one.cosine) is not None]
     return Drift(
@@ -229,4 +277,6 @@ def combine(outputs: Mapping[str, OutputDrift]) -> Drift:
         varies=any(one.varies for one in parts),
         constant=tuple(name for name, one in outputs.items() if not one.varies),
         worst=worst,
+        small_db=None if smallest is None else hidden[smallest],
+        smallest=smallest,
     )

@@ -26,6 +26,7 @@ LEAST_SQNR_DB: Mapping[Precision, float] = {
     Precision.INT8_DYNAMIC: 10.0,
     Precision.INT8: 10.0,
 }
+SMALL_DB = 40.0  # that the small values of an fp32 copy may lie below its floor, where large ones hide them
 MOST_MISMATCHES = 0.1  # share of an integer output that a reduced precision may change where no metric judges it
 
 
@@ -68,9 +69,10 @@ class Judgement:
 def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> Judgement:
     """Hold one comparison against its rule.
 
-    fp32: signal to noise at least `sqnr_db`, integers equal. A reduced precision with a metric: the 95 % interval of
-    the difference lies above -allowed_loss (pass), below it (fail), or spans it (inconclusive). Without a metric:
-    a floor of signal to noise. Always: the same elements are finite; and a reference that does not vary is no evidence.
+    fp32: signal to noise at least `sqnr_db`, of small values alone SMALL_DB less; integers equal. A reduced precision
+    with a metric: the 95 % interval of the difference lies above -allowed_loss (pass), below it (fail), or spans it
+    (inconclusive). Without a metric: a floor of signal to noise. Always: the same elements are finite; and a reference
+    that does not vary is no evidence.
     """
     rule = rule if metric is not None else replace(rule, allowed_loss=None)
     tolerance = rule.tolerance
@@ -90,6 +92,10 @@ def _by_numbers(drift: Drift, rule: Rule) -> tuple[str, str | None]:
     only_exact = drift.exact_elements == drift.elements
     if drift.sqnr_db is not None and drift.sqnr_db < rule.sqnr_db and not only_exact:
         return FAIL, f"output {drift.worst} agrees to {drift.sqnr_db:.1f} dB, below {rule.sqnr_db:g} dB"
+    least_db = rule.sqnr_db - SMALL_DB
+    if rule.precision is Precision.FP32 and drift.small_db is not None and drift.small_db < least_db:
+        small = f"agrees to {drift.small_db:.1f} dB in its small values, below {least_db:g} dB"
+        return FAIL, f"output {drift.smallest} {small}: large ones beside them hide that"
     return PASS, None
 
 

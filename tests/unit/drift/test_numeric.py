@@ -176,3 +176,58 @@ def test_signal_to_noise_is_of_the_floats_where_there_are_any() -> None:
     assert both.worst == "score"
     assert (both.mismatches, both.exact_elements) == (1, 2)
     assert combine({"class": exact}).worst == "class"
+
+
+def beside_large(noise: float, large: float = 1e9, rows: int = 40) -> OutputDrift:
+    """Ten columns that are normal, off by `noise`, and ten that are `large` and right to the bit."""
+    rng = np.random.default_rng(0)
+    small = rng.normal(size=(rows, 10))
+    want = np.concatenate([small, np.full((rows, 10), -large)], 1)
+    got = np.concatenate([small + noise * rng.normal(size=small.shape), want[:, 10:]], 1)
+    return compare(got, want)
+
+
+@pytest.mark.parametrize(("noise", "least", "most"), [(1.0, -25, -10), (0.1, -5, 5), (1e-3, 30, 50), (1e-6, 0, 0)])
+def test_values_that_large_ones_hide_are_judged_by_themselves(noise: float, least: float, most: float) -> None:
+    drift = beside_large(noise)
+    assert drift.sqnr_db is not None
+    assert drift.sqnr_db > 170
+    assert drift.small_db is None or least < drift.small_db < most
+    assert (drift.small_db is None) == (noise == 1e-6)  # no more than rounding of the values that differ
+
+
+def test_scores_beside_boxes_in_pixels_are_judged_by_themselves() -> None:
+    rng = np.random.default_rng(1)
+    boxes, scores = rng.uniform(0, 640, (50, 4)), rng.uniform(0, 0.1, (50, 20))
+    right = boxes + rng.normal(size=boxes.shape) * 1e-4  # rounding, as float32 has it
+    want = np.concatenate([boxes, scores], 1)
+    lost = compare(np.concatenate([right, rng.permutation(scores)], 1), want)
+    assert lost.sqnr_db is not None and lost.sqnr_db > 60  # noqa: PT018
+    assert lost.small_db is not None and lost.small_db < 10  # noqa: PT018
+    kept = compare(np.concatenate([right, scores + rng.normal(size=scores.shape) * 1e-7], 1), want)
+    assert kept.small_db is None
+
+
+@pytest.mark.parametrize("made", ["normal", "relu", "softmax", "sparse", "cancelled"])
+def test_rounding_and_an_approximation_are_no_lost_small_values(made: str) -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(64, 200))
+    for level in (1e-7, 1e-5, 5e-4):  # up to 66 dB
+        noisy = x + level * rng.normal(size=x.shape)
+        want, got = {
+            "normal": (x, noisy),
+            "relu": (np.maximum(x, 0), np.maximum(noisy, 0)),
+            "softmax": tuple(np.exp(20 * each) / np.exp(20 * each).sum(1, keepdims=True) for each in (x, noisy)),
+            "sparse": (np.maximum(x - 3, 0), np.maximum(noisy - 3, 0)),
+            "cancelled": (x * (np.arange(200) < 9), np.where(np.arange(200) < 9, noisy, level * 1e-2 * x)),
+        }[made]
+        drift = compare(np.asarray(got), np.asarray(want))
+        assert drift.small_db is None or drift.small_db > 20, (made, level, drift.small_db)
+
+
+@given(x=WIDE, y=WIDE, cuts=CUTS)
+def test_small_values_are_the_same_in_any_split(x: Array, y: Array, cuts: list[int]) -> None:
+    parts, whole = in_parts(x, y, cuts), compare(x, y)
+    assert parts.reach == whole.reach
+    assert parts.by_scale is not None
+    assert parts.by_scale == pytest.approx(whole.by_scale, rel=1e-12, abs=0)

@@ -25,6 +25,12 @@ def metric(low: float, high: float) -> dict[str, Any]:
         ({"sqnr_db": 60.0}, "pass", None),
         ({"sqnr_db": None}, "pass", None),
         ({"sqnr_db": 59.9}, "fail", "output y agrees to 59.9 dB, below 60 dB"),
+        ({"small_db": 20.0, "smallest": "z"}, "pass", None),
+        (
+            {"small_db": 19.9, "smallest": "z"},
+            "fail",
+            "output z agrees to 19.9 dB in its small values, below 20 dB: large ones beside them hide that",
+        ),
         ({"non_finite": 1}, "fail", "1 of 100 elements are NaN or infinite on one side only"),
         ({"mismatches": 1, "exact_elements": 50}, "fail", "1 of 50 integers differ"),
         ({"varies": False}, "inconclusive", "the reference's outputs do not vary over the samples: no evidence"),
