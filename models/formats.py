@@ -19,6 +19,9 @@ class Format(StrEnum):
     KERAS = "keras"
 
 
+_WRITTEN = [each for each in Format if each is not Format.KERAS]  # by some step of ours
+
+
 class Precision(StrEnum):
     """What the weights, and for int8 the arithmetic, are kept in. Inputs and outputs keep their dtypes."""
 
@@ -63,7 +66,7 @@ def parse_target(text: str) -> Target:
     if form not in set(Format):
         raise BadRequest(
             f"unknown target {text!r}: no format is called {form!r}",
-            fix=f"use one of {', '.join(Format)}, with a precision behind a colon if need be",
+            fix=f"use one of {', '.join(_WRITTEN)}, with a precision behind a colon if need be",
         )
     if colon and precision not in set(Precision):
         raise BadRequest(

@@ -57,8 +57,8 @@ class CodeRef:
 
     @property
     def name(self) -> str:
-        """The object in it; RECIPE where none is named."""
-        return self._split[1] or DEFAULT_NAME
+        """The object in it; RECIPE where none is named, but a library has no such model."""
+        return self._split[1] or ("" if self.library else DEFAULT_NAME)
 
     @property
     def file(self) -> Path | None:

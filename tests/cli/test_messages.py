@@ -53,7 +53,7 @@ BAD_VALUES: list[tuple[Callable[[], object], str]] = [
     (
         lambda: options.parse_targets(["onnx,onxn"]),
         "unknown target 'onxn': no format is called 'onxn'\n"
-        "  fix: use one of pt2, torchscript, onnx, saved-model, tflite, keras, "
+        "  fix: use one of pt2, torchscript, onnx, saved-model, tflite, "
         "with a precision behind a colon if need be",
     ),
     (

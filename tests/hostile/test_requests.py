@@ -13,7 +13,7 @@ import pytest
 
 from .conftest import NET, Ran, onnx_model, put
 
-FORMATS = "pt2, torchscript, onnx, saved-model, tflite, keras"
+FORMATS = "pt2, torchscript, onnx, saved-model, tflite"
 RUNTIMES = "torch, torchscript, onnxruntime, tensorflow, tflite, tflite-flex, keras, tfserving-grpc, tfserving-rest"
 MADE_BY = "make it with numpy.savez(FILE, INPUT_NAME=array, labels=array)"
 CONVERT = ("convert", "m.onnx", "--to", "onnx", "--out", "out", "--quiet")

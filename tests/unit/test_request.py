@@ -11,7 +11,7 @@ from transload.models.errors import BadRequest
 from transload.models.formats import Format, Precision, Target
 from transload.pipeline.request import ALL_TARGETS, RunRequest, read_request
 
-FORMATS = "pt2, torchscript, onnx, saved-model, tflite, keras"
+FORMATS = "pt2, torchscript, onnx, saved-model, tflite"
 RUNTIMES = "torch, torchscript, onnxruntime, tensorflow, tflite, tflite-flex, keras, tfserving-grpc, tfserving-rest"
 LISTED = "docs/pipeline-file.md lists what is taken"
 

@@ -79,6 +79,7 @@ def test_weights_are_random_the_same_each_time_and_said_to_be(monkeypatch: pytes
         ("torchvision:resnet19", {}, r"torchvision has no model 'resnet19'\n  fix: did you mean resnet18"),
         ("timm:resnet10", {}, r"timm has no model 'resnet10'\n  fix: did you mean resnet10t"),
         ("timm:hf-hub:somebody/theirs", {}, "timm has no model"),
+        ("timm:", {}, "timm has no model ''"),
         ("torchvision:squeezenet1_1", {"weights": "DEFAULT"}, "nothing is downloaded\n  fix: save them to a file"),
         ("timm:resnet10t", {"pretrained": True}, "nothing is downloaded"),
         ("timm:resnet10t", {"num_clases": 5}, "cannot be made with num_clases=5: .*unexpected keyword"),
