@@ -144,8 +144,9 @@ def test_a_fork_holds_no_end_of_another_ones(loads: Callable[..., Zygote], spawn
     "limits", [Limits(threads=2), Limits(spin=True), Limits(device="cuda")], ids=["threads", "spin", "device"]
 )
 def test_what_libraries_read_while_they_are_loaded_is_never_another_than_was_asked_for(
-    limits: Limits, loads: Callable[..., Zygote], spawn: Spawn
+    limits: Limits, loads: Callable[..., Zygote], spawn: Spawn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)  # TensorFlow's session hides devices, from us too
     spawn.zygote = loads("wave")
     spawn.limits = limits
     assert do("about", spawn, names=[])["parent"] == os.getpid()
