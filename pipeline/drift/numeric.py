@@ -36,12 +36,13 @@ class Span:
 
     @property
     def varies(self) -> bool:
-        """Whether anything differs between samples by more than rounding does."""
+        """Whether anything differs between samples by more than rounding does. What stays the same to the bit (a mask
+        of -1e9) is no measure of the rest."""
         if self.low.dtype.kind in "iub":
             return bool(np.any(self.low != self.high))
         with np.errstate(invalid="ignore", over="ignore"):
-            sizes = np.concatenate([np.abs(self.low).ravel(), np.abs(self.high).ravel()])
-            size = float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
+            sizes = np.maximum(np.abs(self.low), np.abs(self.high))
+            size = float(np.max(sizes, initial=0.0, where=np.isfinite(sizes) & (self.low != self.high)))
             return bool(np.any(self.high - self.low > _SAME * size))
 
 

@@ -196,6 +196,12 @@ def test_values_that_large_ones_hide_are_judged_by_themselves(noise: float, leas
     assert (drift.small_db is None) == (noise == 1e-6)  # no more than rounding of the values that differ
 
 
+def test_a_mask_among_the_answers_does_not_make_them_constant() -> None:
+    assert compare(*2 * [np.float32([[1.0, -1e9], [2.0, -1e9]])]).varies
+    assert not compare(*2 * [np.float32([[1.0, -1e9], [1.0 + 1e-7, -1e9]])]).varies
+    assert not compare(*2 * [np.float32([[-1e9, -1e9], [-1e9, -1e9]])]).varies
+
+
 def test_scores_beside_boxes_in_pixels_are_judged_by_themselves() -> None:
     rng = np.random.default_rng(1)
     boxes, scores = rng.uniform(0, 640, (50, 4)), rng.uniform(0, 0.1, (50, 20))
