@@ -18,14 +18,14 @@ import numpy as np
 from ..models.artifact import write_artifact
 from ..models.errors import Refused
 from ..models.formats import PAYLOAD, Format, Target
-from ..models.signature import Array, Axis, Signature, TensorSpec
+from ..models.signature import Array, Signature, TensorSpec
 from ..models.store import size_of
+from .shrink_graph import Graph, spec_of
 
 if TYPE_CHECKING:
     import onnx
 
 _MOST_BYTES = 1_500_000_000  # the pieces hold copies of weights, and protobuf ends at 2 GB
-_SMALL = 8  # elements of a vector of integers that is taken for sizes, which converters want to know
 _STACK, _SCOPES = "pkg.torch.onnx.stack_trace", "pkg.torch.onnx.name_scopes"  # what torch's exporter notes at a node
 _TORCHS = ("site-packages", "torch/fx/")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*\n?\s*(?P<text>[^\n]*)')
@@ -64,16 +64,16 @@ class Cutter:
             raise Refused("the model is too large to be cut into pieces", fix="try it with fewer layers of a kind")
         self._model = _without_constants(onnx.load(path))
         self.nodes = list(self._model.graph.node)
-        self._reads = [_reads(node) for node in self.nodes]
-        self._made = {name: at for at, node in enumerate(self.nodes) for name in node.output if name}
+        makes = [[name for name in node.output if name] for node in self.nodes]
+        results = {value.name for value in self._model.graph.output}
+        self._graph = Graph([_reads(node) for node in self.nodes], makes, results)
         self._weights = {each.name: each for each in self._model.graph.initializer}
         self._types = _types(self._model)
-        self._results = {value.name for value in self._model.graph.output}
         self.values: dict[str, Array] = {}
 
     def record(self, feeds: Mapping[str, Array]) -> None:
         """Run the whole once, and keep every tensor in it."""
-        self.values = {**feeds, **_every_value(self._model, self._made, self._types, feeds)}
+        self.values = {**feeds, **_every_value(self._model, self._graph.made, self._types, feeds)}
 
     def piece(self, chosen: Iterable[int], *, flat: bool = False) -> Piece | None:
         """These nodes as a model. None where what they read or give is no tensor that was seen.
@@ -82,13 +82,12 @@ class Cutter:
         their own, and would seem to be wrong about each.
         """
         kept = sorted(set(chosen))
-        inside = {name for at in kept for name in self.nodes[at].output if name}
-        needed = dict.fromkeys(name for at in kept for name in self._reads[at] if name not in inside)
+        needed = self._graph.fed(kept)
         fed = [name for name in needed if name not in self._weights]
-        given = self._given_again(kept, inside)
+        given = self._graph.given(kept)
         if not given or any(name not in self.values for name in (*fed, *given)):
             return None
-        sizes = [name for name in fed if self._is_sizes(name)]
+        sizes = [name for name in fed if self._graph.is_sizes(name, self.values[name])]
         fed = [name for name in fed if name not in sizes]
         try:
             signature = Signature(tuple(map(self._spec, fed)), tuple(map(self._spec, given)))
@@ -104,25 +103,7 @@ class Cutter:
 
     def behind(self, at: int, most: int) -> list[int]:
         """A node and those before it that it depends on, nearest first, up to `most` of them."""
-        found: list[int] = []
-        waiting = [at]
-        while waiting and len(found) < most:
-            node = waiting.pop(0)
-            found.append(node)
-            before = sorted({self._made[name] for name in self._reads[node] if name in self._made}, reverse=True)
-            waiting += [each for each in before if each not in found and each not in waiting]
-        return found
-
-    def _given_again(self, kept: Sequence[int], inside: set[str]) -> list[str]:
-        """What a piece gives: what others read of it, and the model's own outputs; else what its last node makes."""
-        outside = {name for at, names in enumerate(self._reads) if at not in set(kept) for name in names}
-        given = [name for at in kept for name in self.nodes[at].output if name in (outside | self._results) & inside]
-        return list(dict.fromkeys(given)) or [name for name in self.nodes[kept[-1]].output if name]
-
-    def _is_sizes(self, name: str) -> bool:
-        value = self.values[name]
-        computed = name in self._made  # an input of the model stays one
-        return computed and value.dtype.kind in "iu" and value.ndim <= 1 and value.size <= _SMALL
+        return self._graph.behind(at, most)
 
     def _constant(self, name: str) -> onnx.TensorProto:
         from onnx import numpy_helper
@@ -130,21 +111,7 @@ class Cutter:
         return numpy_helper.from_array(self.values[name], name)
 
     def _spec(self, name: str) -> TensorSpec:
-        """The axes that the model calls dynamic stay so, where that fits what was seen."""
-        value, declared = self.values[name], _axes(self._types.get(name))
-        fits = declared is not None and len(declared) == value.ndim
-        shape: list[Axis] = [
-            self._axis(name, at, axis, size) if fits else size
-            for at, (axis, size) in enumerate(
-                zip(declared if declared and fits else value.shape, value.shape, strict=True)
-            )
-        ]
-        return TensorSpec(name, value.dtype.name, tuple(shape))
-
-    def _axis(self, name: str, at: int, axis: int | str | None, size: int) -> Axis:
-        if isinstance(axis, int):
-            return size
-        return re.sub(r"\W", "_", axis) if axis else re.sub(r"\W", "_", f"{name}_{at}")
+        return spec_of(name, self.values[name], _axes(self._types.get(name)))
 
     def _assembled(self, nodes: Sequence[Any], signature: Signature, weights: list[Any]) -> onnx.ModelProto:
         from onnx import helper

@@ -21,8 +21,8 @@ from ..models.errors import Refused
 from ..models.formats import PAYLOAD, Format
 from ..models.job import Job
 from ..models.signature import Signature, TensorSpec
-from .onnx_export import PROTOBUF_LIMIT_BYTES, declare, finish, rename_value, save
-from .saved_model import SIGNATURE
+from .frozen import frozen
+from .onnx_export import declare, finish, rename_value, save
 from .tf2onnx_handlers import register
 from .tflite_signature import inputs_and_outputs, model_of, quantising_operators, with_unique_names
 
@@ -39,30 +39,11 @@ def onnx_from_saved_model(job: Job) -> Mapping[str, Any]:
 
     The variables become constants first. TensorFlow's graph optimiser is left out: tf2onnx simplifies by itself.
 
-    Raises Refused where tf2onnx has nothing for an operator, or the model is too large for it.
+    Raises Refused where tf2onnx has nothing for an operator, or the model is too large or keeps state.
     """
-    import tensorflow as tf
-    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
-
     source = read_artifact(job.inputs["source"])
-    loaded = tf.saved_model.load(str(source.path))
-    function = loaded.signatures[SIGNATURE]
-    weights_bytes = sum(each.shape.num_elements() * each.dtype.size for each in function.graph.variables)
-    if weights_bytes > PROTOBUF_LIMIT_BYTES:
-        raise Refused(
-            f"tf2onnx takes models up to 2 GB, and the weights of this one take {weights_bytes / 1e9:.1f} GB",
-            fix="serve this model as SavedModel",
-        )
-    frozen = convert_variables_to_constants_v2(function, lower_control_flow=False, aggressive_inlining=True)
-    if any(each.dtype == tf.resource for each in frozen.inputs):
-        raise Refused(
-            "the model keeps a table, or other state that is no variable, and ONNX has none",
-            fix="serve this model as SavedModel, or look things up outside of it",
-        )
-    # The outputs of a signature's function are in the order of their sorted names.
-    inputs = {each.name.removesuffix(":0"): each.name for each in frozen.inputs}
-    outputs = dict(zip(sorted(function.structured_outputs), [each.name for each in frozen.outputs], strict=True))
-    return _converted(job, source.signature, inputs, outputs, graph_def=frozen.graph.as_graph_def())
+    found = frozen(source.path)
+    return _converted(job, source.signature, found.inputs, found.outputs, graph_def=found.graph.as_graph_def())
 
 
 def onnx_from_tflite(job: Job) -> Mapping[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any
 from ..converters.shrink_onnx import Cutter, described, line_of
 from ..models.artifact import read_artifact
 from ..models.job import Job
-from .shrink_samples import calls, write_groups
+from .shrink_samples import whole_failing, write_groups
 from .shrink_script import PIECE, script_of_onnx
-from .shrink_trial import WRONG, Trial, Trouble, does_not_fail, found_or_refused, smallest
+from .shrink_trial import WRONG, Trial, facts_of, found_or_refused, smallest
 
 
 def shrink(job: Job) -> Mapping[str, Any]:
@@ -24,7 +24,7 @@ def shrink(job: Job) -> Mapping[str, Any]:
     options = job.options
     trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
     cutter = Cutter(read_artifact(job.inputs["source"]).path)
-    whole = _whole_failing(cutter, trial, job)
+    whole = whole_failing(cutter, trial, job)
     flat = whole.kind == WRONG and not whole.moved
     at, found = smallest(len(cutter.nodes), lambda chosen: cutter.piece(chosen, flat=flat), cutter.behind, trial, whole)
     piece, seen = found_or_refused(found, whole)
@@ -32,27 +32,6 @@ def shrink(job: Job) -> Mapping[str, Any]:
     piece.save(job.out / f"{PIECE}.onnx")
     kinds = {"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}}
     write_groups(job.out / f"{PIECE}.npz", **kinds)
-    facts = {
-        "operators": piece.operators,
-        "operator": node.op_type,
-        "where": described(node),
-        "line": line_of(node),
-        "what": seen.what,
-        "fix": seen.fix,
-    }
+    facts = facts_of(seen, piece.operators, node.op_type, described(node), line_of(node))
     (job.out / f"{PIECE}.py").write_text(script_of_onnx(options, facts, piece.signature, kind=seen.kind))
     return facts
-
-
-def _whole_failing(cutter: Cutter, trial: Trial, job: Job) -> Trouble:
-    """How the whole model fails, with the first samples at which it does; the cutter holds them.
-
-    Raises Refused where it fails at none.
-    """
-    everything = range(len(cutter.nodes))
-    for feeds, _ in calls(job):
-        cutter.record(feeds)
-        piece = cutter.piece(everything)
-        if piece and (trouble := trial(piece.write, piece.feeds, piece.expected)):
-            return trouble
-    raise does_not_fail()

@@ -16,7 +16,7 @@ from ..models.job import Job
 from ..models.programs import load_program
 from .shrink_samples import calls, recorded, write_groups
 from .shrink_script import PIECE, script_of_program
-from .shrink_trial import Trial, Trouble, does_not_fail, found_or_refused, smallest
+from .shrink_trial import Trial, Trouble, does_not_fail, facts_of, found_or_refused, smallest
 
 
 def shrink(job: Job) -> Mapping[str, Any]:
@@ -33,14 +33,7 @@ def shrink(job: Job) -> Mapping[str, Any]:
     node = cutter.nodes[at]
     kinds = {"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}, "example": piece.others}
     write_groups(job.out / f"{PIECE}.npz", **kinds, weight=piece.weights)
-    facts = {
-        "operators": piece.operators,
-        "operator": str(node.target),
-        "where": described(node),
-        "line": line_of(node),
-        "what": seen.what,
-        "fix": seen.fix,
-    }
+    facts = facts_of(seen, piece.operators, str(node.target), described(node), line_of(node))
     script = script_of_program(options, facts, piece.signature, imports=piece.imports, code=piece.code, kind=seen.kind)
     (job.out / f"{PIECE}.py").write_text(script)
     return facts

@@ -5,9 +5,9 @@ A copy may be wrong at another size only, than the data has: then it is a sample
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..models.job import Job
 from ..models.signature import Array
 from .drift.recorded import Probe, Record, read_record
 from .drift.sessions import read_test_set
+from .shrink_trial import Piece, Trial, Trouble, does_not_fail
 
 Feeds: TypeAlias = Mapping[str, Array]
 _T = TypeVar("_T")
@@ -38,6 +39,33 @@ def calls(job: Job) -> Iterator[tuple[Feeds, list[Feeds]]]:
         batch = _another(record, probe.batch)
         seconds = [_feeds(data, record, Probe(batch, each)) for each in (all_others, back)]
         yield _feeds(data, record, probe), seconds
+
+
+class Whole(Protocol):
+    """A graph that can be cut into pieces, as it was run on one sample."""
+
+    @property
+    def nodes(self) -> Sequence[object]:
+        """Its operators."""
+
+    def record(self, feeds: Feeds, /) -> None:
+        """Run it, and keep what is in it."""
+
+    def piece(self, chosen: Sequence[int], /) -> Piece | None:
+        """Some operators, fed with what they are fed in that run."""
+
+
+def whole_failing(cutter: Whole, trial: Trial, job: Job) -> Trouble:
+    """How the whole model fails, with the first samples at which it does; the cutter holds them.
+
+    Raises Refused where it fails at none.
+    """
+    for feeds, _ in calls(job):
+        cutter.record(feeds)
+        piece = cutter.piece(range(len(cutter.nodes)))
+        if piece and (trouble := trial(piece.write, piece.feeds, piece.expected)):
+            return trouble
+    raise does_not_fail()
 
 
 def recorded(make: Callable[[Feeds, Feeds], _T], first: Feeds, seconds: list[Feeds]) -> _T:

@@ -17,7 +17,7 @@ from ..models.sources import read_source
 from ..models.zoo.build import build_model
 from .shrink_samples import calls, recorded, write_groups
 from .shrink_script import PIECE, script_of_module
-from .shrink_trial import OutOfTime, Trial, Trouble, does_not_fail
+from .shrink_trial import OutOfTime, Trial, Trouble, does_not_fail, facts_of
 
 
 def shrink(job: Job) -> Mapping[str, Any]:
@@ -35,14 +35,7 @@ def shrink(job: Job) -> Mapping[str, Any]:
             piece, seen = inner
     except OutOfTime:
         print("out of time: the smallest module so far is taken")
-    facts = {
-        "operators": None,
-        "operator": type(piece.module).__name__,
-        "where": piece.described,
-        "line": None,
-        "what": seen.what,
-        "fix": seen.fix,
-    }
+    facts = facts_of(seen, None, type(piece.module).__name__, piece.described, None)
     shutil.copytree(job.inputs["source"], job.out / f"{PIECE}.source")
     kinds = {"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}, "example": piece.others}
     write_groups(job.out / f"{PIECE}.npz", **kinds)

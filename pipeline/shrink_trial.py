@@ -71,7 +71,8 @@ class Trouble:
             return False
         if self.kind == WRONG:
             return self.moved == other.moved
-        return _head(self.what) == _head(other.what)
+        # Where a step lists the operators that it does not take, a piece has some of them.
+        return _head(self.what) == _head(other.what) or _words(self.what) <= _words(other.what)
 
     @property
     def moved(self) -> bool:
@@ -80,7 +81,16 @@ class Trouble:
 
 
 def _head(what: str) -> str:
-    return re.sub(r"['\"(\[].*?['\")\]]|\d+|\s+", "", what)[:_HEAD]
+    return re.sub(r"\s+", "", _nameless(what))[:_HEAD]
+
+
+def _words(what: str) -> set[str]:
+    return set(re.findall(r"[^\s,]+", _nameless(what)))
+
+
+def _nameless(what: str) -> str:
+    """Without names and numbers, which differ from piece to piece."""
+    return re.sub(r"['\"(\[].*?['\")\]]|\d+", "", what)
 
 
 @dataclass
@@ -215,6 +225,18 @@ def found_or_refused(found: tuple[_P, Trouble] | None, whole: Trouble) -> tuple[
     if found is None:
         raise Refused(f"the step does not fail at any part of the model alone: {whole.what}", fix="read its log")
     return found
+
+
+def facts_of(seen: Trouble, operators: int | None, operator: str, where: str, line: str | None) -> dict[str, Any]:
+    """What a search tells of a piece, how it fails among it."""
+    return {
+        "operators": operators,
+        "operator": operator,
+        "where": where,
+        "line": line,
+        "what": seen.what,
+        "fix": seen.fix,
+    }
 
 
 def does_not_fail() -> Refused:

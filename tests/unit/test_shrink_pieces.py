@@ -94,6 +94,9 @@ def test_only_the_same_kind_of_failure_counts() -> None:
     moved = Trouble(WRONG, "agrees to 3 dB; equals the reference after (0, 2, 1): the layout was lost")
     assert not moved.like(Trouble(WRONG, "agrees to 12 dB"))
     assert Trouble(WRONG, "agrees to 3 dB").like(Trouble(WRONG, "agrees to 12 dB"))
+    several = Trouble("Refused", "TFLite has no kernel for Erfinv (erfinv_1), Digamma (digamma)")
+    assert Trouble("Refused", "TFLite has no kernel for Digamma (digamma)").like(several)
+    assert not Trouble("Refused", "TFLite has no kernel for Betainc (betainc)").like(several)
 
 
 def test_answers_are_held_to_shape_and_numbers() -> None:

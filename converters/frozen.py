@@ -1,0 +1,52 @@
+"""The graph that a SavedModel serves, with its variables as constants and its calls written out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..models.errors import Refused
+from .onnx_export import PROTOBUF_LIMIT_BYTES
+from .saved_model import SIGNATURE
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A graph, and what its tensors are called (`x:0`) by the names of the signature."""
+
+    graph: tf.Graph
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+
+def frozen(path: Path) -> Frozen:
+    """`serving_default` of the SavedModel at `path`. Loops and branches stay the operators that they are.
+
+    Raises Refused where the model is too large for one graph, or keeps other state than variables.
+    """
+    import tensorflow as tf
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    loaded = tf.saved_model.load(str(path))
+    function = loaded.signatures[SIGNATURE]
+    weights_bytes = sum(each.shape.num_elements() * each.dtype.size for each in function.graph.variables)
+    if weights_bytes > PROTOBUF_LIMIT_BYTES:
+        raise Refused(
+            f"tf2onnx takes models up to 2 GB, and the weights of this one take {weights_bytes / 1e9:.1f} GB",
+            fix="serve this model as SavedModel",
+        )
+    found = convert_variables_to_constants_v2(function, lower_control_flow=False, aggressive_inlining=True)
+    if any(each.dtype == tf.resource for each in found.inputs):
+        raise Refused(
+            "the model keeps a table, or other state that is no variable, and ONNX has none",
+            fix="serve this model as SavedModel, or look things up outside of it",
+        )
+    # The outputs of a signature's function are in the order of their sorted names.
+    inputs = {each.name.removesuffix(":0"): each.name for each in found.inputs}
+    outputs = dict(zip(sorted(function.structured_outputs), [each.name for each in found.outputs], strict=True))
+    return Frozen(found.graph, inputs, outputs)
