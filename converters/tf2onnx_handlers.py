@@ -15,7 +15,7 @@ TFL_RELU_0_TO_1
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -31,20 +31,9 @@ def register() -> None:
     """Add the handlers; a second call does nothing."""
     from tf2onnx.handler import tf_op
 
-    for name, compute in (
-        ("Erfc", lambda w, x: w.sub(w.number(1), w.call("Erf", x))),
-        ("FloorDiv", _floor_div),
-        ("FloorMod", _floor_mod),
-        ("Expm1", lambda w, x: w.sub(w.call("Exp", x), w.number(1))),
-        ("Log1p", lambda w, x: w.call("Log", w.call("Add", x, w.number(1)))),
-        ("BroadcastArgs", _broadcast_shape),
-        ("TFL_BROADCAST_ARGS", _broadcast_shape),
-        ("TFL_GELU", _gelu),
-        ("TFL_RELU_N1_TO_1", lambda w, x: w.call("Clip", x, w.number(-1), w.number(1))),
-        ("TFL_RELU_0_TO_1", lambda w, x: w.call("Clip", x, w.number(0), w.number(1))),
-    ):
+    for name, compute in _WRITTEN.items():
         tf_op(name)(_handler(compute))
-    tf_op(["Select", "SelectV2"])(_choice())
+    tf_op(_CHOICES)(_choice())
 
 
 def _choice() -> type:
@@ -142,3 +131,19 @@ def _handler(compute: Compute) -> type:
             ctx.make_node("Identity", [made], outputs=node.output, name=node.name, shapes=shapes, dtypes=dtypes)
 
     return Handler
+
+
+_WRITTEN: Mapping[str, Compute] = {
+    "Erfc": lambda w, x: w.sub(w.number(1), w.call("Erf", x)),
+    "FloorDiv": _floor_div,
+    "FloorMod": _floor_mod,
+    "Expm1": lambda w, x: w.sub(w.call("Exp", x), w.number(1)),
+    "Log1p": lambda w, x: w.call("Log", w.call("Add", x, w.number(1))),
+    "BroadcastArgs": _broadcast_shape,
+    "TFL_BROADCAST_ARGS": _broadcast_shape,
+    "TFL_GELU": _gelu,
+    "TFL_RELU_N1_TO_1": lambda w, x: w.call("Clip", x, w.number(-1), w.number(1)),
+    "TFL_RELU_0_TO_1": lambda w, x: w.call("Clip", x, w.number(0), w.number(1)),
+}
+_CHOICES = ["Select", "SelectV2"]
+MENDED = frozenset({*_WRITTEN, *_CHOICES})  # what tf2onnx alone does otherwise

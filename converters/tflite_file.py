@@ -57,6 +57,11 @@ def operators(path: Path) -> Counter[str]:
     return Counter(each.name for graph in _graphs(np.memmap(path, mode="r")) for each in _operators_of(graph))
 
 
+def main_operators(flat: Flat) -> list[Operator]:
+    """The operators of a file's main graph, in its order."""
+    return list(_operators_of(next(_graphs(flat))))
+
+
 def float_operators(path: Path) -> list[str]:
     """The operators that compute in float, those that only quantise and dequantise aside."""
     from tensorflow.lite.python.schema_py_generated import TensorType
@@ -127,7 +132,7 @@ def known_ranges(calibrated: Flat, seen: Mapping[int, Range]) -> dict[int, Range
     samples: over one token it is 1. And the right side of a product is laid around 0: XNNPACK takes the zero of its
     8 bits for 0 (in TensorFlow 2.21; its answers are 11 dB then).
     """
-    every = list(_operators_of(next(_graphs(calibrated))))
+    every = main_operators(calibrated)
     makers = {at: operator for operator in every for at in operator.outputs}
     found = {at: ends if any(ends) else _OF_NOTHING for at, ends in seen.items()}
     probabilities: set[int] = set()

@@ -101,10 +101,11 @@ def with_unique_names(flat: bytes) -> bytes:
             name = tensor.name or b""
             if not name or seen[name] > 1:
                 tensor.name = name + f"/{number}.{at}".encode()
-    return _packed(unpacked)
+    return packed(unpacked)
 
 
-def _packed(unpacked: Any) -> bytes:
+def packed(unpacked: Any) -> bytes:
+    """A file of what was unpacked by the schema."""
     import flatbuffers
 
     builder = flatbuffers.Builder(1 << 20)

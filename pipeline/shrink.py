@@ -1,11 +1,13 @@
 """When no route leads to a target: the smallest piece of the model that fails, as a script for a bug report.
 
-A worker looks for the piece (shrink_onnx.py, shrink_pt2.py, shrink_torch.py), in bounded time. It is help for a target
-that is lost already: where nothing is found, or the looking itself fails, that is said, and nothing else changes.
+A worker looks for the piece (shrink_onnx.py, shrink_tensorflow.py, shrink_pt2.py, shrink_torch.py), in bounded time.
+It is help for a target that is lost already: where nothing is found, or the looking itself fails, that is said, and
+nothing else changes.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,8 +33,19 @@ _GRACE_S = 180.0  # for the trial that runs at that moment
 _MOST_TRIED = 2  # failures of one target that are looked into
 
 _ONNX, _PT2, _TORCH = (f"{__package__}.shrink_{kind}:shrink" for kind in ("onnx", "pt2", "torch"))
+_OF_GRAPH = {
+    Format.ONNX: _ONNX,
+    Format.SAVED_MODEL: f"{__package__}.shrink_tensorflow:of_saved_model",
+    Format.TFLITE: f"{__package__}.shrink_tensorflow:of_tflite",
+}
 _EXPORT = next(step for step in STEPS if step.name == "torch.export")  # what makes a program of a piece of one
-_LIBRARIES = {"onnx2tf": "onnx2tf", "lowering": "transload", "torch": "PyTorch", "tf2onnx": "tf2onnx"}
+_LIBRARIES = {
+    "onnx2tf": "onnx2tf",
+    "lowering": "transload",
+    "torch": "PyTorch",
+    "tf2onnx": "tf2onnx",
+    "tflite": "TensorFlow",
+}
 # What helps where a step is known to fail at an operator (docs/design/onnx2tf.md, tests of both exporters).
 _KNOWN: Mapping[tuple[str, str], str] = {
     ("onnx2tf", "Resize"): "an ONNX file of opset 17 is converted rightly, and so is nearest in place of linear",
@@ -48,7 +61,7 @@ class Smallest:
 
     target: str
     route: tuple[str, ...]  # up to the step that fails
-    operators: int | None  # of an ONNX graph or an exported program; None where it is a module
+    operators: int | None  # of a graph or an exported program; None where it is a module
     what: str  # one sentence: the operator or the module, its line, how it fails
     script: str  # relative to the folder of the results
     fix: str
@@ -86,8 +99,8 @@ def _lookers(failure: Failure) -> list[str]:
     reduced = step.target.precision is not Precision.FP32
     if step.environment or step.calibrates or (reduced and failure.status == "wrong"):
         return []
-    if step.source == Target(Format.ONNX):
-        return [_ONNX]
+    if step.source and step.source.precision is Precision.FP32 and step.source.format in _OF_GRAPH:
+        return [_OF_GRAPH[step.source.format]]
     if any(framework_of(each.requires) != "torch" for each in failure.route.steps):  # one process does them all
         return []
     of_program = [_PT2] if step.source == Target(Format.PT2) else []
@@ -135,7 +148,7 @@ def _found(context: Context, prepared: Prepared, name: str, failure: Failure) ->
 def _chain(failure: Failure, entry: str) -> tuple[Step, ...]:
     """The steps that a piece goes through."""
     step = failure.route.steps[-1]
-    return {_ONNX: (step,), _PT2: (_EXPORT, step), _TORCH: failure.route.steps}[entry]
+    return {_PT2: (_EXPORT, step), _TORCH: failure.route.steps}.get(entry, (step,))
 
 
 def _action(context: Context, prepared: Prepared, name: str, failure: Failure, entry: str) -> Action:
@@ -177,7 +190,7 @@ def _action(context: Context, prepared: Prepared, name: str, failure: Failure, e
 def _mend(step: str, facts: Mapping[str, Any], there: Sequence[str]) -> str:
     """What helps now: a spelling that is known to work, or what the step itself says; another target; else who should
     hear of it."""
-    kind = step.partition("-")[0].partition(".")[0]
+    kind = re.split(r"[-.@]", step)[0]
     known = _KNOWN.get((kind, facts["operator"]), facts["fix"])
     others = [f"{' and '.join(there)} {'is' if len(there) == 1 else 'are'} there and verified"] if there else []
     not_run = facts["what"].startswith("onnxruntime cannot open")

@@ -10,8 +10,10 @@ import platform
 import pprint
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from ..models.formats import PAYLOAD, Format
 from ..models.signature import Signature
 from .toolchain import version_of
 
@@ -93,15 +95,17 @@ from pathlib import Path
 
 import numpy as np
 from {module} import {function}
-from transload.models.artifact import write_artifact
+{imports}from transload.models.artifact import write_artifact
 from transload.models.formats import parse_target
 from transload.models.job import Job
 from transload.models.signature import Signature
 from transload.pipeline.drift.sessions import default_runtime, open_session
 
-MODEL = Path(__file__).resolve().with_suffix(".onnx")
+MODEL = Path(__file__).resolve().with_suffix("{suffix}")
 DATA = np.load(MODEL.with_suffix(".npz"))
-SIGNATURE = {signature}
+SIGNATURE = Signature.from_json(
+    {signature}
+)
 
 
 def convert_and_run(inputs):
@@ -109,8 +113,8 @@ def convert_and_run(inputs):
         given, out = Path(folder, "given"), Path(folder, "out")
         given.mkdir()
         out.mkdir()
-        (given / "model.onnx").write_bytes(MODEL.read_bytes())
-        write_artifact(given, parse_target("onnx"), Signature.from_json(SIGNATURE))
+        {write}
+        write_artifact(given, parse_target("{format}"), SIGNATURE)
         {function}(Job(inputs={{"source": given}}, out=out, options={options}))
         session = open_session(default_runtime(out), out)
         return dict(session.run(inputs))
@@ -280,15 +284,39 @@ def _script_of_torch(
 
 def script_of_onnx(options: Mapping[str, Any], facts: Mapping[str, Any], signature: Signature, *, kind: str) -> str:
     """The script for a piece of an ONNX model and the step of a shrink job's options."""
-    entry, step_options = options["chain"][-1]
-    module, _, function = entry.partition(":")
     if options["step"] == "onnx2tf":
         inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
         body = _ONNX2TF.format(inputs=inputs, outputs=outputs)
     else:
-        written = pprint.pformat(signature.to_json(), width=110, sort_dicts=False)
-        body = _OURS.format(module=module, function=function, signature=written, options=dict(step_options))
+        body = by_step(options, signature, Format.ONNX)
     return head(options, facts, kind) + body + comparison(options["least_db"])
+
+
+def by_step(
+    options: Mapping[str, Any],
+    signature: Signature,
+    form: Format,
+    *,
+    suffix: str = "",
+    write: str = "",
+    imports: str = "",
+) -> str:
+    """The part of a script that converts by the step itself, of transload or of another package, and runs the result.
+    `write`: the line that makes the payload of what is beside the script, with another `suffix`, and what it imports;
+    by default that is the payload."""
+    entry, given = options["chain"][-1]
+    module, _, function = entry.partition(":")
+    payload = PAYLOAD[form]
+    return _OURS.format(
+        module=module,
+        function=function,
+        imports=imports,
+        suffix=suffix or Path(payload).suffix,
+        signature=pprint.pformat(signature.to_json(), width=110, sort_dicts=False).replace("\n", "\n    "),
+        write=write or f'(given / "{payload}").write_bytes(MODEL.read_bytes())',
+        format=form.value,
+        options=dict(given),
+    )
 
 
 def head(options: Mapping[str, Any], facts: Mapping[str, Any], kind: str) -> str:

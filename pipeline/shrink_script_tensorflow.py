@@ -1,0 +1,173 @@
+"""The scripts for pieces of SavedModels and TFLite files, which lie beside them as graphs and as files. TensorFlow, and
+tf2onnx with ONNX Runtime where that is what fails, are all that they need. That of another step, or of operators that
+our step mends, needs transload.
+"""
+
+from __future__ import annotations
+
+import pprint
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ..converters.tensorflow_to_onnx import OPSET
+from ..converters.tf2onnx_handlers import MENDED
+from ..models.formats import Format
+from ..models.signature import Signature
+from .shrink_script import by_step, comparison, head
+
+_TF2ONNX = """
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import tensorflow as tf
+from tf2onnx import optimizer
+from tf2onnx.tfonnx import process_tf_graph
+
+MODEL = Path(__file__).resolve().with_suffix("{suffix}")
+DATA = np.load(MODEL.with_suffix(".npz"))
+# What the tensors are called in the model, by name.
+INPUTS = {inputs}
+OUTPUTS = {outputs}
+
+
+def convert_and_run(inputs):
+    fed, given = list(INPUTS.values()), list(OUTPUTS.values())
+    with tf.Graph().as_default() as graph:
+        {made}
+    model = optimizer.optimize_graph(made).make_model("piece")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    taken = [each.name for each in session.get_inputs()]
+    feeds = {{INPUTS[name]: array for name, array in inputs.items() if INPUTS[name] in taken}}
+    return dict(zip(OUTPUTS, session.run(given, feeds)))
+"""
+_MADE = {
+    ".pb": f"""tf.import_graph_def(tf.compat.v1.GraphDef.FromString(MODEL.read_bytes()), name="")
+        made = process_tf_graph(graph, opset={OPSET}, input_names=fed, output_names=given)""",
+    ".tflite": f"""made = process_tf_graph(
+            None, opset={OPSET}, input_names=fed, output_names=given, tflite_path=str(MODEL)
+        )""",
+}
+
+_TFLITE = """
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+MODEL = Path(__file__).resolve().with_suffix(".pb")
+DATA = np.load(MODEL.with_suffix(".npz"))
+INPUTS = [
+{specs}
+]
+OUTPUTS = {outputs}  # what the tensors are called in the graph, by name
+
+
+@tf.function(input_signature=INPUTS, autograph=False)
+def piece(*inputs):
+    graph = tf.compat.v1.GraphDef.FromString(MODEL.read_bytes())
+    nodes = [node for node in graph.node if node.op != "Placeholder"]
+    graph = tf.compat.v1.GraphDef(node=nodes, library=graph.library, versions=graph.versions)
+    fed = dict(zip([spec.name for spec in INPUTS], inputs))
+    return dict(zip(OUTPUTS, tf.graph_util.import_graph_def(graph, fed, list(OUTPUTS.values()), name="")))
+
+
+def convert_and_run(inputs):
+    with tempfile.TemporaryDirectory() as folder:
+        module = tf.Module()
+        module.piece = piece
+        tf.saved_model.save(module, folder, signatures={{"serving_default": piece}})
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder)
+        converter.target_spec.supported_ops = [{kernels}]
+        converter.canonicalizing_inf_as_min_max_float = False
+{precision}        flat = converter.convert()
+    return tf.lite.Interpreter(model_content=flat).get_signature_runner()(**inputs)
+"""
+_PRECISIONS = {
+    "tflite:fp16": """\
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.target_spec.supported_types = [tf.float16]
+""",
+    "tflite:int8-dynamic": """\
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+""",
+}
+
+_WRITE = """write_saved_model(
+            given / "saved_model",
+            tf.compat.v1.GraphDef.FromString(MODEL.read_bytes()),
+            SIGNATURE,
+            {tensors},
+        )"""
+_IMPORTS = """import tensorflow as tf
+from transload.converters.shrink_saved_model import write_saved_model
+"""
+
+
+def script_of_graph(
+    options: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    signature: Signature,
+    *,
+    tensors: Mapping[str, str],
+    runs: Collection[str],
+    kind: str,
+) -> str:
+    """The script for a piece of a SavedModel and the step of a shrink job's options. `tensors`: what its inputs and
+    outputs are called in its graph; `runs`: its operators."""
+    kept = _kept(options)
+    if kept == "tf2onnx" and MENDED.isdisjoint(runs):
+        body = _tf2onnx(signature, tensors, ".pb")
+    elif kept == "tflite":
+        body = _tflite(options, signature, tensors)
+    else:
+        write = _WRITE.format(tensors=dict(tensors))
+        body = by_step(options, signature, Format.SAVED_MODEL, suffix=".pb", write=write, imports=_IMPORTS)
+    return head(options, facts, kind) + body + comparison(options["least_db"])
+
+
+def script_of_tflite(
+    options: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    signature: Signature,
+    *,
+    tensors: Mapping[str, str],
+    runs: Collection[str],
+    kind: str,
+) -> str:
+    """The same for a piece of a TFLite file."""
+    if _kept(options) == "tf2onnx" and MENDED.isdisjoint(runs):
+        body = _tf2onnx(signature, tensors, ".tflite")
+    else:
+        body = by_step(options, signature, Format.TFLITE)
+    return head(options, facts, kind) + body + comparison(options["least_db"])
+
+
+def _kept(options: Mapping[str, Any]) -> str:
+    """The step, precision and variants aside: tf2onnx-tflite is tf2onnx."""
+    return re.split(r"[-@]", options["step"])[0]
+
+
+def _tf2onnx(signature: Signature, tensors: Mapping[str, str], suffix: str) -> str:
+    inputs, outputs = (
+        pprint.pformat({spec.name: tensors[spec.name] for spec in specs}, width=110, sort_dicts=False)
+        for specs in (signature.inputs, signature.outputs)
+    )
+    return _TF2ONNX.format(inputs=inputs, outputs=outputs, made=_MADE[suffix], suffix=suffix)
+
+
+def _tflite(options: Mapping[str, Any], signature: Signature, tensors: Mapping[str, str]) -> str:
+    shapes = [[axis if isinstance(axis, int) else None for axis in spec.shape] for spec in signature.inputs]
+    specs = [
+        f"    tf.TensorSpec({shape}, tf.{spec.dtype}, name={spec.name!r}),"
+        for shape, spec in zip(shapes, signature.inputs, strict=True)
+    ]
+    kernels = ["TFLITE_BUILTINS", *(["SELECT_TF_OPS"] if options["chain"][-1][1].get("flex") else [])]
+    return _TFLITE.format(
+        specs="\n".join(specs),
+        outputs={spec.name: tensors[spec.name] for spec in signature.outputs},
+        kernels=", ".join(f"tf.lite.OpsSet.{each}" for each in kernels),
+        precision=_PRECISIONS.get(options["target"], ""),
+    )
