@@ -12,7 +12,7 @@ from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
 from ..models.signature import Signature
 from .export_bounds import settle
-from .onnx_export import TORCHSCRIPT_OPSET, finish
+from .onnx_export import TORCHSCRIPT_OPSET, check_names_differ, finish
 from .torch_export import example_inputs, export
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
     import torch
 
     source = read_artifact(job.inputs["source"])
+    check_names_differ(source.signature)
     specs = (*source.signature.inputs, *source.signature.outputs)
     path = job.out / PAYLOAD[Format.ONNX]
     module = _load(source)

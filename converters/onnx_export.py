@@ -31,6 +31,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
     import torch
 
     source = read_artifact(job.inputs["source"])
+    check_names_differ(source.signature)
     program = load_program(source.path)
     exported = torch.onnx.export(
         program,
@@ -52,19 +53,21 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
 
 def onnx_from_source(job: Job) -> Mapping[str, Any]:
     """Export the source with torch's older exporter, which traces it, at options["opset"] where it is there. Where its
-    way depends on data it is compiled before."""
+    way may depend on data it is compiled before. Facts: note, what must be said of a trace."""
     import torch
 
     from ..models.zoo.build import build_model
 
     source = read_source(job.inputs["source"])
+    check_names_differ(source.signature)
     specs = (*source.signature.inputs, *source.signature.outputs)
     inputs = example_inputs(source.signature)
     path = job.out / PAYLOAD[Format.ONNX]
+    model, note = script_or_module(build_model(job.inputs["source"]), source.signature, call_of(source), inputs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole; it is the fallback on purpose
         torch.onnx.export(
-            script_or_module(build_model(job.inputs["source"]), source.signature, call_of(source), inputs),
+            model,
             inputs,
             str(path),
             dynamo=False,
@@ -73,7 +76,17 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
             output_names=[spec.name for spec in source.signature.outputs],
             dynamic_axes={spec.name: spec.dynamic_axes for spec in specs},
         )
-    return finish(job.out, path, source.signature)
+    return {**finish(job.out, path, source.signature), "note": note}
+
+
+def check_names_differ(signature: Signature) -> None:
+    """Raises Refused where an input and an output have one name, which ONNX keeps for one value."""
+    both = {spec.name for spec in signature.inputs} & {spec.name for spec in signature.outputs}
+    if both:
+        raise Refused(
+            f"an input and an output are both called {min(both)}, and ONNX has one value of a name",
+            fix="rename that key of what forward returns, or that input",
+        )
 
 
 def _inner(spec: TensorSpec) -> str:
@@ -159,6 +172,7 @@ def opset_of(model: onnx.ModelProto) -> int:
 
 __all__ = [
     "PROTOBUF_LIMIT_BYTES",
+    "check_names_differ",
     "declare",
     "finish",
     "onnx_from_pt2",

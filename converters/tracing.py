@@ -9,17 +9,18 @@ a few sizes would.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..models.axes import two_sizes
+from ..models.axes import example_sizes, two_sizes
 from ..models.errors import Refused
 from ..models.foreign import first_line
-from ..models.signature import Signature
+from ..models.signature import ANY_SIZE, Signature, TensorSpec, bounds_of
 from ..models.sources import Source
 from ..models.zoo.build import sample_tensors
 from ..models.zoo.calling import Call, flat
@@ -40,7 +41,7 @@ def call_of(source: Source) -> Call | None:
 
 
 def data_questions(model: torch.nn.Module, signature: Signature) -> dict[str, bool]:
-    """The lines (`file:line`) where the model makes Python values of tensors, each with whether the answers there
+    """The lines (`file:line`) where the model makes Python values of its data, each with whether the answers there
     differed between samples of one shape: as they are drawn, negated, halved to nothing, and ten times as large."""
     import torch
 
@@ -55,11 +56,8 @@ def data_questions(model: torch.nn.Module, signature: Signature) -> dict[str, bo
         *({n: a * a.dtype.type(by) if n in floats else others[n] for n, a in arrays.items()} for by in (-1, 0, 10)),
     ]
 
-    def call(given: Mapping[str, Any]) -> Any:
-        inputs = [torch.from_numpy(given[spec.name].copy()) for spec in signature.inputs]
-        return lambda asked: asked(*inputs)
-
-    return questions(model, [call(given) for given in made])
+    calls = [[torch.from_numpy(given[spec.name].copy()) for spec in signature.inputs] for given in made]
+    return questions(model, calls)
 
 
 def scripted(model: torch.nn.Module, call: Call | None, inputs: Sequence[torch.Tensor]) -> torch.jit.ScriptModule:
@@ -121,30 +119,36 @@ def script_or_trace(
     except Exception as error:
         if any(asked.values()):
             raise _one_way(asked, error) from error
-    place = quoted(next(iter(asked)))
-    return traced(model, inputs), f"the trace keeps one answer to what is asked of data at {place}"
+    return traced(model, inputs), _one_answer(asked)
 
 
 def script_or_module(
     model: torch.nn.Module, signature: Signature, call: Call | None, inputs: Sequence[torch.Tensor]
-) -> torch.nn.Module:
-    """What to give to an exporter that traces: the module itself, or, where its way was seen to depend on data or on
-    sizes, the module compiled.
+) -> tuple[torch.nn.Module, str | None]:
+    """What to give to an exporter that traces: the module itself, or, where its way may depend on data or on sizes, the
+    module compiled; and what must be said of a trace of it.
 
-    Raises Refused where it cannot be compiled.
+    Raises Refused where its way was seen to depend on them, and it cannot be compiled.
     """
     asked = data_questions(model, signature)
-    if not any(asked.values()):
+    if asked:
         try:
-            watched = _watched(model, inputs)
-        except Exception:  # noqa: BLE001  (the exporter will say it in words of its own)
-            return model
-        compiled = _for_all_sizes(watched, model, signature, call, inputs)
-        return model if compiled is None else compiled
+            return scripted(model, call, inputs), None
+        except Exception as error:
+            if any(asked.values()):
+                raise _one_way(asked, error) from error
+            print(f"compiling the source fails: {_why(error)}")
     try:
-        return scripted(model, call, inputs)
-    except Exception as error:
-        raise _one_way(asked, error) from error
+        watched = _watched(model, inputs)
+    except Exception:  # noqa: BLE001  (the exporter will say it in words of its own)
+        return model, None
+    compiled = _for_all_sizes(watched, model, signature, call, inputs)
+    return (model if compiled is None else compiled), (_one_answer(asked) if asked else None)
+
+
+def _one_answer(asked: Mapping[str, bool]) -> str:
+    place = quoted(next(iter(asked)))
+    return f"it keeps the one answer that samples got at {place}, whatever other data would get"
 
 
 def _for_all_sizes(
@@ -157,13 +161,15 @@ def _for_all_sizes(
     """The module compiled, where what `_watched` gives does not hold at every size: it keeps one way of a branch, or
     how often a loop over an axis went round (`for t in range(x.shape[1])`). None where it holds.
 
-    Raises Refused for a branch whose source cannot be compiled. Of a loop None is given then, too: the check at other
-    sizes that follows every route says what is wrong.
+    Raises Refused for a branch whose source cannot be compiled, and for a loop that tells at large sizes alone. Of any
+    other loop None is given then, too: the check at other sizes that follows every route says what is wrong.
     """
     made, warned = watched
     refused = other_way(model, signature) if _BRANCH in warned else None
-    if refused is None and _holds_elsewhere(made, model, signature):
-        return None
+    if refused is None and _holds_elsewhere(made, model, two_sizes(signature.inputs), signature):
+        if _holds_elsewhere(made, model, _large_sizes(signature.inputs), signature):
+            return None
+        refused = _OF_ONE_SIZE
     try:
         return scripted(model, call, inputs)
     except Exception as error:
@@ -186,12 +192,33 @@ def _watched(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[to
 _BRANCH = "Python boolean"
 
 
-def _holds_elsewhere(made: torch.jit.ScriptModule, model: torch.nn.Module, signature: Signature) -> bool:
-    """Whether a trace answers as the model does at two sizes of every dynamic axis; true where the model gives none."""
+_OF_ONE_SIZE = Refused(
+    "the model makes a number of Python of a size: a trace keeps it, and is wrong at larger sizes",
+    fix="keep it a size, as x.shape[1] is, or give bounds, as in --input x=float32[batch,time=1..64]",
+)
+_LARGE = (65, 257, 1025)  # sizes that none of the checks has
+_MOST_ELEMENTS = 100_000  # of the inputs of such a call
+
+
+def _large_sizes(specs: Sequence[TensorSpec]) -> Iterator[dict[str, int]]:
+    """Each dynamic axis at sizes far from those of the checks, one at a time, as far as its bounds and memory allow."""
+    own, bounds = example_sizes(specs, _BATCH), bounds_of(specs)
+    for axis in own:
+        for size in dict.fromkeys(map(bounds.get(axis, ANY_SIZE).nearest, _LARGE)):
+            sizes = {**own, axis: size}
+            shapes = ([sizes[each] if isinstance(each, str) else each for each in spec.shape] for spec in specs)
+            if size != own[axis] and sum(map(math.prod, shapes)) <= _MOST_ELEMENTS:
+                yield sizes
+
+
+def _holds_elsewhere(
+    made: torch.jit.ScriptModule, model: torch.nn.Module, points: Iterable[Mapping[str, int]], signature: Signature
+) -> bool:
+    """Whether a trace answers as the model does at these sizes of the dynamic axes; true where the model gives none."""
     import torch
     from torch.utils import _pytree as pytree
 
-    for sizes in two_sizes(signature.inputs):
+    for sizes in points:
         arrays = sample_tensors(signature.inputs, sizes)
         answers: list[list[torch.Tensor]] = []
         for asked in (model, made):

@@ -190,8 +190,15 @@ class Router:
         if unseen and facts["status"] == "unverified":
             return _Outcome("unverified", f"{said}; nor was what it is made from run: {unseen}")
         reason = f"{said}; what it is made from was not run ({unseen})" if unseen else said
+        reason = "; ".join([reason, *self._notes(route, made)])
         good = facts["status"] != "wrong"  # "unverified" is a copy that nothing speaks against, and nothing for
         return _Outcome(facts["status"], reason, made if good else None, batches)
+
+    def _notes(self, route: Route, made: Stored) -> list[str]:
+        """What the steps of a route say that a reader must know of what they made."""
+        former = (self._walk(Route(route.steps[:n])).stored for n in range(1, len(route.steps)))
+        notes = (stored.facts.get("note") for stored in (*former, made) if stored)
+        return [str(note) for note in dict.fromkeys(notes) if note]
 
     def _convert(self, step: Step, route: Route, source: Stored) -> Action:
         basis = self._basis

@@ -252,31 +252,58 @@ def random_line(model: torch.nn.Module, ask: Callable[[torch.nn.Module], object]
     return where
 
 
-def questions(model: torch.nn.Module, calls: Sequence[Callable[[torch.nn.Module], object]]) -> dict[str, bool]:
+def questions(model: torch.nn.Module, calls: Sequence[Sequence[torch.Tensor]]) -> dict[str, bool]:
     """The lines of the model that turn a tensor into a Python value (`if x.sum() > 0`, `x.item()`), each with whether
     calls of one shape got several answers there: then the way through forward depends on data.
 
-    What answers come from weights or constants alone can't differ, and is told as False.
+    `calls`: the inputs of each. What is asked of weights and constants alone can't differ, and is left out. What is
+    asked of data and got one answer (`if x.max() > 128`) is told as False: other data may get another.
+    """
+    import torch
+
+    asked: list[list[tuple[str, str]]] = []
+    of_data: set[str] = set()
+
+    with torch.no_grad():
+        for inputs in calls:
+            asked.append([])
+            with _watched(model, asked[-1], of_data):
+                model(*inputs)
+    places = list(dict.fromkeys(place for each in asked for place, _ in each if place))
+    answers = {place: {tuple(a for p, a in each if p == place) for each in asked} for place in places}
+    return {place: len(answers[place]) > 1 for place in places if place in of_data or len(answers[place]) > 1}
+
+
+def _watched(model: torch.nn.Module, asked: list[tuple[str, str]], of_data: set[str]) -> Any:
+    """A context that notes each Python value made of a tensor: where, and which; and where it may come of data.
+
+    Clean is what comes of the model's own tensors and of constants; whatever nobody saw made counts as data.
     """
     import torch
     from torch.overrides import TorchFunctionMode
+    from torch.utils import _pytree as pytree
 
-    asked: list[list[tuple[str, str]]] = []
+    clean = {id(each): each for each in (*model.parameters(), *model.buffers())}
 
     class Watched(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            given = func(*args, **(kwargs or {}))
-            if getattr(func, "__name__", "") in _ASKING:
-                asked[-1].append((line_of_now() or "", repr(given)))
+            kwargs = kwargs or {}
+            tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+            is_clean = all(id(each) in clean for each in tensors)
+            given = func(*args, **kwargs)
+            name = getattr(func, "__name__", "")
+            if name in _ASKING:
+                place = line_of_now() or ""
+                asked.append((place, repr(given)))
+                of_data.update(() if is_clean else (place,))
+            elif is_clean:
+                clean.update({id(each): each for each in pytree.tree_leaves(given) if isinstance(each, torch.Tensor)})
+            elif name == "__setitem__" or "out" in kwargs or (name.endswith("_") and not name.endswith("__")):
+                for each in tensors:
+                    clean.pop(id(each), None)
             return given
 
-    for call in calls:
-        asked.append([])
-        with torch.no_grad(), Watched():
-            call(model)
-    places = list(dict.fromkeys(place for each in asked for place, _ in each if place))
-    answers = {place: {tuple(a for p, a in each if p == place) for each in asked} for place in places}
-    return {place: len(answers[place]) > 1 for place in places}
+    return Watched()
 
 
 _ASKING = ("__bool__", "__int__", "__float__", "__index__", "__complex__", "item", "tolist", "numpy", "__array__")

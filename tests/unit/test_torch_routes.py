@@ -26,6 +26,7 @@ from transload.models.zoo.given import take_weights
 
 CODE = '''
 import dataclasses
+import numpy as np
 import torch
 from torch import nn
 
@@ -187,6 +188,37 @@ class Wide(nn.Module):
 class Chosen(nn.Module):
     def forward(self, x):
         return {True: torch.sin, False: torch.cos}[bool(x.shape[1] >= 40)](x)
+
+
+class Often(nn.Module):  # no size that is checked goes round even once
+    def forward(self, x):
+        for at in range(x.shape[1] // 100):
+            x = x + 1
+        return x * 2
+
+
+class Rooted(nn.Module):  # constant at every small size, and numpy is not compiled
+    def forward(self, x):
+        return x + float(np.int64(x.shape[1]) // 100)
+
+
+class Rare(nn.Module):  # no sample takes the other way
+    def forward(self, x):
+        if x.abs().max() > 1000:
+            x = x / 1000
+        return x * 2
+
+
+class RareUncompiled(nn.Module):
+    def forward(self, x):
+        if x.abs().max() > 1000:
+            x = np.float32(1e-3) * x
+        return x * 2
+
+
+class Same(nn.Module):
+    def forward(self, x):
+        return {"x": x * 2}
 
 
 class Exact(nn.Module):
@@ -409,6 +441,40 @@ def test_a_loop_over_an_axis_is_kept_by_compiling(kind: str, tmp_path: Path) -> 
     for time in (5, 2, 9):  # a trace goes round as often as its example was long
         x = torch.randn(2, time, 4)
         np.testing.assert_allclose(run({"x": x.numpy()})["output"], model(x).numpy(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["torchscript", "older"])
+@pytest.mark.parametrize(("name", "words"), [("Often", WIDE), ("Rare", PLAIN)])
+def test_a_way_that_no_sample_and_no_checked_size_takes_is_kept(
+    name: str, words: str, kind: str, tmp_path: Path
+) -> None:
+    start = source(tmp_path, name, words)
+    signature = read_source(start).signature
+    run, model = run_of(kind, start, signature), build_model(start)
+    for x in (torch.rand(2, 4), 5000 * torch.rand(2, 4), torch.rand(2, 250 if words is WIDE else 4)):
+        np.testing.assert_allclose(run({"x": x.numpy()})["output"], model(x).numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("step", [torchscript_from_source, onnx_from_source])
+def test_a_number_that_is_the_same_at_every_small_size_is_refused(
+    step: Callable[[Job], Mapping[str, Any]], tmp_path: Path
+) -> None:
+    with pytest.raises(Refused, match="makes a number of Python of a size"):
+        made(step, source(tmp_path, "Rooted", WIDE), "made")
+
+
+@pytest.mark.parametrize("step", [torchscript_from_source, onnx_from_source])
+def test_what_a_trace_keeps_of_one_answer_is_said(step: Callable[[Job], Mapping[str, Any]], tmp_path: Path) -> None:
+    start, out = source(tmp_path, "RareUncompiled", PLAIN), tmp_path / "made"
+    out.mkdir()
+    note = step(Job({"source": start}, out, {}))["note"]
+    assert note.startswith("it keeps the one answer that samples got at ")
+    assert "(`if x.abs().max() > 1000:`)" in note
+
+
+def test_an_input_and_an_output_of_one_name_are_refused_for_onnx(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="an input and an output are both called x"):
+        made(onnx_from_source, source(tmp_path, "Same", PLAIN), "made")
 
 
 def test_a_way_that_some_sizes_take_and_that_gives_the_same_is_no_other_way(tmp_path: Path) -> None:
