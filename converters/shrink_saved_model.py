@@ -147,8 +147,8 @@ class Cutter:
     def described(self, at: int) -> tuple[str, str]:
         """An operator as TensorFlow calls it, and for a person, with its scope, which Keras gives each layer."""
         node = self.nodes[at]
-        scope = _own(node.name).rpartition("/")[0]
-        return node.op, f"the operator {node.op} ({node.name}){f', in the scope {scope}' if scope else ''}"
+        scope, _, name = _own(node.name).rpartition("/")
+        return node.op, f"the operator {node.op} ({name}){f', in the scope {scope}' if scope else ''}"
 
     def _computes(self, node: Any) -> bool:
         return node.op not in ("Const", "Placeholder") and bool(self._operation(node).outputs)

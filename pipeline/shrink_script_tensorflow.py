@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pprint
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..converters.tensorflow_to_onnx import OPSET
 from ..converters.tf2onnx_handlers import MENDED
 from ..models.formats import Format
-from ..models.signature import Signature
+from ..models.signature import Signature, TensorSpec
 from .shrink_script import by_step, comparison, head
 
 _TF2ONNX = """
@@ -62,7 +62,8 @@ DATA = np.load(MODEL.with_suffix(".npz"))
 INPUTS = [
 {specs}
 ]
-OUTPUTS = {outputs}  # what the tensors are called in the graph, by name
+# What the tensors are called in the graph, by name.
+OUTPUTS = {outputs}
 
 
 @tf.function(input_signature=INPUTS, autograph=False)
@@ -151,11 +152,12 @@ def _kept(options: Mapping[str, Any]) -> str:
 
 
 def _tf2onnx(signature: Signature, tensors: Mapping[str, str], suffix: str) -> str:
-    inputs, outputs = (
-        pprint.pformat({spec.name: tensors[spec.name] for spec in specs}, width=110, sort_dicts=False)
-        for specs in (signature.inputs, signature.outputs)
-    )
+    inputs, outputs = (_called(specs, tensors) for specs in (signature.inputs, signature.outputs))
     return _TF2ONNX.format(inputs=inputs, outputs=outputs, made=_MADE[suffix], suffix=suffix)
+
+
+def _called(specs: Sequence[TensorSpec], tensors: Mapping[str, str]) -> str:
+    return pprint.pformat({spec.name: tensors[spec.name] for spec in specs}, width=100, sort_dicts=False)
 
 
 def _tflite(options: Mapping[str, Any], signature: Signature, tensors: Mapping[str, str]) -> str:
@@ -167,7 +169,7 @@ def _tflite(options: Mapping[str, Any], signature: Signature, tensors: Mapping[s
     kernels = ["TFLITE_BUILTINS", *(["SELECT_TF_OPS"] if options["chain"][-1][1].get("flex") else [])]
     return _TFLITE.format(
         specs="\n".join(specs),
-        outputs={spec.name: tensors[spec.name] for spec in signature.outputs},
+        outputs=_called(signature.outputs, tensors),
         kernels=", ".join(f"tf.lite.OpsSet.{each}" for each in kernels),
         precision=_PRECISIONS.get(options["target"], ""),
     )

@@ -171,9 +171,10 @@ def _with_looks(what: str, got: Mapping[str, Array], expected: Mapping[str, Arra
     return f"{what}; {looks}" if looks else what
 
 
-def first_failing(most: int, fails: Callable[[int], bool]) -> int:
-    """The least length from 1 to `most` at which `fails`, if longer ones fail as well; `most` is known to."""
-    works, failing = 0, most
+def first_failing(most: int, fails: Callable[[int], bool], works: int = 0) -> int:
+    """The least length up to `most` at which `fails`, if longer ones fail as well; `most` is known to, and `works` not
+    to."""
+    failing = most
     while failing - works > 1:
         middle = (works + failing) // 2
         if fails(middle):
@@ -192,7 +193,7 @@ def smallest(
 ) -> tuple[int, tuple[_P, Trouble] | None]:
     """The operator, of `count` in their order, where it happens, and the smallest piece that fails as the whole does,
     as far as one is found in time. First the shortest beginning that fails, by bisection: its last operator is where it
-    happens. Then that one alone; then it with those before it, two, four, eight (`behind`)."""
+    happens. Then that one alone; then it with those before it, two, four, eight (`behind`), and back to the fewest."""
     best: tuple[_P, Trouble] | None = None
     at = count - 1
 
@@ -213,6 +214,7 @@ def smallest(
         size = 1
         while (best is None or size < best[0].operators) and size <= count:
             if fails(behind(at, size)):
+                first_failing(size, lambda length: fails(behind(at, length)), works=size // 2)
                 break
             size *= 2
     except OutOfTime:
