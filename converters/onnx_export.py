@@ -14,6 +14,7 @@ from ..models.job import Job
 from ..models.programs import load_program
 from ..models.signature import Signature, TensorSpec
 from ..models.sources import read_source
+from .onnx_floor import mend_floors
 from .onnx_weights import join
 from .torch_export import example_inputs
 from .tracing import call_of, script_or_module
@@ -63,6 +64,7 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
     specs = (*source.signature.inputs, *source.signature.outputs)
     inputs = example_inputs(source.signature)
     path = job.out / PAYLOAD[Format.ONNX]
+    mend_floors()
     model, note = script_or_module(build_model(job.inputs["source"]), source.signature, call_of(source), inputs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole; it is the fallback on purpose

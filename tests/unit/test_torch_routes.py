@@ -216,6 +216,12 @@ class RareUncompiled(nn.Module):
         return x * 2
 
 
+class Floors(nn.Module):
+    def forward(self, x):
+        half = x.shape[1] // 2
+        return x // 3, x // -3, x >> 1, x % 3, x[:, :half]
+
+
 class Same(nn.Module):
     def forward(self, x):
         return {"x": x * 2}
@@ -470,6 +476,15 @@ def test_what_a_trace_keeps_of_one_answer_is_said(step: Callable[[Job], Mapping[
     note = step(Job({"source": start}, out, {}))["note"]
     assert note.startswith("it keeps the one answer that samples got at ")
     assert "(`if x.abs().max() > 1000:`)" in note
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8"])
+def test_whole_numbers_below_zero_are_divided_and_shifted_as_pytorch_does(dtype: str, tmp_path: Path) -> None:
+    start = source(tmp_path, "Floors", f"x={dtype}[batch,time]")
+    run, model = run_of("older", start, read_source(start).signature), build_model(start)
+    for x in (np.arange(-8, 8).reshape(2, 8).astype(dtype), np.array([[99], [np.iinfo(dtype).min]]).astype(dtype)):
+        for got, want in zip(run({"x": x}).values(), model(torch.from_numpy(x)), strict=True):
+            np.testing.assert_array_equal(got, want.numpy())
 
 
 def test_an_input_and_an_output_of_one_name_are_refused_for_onnx(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""Whole numbers divided and shifted right, as PyTorch does it, by torch's older exporter: its own forms of `x // 3` and
+`x >> 1` round to zero, and so are wrong for numbers below zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def mend_floors() -> None:
+    """Register the right forms for every later export of this process. Sizes of axes keep the exporter's own: they are
+    never below zero, and what is made of them must stay simple."""
+    import torch
+
+    exporter: Any = torch.onnx  # not all of it is in its types
+    for opset in _OPSETS:
+        exporter.register_custom_op_symbolic("aten::floor_divide", _floor_divide, opset)
+        exporter.register_custom_op_symbolic("aten::__rshift_", _right_shift, opset)
+
+
+_OPSETS = range(11, 21)
+_FLOAT, _INT64 = 1, 7  # onnx.TensorProto's
+
+
+def _floor_divide(g: Any, self: Any, other: Any) -> Any:
+    from torch.onnx._internal.torchscript_exporter import symbolic_opset9
+
+    if _is_size(self) or not _is_signed(self):
+        return symbolic_opset9.floor_divide(g, self, other)
+    return _floor(g, self, g.op("Cast", other, to_i=_onnx_type(self)))
+
+
+def _right_shift(g: Any, self: Any, other: Any) -> Any:
+    from torch.onnx._internal.torchscript_exporter import symbolic_opset11
+
+    if _is_size(self) or not _is_signed(self):
+        return symbolic_opset11.__dict__["__rshift_"](g, self, other)
+    two = g.op("Constant", value_t=_number(2.0))
+    power = g.op("Pow", two, g.op("Cast", other, to_i=_FLOAT))  # which has every power of two
+    return _floor(g, self, g.op("Cast", power, to_i=_onnx_type(self)))
+
+
+def _floor(g: Any, self: Any, other: Any) -> Any:
+    """What Div rounds to zero, one less where something is left and the signs differ."""
+    quotient = g.op("Div", self, other)
+    left = g.op("Sub", self, g.op("Mul", quotient, other))
+    below, negative, rest = (g.op("Cast", each, to_i=_INT64) for each in (self, other, left))
+    zero = g.op("Constant", value_t=_number(0))
+    differ = g.op("Xor", g.op("Less", below, zero), g.op("Less", negative, zero))
+    is_less = g.op("And", differ, g.op("Not", g.op("Equal", rest, zero)))
+    return g.op("Sub", quotient, g.op("Cast", is_less, to_i=_onnx_type(self)))
+
+
+def _number(value: float) -> Any:
+    import torch
+
+    return torch.tensor(value)
+
+
+def _is_size(value: Any) -> bool:
+    """Numbers that a trace makes of sizes are tensors without axes."""
+    from torch.onnx import symbolic_helper
+
+    return bool(symbolic_helper._get_tensor_rank(value) == 0)
+
+
+def _is_signed(value: Any) -> bool:
+    return _scalar(value) in ("Char", "Short", "Int", "Long")
+
+
+def _scalar(value: Any) -> str:
+    kind = _jit_type(value)
+    return str(kind.scalar_name()) if kind else ""
+
+
+def _onnx_type(value: Any) -> Any:
+    return _jit_type(value).onnx_type()
+
+
+def _jit_type(value: Any) -> Any:
+    import torch
+
+    kinds: Any = torch.onnx
+    kind = kinds.JitScalarType.from_value(value, kinds.JitScalarType.UNDEFINED)
+    return None if kind is kinds.JitScalarType.UNDEFINED else kind
