@@ -25,6 +25,7 @@ from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.drift.sessions import TEST
+from transload.pipeline.shrink_script_tensorflow import script_of_graph
 from transload.pipeline.shrink_tensorflow import of_saved_model
 from transload.pipeline.shrink_trial import Trial, smallest
 
@@ -246,3 +247,35 @@ def test_wrong_answers_of_a_step_of_any_other_package(here: Path, monkeypatch: p
     facts = shrunk(here, "wrong", "wrong_step:relus", "onnx", monkeypatch)
     assert (facts["operators"], facts["operator"]) == (1, "Softplus")
     assert "AssertionError: Softplus: off by up to " in said(here)
+
+
+def script(step: str, target: str, runs: set[str], **options: Any) -> str:
+    facts = {"where": "the operator A (a)", "what": "it fails", "operator": "A", "operators": 1}
+    entry = TF2ONNX if step == "tf2onnx" else TFLITE
+    given = {
+        "step": step, "target": target, "chain": [[entry, options]], "model": "net", "requires": [], "least_db": 60.0,
+    }  # fmt: skip
+    return script_of_graph(given, facts, SIGNATURE, tensors={"x": "x:0", "y": "a:0"}, runs=runs, kind="Refused")
+
+
+def test_where_our_step_mends_tf2onnx_it_is_our_step_that_is_shown() -> None:
+    assert "transload" not in script("tf2onnx", "onnx", {"RFFT"})
+    assert "from transload.converters.tensorflow_to_onnx import onnx_from_saved_model" in script(
+        "tf2onnx", "onnx", {"RFFT", "FloorDiv"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "target", "options", "line"),
+    [
+        ("tflite", "tflite", {}, "supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]"),
+        ("tflite-fp16", "tflite:fp16", {}, "supported_types = [tf.float16]"),
+        ("tflite-int8-dynamic", "tflite:int8-dynamic", {}, "optimizations = [tf.lite.Optimize.DEFAULT]"),
+        ("tflite@flex", "tflite", {"flex": True}, "[tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]"),
+    ],
+)
+def test_the_converter_is_set_as_the_step_sets_it(step: str, target: str, options: dict[str, Any], line: str) -> None:
+    text = script(step, target, set(), **options)
+    compile(text, "piece.py", "exec")
+    assert line in text
+    assert ("supported_types" in text) == (target == "tflite:fp16")
