@@ -31,11 +31,16 @@ _QUANTISED = (
 
 
 def check_supported(model: torch.nn.Module) -> None:
-    """Raises BadRequest for a module with quantised parts: their integers are not what another format would compute."""
+    """Raises BadRequest for a module with quantised parts, whose integers are not what another format would compute,
+    and for one with weights that have no values."""
     for path, part in model.named_modules():
         if _begins(type(part).__module__, _QUANTISED):
             raise _quantised(path or "it", type(part))
         for name, weight in part.named_parameters(path, recurse=False):
+            if weight.is_meta:
+                raise BadRequest(
+                    f"{name} has no values: it is on the meta device", fix="make the model on the CPU, with its weights"
+                )
             if weight.is_quantized or _begins(type(weight.data).__module__, _QUANTISED):
                 raise _quantised(name, type(weight.data))
 

@@ -201,7 +201,7 @@ def fitted(given: Mapping[str, torch.Tensor], wanted: set[str]) -> tuple[dict[st
     name goes (`model.` of a LightningModule, `module.` of DDP, `_orig_mod.` of torch.compile), with whatever else the
     wrapper keeps beside the model (a loss with weights). Where no prefix fits they are as they are.
 
-    Raises BadRequest where two prefixes fit: a student's and a teacher's.
+    Raises BadRequest where two prefixes fit, a student's and a teacher's, or one and the names as they are.
     """
     if set(given) == wanted or not wanted:
         return dict(given), []
@@ -214,6 +214,11 @@ def fitted(given: Mapping[str, torch.Tensor], wanted: set[str]) -> tuple[dict[st
     if not prefixes:
         return dict(given), []
     prefix = prefixes[0]
+    if wanted <= set(given):
+        raise BadRequest(
+            f"the weights fit the model more than once: as they are, and under {prefix}",
+            fix=f"choose: --weights-key {prefix.removesuffix('.')}, or save the others alone",
+        )
     left = [name for name in given if not name.startswith(prefix)]
     more = "" if len(left) <= 3 else f" and {len(left) - 3} more"
     notes = [f"the weights' names begin with {prefix}; left out: {', '.join(left[:3])}{more}"] if left else []

@@ -210,3 +210,8 @@ def test_data_are_known_where_they_were_written_or_went_through_a_custom_functio
     found = questions(AsksOfWhatWasWritten(), [[torch.ones(2, 2)]])
     assert [int(place.rpartition(":")[2]) - first for place in found] == [5, 7]
     assert all("99" in lines[at] for at in (5, 7))
+
+
+def test_weights_without_values_are_refused_by_name() -> None:
+    with pytest.raises(BadRequest, match="weight has no values: it is on the meta device"):
+        check_supported(torch.nn.Linear(2, 2, device="meta"))

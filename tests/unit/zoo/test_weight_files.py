@@ -88,6 +88,7 @@ def test_weights_in_half_precision_are_taken_and_said(tmp_path: Path) -> None:
         ({"ema": STATE}, "emma", r"has no part 'emma'\n  fix: name one of ema"),
         ({"ema": {"state": STATE}}, "ema.stat", "has no part 'stat'\n  fix: name one of state"),
         (under("a.") | under("b."), None, r"once: under a\., b\.\n  fix: choose: --weights-key a or --weights-key b"),
+        (STATE | under("ema."), None, r"once: as they are, and under ema\.\n  fix: choose: --weights-key ema, or save"),
         ({"weight": STATE["weight"]}, None, r"do not fit the model: bias is missing\n  fix: name the weights"),
         ({**STATE, "more": torch.ones(1)}, None, "the model has no more"),
         ({**STATE, "bias": torch.ones(5)}, None, r"bias is \[5\] where the model has \[2\]\n  fix: make the model"),
