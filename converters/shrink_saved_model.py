@@ -103,6 +103,11 @@ class Cutter:
         self._fixed = self._of_constants()
         self.values: dict[str, Array] = {}
 
+    @property
+    def operators(self) -> list[tuple[str, str]]:
+        """What the operators are, and what they are called."""
+        return [(node.op, node.name) for node in self.nodes]
+
     def record(self, feeds: Mapping[str, Array]) -> None:
         """Run the whole once as it is, unoptimised, and keep every tensor in it that an array holds."""
         import tensorflow as tf
@@ -128,7 +133,8 @@ class Cutter:
         known = {name for name in needed if self._is_known(name)}
         fed = [name for name in needed if name not in known]
         given = self._given(kept)
-        plain = {name: re.sub(r"\W", "_", _own(name)) for name in (*needed, *given)}
+        # tf.function has its own way with capitals in the names of what it takes.
+        plain = {name: re.sub(r"\W", "_", _own(name)).lower() for name in (*needed, *given)}
         nodes = {self.nodes[at].name for at in kept}
         alike = len(set(plain.values())) < len(plain) or nodes.intersection(plain[name] for name in needed)
         if not fed or not given or alike:

@@ -68,6 +68,11 @@ class Cutter:
         self._kept_along = set(self._names) - inputs - set(self._graph.made)  # constants, and state
         self.values: dict[str, Array] = {}
 
+    @property
+    def operators(self) -> list[tuple[str, str]]:
+        """What the operators are, and what they make."""
+        return [(node.name, self._graph.makes[at][0]) for at, node in enumerate(self.nodes)]
+
     def record(self, feeds: Mapping[str, Array]) -> None:
         """Run the whole once, by plain kernels, and keep every tensor in it that an array holds."""
         import tensorflow as tf

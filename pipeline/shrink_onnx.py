@@ -11,7 +11,7 @@ from ..models.artifact import read_artifact
 from ..models.job import Job
 from .shrink_samples import whole_failing, write_groups
 from .shrink_script import PIECE, script_of_onnx
-from .shrink_trial import WRONG, Trial, facts_of, found_or_refused, smallest
+from .shrink_trial import WRONG, Trial, facts_of, found_or_refused, smallest, suspects
 
 
 def shrink(job: Job) -> Mapping[str, Any]:
@@ -26,7 +26,10 @@ def shrink(job: Job) -> Mapping[str, Any]:
     cutter = Cutter(read_artifact(job.inputs["source"]).path)
     whole = whole_failing(cutter, trial, job)
     flat = whole.kind == WRONG and not whole.moved
-    at, found = smallest(len(cutter.nodes), lambda chosen: cutter.piece(chosen, flat=flat), cutter.behind, trial, whole)
+    named = suspects(whole.what, [(node.op_type, node.name) for node in cutter.nodes])
+    at, found = smallest(
+        len(cutter.nodes), lambda chosen: cutter.piece(chosen, flat=flat), cutter.behind, trial, whole, named
+    )
     piece, seen = found_or_refused(found, whole)
     node = cutter.nodes[at]
     piece.save(job.out / f"{PIECE}.onnx")

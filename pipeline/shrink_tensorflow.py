@@ -13,7 +13,7 @@ from ..models.signature import Signature
 from .shrink_samples import whole_failing, write_groups
 from .shrink_script import PIECE
 from .shrink_script_tensorflow import script_of_graph, script_of_tflite
-from .shrink_trial import Piece, Trial, facts_of, found_or_refused, smallest
+from .shrink_trial import Piece, Trial, facts_of, found_or_refused, smallest, suspects
 
 
 class _Piece(Piece, Protocol):
@@ -58,7 +58,7 @@ def _shrunk(
     trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
     whole = whole_failing(cutter, trial, job)
     cut: Callable[[Sequence[int]], _Piece | None] = cutter.piece
-    at, found = smallest(len(cutter.nodes), cut, cutter.behind, trial, whole)
+    at, found = smallest(len(cutter.nodes), cut, cutter.behind, trial, whole, suspects(whole.what, cutter.operators))
     piece, seen = found_or_refused(found, whole)
     facts = facts_of(seen, piece.operators, *cutter.described(at), None)
     piece.save(job.out / f"{PIECE}{suffix}")

@@ -29,6 +29,9 @@ _MOVED = "the layout was lost"  # in the words of drift/layout.py
 _HEAD = 40  # characters of a message that say what kind of failure it is, numbers and names aside
 
 
+_MOST_SUSPECTS = 3
+
+
 class Piece(Protocol):
     """A part of a model as a model of its own, with what it is fed in the whole, and what it should give."""
 
@@ -184,16 +187,25 @@ def first_failing(most: int, fails: Callable[[int], bool], works: int = 0) -> in
     return failing
 
 
-def smallest(
+def suspects(what: str, operators: Sequence[tuple[str, str]]) -> list[int]:
+    """Of operators and their names, those that a failure's words mention, a few; first those that they name."""
+    words = set(re.findall(r"\w+", what))
+    mentioned = [at for at, (operator, _) in enumerate(operators) if operator in words]
+    return sorted(mentioned, key=lambda at: operators[at][1] not in what)[:_MOST_SUSPECTS]
+
+
+def smallest(  # noqa: PLR0917  (what is searched, how, and what for)
     count: int,
     cut: Callable[[Sequence[int]], _P | None],
     behind: Callable[[int, int], Sequence[int]],
     trial: Trial,
     whole: Trouble,
+    suspects: Sequence[int] = (),
 ) -> tuple[int, tuple[_P, Trouble] | None]:
     """The operator, of `count` in their order, where it happens, and the smallest piece that fails as the whole does,
-    as far as one is found in time. First the shortest beginning that fails, by bisection: its last operator is where it
-    happens. Then that one alone; then it with those before it, two, four, eight (`behind`), and back to the fewest."""
+    as far as one is found in time. First the `suspects`, each alone: large pieces take long. Then the shortest
+    beginning that fails, by bisection: its last operator is where it happens. Then that one alone; then it with those
+    before it, two, four, eight (`behind`), and back to the fewest."""
     best: tuple[_P, Trouble] | None = None
     at = count - 1
 
@@ -210,6 +222,9 @@ def smallest(
         return True
 
     try:
+        for suspect in suspects:
+            if fails([suspect]):
+                return suspect, best
         at = first_failing(count, lambda length: fails(range(length))) - 1
         size = 1
         while (best is None or size < best[0].operators) and size <= count:

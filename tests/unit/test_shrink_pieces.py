@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from transload.converters.shrink_onnx import Cutter, described
-from transload.pipeline.shrink_trial import WRONG, Trouble, differs, first_failing
+from transload.pipeline.shrink_trial import WRONG, Trouble, differs, first_failing, suspects
 
 
 @pytest.fixture
@@ -97,6 +97,12 @@ def test_only_the_same_kind_of_failure_counts() -> None:
     several = Trouble("Refused", "TFLite has no kernel for Erfinv (erfinv_1), Digamma (digamma)")
     assert Trouble("Refused", "TFLite has no kernel for Digamma (digamma)").like(several)
     assert not Trouble("Refused", "TFLite has no kernel for Betainc (betainc)").like(several)
+
+
+def test_an_operator_that_the_failure_names_is_tried_first() -> None:
+    operators = [("Conv", "first"), ("Det", "one"), ("Det", "two"), ("Relu", "three")]
+    assert suspects("the operator Det (two) is not carried", operators) == [2, 1]
+    assert suspects("agrees to 3 dB", operators) == []
 
 
 def test_answers_are_held_to_shape_and_numbers() -> None:
