@@ -184,6 +184,7 @@ def test_what_tf2onnx_refuses_with_what_it_reads_where_that_is_no_array(
     assert facts["what"] in said(here)
 
 
+@pytest.mark.slow
 def test_a_loop_over_a_list_of_tensors(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(here / "source", lambda tf, x: tf.nn.softmax(sums(tf, x, dynamic_size=True)))
     facts = shrunk(here, "tflite", TFLITE, "tflite", monkeypatch)
@@ -192,6 +193,7 @@ def test_a_loop_over_a_list_of_tensors(here: Path, monkeypatch: pytest.MonkeyPat
     assert "failed to legalize operation" in facts["what"]
 
 
+@pytest.mark.slow
 def test_what_tensorflow_gets_wrong_without_a_word_is_cut_to_the_fewest_operators(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +242,7 @@ def relus(job):
 """
 
 
+@pytest.mark.slow
 def test_wrong_answers_of_a_step_of_any_other_package(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "wrong_step.py").write_text(BROKEN)
     monkeypatch.syspath_prepend(here)
