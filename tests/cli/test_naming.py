@@ -111,6 +111,7 @@ def test_another_setting_is_another_model_in_the_store(project: Path) -> None:
     assert said == {"3": ["batch", 3], "4": ["batch", 4]}
 
 
+@pytest.mark.slow
 def test_a_transformers_folder_is_a_model(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-P", "-c", BERT], cwd=tmp_path, check=True, capture_output=True)
     done = run(tmp_path, "convert", "best", "--to", "onnx", "--out", "made", status=2)
@@ -123,6 +124,7 @@ def test_a_transformers_folder_is_a_model(tmp_path: Path) -> None:
     assert [(spec["name"], spec["shape"]) for spec in found["outputs"]] == [("logits", ["batch", 3])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "shape"),
     [

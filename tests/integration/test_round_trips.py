@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import transload
 from transload.models.formats import PAYLOAD, Format
 from transload.models.zoo.catalogue import zoo_recipe
@@ -11,6 +13,7 @@ from transload.models.zoo.catalogue import zoo_recipe
 RECIPE = "breast-cancer-mlp"  # the quickest to train
 
 
+@pytest.mark.slow
 def test_a_recipe_comes_back_to_pytorch_through_onnx_and_saved_model(tmp_path: Path) -> None:
     wanted = zoo_recipe(RECIPE).signature
     first = model = f"zoo:{RECIPE}"
