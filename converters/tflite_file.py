@@ -171,7 +171,7 @@ def _ruined(graph: _Graph) -> Iterator[Operator]:
     mask which is chosen in place of some of them, 1e36 a step."""
     every = list(_operators_of(graph))
     makers = {at: operator for operator in every for at in operator.outputs}
-    waiting, found = list(_ruined_alone(graph, every)), set[Operator]()
+    waiting, found = list(_ruined_alone(graph, every, makers)), set[Operator]()
     while waiting:
         operator = waiting.pop()
         if operator not in found:
@@ -181,8 +181,7 @@ def _ruined(graph: _Graph) -> Iterator[Operator]:
     return (operator for operator in every if operator in found)
 
 
-def _ruined_alone(graph: _Graph, every: Sequence[Operator]) -> Iterator[Operator]:
-    makers = {at: operator for operator in every for at in operator.outputs}
+def _ruined_alone(graph: _Graph, every: Sequence[Operator], makers: Mapping[int, Operator]) -> Iterator[Operator]:
     statistics: set[int] = set()
     for operator in every:
         if operator.name in _ROOTS:

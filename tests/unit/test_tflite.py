@@ -101,6 +101,10 @@ def run(path: Path, given: Mapping[str, Any], *, xnnpack: bool = True) -> dict[s
     return dict(interpreter.get_signature_runner("serving_default")(**given))
 
 
+def decibels(exact: np.ndarray[Any, Any], got: np.ndarray[Any, Any]) -> float:
+    return float(10 * np.log10(np.square(exact).sum() / np.square(got - exact).sum()))
+
+
 @pytest.mark.parametrize("target", STEPS)
 def test_every_precision_answers_at_every_batch_under_the_models_names(
     tower: Path, tmp_path: Path, target: str
@@ -180,7 +184,7 @@ def test_int8_leaves_masks_and_variances_in_float(tmp_path: Path) -> None:
     assert "BATCH_MATMUL" not in facts["float_operators"]
     assert _scales(tmp_path / "tflite_int8" / "model.tflite", "BATCH_MATMUL", 1)[1] == {0}
     exact, got = answers["tflite_fp32"], answers["tflite_int8"]
-    assert 10 * np.log10(np.square(exact).sum() / np.square(got - exact).sum()) > 20
+    assert decibels(exact, got) > 20
 
 
 def _scales(path: Path, name: str, side: int) -> tuple[set[float], set[int]]:
@@ -229,7 +233,7 @@ def test_places_that_are_worked_out_of_sizes_stay_in_float(tmp_path: Path) -> No
         step(Job({"source": folder / "saved", "data": tmp_path / "data"}, out))
         answers.append(run(out / "model.tflite", given)["y"])
     exact, got = answers
-    assert 10 * np.log10(np.square(exact).sum() / np.square(got - exact).sum()) > 25
+    assert decibels(exact, got) > 25
 
 
 def int8_answers(
@@ -245,10 +249,6 @@ def int8_answers(
     write_dataset(folder / "data" / "calibration.npz", Dataset(dict(given)))
     tflite.tflite_int8(Job({"source": folder / "m" / "onnx", "data": folder / "data"}, folder))
     return run(folder / "model.tflite", given)
-
-
-def decibels(exact: np.ndarray[Any, Any], got: np.ndarray[Any, Any]) -> float:
-    return float(10 * np.log10(np.square(exact).sum() / np.square(got - exact).sum()))
 
 
 def test_what_is_added_up_by_index_is_added_in_float(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_an_infinity_seen_in_calibration_is_a_wide_range(tmp_path: Path) -> None
     assert "LOG" in facts["float_operators"]
     exact = np.maximum(np.log(np.maximum(given["x"], 1e-30)), floor) @ weight(8, 5)
     got = run(tmp_path / "model.tflite", given)["y"]
-    assert 10 * np.log10(np.square(exact).sum() / np.square(got - exact).sum()) > 20
+    assert decibels(exact, got) > 20
 
 
 def test_weights_are_constants_and_not_resources(tower: Path, tmp_path: Path) -> None:

@@ -32,11 +32,10 @@ def loop(op: Op) -> list[Value]:
     listing = any(isinstance(each, TensorSequence) for each in states)
     if count is not None and count <= (MOST_AHEAD if listing else MOST_UNROLLED) and (count or listing):
         return _unrolled_loop(op, body, count, states)
-    if listing:
-        return _growing_loop(op, body, _limit(trips), condition, states)
+    run = _growing_loop if listing else _repeated_loop
     if count is not None:  # the condition is settled with it
-        return _repeated_loop(op, body, min(count, FAR), None, states)
-    return _repeated_loop(op, body, _limit(trips), condition, states)
+        return run(op, body, min(count, FAR), None, states)
+    return run(op, body, _limit(trips), condition, states)
 
 
 def _unrolled_loop(op: Op, body: Graph, count: int, states: Sequence[Value]) -> list[Value]:
