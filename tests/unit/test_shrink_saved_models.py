@@ -7,9 +7,6 @@ import os
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -153,19 +150,9 @@ def shrunk(here: Path, step: str, entry: str, to: str, monkeypatch: pytest.Monke
     return of_saved_model(Job({"source": source, "data": data, "reference": here / "reference"}, here / "out", options))
 
 
-def said(here: Path) -> str:
-    """What the script says, run with its files alone."""
-    alone = here / "alone"
-    shutil.copytree(here / "out", alone)
-    done = subprocess.run(
-        [sys.executable, "-P", alone / "piece.py"],
-        cwd=alone, env={**os.environ, "PYTHONPATH": str(here)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1, done.stdout + done.stderr
-    return done.stderr
-
-
-def test_an_operator_that_tflite_has_no_kernel_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_that_tflite_has_no_kernel_for(
+    here: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[Path], str]
+) -> None:
     write(here / "source", lambda tf, x: tf.nn.softmax(tf.math.erfinv(tf.tanh(x))) + tf.math.digamma(x))
     facts = shrunk(here, "tflite", TFLITE, "tflite", monkeypatch)
     assert (facts["operators"], facts["operator"]) in ((1, "Erfinv"), (1, "Digamma"))
@@ -175,7 +162,7 @@ def test_an_operator_that_tflite_has_no_kernel_for(here: Path, monkeypatch: pyte
 
 
 def test_what_tf2onnx_refuses_with_what_it_reads_where_that_is_no_array(
-    here: Path, monkeypatch: pytest.MonkeyPatch
+    here: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[Path], str]
 ) -> None:
     write(here / "source", lambda tf, x: tf.pad(tf.math.real(tf.signal.rfft(x)), [[0, 0], [0, 1]]))
     facts = shrunk(here, "tf2onnx", TF2ONNX, "onnx", monkeypatch)
@@ -185,7 +172,9 @@ def test_what_tf2onnx_refuses_with_what_it_reads_where_that_is_no_array(
 
 
 @pytest.mark.slow
-def test_a_loop_over_a_list_of_tensors(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_over_a_list_of_tensors(
+    here: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[Path], str]
+) -> None:
     write(here / "source", lambda tf, x: tf.nn.softmax(sums(tf, x, dynamic_size=True)))
     facts = shrunk(here, "tflite", TFLITE, "tflite", monkeypatch)
     assert facts["operators"] <= 3
@@ -243,7 +232,9 @@ def relus(job):
 
 
 @pytest.mark.slow
-def test_wrong_answers_of_a_step_of_any_other_package(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_answers_of_a_step_of_any_other_package(
+    here: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[Path], str]
+) -> None:
     (here / "wrong_step.py").write_text(BROKEN)
     monkeypatch.syspath_prepend(here)
     write(here / "source", lambda tf, x: tf.math.softplus(tf.tanh(x, name="Tanh")) * 2.0)

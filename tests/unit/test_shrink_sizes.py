@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -157,18 +154,6 @@ def shrunk(
     return shrink(Job(inputs, here / "out", options))
 
 
-def said(here: Path) -> str:
-    """What the script says, run with its files alone and the step that is wrong."""
-    alone = here / "alone"
-    shutil.copytree(here / "out", alone)
-    done = subprocess.run(
-        [sys.executable, "-P", alone / "piece.py"],
-        cwd=alone, env={**os.environ, "PYTHONPATH": str(here)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1, done.stdout + done.stderr
-    return done.stderr
-
-
 def lengths(here: Path) -> set[int]:
     """The sizes of the second axis of what goes in."""
     data = np.load(here / "out" / "piece.npz")
@@ -195,7 +180,7 @@ def write_onnx(folder: Path) -> None:
     write_artifact(folder, Target(Format.ONNX), SIGNATURE)
 
 
-def test_an_operator_of_an_onnx_graph(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_of_an_onnx_graph(here: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[Path], str]) -> None:
     write_onnx(here / "source")
     facts = shrunk(here, shrink_onnx.shrink, "onnxruntime", ["broken_steps:mean_of_five"], monkeypatch)
     assert (facts["operators"], facts["operator"]) == (1, "ReduceMean")
@@ -203,7 +188,9 @@ def test_an_operator_of_an_onnx_graph(here: Path, monkeypatch: pytest.MonkeyPatc
     assert "AssertionError: b: off by up to " in said(here)
 
 
-def test_a_module_of_a_model_in_pytorch(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_of_a_model_in_pytorch(
+    here: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[Path], str]
+) -> None:
     write_source(here / "source", Source(CodeRef("size_net:Net", str(here)), SIGNATURE, ""))
     facts = shrunk(here, shrink_torch.shrink, "torch", ["broken_steps:trace_of_source"], monkeypatch)
     assert facts["where"] == "the module sum (Sum, size_net.py:5)"
@@ -211,7 +198,9 @@ def test_a_module_of_a_model_in_pytorch(here: Path, monkeypatch: pytest.MonkeyPa
     assert "SessionLost: torchscript gave no answer to inputs that fit the signature: " in said(here)
 
 
-def test_an_operator_of_an_exported_program(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_of_an_exported_program(
+    here: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[Path], str]
+) -> None:
     import torch
 
     net = import_module("size_net").Scaled().eval()
