@@ -166,14 +166,14 @@ class Router:
             unseen = f"{before.names[-1]}: {outcome.reason}" if outcome.not_run else ""
         if why := lacking(step):
             return _Outcome("missing", f"{step.name} {why}")
-        outcome = self._try(step, route, source, unseen)
+        outcome = self._try(route, source, unseen)
         if outcome.status in ("wrong", "failed") or outcome.not_run:
             return replace(outcome, failure=Failure(route, source, _said(outcome), outcome.reason))
         return outcome
 
-    def _try(self, step: Step, route: Route, source: Stored, unseen: str) -> _Outcome:
-        """Do the step and check what it made. `unseen`: why nothing has run what it starts from; empty where it ran."""
-        action = self._convert(step, route, source)
+    def _try(self, route: Route, source: Stored, unseen: str) -> _Outcome:
+        """What the last step makes, checked. `unseen`: why nothing has run what it starts from, empty where it ran."""
+        action = conversion(self._basis, route, source)
         try:
             made = self._executor.perform(action)
             action = verification(self._basis, route, made)
@@ -200,24 +200,6 @@ class Router:
         notes = (stored.facts.get("note") for stored in (*former, made) if stored)
         return [str(note) for note in dict.fromkeys(notes) if note]
 
-    def _convert(self, step: Step, route: Route, source: Stored) -> Action:
-        basis = self._basis
-        return Action(
-            name=f"convert.{step.target.slug}.{'+'.join(route.names)}",
-            entry=step.entry,
-            inputs={"source": source, **({"data": basis.data} if step.calibrates else {})},
-            options=step.options,
-            requires=step.requires,
-            python=python_of(step) if step.environment else "",
-            framework=framework_of(step.requires),
-            tools={**toolchain_of(step), **({"package": step.package} if step.package else {})},
-            folders=third_party.folders(step),
-            code=basis.code if step.source is None else "",
-            root=basis.root,
-            limits=basis.limits,
-            remembers_refusal=True,
-        )
-
 
 def plain(reason: str) -> str:
     """A sentence without the places of files in the store and in a worker, and without ONNX Runtime's numbers."""
@@ -232,6 +214,26 @@ def _said(outcome: _Outcome) -> str:
 def runtime_of(target: Target, flex: Sequence[str] = ()) -> Runtime:
     """What a conversion to the target is checked in. `flex`: the operators in it that need TensorFlow's delegate."""
     return RUNTIMES[runtime_for(target.format, flex)]
+
+
+def conversion(basis: Basis, route: Route, source: Stored) -> Action:
+    """The route's last step, done to what the steps before it have made."""
+    step = route.steps[-1]
+    return Action(
+        name=f"convert.{step.target.slug}.{'+'.join(route.names)}",
+        entry=step.entry,
+        inputs={"source": source, **({"data": basis.data} if step.calibrates else {})},
+        options=step.options,
+        requires=step.requires,
+        python=python_of(step) if step.environment else "",
+        framework=framework_of(step.requires),
+        tools={**toolchain_of(step), **({"package": step.package} if step.package else {})},
+        folders=third_party.folders(step),
+        code=basis.code if step.source is None else "",
+        root=basis.root,
+        limits=basis.limits,
+        remembers_refusal=True,
+    )
 
 
 def verification(basis: Basis, route: Route, made: Stored) -> Action:
@@ -257,4 +259,15 @@ def verification(basis: Basis, route: Route, made: Stored) -> Action:
     )
 
 
-__all__ = ["VERIFY", "Basis", "Failure", "Made", "Route", "Router", "require_routes", "routes_to", "verification"]
+__all__ = [
+    "VERIFY",
+    "Basis",
+    "Failure",
+    "Made",
+    "Route",
+    "Router",
+    "conversion",
+    "require_routes",
+    "routes_to",
+    "verification",
+]

@@ -22,8 +22,7 @@ from transload.models.errors import StepFailed
 from transload.models.formats import Format, Precision, Target, parse_target
 from transload.models.signature import parse_input
 from transload.models.store import Stored
-from transload.pipeline.engine import Action
-from transload.pipeline.routing import Basis, Made, Route
+from transload.pipeline.routing import Made, Route, conversion
 
 if TYPE_CHECKING:
     from flow import Bench, Subject
@@ -39,8 +38,8 @@ def row(bench: Bench, subject: Subject, column: str, exported: Made) -> Row:
         return row_of(subject.entry, column, exported, (), subject.variation)
     step = _step(parse_target(column))
     basis = subject.basis()
-    stored = bench.executor.perform(_conversion(step, basis, exported.stored))
     route = Route((*exported.route.steps, step))
+    stored = bench.executor.perform(conversion(basis, route, exported.stored))
     made = Made(step.target, stored, route, (), exported.seconds + stored.seconds, ())
     counted: Mapping[str, Any] = {}
     try:
@@ -56,17 +55,6 @@ def row(bench: Bench, subject: Subject, column: str, exported: Made) -> Row:
 def _step(target: Target) -> Step:
     onnx = Target(Format.ONNX)
     return next(step for step in STEPS if step.source == onnx and step.target == target)
-
-
-def _conversion(step: Step, basis: Basis, source: Stored) -> Action:
-    return Action(
-        name=f"convert.{step.target.slug}.{step.name}",
-        entry=step.entry,
-        inputs={"source": source, **({"data": basis.data} if step.calibrates else {})},
-        requires=step.requires,
-        limits=basis.limits,
-        remembers_refusal=True,
-    )
 
 
 def _counted(entry: Entry, made: Stored) -> dict[str, Any]:
