@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ..models.code import module_file
 from ..models.errors import BadRequest
+from ..models.foreign import first_line
 from ..models.formats import Precision, Target
 from .steps import STEPS, Step
 
@@ -79,9 +80,9 @@ def _load(point: metadata.EntryPoint) -> tuple[Step, ...]:
     before = set(sys.modules)
     try:
         found = point.load()
-    except Exception as error:
-        first = (str(error).splitlines() or [""])[0]
-        raise Unfit(f"importing {point.value} raised {type(error).__name__}: {first}") from error
+    except (Exception, SystemExit) as error:
+        said = first_line(error, nothing="no message")
+        raise Unfit(f"importing {point.value} raised {type(error).__name__}: {said}") from error
     if heavy := sorted({name.partition(".")[0] for name in set(sys.modules) - before} & set(_FRAMEWORKS)):
         raise Unfit(f"importing {point.value} loads {', '.join(heavy)}, which belongs inside of the step's function")
     rows = found if isinstance(found, tuple) else (found,)

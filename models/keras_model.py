@@ -55,9 +55,10 @@ def _structures(model: Any, path: Path) -> tuple[list[tuple[Any, Any]], list[tup
     """Inputs and outputs with their places in what the model takes and gives, in Keras's own order."""
     import keras
 
-    if isinstance(model, keras.Sequential) and model.inputs:
-        return [((), model.inputs[0])], [((), model.outputs[0])]
-    if not isinstance(model, keras.Sequential) and getattr(model, "inputs", None):
+    inputs = getattr(model, "inputs", None)  # a Sequential that has none raises AttributeError
+    if inputs and isinstance(model, keras.Sequential):
+        return [((), inputs[0])], [((), model.outputs[0])]
+    if inputs:
         found: list[list[tuple[Any, Any]]] = [
             list(keras.tree.flatten_with_path(side)) for side in (model.input, model.output)
         ]

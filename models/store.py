@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from .errors import BadRequest, DiskFull
+from .foreign import text_of
 
 _State: TypeAlias = dict[Path, tuple[int, int]]
 
@@ -174,7 +175,7 @@ def disk_errors(where: Path, option: str = "--store") -> Iterator[None]:
 def is_disk_full(error: BaseException) -> bool:
     """Whether an error says that, by its number or in the words of TensorFlow, torch and protobuf."""
     numbered = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return numbered or "No space left on device" in str(error)
+    return numbered or "No space left on device" in text_of(error)
 
 
 def disk_full(where: Path | str) -> DiskFull:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest
+from ..foreign import first_line
 from ..signature import BATCH, Axis, TensorSpec
 from ..sources import CodeRef
 from .calling import Call, Leaf, Tree
@@ -194,5 +195,5 @@ def _refusal(example: Example, model: torch.nn.Module) -> str | None:
     try:
         call([torch.cat([each, each[:1]]) if each.ndim else each.clone() for each in inputs])
     except Exception as error:  # noqa: BLE001  (it is the user's code)
-        return f"with one sample more, forward raises {(str(error).strip().splitlines() or [type(error).__name__])[0]}"
+        return f"with one sample more, forward raises {first_line(error)}"
     return None

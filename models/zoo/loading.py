@@ -58,19 +58,20 @@ def at_root(ref: CodeRef) -> Iterator[None]:
 @contextmanager
 def user_code(what: str, ref: CodeRef) -> Iterator[None]:
     """Turn whatever the user's code raises into one BadRequest that names file and line. A process that it forked ends
-    here: it must not do our work a second time."""
-    ours = os.getpid()
+    here: it must not do our work a second time. What it took off sys.path comes back: our own imports need it."""
+    ours, paths = os.getpid(), [*sys.path]
     try:
         yield
     except TransloadError:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # a KeyboardInterrupt is theirs, too: Ctrl-C does not reach a worker
         if is_disk_full(error):
             raise  # nobody's code is at fault
         raise _refused(what, ref, error) from error
     finally:
         if os.getpid() != ours:
             os._exit(0)
+        sys.path.extend(path for path in paths if path not in sys.path)
 
 
 def _refused(what: str, ref: CodeRef, error: BaseException) -> BadRequest:

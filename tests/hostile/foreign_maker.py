@@ -15,6 +15,8 @@ def make_tensorflow(out: Path) -> None:
     keras.Model(x, keras.layers.Dense(3, name="y")(x)).save(out / "good.keras")
     keras.Model(x, keras.layers.Lambda(lambda t: t + 1, name="plus")(x)).save(out / "lambda.keras")
 
+    keras.Sequential([keras.layers.Dense(3)]).save(out / "unbuilt.keras")
+
     rows = tf.TensorSpec([None, 4], name="x")
 
     def save(name: str, compute: Any, spec: tf.TensorSpec, *signatures: str) -> None:

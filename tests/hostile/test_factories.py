@@ -33,6 +33,21 @@ def raises():
 def leaves():
     sys.exit("enough")
 
+class Mute(Exception):
+    def __str__(self):
+        return self.detail
+
+def raises_what_says_nothing():
+    raise Mute
+
+def interrupts():
+    raise KeyboardInterrupt
+
+def clears_the_path():
+    sys.path.clear()
+    os.chdir("/")
+    return Net()
+
 def dies():
     os._exit(3)
 
@@ -72,6 +87,10 @@ REFUSED = {
                "  fix: mend {here}/m.py; the log has the traceback"),
     "leaves": (2, "making the model m.py:leaves called exit('enough') at {here}/m.py:20\n  fix: keep what ends the "
                'program, or reads its arguments, under `if __name__ == "__main__":`'),
+    "raises_what_says_nothing": (2, "making the model m.py:raises_what_says_nothing raised Mute at {here}/m.py:27: "
+                                 "no message\n  fix: mend {here}/m.py; the log has the traceback"),
+    "interrupts": (2, "making the model m.py:interrupts raised KeyboardInterrupt at {here}/m.py:30: no message\n"
+                   "  fix: mend {here}/m.py; the log has the traceback"),
     "dies": (4, "making m.py:dies: the worker ended without an answer (exit status 3)\n"
              "  fix: read out/logs/weights.log, or repeat it alone: sh out/repeat/weights.sh"),
     "hangs --model-seconds 6": (4, "m.py:hangs is not made yet after 6 s\n  fix: look for what its code waits for, or "
@@ -101,7 +120,7 @@ def test_a_factory_that_makes_no_model_is_one_sentence(case: str, here: Path, tr
     assert not (here / "out" / "pt2").exists()
 
 
-@pytest.mark.parametrize("name", ["prints", "forks"])
+@pytest.mark.parametrize("name", ["prints", "forks", "clears_the_path"])
 def test_what_a_factory_prints_is_the_logs_and_its_model_is_made_once(
     name: str, here: Path, transload: Callable[..., Ran]
 ) -> None:
@@ -110,7 +129,7 @@ def test_what_a_factory_prints_is_the_logs_and_its_model_is_made_once(
     assert (status, err) == (0, "")
     assert "LOUD" not in out
     log = (here / "out" / "logs" / "weights.log").read_text()
-    assert "LOUD" in log
+    assert ("LOUD" in log) == (name != "clears_the_path")
     assert len(set(re.findall(r"made in (\d+)", log))) == (name == "forks")
 
 

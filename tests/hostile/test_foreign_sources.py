@@ -191,6 +191,11 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
         copied("lambda.keras", "m.keras"), "m.keras",
         f"{{here}}/m.keras holds Python code (Lambda 'plus'), which is not run\n  fix: {EXPORT}",
     ),
+    "a Keras model that was never built": (
+        copied("unbuilt.keras", "m.keras"), "m.keras",
+        "{here}/m.keras does not say what its model takes\n"
+        "  fix: begin the model with keras.Input(shape), and save it again",
+    ),
     "a layer that loads a SavedModel": (
         config(lambda layer: layer.update(class_name="TFSMLayer", config={"filepath": "/tmp/x", "name": "inner"})),
         "m.keras",

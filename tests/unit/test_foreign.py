@@ -7,9 +7,15 @@ import pytest
 from transload.models.foreign import first_line
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise AttributeError("detail")
+
+
 @pytest.mark.parametrize(
     ("error", "line"),
     [
+        (Mute(), "Mute"),
         (ValueError("\n   \n  no such axis  \nsee the log"), "no such axis"),
         (ValueError(), "ValueError"),
         (KeyError(" "), "' '"),
