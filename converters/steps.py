@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
+from ..models.environments import Environment
 from ..models.formats import Format, Precision, Target
 
 _HERE = "transload.converters"
@@ -27,7 +28,7 @@ class Step:
     requires: tuple[str, ...]  # modules that the worker must be able to find
     cost: float  # lower is taken first; counts fidelity, then time
     calibrates: bool = False  # takes inputs["data"]
-    environment: str = ""  # of libraries that may clash with the others: another Python may run it
+    environment: Environment | None = None  # another Python that may run it
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what its entry finds in job.options
     on_request: str = ""  # the option of a conversion that opens it: "flex"; nothing where it needs none
     stands_in_for: str = ""  # another step, that this one does in another way: taken only where that one gave nothing
@@ -95,7 +96,7 @@ STEPS: tuple[Step, ...] = (
     *_TFLITE,
     *_with_flex(_TFLITE, 30),  # behind every route without: a runtime that needs less runs in more places
     Step("litert-torch", _t(Format.PT2), _t(Format.TFLITE), f"{_HERE}.litert_route:tflite_from_pt2",
-         ("torch", "litert_torch"), 6, environment="litert"),
+         ("torch", "litert_torch"), 6, environment=Environment("litert")),
     # From TensorFlow.
     Step("keras.export", _t(Format.KERAS), _t(Format.SAVED_MODEL), f"{_HERE}.keras_export:saved_model_from_keras",
          ("keras", *_TF), 1),

@@ -20,12 +20,12 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from ..converters import third_party
-from ..converters.steps import Step, missing
+from ..converters.steps import Step
 from ..models.errors import Exit
 from ..models.formats import Target, parse_target
 from ..serving.runtimes.table import RUNTIMES
 from .devices import list_gpus
-from .interpreters import lacking, lacking_in
+from .interpreters import lacking
 from .request import ALL_TARGETS
 
 PYTHONS = ((3, 11), (3, 12), (3, 13))
@@ -201,7 +201,7 @@ def _steps(here: Machine) -> Iterable[Finding]:
     open_steps = []
     known = third_party.known()
     for step in known.steps:
-        closed = lacking(step) if step.environment else missing(step.requires, here.find)
+        closed = lacking(step, here.find)
         if closed is None:
             open_steps.append(step)
         label = f"{step.source or 'source'} -> {step.target} ({step.name})"
@@ -221,16 +221,15 @@ def _steps(here: Machine) -> Iterable[Finding]:
 def _step_mend(step: Step) -> str:
     if step.package:
         return f"install what {step.package} needs"
-    return f"docs/design/{step.environment}.md shows how" if step.environment else "make setup"
+    return f"{step.environment.guide} shows how" if step.environment else "make setup"
 
 
 def _runtimes(here: Machine) -> Iterable[Finding]:
     """A run leaves out no runtime by itself: one that is closed closes the default run."""
     for runtime in RUNTIMES.values():
-        closed = lacking_in(runtime) if runtime.environment else missing(runtime.requires, here.find)
+        closed = lacking(runtime, here.find)
         if closed and runtime.environment:
-            mend = f"docs/design/{runtime.environment}.md shows how"
-            yield Finding("runtimes", runtime.name, State.NOTE, closed, mend)
+            yield Finding("runtimes", runtime.name, State.NOTE, closed, f"{runtime.environment.guide} shows how")
         elif closed:
             yield Finding("runtimes", runtime.name, State.FAIL, closed, "make setup")
         else:

@@ -28,7 +28,7 @@ from .context import Context
 from .drift.sessions import DEFAULT_RUNTIME, runtime_for
 from .engine import Action
 from .given_code import take_code
-from .interpreters import lacking_in
+from .interpreters import lacking
 from .prepare import Described, Prepared
 
 _GIVEN = "transload.converters.given"
@@ -287,7 +287,7 @@ def require(what: str, libraries: tuple[str, ...]) -> None:
 
 def require_runtime(name: str) -> None:
     """Raises ToolMissing where the runtime cannot be loaded here."""
-    _refuse_lacking(f"the runtime {name}", lacking_in(RUNTIMES[name]))
+    _refuse_lacking(f"the runtime {name}", lacking(RUNTIMES[name]))
 
 
 def _refuse_lacking(what: str, lacking: str | None) -> None:

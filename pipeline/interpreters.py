@@ -1,8 +1,8 @@
-"""Which Python runs a step: ours, or one of another environment, where a step's libraries clash with the others.
+"""Which Python runs a step or a runtime: ours, or one beside it, where its libraries clash with the others.
 
-A step names its environment ("litert"). Where the libraries are installed beside us they are taken here; else the
+Both name their environment ("litert"). Where the libraries are installed beside us they are taken here; else the
 variable TRANSLOAD_PYTHON_<NAME> (TRANSLOAD_PYTHON_LITERT) names the Python that has them. It needs numpy and the
-step's own libraries; transload itself is lent to it.
+libraries themselves; transload is lent to it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from importlib.util import find_spec
+from typing import Protocol
 
-from ..converters.steps import Step, missing
-from ..serving.runtimes.table import Runtime
+from ..converters.steps import missing
+from ..models.environments import Environment
 from .toolchain import version_of
 
 _LIMIT_S = 60
@@ -30,56 +32,55 @@ print(json.dumps({name: metadata.version(brings[name][0]) if name in brings else
 """
 
 
-def variable(environment: str) -> str:
-    """The environment variable that names the Python of an environment."""
-    return f"TRANSLOAD_PYTHON_{environment.upper()}"
+class Needs(Protocol):
+    """What a step and a runtime have in common here."""
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """The modules that must be found."""
+
+    @property
+    def environment(self) -> Environment | None:
+        """Where they may be found, if not here."""
 
 
-def python_of(step: Step) -> str:
-    """The interpreter that runs a step."""
-    named = os.environ.get(variable(step.environment)) if step.environment else None
-    return named if named and missing(step.requires) else sys.executable
+@dataclass(frozen=True)
+class Interpreter:
+    """Another Python, as an action names it. The empty one is ours."""
+
+    path: str = ""
+    tools: Mapping[str, str] = field(default_factory=dict)  # the versions that only it knows, and which one it is
 
 
-def lacking(step: Step) -> str | None:
-    """What keeps a step from running, in the interpreter that would run it; or None. Imports nothing."""
-    here = missing(step.requires)
-    if here is None or not step.environment:
+def interpreter_of(needs: Needs) -> Interpreter:
+    """What runs a step or a runtime: ours where that will do, else the one that is named, if there is one."""
+    named = _named(needs)
+    if not named or _lacking_here(needs) is None:
+        return Interpreter()
+    return Interpreter(named, {"interpreter": named, **versions_in(named, needs.requires)})
+
+
+def lacking(needs: Needs, find: Callable[[str], object | None] = find_spec) -> str | None:
+    """What keeps a step or a runtime from running, in the interpreter that would run it; or None. Imports nothing."""
+    here = _lacking_here(needs, find)
+    if here is None or needs.environment is None:
         return here
-    if not (named := os.environ.get(variable(step.environment))):
-        return f"{here} (here, or in the Python that {variable(step.environment)} names)"
-    found = versions_in(named, step.requires)
-    return missing(step.requires, found.get)
+    if not (named := _named(needs)):
+        return f"{here} (here, or in the Python that {needs.environment.variable} names)"
+    return missing(needs.requires, versions_in(named, needs.requires).get)
 
 
-def toolchain_of(step: Step) -> dict[str, str]:
-    """The versions that a step has in another interpreter; nothing where it runs in ours."""
-    python = python_of(step)
-    return {"interpreter": python, **versions_in(python, step.requires)} if python != sys.executable else {}
+def _lacking_here(needs: Needs, find: Callable[[str], object | None] = find_spec) -> str | None:
+    """What keeps it from running in our own interpreter, or None."""
+    if needs.environment and needs.environment.until:
+        library, until = needs.requires[0], needs.environment.until
+        if (ours := version_of(library)) and _release(ours) > _release(until):
+            return f"needs {library} {until}"
+    return missing(needs.requires, find)
 
 
-def elsewhere(runtime: Runtime) -> dict[str, Any]:
-    """What an action says of the interpreter that its runtime is in: nothing where that is ours. One that is named goes
-    first: our version of a library may lack what the runtime needs of it."""
-    named = _named(runtime)
-    if not named:
-        return {}
-    return {"python": named, "tools": {"interpreter": named, **versions_in(named, runtime.requires)}}
-
-
-def lacking_in(runtime: Runtime) -> str | None:
-    """What keeps a runtime from being opened, in the interpreter that it would be in; or None. Imports nothing."""
-    if named := _named(runtime):
-        return missing(runtime.requires, versions_in(named, runtime.requires).get)
-    library = runtime.requires[0]
-    ours = version_of(library)
-    if not runtime.until or not ours or _release(ours) <= _release(runtime.until):
-        return missing(runtime.requires)
-    return f"needs {library} {runtime.until} (here, or in the Python that {variable(runtime.environment)} names)"
-
-
-def _named(runtime: Runtime) -> str | None:
-    return os.environ.get(variable(runtime.environment)) if runtime.environment else None
+def _named(needs: Needs) -> str | None:
+    return os.environ.get(needs.environment.variable) if needs.environment else None
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from .bench.load import LoadMeter
 from .bench.rounds import Pair, Plan, Series, run_rounds
 from .bench.rows import About, failed_row, latency_rows
 from .context import Context, cores
-from .interpreters import elsewhere, lacking_in
+from .interpreters import interpreter_of, lacking
 from .isolation import Worker
 from .prepare import Described, Prepared
 from .result import LatencyRow
@@ -145,15 +145,14 @@ class _Bench:
         """A worker that has begun to load its subject."""
         context = self.context
         device = device_for(runtime, context.device)
-        if lacking := lacking_in(runtime):
-            raise ToolMissing(f"{runtime.name} {lacking}", fix="install it (transload doctor)")
+        if why := lacking(runtime):
+            raise ToolMissing(f"{runtime.name} {why}", fix="install it (transload doctor)")
         threads = context.request.bench.threads
         name = f"bench.{pair[0].replace(':', '-').replace('/', '-')}.{pair[1]}"
         limits = replace(context.limits(device=device, loopback=runtime.served), threads=threads, spin=True)
         services = self.servers.addresses(stored, device) if runtime.served else {}
-        python = elsewhere(runtime).get("python", "")
         worker = context.executor.open_worker(
-            name, limits, context.folder / "tmp" / name, self.model.root, python=python
+            name, limits, context.folder / "tmp" / name, self.model.root, python=interpreter_of(runtime).path
         )
         options = {
             "runtime": runtime.name,

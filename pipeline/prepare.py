@@ -19,7 +19,7 @@ from ..models.zoo.weight_files import weights_digest
 from ..serving.runtimes.table import RUNTIMES
 from .context import Context, cores
 from .engine import Action
-from .interpreters import elsewhere
+from .interpreters import interpreter_of
 from .request import RunRequest
 from .zygote import framework_of
 
@@ -196,6 +196,7 @@ def answer_reference(
 
     `probes_only`: at the probe batches and no more, which is all that a conversion is verified by.
     """
+    interpreter = interpreter_of(RUNTIMES[runtime])
     return context.executor.perform(
         Action(
             name="reference",
@@ -209,11 +210,12 @@ def answer_reference(
                 "probes_only": probes_only,
             },
             requires=RUNTIMES[runtime].requires,
+            python=interpreter.path,
             framework=framework_of(RUNTIMES[runtime].requires),
+            tools=interpreter.tools,
             code=model.code,
             root=model.root,
             limits=context.limits(),
-            **elsewhere(RUNTIMES[runtime]),
         )
     )
 

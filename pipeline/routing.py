@@ -23,7 +23,7 @@ from ..models.store import Stored
 from ..serving.runtimes.table import RUNTIMES, Runtime
 from .drift.sessions import runtime_for
 from .engine import Action, Executor
-from .interpreters import elsewhere, lacking, python_of, toolchain_of
+from .interpreters import interpreter_of, lacking
 from .isolation import Limits
 from .result import TriedRow
 from .routes import Route, require_routes, routes_to, steps_for
@@ -219,15 +219,16 @@ def runtime_of(target: Target, flex: Sequence[str] = ()) -> Runtime:
 def conversion(basis: Basis, route: Route, source: Stored) -> Action:
     """The route's last step, done to what the steps before it have made."""
     step = route.steps[-1]
+    interpreter = interpreter_of(step)
     return Action(
         name=f"convert.{step.target.slug}.{'+'.join(route.names)}",
         entry=step.entry,
         inputs={"source": source, **({"data": basis.data} if step.calibrates else {})},
         options=step.options,
         requires=step.requires,
-        python=python_of(step) if step.environment else "",
+        python=interpreter.path,
         framework=framework_of(step.requires),
-        tools={**toolchain_of(step), **({"package": step.package} if step.package else {})},
+        tools={**interpreter.tools, **({"package": step.package} if step.package else {})},
         folders=third_party.folders(step),
         code=basis.code if step.source is None else "",
         root=basis.root,
@@ -240,6 +241,7 @@ def verification(basis: Basis, route: Route, made: Stored) -> Action:
     """The check of what the route has made, opened anew, against the reference."""
     step = route.steps[-1]
     runtime = runtime_of(step.target, made.facts.get("flex", ()))
+    interpreter = interpreter_of(runtime)
     return Action(
         name=f"verify.{step.target.slug}.{'+'.join(route.names)}",
         entry=VERIFY,
@@ -250,12 +252,13 @@ def verification(basis: Basis, route: Route, made: Stored) -> Action:
             "tolerance_sqnr_db": basis.sqnr_db if step.target.precision is Precision.FP32 else None,
         },
         requires=(*step.requires, *runtime.requires),
+        python=interpreter.path,
         framework=framework_of(runtime.requires),
+        tools=interpreter.tools,
         code=basis.code,
         root=basis.root,
         limits=basis.limits,
         remembers_refusal=True,
-        **elsewhere(runtime),
     )
 
 

@@ -13,7 +13,7 @@ from ..serving.runtimes.table import Runtime, runtimes_for
 from .context import Context
 from .engine import Action
 from .gate import answered
-from .interpreters import elsewhere, lacking_in
+from .interpreters import interpreter_of, lacking
 from .prepare import Described, Prepared, batches
 from .result import DriftRow, MetricRow, Tolerance, Verdict
 from .routing import Made
@@ -74,8 +74,8 @@ def _validate(
     context: Context, prepared: Prepared, made: Made, runtime: Runtime, servers: Servers
 ) -> tuple[list[DriftRow], str | None]:
     target = str(made.target)
-    if lacking := lacking_in(runtime):
-        sentence = f"{runtime.name} {lacking}"
+    if why := lacking(runtime):
+        sentence = f"{runtime.name} {why}"
         return [_no_answer(context, prepared.model, target, runtime.name)], sentence
     try:
         facts = context.executor.perform(_action(context, prepared, made, runtime, servers)).facts
@@ -90,6 +90,7 @@ def _action(context: Context, prepared: Prepared, made: Made, runtime: Runtime, 
     if made.stored is None:
         raise ValueError(f"{made.target} has no artifact")
     device = device_for(runtime, context.device)
+    interpreter = interpreter_of(runtime)
     asked = context.request.validate_
     served = {"server": servers.kind, "model": servers.model} if runtime.served else {}
     action = Action(
@@ -108,11 +109,12 @@ def _action(context: Context, prepared: Prepared, made: Made, runtime: Runtime, 
             "allowed_loss": prepared.model.allowed_loss,
         },
         requires=runtime.requires,
+        python=interpreter.path,
         framework=framework_of(runtime.requires),
+        tools=interpreter.tools,
         code=prepared.model.code + entry_digest(runtime.entry),
         root=prepared.model.root,
         limits=context.limits(device=device, loopback=runtime.served),
-        **elsewhere(runtime),
     )
     if not runtime.served:
         return action

@@ -10,7 +10,7 @@ from ...converters import third_party
 from ...converters.steps import Step
 from ...models.formats import Target
 from ...serving.runtimes.table import RUNTIMES, Runtime
-from ..interpreters import lacking, lacking_in
+from ..interpreters import lacking
 from .convert import MODEL
 from .options import Json
 from .render import print_json, print_lines, table
@@ -136,7 +136,7 @@ def _closed(edges: Sequence[Edge]) -> list[str]:
 
 def _runtime_row(runtime: Runtime) -> tuple[str, str, str, str]:
     place = "served" if runtime.served else "in process"
-    why = lacking_in(runtime)
+    why = lacking(runtime)
     return (
         runtime.name,
         ", ".join(runtime.takes),
@@ -165,5 +165,5 @@ def _runtime(runtime: Runtime) -> dict[str, object]:
         "takes": list(runtime.takes),
         "devices": list(runtime.devices),
         "served": runtime.served,
-        "missing": lacking_in(runtime),
+        "missing": lacking(runtime),
     }

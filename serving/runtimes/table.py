@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...models.environments import Environment
 from ...models.formats import Format
 
 _RUNTIMES = "transload.serving.runtimes"
@@ -29,8 +30,7 @@ class Runtime:
     devices: tuple[str, ...] = ("cpu",)
     served: bool = False
     flex: bool = False  # takes, of its format, what holds TensorFlow's operators, and nothing else
-    until: str = ""  # the newest version of the first module that brings it; any where there is none
-    environment: str = ""  # where its libraries may be had, if not here: another Python may run it
+    environment: Environment | None = None  # another Python that may run it
 
 
 RUNTIMES: dict[str, Runtime] = {
@@ -61,8 +61,7 @@ RUNTIMES: dict[str, Runtime] = {
             f"{_RUNTIMES}.tflite:open_flex_session",
             ("tensorflow",),
             flex=True,
-            until="2.18",
-            environment="flex",
+            environment=Environment("flex", until="2.18"),
         ),
         Runtime("keras", (Format.KERAS,), f"{_RUNTIMES}.keras_session:open_session", ("tensorflow", "keras")),
         Runtime(

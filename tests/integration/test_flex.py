@@ -20,12 +20,12 @@ from transload.converters.steps import STEPS
 from transload.models.errors import BadRequest, Exit, ToolMissing
 from transload.pipeline.cli.converted import lines
 from transload.pipeline.conversion import Converted, agreement
-from transload.pipeline.interpreters import lacking_in
+from transload.pipeline.interpreters import lacking
 from transload.serving.runtimes.table import RUNTIMES
 
 NAMES = ("FlexMatMul", "FlexMul")
 NEEDS = "needs TensorFlow's Flex delegate for MatMul, Mul"
-HERE = lacking_in(RUNTIMES["tflite-flex"]) is None
+HERE = lacking(RUNTIMES["tflite-flex"]) is None
 elsewhere = pytest.mark.skipif(not HERE, reason="needs TRANSLOAD_PYTHON_FLEX, a Python with TensorFlow 2.18")
 
 
@@ -85,7 +85,7 @@ def test_with_it_the_file_is_made_and_named_and_what_could_not_run_it_is_told(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TRANSLOAD_PYTHON_FLEX", raising=False)
-    if lacking_in(RUNTIMES["tflite-flex"]) is None:
+    if lacking(RUNTIMES["tflite-flex"]) is None:
         pytest.skip("the TensorFlow beside us has Flex: the test below says what becomes of the file then")
     done = convert(here, "double", flex=True)
     (row,) = done.artifacts

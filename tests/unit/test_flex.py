@@ -28,7 +28,7 @@ from transload.models.errors import BadRequest, Refused, ToolMissing
 from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Signature, parse_input
-from transload.pipeline.interpreters import lacking_in
+from transload.pipeline.interpreters import lacking
 from transload.serving.runtimes.table import RUNTIMES
 from transload.serving.runtimes.tflite import open_flex_session, open_session
 
@@ -149,7 +149,7 @@ def test_a_tensorflow_without_it_says_so_and_one_with_it_answers(flexed: Path, m
     monkeypatch.delenv("TRANSLOAD_PYTHON_FLEX", raising=False)
 
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    if lacking_in(RUNTIMES["tflite-flex"]) is None:
+    if lacking(RUNTIMES["tflite-flex"]) is None:
         got = open_flex_session(flexed, "cpu", 1).run({"x": x})["y"]
         np.testing.assert_allclose(got, np.square(x @ np.linspace(-1, 1, 15).reshape(3, 5)), rtol=1e-6)
         return

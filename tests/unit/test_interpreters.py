@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from transload.converters.steps import Step
+from transload.models.environments import Environment
 from transload.models.formats import Format, Target
 from transload.pipeline import interpreters
 from transload.pipeline.isolation import Spawn, run_alone
@@ -40,7 +41,16 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "python"
 
 
-def step(environment: str = "other") -> Step:
+OTHER = Environment("other")
+UNTIL = Environment("other", until="2.18")
+OURS = interpreters.Interpreter()
+
+
+def there(python: Path) -> interpreters.Interpreter:
+    return interpreters.Interpreter(str(python), {"interpreter": str(python), "clashing": "7.1"})
+
+
+def step(environment: Environment | None = OTHER) -> Step:
     source, target = Target(Format.PT2), Target(Format.TFLITE)
     return Step("clash", source, target, "work:where", ("clashing",), 1, environment=environment)
 
@@ -48,14 +58,13 @@ def step(environment: str = "other") -> Step:
 def test_a_step_without_its_libraries_says_what_is_missing_and_where_it_may_lie(monkeypatch):
     monkeypatch.delenv("TRANSLOAD_PYTHON_OTHER", raising=False)
     assert interpreters.lacking(step()) == "needs clashing (here, or in the Python that TRANSLOAD_PYTHON_OTHER names)"
-    assert interpreters.lacking(step("")) == "needs clashing"
+    assert interpreters.lacking(step(None)) == "needs clashing"
 
 
 def test_the_named_python_runs_it_and_its_versions_count(monkeypatch, other):
     monkeypatch.setenv("TRANSLOAD_PYTHON_OTHER", str(other))
     assert interpreters.lacking(step()) is None
-    assert interpreters.python_of(step()) == str(other)
-    assert interpreters.toolchain_of(step()) == {"interpreter": str(other), "clashing": "7.1"}
+    assert interpreters.interpreter_of(step()) == there(other)
 
 
 def test_a_python_that_is_none_is_a_missing_library_and_no_crash(monkeypatch, tmp_path):
@@ -74,24 +83,26 @@ def test_a_worker_in_another_python_has_transload_and_nothing_else_of_ours(tmp_p
     assert sys.prefix != facts["python"]
 
 
-def runtime(until: str = "", environment: str = "other") -> Runtime:
-    return Runtime("clash", (Format.TFLITE,), "work:open", ("clashing",), until=until, environment=environment)
+def runtime(environment: Environment | None) -> Runtime:
+    return Runtime("clash", (Format.TFLITE,), "work:open", ("clashing",), environment=environment)
 
 
 @pytest.mark.parametrize(("ours", "lacks"), [("2.18.1", False), ("2.9.0", False), ("2.19.0", True), ("3.0.0rc1", True)])
 def test_a_runtime_whose_library_came_after_the_last_that_brings_it_is_closed(monkeypatch, ours, lacks):
     monkeypatch.delenv("TRANSLOAD_PYTHON_OTHER", raising=False)
     monkeypatch.setattr(interpreters, "version_of", lambda module: ours)
-    monkeypatch.setattr(interpreters, "missing", lambda requires: None)
+    monkeypatch.setattr(interpreters, "missing", lambda requires, find: None)
     said = "needs clashing 2.18 (here, or in the Python that TRANSLOAD_PYTHON_OTHER names)"
-    assert interpreters.lacking_in(runtime("2.18")) == (said if lacks else None)
-    assert interpreters.lacking_in(runtime("")) is None
+    assert interpreters.lacking(runtime(UNTIL)) == (said if lacks else None)
+    assert interpreters.lacking(runtime(OTHER)) is None
 
 
-def test_a_runtime_is_opened_in_the_python_that_is_named_whatever_is_here(monkeypatch, other):
-    assert interpreters.elsewhere(runtime(environment="")) == {}
+def test_a_runtime_is_opened_in_the_python_that_is_named_where_ours_will_not_do(monkeypatch, other):
     monkeypatch.setenv("TRANSLOAD_PYTHON_OTHER", str(other))
-    assert interpreters.lacking_in(runtime("2.18")) is None
-    assert interpreters.elsewhere(runtime()) == {
-        "python": str(other), "tools": {"interpreter": str(other), "clashing": "7.1"}
-    }  # fmt: skip
+    assert interpreters.interpreter_of(runtime(None)) == OURS
+    assert interpreters.interpreter_of(runtime(UNTIL)) == there(other)
+    monkeypatch.setattr(interpreters, "missing", lambda requires, find=None: None)
+    for ours, taken in {"2.18.1": OURS, "2.19.0": there(other)}.items():
+        monkeypatch.setattr(interpreters, "version_of", lambda module, ours=ours: ours)
+        assert interpreters.lacking(runtime(UNTIL)) is None
+        assert interpreters.interpreter_of(runtime(UNTIL)) == taken
