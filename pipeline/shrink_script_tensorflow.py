@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pprint
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from ..converters.tensorflow_to_onnx import OPSET
 from ..converters.tf2onnx_handlers import MENDED
@@ -107,42 +107,37 @@ from transload.converters.shrink_saved_model import write_saved_model
 """
 
 
-def script_of_graph(
-    options: Mapping[str, Any],
-    facts: Mapping[str, Any],
-    signature: Signature,
-    *,
-    tensors: Mapping[str, str],
-    runs: Collection[str],
-    kind: str,
-) -> str:
-    """The script for a piece of a SavedModel and the step of a shrink job's options. `tensors`: what its inputs and
-    outputs are called in its graph; `runs`: its operators."""
-    kept = _kept(options)
-    if kept == "tf2onnx" and MENDED.isdisjoint(runs):
-        body = _tf2onnx(signature, tensors, ".pb")
+SUFFIX = {Format.SAVED_MODEL: ".pb", Format.TFLITE: ".tflite"}  # of the file of a piece
+
+
+class Shown(Protocol):
+    """What a script says of a piece."""
+
+    @property
+    def signature(self) -> Signature:
+        """Of what it is as a model."""
+
+    @property
+    def tensors(self) -> Mapping[str, str]:
+        """What its inputs and outputs are called in the file, by name."""
+
+    @property
+    def runs(self) -> frozenset[str]:
+        """Its operators, as tf2onnx calls them."""
+
+
+def script_of(form: Format, options: Mapping[str, Any], facts: Mapping[str, Any], piece: Shown, kind: str) -> str:
+    """The script for a piece of a SavedModel or of a TFLite file, and the step of a shrink job's options."""
+    kept, suffix = _kept(options), SUFFIX[form]
+    if kept == "tf2onnx" and MENDED.isdisjoint(piece.runs):
+        body = _tf2onnx(piece, suffix)
+    elif form is Format.TFLITE:
+        body = by_step(options, piece.signature, form)
     elif kept == "tflite":
-        body = _tflite(options, signature, tensors)
+        body = _tflite(options, piece)
     else:
-        write = _WRITE.format(tensors=dict(tensors))
-        body = by_step(options, signature, Format.SAVED_MODEL, suffix=".pb", write=write, imports=_IMPORTS)
-    return head(options, facts, kind) + body + comparison(options["least_db"])
-
-
-def script_of_tflite(
-    options: Mapping[str, Any],
-    facts: Mapping[str, Any],
-    signature: Signature,
-    *,
-    tensors: Mapping[str, str],
-    runs: Collection[str],
-    kind: str,
-) -> str:
-    """The same for a piece of a TFLite file."""
-    if _kept(options) == "tf2onnx" and MENDED.isdisjoint(runs):
-        body = _tf2onnx(signature, tensors, ".tflite")
-    else:
-        body = by_step(options, signature, Format.TFLITE)
+        write = _WRITE.format(tensors=dict(piece.tensors))
+        body = by_step(options, piece.signature, form, suffix=suffix, write=write, imports=_IMPORTS)
     return head(options, facts, kind) + body + comparison(options["least_db"])
 
 
@@ -151,8 +146,8 @@ def _kept(options: Mapping[str, Any]) -> str:
     return re.split(r"[-@]", options["step"])[0]
 
 
-def _tf2onnx(signature: Signature, tensors: Mapping[str, str], suffix: str) -> str:
-    inputs, outputs = (_called(specs, tensors) for specs in (signature.inputs, signature.outputs))
+def _tf2onnx(piece: Shown, suffix: str) -> str:
+    inputs, outputs = (_called(specs, piece.tensors) for specs in (piece.signature.inputs, piece.signature.outputs))
     return _TF2ONNX.format(inputs=inputs, outputs=outputs, made=_MADE[suffix], suffix=suffix)
 
 
@@ -160,7 +155,8 @@ def _called(specs: Sequence[TensorSpec], tensors: Mapping[str, str]) -> str:
     return pprint.pformat({spec.name: tensors[spec.name] for spec in specs}, width=100, sort_dicts=False)
 
 
-def _tflite(options: Mapping[str, Any], signature: Signature, tensors: Mapping[str, str]) -> str:
+def _tflite(options: Mapping[str, Any], piece: Shown) -> str:
+    signature = piece.signature
     shapes = [[axis if isinstance(axis, int) else None for axis in spec.shape] for spec in signature.inputs]
     specs = [
         f"    tf.TensorSpec({shape}, tf.{spec.dtype}, name={spec.name!r}),"
@@ -169,7 +165,7 @@ def _tflite(options: Mapping[str, Any], signature: Signature, tensors: Mapping[s
     kernels = ["TFLITE_BUILTINS", *(["SELECT_TF_OPS"] if options["chain"][-1][1].get("flex") else [])]
     return _TFLITE.format(
         specs="\n".join(specs),
-        outputs=_called(signature.outputs, tensors),
+        outputs=_called(signature.outputs, piece.tensors),
         kernels=", ".join(f"tf.lite.OpsSet.{each}" for each in kernels),
         precision=_PRECISIONS.get(options["target"], ""),
     )

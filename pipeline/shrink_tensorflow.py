@@ -8,28 +8,16 @@ from typing import Any, Protocol
 
 from ..converters import shrink_saved_model, shrink_tflite
 from ..models.artifact import read_artifact
+from ..models.formats import Format
 from ..models.job import Job
-from ..models.signature import Signature
 from .shrink_samples import whole_failing, write_groups
 from .shrink_script import PIECE
-from .shrink_script_tensorflow import script_of_graph, script_of_tflite
+from .shrink_script_tensorflow import SUFFIX, Shown, script_of
 from .shrink_trial import Piece, Trial, facts_of, found_or_refused, smallest, suspects
 
 
-class _Piece(Piece, Protocol):
-    """What both kinds have, and a script needs."""
-
-    @property
-    def signature(self) -> Signature:
-        """Of what it is as a model."""
-
-    @property
-    def tensors(self) -> Mapping[str, str]:
-        """What its inputs and outputs are called in the file, by name."""
-
-    @property
-    def runs(self) -> frozenset[str]:
-        """Its operators, as tf2onnx calls them."""
+class _Piece(Piece, Shown, Protocol):
+    """What both kinds have."""
 
     def save(self, path: Path) -> None:
         """As a file for a script."""
@@ -42,18 +30,15 @@ def of_saved_model(job: Job) -> Mapping[str, Any]:
     Raises Refused where the whole does not fail here, or cannot be frozen and run to compare with.
     """
     source = read_artifact(job.inputs["source"])
-    return _shrunk(job, shrink_saved_model.Cutter(source.path, source.signature), ".pb", script_of_graph)
+    return _shrunk(job, shrink_saved_model.Cutter(source.path, source.signature), Format.SAVED_MODEL)
 
 
 def of_tflite(job: Job) -> Mapping[str, Any]:
     """The same of the TFLite file in inputs["source"]."""
-    cutter = shrink_tflite.Cutter(read_artifact(job.inputs["source"]).path)
-    return _shrunk(job, cutter, ".tflite", script_of_tflite)
+    return _shrunk(job, shrink_tflite.Cutter(read_artifact(job.inputs["source"]).path), Format.TFLITE)
 
 
-def _shrunk(
-    job: Job, cutter: shrink_saved_model.Cutter | shrink_tflite.Cutter, suffix: str, script_of: Callable[..., str]
-) -> Mapping[str, Any]:
+def _shrunk(job: Job, cutter: shrink_saved_model.Cutter | shrink_tflite.Cutter, form: Format) -> Mapping[str, Any]:
     options = job.options
     trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
     whole = whole_failing(cutter, trial, job)
@@ -61,8 +46,7 @@ def _shrunk(
     at, found = smallest(len(cutter.nodes), cut, cutter.behind, trial, whole, suspects(whole.what, cutter.operators))
     piece, seen = found_or_refused(found, whole)
     facts = facts_of(seen, piece.operators, *cutter.described(at), None)
-    piece.save(job.out / f"{PIECE}{suffix}")
+    piece.save(job.out / f"{PIECE}{SUFFIX[form]}")
     write_groups(job.out / f"{PIECE}.npz", **{"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}})
-    script = script_of(options, facts, piece.signature, tensors=piece.tensors, runs=piece.runs, kind=seen.kind)
-    (job.out / f"{PIECE}.py").write_text(script)
+    (job.out / f"{PIECE}.py").write_text(script_of(form, options, facts, piece, seen.kind))
     return facts

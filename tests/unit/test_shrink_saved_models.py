@@ -9,6 +9,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.drift.sessions import TEST
-from transload.pipeline.shrink_script_tensorflow import script_of_graph
+from transload.pipeline.shrink_script_tensorflow import script_of
 from transload.pipeline.shrink_tensorflow import of_saved_model
 from transload.pipeline.shrink_trial import Trial, smallest
 
@@ -249,7 +250,8 @@ def script(step: str, target: str, runs: set[str], **options: Any) -> str:
     given = {
         "step": step, "target": target, "chain": [[entry, options]], "model": "net", "requires": [], "least_db": 60.0,
     }  # fmt: skip
-    return script_of_graph(given, facts, SIGNATURE, tensors={"x": "x:0", "y": "a:0"}, runs=runs, kind="Refused")
+    piece = SimpleNamespace(signature=SIGNATURE, tensors={"x": "x:0", "y": "a:0"}, runs=frozenset(runs))
+    return script_of(Format.SAVED_MODEL, given, facts, piece, "Refused")
 
 
 def test_where_our_step_mends_tf2onnx_it_is_our_step_that_is_shown() -> None:
