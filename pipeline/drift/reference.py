@@ -102,8 +102,10 @@ class _Asked:
         drift = combine({name: compare(again[name], array) for name, array in self.found[batch, sizes][0].items()})
         if drift.non_finite or drift.mismatches or (drift.sqnr_db is not None and drift.sqnr_db < 60):
             raise BadRequest(
-                "the reference gives two answers to the same inputs",
-                fix="put the model in eval mode; it may draw nothing",
+                "the reference gives two answers to the same inputs: it draws random numbers, or keeps something "
+                "between two calls",
+                fix="make it again from the model in eval mode, drawing nothing; what it keeps (a buffer, a variable) "
+                "can be an input and an output of it",
             )
 
     def sizes(self) -> None:
