@@ -15,8 +15,8 @@ def replaced(tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
     return tf.where(touched, tf.scatter_nd(places, updates, tf.shape(tensor, places.dtype)), tensor)
 
 
-def summed(updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
-    """As many rows as are asked for: of each the sum of the updates that go to it, 0 where none does.
+def row_sums(updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
+    """Kernels.row_sums in what TFLite has.
 
     Floats by a reduction over segments and not by a scatter: that one TFLite quantises, and then adds up the 8 bits as
     they lie, with the byte 0 where nothing comes to, whatever stands for 0.
@@ -48,7 +48,7 @@ def combined(mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -
 
 
 def _sum(have: TfTensor, given: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
-    return have + summed(given, row, rows)
+    return have + row_sums(given, row, rows)
 
 
 def _product(have: TfTensor, given: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:

@@ -98,6 +98,11 @@ class Kernels:
             return scatters.combined(mode, tensor, places, updates)
         return getattr(tf, _SCATTERS[mode])(tensor, places, updates)
 
+    def row_sums(self, updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
+        """As many rows as are asked for: of each the sum of the updates that go to it, 0 where none does. `row`, int32:
+        where each update goes."""
+        return tf.math.unsorted_segment_sum(updates, row, rows)
+
     def cumprod(self, x: TfTensor, axis: Size, exclusive: bool, reverse: bool) -> TfTensor:
         """The running product along an axis, which may be computed; without the element itself if `exclusive`."""
         return tf.math.cumprod(x, axis, exclusive, reverse)

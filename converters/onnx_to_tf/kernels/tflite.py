@@ -79,6 +79,9 @@ class TFLiteKernels(Kernels):
             return scatters.replaced(tensor, tf.cast(places, tf.int32), updates)
         return scatters.combined(mode, tensor, places, updates)
 
+    def row_sums(self, updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
+        return scatters.row_sums(updates, row, rows)
+
     def cumprod(self, x: TfTensor, axis: Size, exclusive: bool, reverse: bool) -> TfTensor:
         if not isinstance(axis, int):
             raise NotImplementedError("TFLite has no running product along a computed axis")

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from ..borders import pad
-from ..kernels.scatters import summed
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, INDICES, NUMBERS, lowers
@@ -26,7 +25,7 @@ def max_unpool(op: Op) -> Value:
         op.refuse("it has both pads and output_shape", fix="leave one of them out")
     sizes = [(value.size(2 + at) - 1) * strides[at] - sum(pads[at]) + kernel[at] for at in range(rank)]
     shape = [value.size(0), value.size(1), *sizes]
-    flat = _put(value.tensor(), places.tensor(), product(shape))
+    flat = _put(op, value.tensor(), places.tensor(), product(shape))
     made = reshape(flat, shape)
     if op.optional(2) is not None:
         wanted = op.sizes(2, "output_shape")
@@ -34,10 +33,10 @@ def max_unpool(op: Op) -> Value:
     return computed(made)
 
 
-def _put(values: TfTensor, places: TfTensor, size: Size) -> TfTensor:
+def _put(op: Op, values: TfTensor, places: TfTensor, size: Size) -> TfTensor:
     """A vector of zeros with values at places; where two windows found one element, it is there once."""
     index, flat, rows = tf.reshape(tf.cast(places, tf.int32), [-1]), tf.reshape(values, [-1]), pack([size])[0]
-    total, times = summed(flat, index, rows), summed(tf.ones_like(flat), index, rows)
+    total, times = (op.kernels.row_sums(each, index, rows) for each in (flat, tf.ones_like(flat)))
     return total / tf.maximum(times, tf.ones([], flat.dtype))
 
 
@@ -53,7 +52,7 @@ def col2im(op: Op) -> Value:
     batch, columns = value.size(0), product(block)
     channels = value.size(1) // columns
     parts = reshape(value.tensor(), [product([batch, channels]), -1])
-    flat = summed(tf.transpose(parts), tf.reshape(index, [-1]), pack([product(whole)])[0])
+    flat = op.kernels.row_sums(tf.transpose(parts), tf.reshape(index, [-1]), pack([product(whole)])[0])
     made = reshape(tf.transpose(flat), [batch, channels, *whole])
     return computed(pad(made, [(0, 0), (0, 0), *((-low, -high) for low, high in pads)]))
 
