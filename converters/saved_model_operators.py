@@ -82,8 +82,10 @@ _WHAT = {
     "RestoreV2": "reads files",
     "PrintV2": "prints, or writes files",
 }
+_OF_TEXT = ("String", "Regex", "StaticRegex", "Unicode", "Substr", "AsString", "ReduceJoin", "DecodeRaw")
 
 
 def what_it_does(operator: str) -> str:
     """What an operator that is not on the list does, as the end of a sentence."""
-    return _WHAT.get(operator, "may do more than compute")
+    other = "handles text that no format carries" if operator.startswith(_OF_TEXT) else "may do more than compute"
+    return _WHAT.get(operator, other)

@@ -60,7 +60,8 @@ def _leaves(made: Any) -> list[Any]:
 @dataclass(frozen=True)
 class Piece:
     """A module of the model, as two calls of the whole called it: first with `feeds`, then with `others`, of another
-    batch size. Inputs are called x0, x1 and so on, outputs y0 and so on, or by their keys."""
+    batch size. Inputs of the whole are called as they are, those of a module inside x0, x1 and so on; outputs y0 and
+    so on, or by their keys."""
 
     path: str  # in the model; empty for the whole
     module: torch.nn.Module
@@ -121,6 +122,7 @@ class Recorder:
     ) -> None:
         self._model = model
         self._axes = Axes(signature, first, second)
+        self._inputs = [*first]
         self._nested: set[str] = set()
         self._calls = [_calls(model, feeds, self._nested) for feeds in (first, second)]
 
@@ -134,7 +136,8 @@ class Recorder:
             or set(one[1]) != set(two[1])
         ):
             return None
-        feeds, others = ({f"x{at}": array for at, array in enumerate(call[0])} for call in (one, two))
+        names = [f"x{at}" for at in range(len(one[0]))] if path else self._inputs
+        feeds, others = (dict(zip(names, call[0], strict=True)) for call in (one, two))
         try:
             inputs = tuple(self._axes.spec(name, feeds[name], others[name]) for name in feeds)
             outputs = tuple(self._axes.spec(name, one[1][name], two[1][name]) for name in one[1])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ def shrink(job: Job) -> Mapping[str, Any]:
             piece, seen = inner
     except OutOfTime:
         print("out of time: the smallest module so far is taken")
-    facts = facts_of(seen, None, type(piece.module).__name__, piece.described, None)
+    told = replace(seen, fix=whole.fix)  # a mend may name inputs: the person has those of the whole
+    facts = facts_of(told, None, type(piece.module).__name__, piece.described, None)
     shutil.copytree(job.inputs["source"], job.out / f"{PIECE}.source")
     kinds = {"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}, "example": piece.others}
     write_groups(job.out / f"{PIECE}.npz", **kinds)

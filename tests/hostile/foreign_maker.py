@@ -38,6 +38,7 @@ def make_tensorflow(out: Path) -> None:
     save("python", lambda m, x: tf.ensure_shape(tf.py_function(lambda t: t, [x], tf.float32), [None, 4]), rows)
     restore = {"prefix": "/other", "tensor_names": ["a"], "shape_and_slices": [""], "dtypes": [tf.float32]}
     save("restores", lambda m, x: x + tf.raw_ops.RestoreV2(**restore)[0][0], rows)
+    save("measures", lambda m, x: x + tf.cast(tf.strings.length("ab"), tf.float32), rows)
     save("text", lambda m, x: x, tf.TensorSpec([None], tf.string, name="x"))
     save("shapeless", lambda m, x: tf.reduce_sum(x), tf.TensorSpec(None, name="x"))
     save("flex", lambda m, x: tf.math.erf(x), rows)

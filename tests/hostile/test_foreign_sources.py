@@ -276,6 +276,11 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
         "{here}/m has the signatures classify, embed, and serving_default is not among them"
         "\n  fix: save it with tf.saved_model.save(MODEL, FOLDER, signatures={{'serving_default': FUNCTION}})",
     ),
+    "a SavedModel that handles text": (
+        copied("measures", "m"), "m",
+        f"{{here}}/m holds the operator StringLength (...: StringLength), which handles text that no format carries"
+        f"\n  fix: {TRUST}",
+    ),
     "a SavedModel that takes text": (
         copied("text", "m"), "m",
         "{here}/m: y is text, which the formats do not carry"

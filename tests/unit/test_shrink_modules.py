@@ -28,8 +28,8 @@ def recorder() -> Recorder:
             return self.rnn(x)[0]
 
     rng = np.random.default_rng(0)
-    feeds = [{"x": rng.standard_normal((batch, 4, 7)).astype(np.float32)} for batch in (2, 3)]
-    signature = Signature((parse_input("x=float32[batch,4,7]"),), (parse_input("y=float32[batch,4,6]"),))
+    feeds = [{"rows": rng.standard_normal((batch, 4, 7)).astype(np.float32)} for batch in (2, 3)]
+    signature = Signature((parse_input("rows=float32[batch,4,7]"),), (parse_input("y=float32[batch,4,6]"),))
     return Recorder(Net().eval(), signature, *feeds)
 
 
@@ -37,6 +37,11 @@ def test_lists_are_looked_through_and_what_is_not_called_is_no_piece(recorder: R
     assert list(recorder.inside("")) == ["layers.0", "layers.1", "rnn"]
     assert recorder.piece("idle") is None
     assert recorder.piece("layers") is None
+
+
+def test_the_whole_has_the_names_that_a_mend_may_speak_of(recorder: Recorder) -> None:
+    names = {path: [*piece.feeds] for path in ("", "layers.0") if (piece := recorder.piece(path))}
+    assert names == {"": ["rows"], "layers.0": ["x0"]}
 
 
 def test_a_module_has_the_axes_that_changed_with_the_batch(recorder: Recorder) -> None:
