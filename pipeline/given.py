@@ -30,6 +30,7 @@ from .engine import Action
 from .given_code import take_code
 from .interpreters import lacking
 from .prepare import Described, Prepared
+from .zygote import framework_of
 
 _GIVEN = "transload.converters.given"
 _SAMPLES = "transload.models.samples"
@@ -211,10 +212,15 @@ def _take_file(context: Context, asked: Asked, kind: Kind) -> Taken:
         options["inputs"] = [spec.to_json() for spec in asked.inputs]
 
     def take(more: Mapping[str, Any]) -> Stored:
-        entry = f"{_GIVEN}:{kind.replace('-', '_')}_given"
-        limits = context.limits()
         return context.executor.perform(
-            Action(f"given.{path.stem}", entry, options={**options, **more}, requires=requires, limits=limits)
+            Action(
+                f"given.{path.stem}",
+                f"{_GIVEN}:{kind.replace('-', '_')}_given",
+                options={**options, **more},
+                requires=requires,
+                framework=framework_of(requires),
+                limits=context.limits(),
+            )
         )
 
     stored = take({})
@@ -249,6 +255,7 @@ def _take_artifact(context: Context, asked: Asked) -> Taken:
             f"{_GIVEN}:artifact_given",
             options={"path": str(folder), "sha256": digest_of(folder), **_trust(context)},
             requires=requires,
+            framework=framework_of(requires),
             limits=context.limits(),
         )
     )
