@@ -10,6 +10,7 @@ BroadcastArgs     of two shapes the one that both can be broadcast to, also as T
 TFL_GELU          both forms, by their definitions (https://onnx.ai/onnx/operators/onnx__Gelu.html)
 TFL_RELU_N1_TO_1  the two rectifiers of TFLite that have another upper bound than 6
 TFL_RELU_0_TO_1
+While, TensorList...  see tf2onnx_loops.py
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from .tf2onnx_loops import LOOPS, register_loops
 
 Graph: TypeAlias = Any  # tf2onnx has no types
 Node: TypeAlias = Any
@@ -34,6 +37,7 @@ def register() -> None:
     for name, compute in _WRITTEN.items():
         tf_op(name)(_handler(compute))
     tf_op(_CHOICES)(_choice())
+    register_loops()
 
 
 def _choice() -> type:
@@ -146,4 +150,4 @@ _WRITTEN: Mapping[str, Compute] = {
     "TFL_RELU_0_TO_1": lambda w, x: w.call("Clip", x, w.number(0), w.number(1)),
 }
 _CHOICES = ["Select", "SelectV2"]
-MENDED = frozenset({*_WRITTEN, *_CHOICES})  # what tf2onnx alone does otherwise
+MENDED = frozenset({*_WRITTEN, *_CHOICES, *LOOPS})  # what tf2onnx alone does otherwise

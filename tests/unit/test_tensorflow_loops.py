@@ -1,0 +1,195 @@
+"""TensorFlow's loops and lists of tensors to ONNX: whatever order a list is written in, and however long it is."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from transload.converters.given import saved_model_given, tflite_given
+from transload.converters.tensorflow_to_onnx import onnx_from_saved_model, onnx_from_tflite
+from transload.models.errors import Refused
+from transload.models.job import Job
+from transload.models.signature import Array
+from transload.models.store import digest_of
+from transload.serving.runtimes.onnxruntime_session import open_session
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker has one: steps leave files in it."""
+    monkeypatch.chdir(tmp_path)
+
+
+def filled(
+    places: int | None = None, *, start: int = 0, by: int = 1, put: Callable[[Any, Any], Any] = lambda i, n: i
+) -> Callable[[Any, Any], Any]:
+    """A list of `n + places` elements (None: one that grows), of which step i writes `put(i, n)`."""
+
+    def compute(tf: Any, x: Any) -> Any:
+        n = tf.shape(x)[1]
+        size = 0 if places is None else n + places
+        shape = [5] if places is None else [None, 5]
+        # With the sizes that the batch decides, and what a step makes of those before it.
+        held = tf.TensorArray(tf.float32, size, dynamic_size=places is None, element_shape=shape)
+
+        def body(i: Any, state: Any, held: Any) -> Any:
+            state = tf.tanh(state * 0.5 + x[:, i])
+            return i + by, state, held.write(put(i, n), state if places is not None else state[0])
+
+        _, state, held = tf.while_loop(lambda i, *_: i < n, body, (start, tf.zeros_like(x[:, 0]), held))
+        return tf.reduce_sum(state, 0) + (tf.reduce_sum(held.stack(), 1) if places is not None else held.stack())
+
+    return compute
+
+
+def read_and_written(tf: Any, x: Any) -> Any:
+    n = tf.shape(x)[1]
+    held = tf.TensorArray(tf.float32, n + 1, element_shape=[5], clear_after_read=False).write(0, x[0, 0])
+    step = lambda i, held: (i + 1, held.write(i + 1, tf.tanh(held.read(i) + x[0, i])))  # noqa: E731
+    return tf.while_loop(lambda i, _: i < n, step, (0, held))[1].stack()
+
+
+def written_twice_in_a_step(tf: Any, x: Any) -> Any:
+    n = tf.shape(x)[1]
+    held = tf.TensorArray(tf.float32, 2 * n, element_shape=[5])
+    step = lambda i, held: (i + 1, held.write(2 * i, x[0, i]).write(2 * i + 1, -x[0, i]))  # noqa: E731
+    return tf.while_loop(lambda i, _: i < n, step, (0, held))[1].stack()
+
+
+def the_last_of_each(tf: Any, x: Any) -> Any:
+    """As Keras keeps the last state."""
+    n = tf.shape(x)[1]
+    held = tf.TensorArray(tf.float32, 1)
+    return tf.while_loop(lambda i, _: i < n, lambda i, held: (i + 1, held.write(0, x[:, i])), (0, held))[1].stack()
+
+
+def stopped_by_data(tf: Any, x: Any) -> Any:
+    n = tf.shape(x)[1]
+    held = tf.TensorArray(tf.float32, n, element_shape=[5])
+    more = lambda i, total, _: (i < n) & (total < 1.5)  # noqa: E731
+    step = lambda i, total, held: (i + 1, total + tf.abs(x[0, i, 0]), held.write(i, x[0, i]))  # noqa: E731
+    steps, total, held = tf.while_loop(more, step, (0, 0.0, held))
+    return held.stack() + total + tf.cast(steps, tf.float32)
+
+
+def without_a_loop(tf: Any, x: Any) -> Any:
+    held = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+    for at in range(3):
+        held = held.write(at, x[:, 0] * at)
+    return held.stack() * tf.cast(held.size(), tf.float32)
+
+
+def one_layer_twice(tf: Any, x: Any) -> Any:
+    """Both calls share the functions of their loops."""
+    weights = tf.constant(np.random.default_rng(1).standard_normal((5, 5)), tf.float32)
+
+    @tf.function
+    def layer(x: Any) -> Any:
+        rows = tf.scan(lambda state, row: tf.tanh(state @ weights + row), tf.transpose(x, [1, 0, 2]))
+        return tf.transpose(rows, [1, 0, 2])
+
+    return layer(x) + layer(-x)
+
+
+def stack_or_nothing(tf: Any, x: Any) -> Any:
+    """As our lowering writes it: TensorFlow has no stack of no elements whose sizes are not known."""
+    n = tf.shape(x)[1]
+    held = tf.TensorArray(tf.float32, tf.maximum(n, 0), element_shape=[None, 5])
+    ran, held = tf.while_loop(lambda i, _: i < n, lambda i, held: (i + 1, held.write(i, x[:, i])), (0, held))
+    return tf.cond(ran > 0, held.stack, lambda: tf.zeros([0, 0, 5]))
+
+
+LOOPS: dict[str, Callable[[Any, Any], Any]] = {
+    "in order": filled(0),
+    "from the end": filled(0, put=lambda i, n: n - 1 - i),
+    "every second place": filled(0, by=2),
+    "from the second on": filled(0, start=1),
+    "fewer than places": filled(3, put=lambda i, n: i + 2),
+    "growing": filled(),
+    "read and written": read_and_written,
+    "twice in a step": written_twice_in_a_step,
+    "the last of each": the_last_of_each,
+    "stopped by data": stopped_by_data,
+    "without a loop": without_a_loop,
+    "one layer twice": one_layer_twice,
+    "stack or nothing": stack_or_nothing,
+    "map": lambda tf, x: tf.map_fn(lambda row: tf.cumsum(row, 0) * 2, x),
+}
+
+
+def carried(compute: Callable[[Any, Any], Any], folder: Path) -> Path:
+    """The ONNX of a function, by way of a SavedModel."""
+    import tensorflow as tf
+
+    module = tf.Module()
+    spec = tf.TensorSpec([None, None, 5], name="x")
+    module.serve = tf.function(lambda x: {"y": compute(tf, x)}, input_signature=[spec])
+    tf.saved_model.save(module, str(folder / "sm"), signatures={"serving_default": module.serve})
+    (folder / "given").mkdir()
+    options = {"path": str(folder / "sm"), "sha256": digest_of(folder / "sm"), "inputs": []}
+    saved_model_given(Job({}, folder / "given", options))
+    (folder / "onnx").mkdir()
+    onnx_from_saved_model(Job({"source": folder / "given"}, folder / "onnx"))
+    return folder / "onnx"
+
+
+def values(batch: int, steps: int) -> Array:
+    return np.random.default_rng(batch).standard_normal((batch, steps, 5)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_fills_its_list_as_in_tensorflow(name: str, tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    session = open_session(carried(LOOPS[name], tmp_path), "cpu", 1)
+    for batch, steps in ((1, 2), (3, 7), (4, 4)):
+        x = values(batch, steps)
+        np.testing.assert_allclose(session.run({"x": x})["y"], LOOPS[name](tf, tf.constant(x)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["map", "stack or nothing"])
+def test_a_loop_that_counts_has_no_condition_and_its_stack_is_the_list(name: str, tmp_path: Path) -> None:
+    graph = onnx.load(carried(LOOPS[name], tmp_path) / "model.onnx").graph
+    assert counts(graph)
+    assert not {node.op_type for node in graph.node} & {"ScatterND", "If"}
+
+
+def counts(graph: onnx.GraphProto) -> bool:
+    """Whether the one loop of a graph has a number of steps and no condition."""
+    (loop,) = (node for node in graph.node if node.op_type == "Loop")
+    return bool(loop.input[0]) and not loop.input[1]
+
+
+def test_a_loop_of_tflite_that_counts_has_no_condition(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    def compute(x: Any) -> Any:
+        n = tf.shape(x)[1]
+        return tf.while_loop(lambda i, _: i < n, lambda i, y: (i + 1, tf.tanh(y + x[:, i])), (0, x[:, 0]))[1]
+
+    concrete = tf.function(compute, input_signature=[tf.TensorSpec([None, None, 5], name="x")]).get_concrete_function()
+    path = tmp_path / "m.tflite"
+    path.write_bytes(tf.lite.TFLiteConverter.from_concrete_functions([concrete]).convert())
+    (tmp_path / "given").mkdir()
+    tflite_given(Job({}, tmp_path / "given", {"path": str(path), "sha256": digest_of(path), "inputs": []}))
+    (tmp_path / "onnx").mkdir()
+    onnx_from_tflite(Job({"source": tmp_path / "given"}, tmp_path / "onnx"))
+    assert counts(onnx.load(tmp_path / "onnx" / "model.onnx").graph)
+    session, x = open_session(tmp_path / "onnx", "cpu", 1), values(3, 7)
+    (got,) = session.run({session.signature.inputs[0].name: x}).values()
+    np.testing.assert_allclose(got, compute(tf.constant(x)), rtol=1e-5, atol=1e-6)
+
+
+def test_a_list_in_an_order_of_its_own_is_refused_where_its_sizes_are_not_known(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="writes a list in an order of its own, and how large its elements are is not"):
+        carried(filled(0, put=lambda i, n: (i * i) % n), tmp_path)
