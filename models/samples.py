@@ -72,7 +72,7 @@ def make_samples(job: Job) -> Mapping[str, Any]:
     Floats are normal around 0.3, bytes whatever they can be, other integers 0 to 3, as they may be indices. The test
     set and the calibration set are different draws of fixed seeds: 64 samples each, fewer where they would take more
     than 256 MB. A dynamic axis other than the batch gets a size of its own, within its bounds. Facts: test,
-    calibration, labels (false).
+    calibration, labels (false), random (true).
     """
     signature = Signature.from_json(job.options["signature"])
     check_inputs(signature.inputs)
@@ -80,7 +80,7 @@ def make_samples(job: Job) -> Mapping[str, Any]:
     specs = sample_specs(signature.inputs)
     for name, seed in ((TEST, _TEST_SEED), (CALIBRATION, _CALIBRATION_SEED)):
         write_dataset(job.out / name, Dataset(sample_tensors(specs, sizes, seed, whole_bytes=True)))
-    return {"test": sizes[SAMPLES], "calibration": sizes[SAMPLES], "labels": False}
+    return {"test": sizes[SAMPLES], "calibration": sizes[SAMPLES], "labels": False, "random": True}
 
 
 def _sizes(specs: Sequence[TensorSpec]) -> dict[str, int]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..converters.steps import missing
 from ..models.axes import batches_within
-from ..models.errors import BadRequest, ToolMissing
+from ..models.errors import BadRequest, StepFailed, ToolMissing
 from ..models.formats import Target
+from ..models.numbers import free_integers
 from ..models.signature import Signature
 from ..models.sources import CodeRef
 from ..models.store import Stored
@@ -18,7 +19,7 @@ from ..models.zoo.catalogue import ref_digest
 from ..models.zoo.weight_files import weights_digest
 from ..serving.runtimes.table import RUNTIMES
 from .context import Context, cores
-from .engine import Action
+from .engine import Action, Executor
 from .interpreters import interpreter_of
 from .request import RunRequest
 from .zygote import framework_of
@@ -194,30 +195,43 @@ def answer_reference(
 ) -> Stored:
     """What the model answers on the CPU: a source in PyTorch, eager; anything else in the runtime named.
 
-    `probes_only`: at the probe batches and no more, which is all that a conversion is verified by.
+    `probes_only`: at the probe batches and no more, which is all that a conversion is verified by. Where the samples
+    are random, other integers are tried too.
     """
     interpreter = interpreter_of(RUNTIMES[runtime])
-    return context.executor.perform(
-        Action(
-            name="reference",
-            entry="transload.pipeline.drift.reference:answer",
-            inputs={"model": source, "data": data},
-            options={
-                "runtime": runtime,
-                "device": "cpu",
-                "threads": 1,
-                "batches": batches(context, model),
-                "probes_only": probes_only,
-            },
-            requires=RUNTIMES[runtime].requires,
-            python=interpreter.path,
-            framework=framework_of(RUNTIMES[runtime].requires),
-            tools=interpreter.tools,
-            code=model.code,
-            root=model.root,
-            limits=context.limits(),
-        )
+    options = {
+        "runtime": runtime,
+        "device": "cpu",
+        "threads": 1,
+        "batches": batches(context, model),
+        "probes_only": probes_only,
+    }
+    asked = Action(
+        name="reference",
+        entry="transload.pipeline.drift.reference:answer",
+        inputs={"model": source, "data": data},
+        options=options,
+        requires=RUNTIMES[runtime].requires,
+        python=interpreter.path,
+        framework=framework_of(RUNTIMES[runtime].requires),
+        tools=interpreter.tools,
+        code=model.code,
+        root=model.root,
+        limits=context.limits(),
     )
+    if data.facts.get("random") and free_integers(model.signature.inputs):
+        return _with_numbers(context.executor, asked)
+    return context.executor.perform(asked)
+
+
+def _with_numbers(executor: Executor, asked: Action) -> Stored:
+    """The reference asked with other integers than the samples hold, too; without, where these end its process."""
+    try:
+        return executor.perform(replace(asked, options={**asked.options, "numbers": True}))
+    except StepFailed as error:
+        if error.decided:
+            raise
+        return executor.perform(asked)
 
 
 def batches(context: Context, model: Described) -> list[int]:

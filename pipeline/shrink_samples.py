@@ -16,6 +16,7 @@ from ..models.calls import feeds_of, sizes_in
 from ..models.dataset import Dataset, write_arrays
 from ..models.job import Job
 from ..models.signature import Array
+from .drift.integers import reach_told
 from .drift.recorded import Probe, Record, read_record
 from .drift.sessions import read_test_set
 from .shrink_trial import Piece, Trial, Trouble, does_not_fail
@@ -25,9 +26,10 @@ _T = TypeVar("_T")
 
 
 def calls(job: Job) -> Iterator[tuple[Feeds, list[Feeds]]]:
-    """What the reference in inputs["reference"] was asked, of the data in inputs["data"]: one call for each batch and
-    for each other size of an axis. With it others, one of which will do: every dynamic axis has another size there, the
-    batch at least. What changes from one call to the other is dynamic. Options: reason, why the copy was refused."""
+    """What the reference in inputs["reference"] was asked, of the data in inputs["data"]: one call for each batch, for
+    each other size of an axis and for each size of integers. With it others, one of which will do: every dynamic axis
+    has another size there, the batch at least. What changes from one call to the other is dynamic. Options: reason, why
+    the copy was refused."""
     data, record = read_test_set(job), read_record(job.inputs["reference"])
     reason = job.options["reason"]
     own = sizes_in(data, record.signature)
@@ -80,11 +82,12 @@ def recorded(make: Callable[[Feeds, Feeds], _T], first: Feeds, seconds: list[Fee
 
 
 def _order(probe: Probe, reason: str) -> tuple[bool, bool, bool, int]:
-    """First the sizes that the check has named when it refused the copy. Else the data's own, and several samples: of
-    one alone an axis cannot be told from another."""
+    """First the sizes and the integers that the check has named when it refused the copy. Else the data's own, and
+    several samples: of one alone an axis cannot be told from another."""
     where = ", ".join(f"{axis}={size}" for axis, size in probe.sizes.items())  # as drift/check.py says it
-    named = bool(where) and f"at {where}: " in reason
-    return not named, bool(where), probe.batch == 1, probe.batch
+    said = f"with {reach_told(probe.reach)}" if probe.reach else where and f"at {where}"
+    named = bool(said) and f"{said}: " in reason
+    return not named, bool(said), probe.batch == 1, probe.batch
 
 
 def _another(record: Record, batch: int) -> int:
@@ -93,7 +96,8 @@ def _another(record: Record, batch: int) -> int:
 
 
 def _feeds(data: Dataset, record: Record, probe: Probe) -> Feeds:
-    return feeds_of(data, np.arange(probe.batch) % len(data), record.signature, probe.sizes)
+    seen = probe.of(data)
+    return feeds_of(seen, np.arange(probe.batch) % len(seen), record.signature, probe.sizes)
 
 
 def write_groups(path: Path, **groups: Feeds) -> None:

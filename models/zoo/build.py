@@ -93,13 +93,13 @@ def _sample(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator
         return np.asarray(rng.standard_normal(shape) + 0.3, dtype=dtype)
     if dtype.kind == "b":
         return np.asarray(rng.random(shape) < 0.6)
-    if whole_bytes and dtype.itemsize == 1 and not _is_told(spec.name):
+    if whole_bytes and dtype.itemsize == 1 and not is_told(spec.name):
         limits = np.iinfo(dtype)
         return np.asarray(rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True))
     return np.asarray(_whole_numbers(spec.name, shape, rng), dtype=dtype)
 
 
-def _is_told(name: str) -> bool:
+def is_told(name: str) -> bool:
     """Whether the name of an input tells what its numbers may be."""
     return name.endswith(("mask", "token_type_ids"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,16 @@ import numpy as np
 from ...models.artifact import read_artifact
 from ...models.axes import batches_within
 from ...models.calls import feeds_of, sizes_in, whole
+from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
+from ...models.formats import Precision
 from ...models.job import Job
+from ...models.numbers import SAMPLED
 from ...models.recipe import Metric
 from ...models.signature import ANY_SIZE, Array, Bounds
 from ...models.sources import CodeRef
 from ...serving.session import Session
+from .integers import culprits, eased_db, reach_told
 from .layout import explain, join, structure
 from .metric import metric_row
 from .numeric import Drift, OutputDrift, combine, compare
@@ -30,13 +34,15 @@ _REFERENCE_FIX = "make the reference again of the same data"
 @dataclass(frozen=True)
 class Part:
     """Calls of one kind, and what the reference answered to each. `where`: how a sentence begins that speaks of them.
-    `metric`: the task's metric is taken."""
+    `data`: what `rows` are of. `metric`: the task's metric is taken. `eased_db`: less than the usual floor is asked."""
 
     probe: Probe
     where: str
+    data: Dataset
     rows: Sequence[Array]
     answers: Series
     metric: Metric | None = None
+    eased_db: float | None = None
 
     @property
     def samples(self) -> int:
@@ -129,17 +135,25 @@ class Check:
 
     def probes(self) -> list[Part]:
         """The first samples at each probe batch size, then with each other axis at the sizes that the reference has
-        answered at and that the copy says it is for."""
-        series = dict(zip(map(_key, self.record.probes), read_calls(self._reference / PROBES), strict=True))
+        answered at and that the copy says it is for, then with other integers than the samples hold."""
+        keys = [probe.key for probe in self.record.probes]
+        series = dict(zip(keys, read_calls(self._reference / PROBES), strict=True))
         wanted = [Probe(batch) for batch in self._batches] + [
             probe for probe in self.record.probes if self._is_asked(probe)
         ]
-        missing = [probe.batch for probe in wanted if _key(probe) not in series]
+        missing = [probe.batch for probe in wanted if probe.key not in series]
         if missing:
             raise BadRequest(f"the reference was not recorded at batch {missing[0]}", fix="record it at that batch")
-        return [self._part(probe, list(probe.rows(len(self._data))), series[_key(probe)]) for probe in wanted]
+        return [self._probe(probe, series[probe.key]) for probe in wanted]
+
+    def _probe(self, probe: Probe, answers: Series) -> Part:
+        data = probe.of(self._data)
+        return replace(self._part(probe, list(probe.rows(len(data))), answers), data=data)
 
     def _is_asked(self, probe: Probe) -> bool:
+        """A reduced precision is right within the range of what it was made with alone."""
+        if probe.reach:
+            return self._precision == Precision.FP32 and probe.batch in self._batches
         return bool(probe.sizes) and all(size in self._own(axis) for axis, size in probe.sizes.items())
 
     def _own(self, axis: str | None) -> Bounds:
@@ -152,14 +166,18 @@ class Check:
         where = f"at batch {probe.batch}" if self._batched and not probe.sizes else ""
         if sizes:
             where = f"at {', '.join(f'{axis}={size}' for axis, size in sizes.items())}"
-        return Part(probe, where, rows, answers, metric)
+        where = f"with {reach_told(probe.reach)}" if probe.reach else where
+        return Part(probe, where, self._data, rows, answers, metric)
 
-    def run(self, session: Session, part: Part) -> Found:
-        """Ask, compare, judge."""
+    def run(self, session: Session, part: Part, before: Sequence[Found] = ()) -> Found:
+        """Ask, compare, judge. `before`: what came of the parts before it, which tells how much larger integers may
+        lose."""
+        if part.probe.reach:
+            part = replace(part, eased_db=self._eased(part, before))
         tally = _Tally(self._batched)
         try:
             for rows, want in zip(part.rows, part.answers, strict=True):
-                got = session.run(feeds_of(self._data, rows, self._signature, part.probe.sizes))
+                got = session.run(feeds_of(part.data, rows, self._signature, part.probe.sizes))
                 differs = structure(got, want)
                 if differs:
                     return self.refused(part, _sentence(differs, explain(got, want, batched=self._batched)))
@@ -180,10 +198,28 @@ class Check:
         metric, complaint = _metric_facts(part.metric, tally)
         judgement = judge(drift, self._rule(part), metric)
         if judgement.verdict == FAIL:
-            judgement = Judgement(FAIL, _sentence(judgement.reason or "", tally.looks()), judgement.tolerance)
+            looks = self._culprits(part, tally) if part.probe.reach else tally.looks()
+            judgement = Judgement(FAIL, _sentence(judgement.reason or "", looks), judgement.tolerance)
+        elif part.probe.reach:  # integers that all give one answer agree with that; the samples vary
+            judgement = Judgement(PASS, None, judgement.tolerance)
         elif complaint and judgement.verdict == PASS and self._rule(part).by_metric:
             judgement = Judgement(INCONCLUSIVE, complaint, judgement.tolerance)
         return self._found(part, drift, judgement, metric)
+
+    def _culprits(self, part: Part, tally: _Tally) -> str | None:
+        """The integers that a wrong answer was given to."""
+        feeds = [feeds_of(part.data, rows, self._signature) for rows in part.rows[: len(tally.calls)]]
+        calls = [(fed, *answers) for fed, answers in zip(feeds, tally.calls, strict=True)]
+        return culprits(calls, tuple(part.probe.reach), batched=self._batched)
+
+    def _eased(self, part: Part, before: Sequence[Found]) -> float:
+        """The floor where integers are larger than in the probe before."""
+        floor_db = Rule.of(self._precision, self._floor_db).sqnr_db
+        last = [one for one in before if one.probe.batch == part.probe.batch and not one.probe.sizes]
+        if not last:
+            return floor_db
+        more = part.probe.bits - max(last[-1].probe.bits, SAMPLED.bits)
+        return eased_db(floor_db, last[-1].row["sqnr_db"], more)
 
     def refused(self, part: Part, why: str) -> Found:
         """A part that failed before there were numbers to judge."""
@@ -191,13 +227,16 @@ class Check:
 
     def _rule(self, part: Part) -> Rule:
         """The metric judges the whole set only: the interval of twenty samples spans every limit."""
-        return Rule.of(self._precision, self._floor_db, self._allowed_loss if part.metric is not None else None)
+        floor_db = self._floor_db if part.eased_db is None else part.eased_db
+        return Rule.of(self._precision, floor_db, self._allowed_loss if part.metric is not None else None)
 
     def _found(self, part: Part, drift: Drift | None, judged: Judgement, metric: Mapping[str, Any] | None) -> Found:
         reason = f"{part.where}: {judged.reason}" if judged.reason and part.where else judged.reason
         if judged.verdict == FAIL and 1 in part.probe.sizes.values():
             mend = f"{next(iter(part.probe.sizes))}=2.."
             reason = f"{reason}; where that size never comes, say so: {mend}"
+        elif judged.verdict == FAIL and part.probe.reach:
+            reason = f"{reason}; where such integers never come, give samples of yours: --data FILE.npz"
         row = {
             "runtime": self.runtime,
             "batch": part.probe.batch,
@@ -215,13 +254,19 @@ class Check:
 
     def agreement(self, found: Sequence[Found], sqnr_db: float | None) -> str:
         """One sentence on a copy that is right: how well it agrees, and where that was seen."""
-        batches = [str(one.probe.batch) for one in found if not one.probe.sizes]
+        batches = [str(one.probe.batch) for one in found if not one.probe.sizes and not one.probe.reach]
         seen = [f"batches {', '.join(batches)}{self._narrower(self._signature.batch)}"] if self._batched else []
         seen += [self._sizes_seen(axis, sizes) for axis, sizes in self.sizes(found).items()]
         how = "to the last bit" if sqnr_db is None else f"to {sqnr_db:.0f} dB"
         where = f"at {' and '.join(seen)}" if seen else f"in {found[0].row['samples']} calls"
         doubt = next((f"; {one.judgement.reason}" for one in found if one.judgement.reason), "")
-        return f"agrees {how} {where}{doubt}"
+        return f"agrees {how} {where}{self._integers_seen(found)}{doubt}"
+
+    def _integers_seen(self, found: Sequence[Found]) -> str:
+        """With which integers, where random samples stand for all."""
+        asked = any(one.probe.reach for one in found)
+        reach = self.record.reach if asked else dict.fromkeys(self.record.reach, SAMPLED)
+        return f", with {reach_told(reach)}{'' if asked else ' alone'}" if reach else ""
 
     def sizes(self, found: Sequence[Found]) -> dict[str, list[int]]:
         """The sizes of each axis other than the batch at which the copy did not fail, the data's own first."""
@@ -250,10 +295,6 @@ class Check:
         """What a reader must know of an axis that the copy is for fewer sizes of than the model."""
         own, models = (bounds.get(axis or "") for bounds in (self._bounds, self._signature.bounds))
         return f" (this copy is for {axis}={own} alone)" if own and own != models else ""
-
-
-def _key(probe: Probe) -> tuple[int, tuple[tuple[str, int], ...]]:
-    return probe.batch, tuple(probe.sizes.items())
 
 
 def _metric_facts(metric: Metric | None, tally: _Tally) -> tuple[dict[str, Any] | None, str | None]:

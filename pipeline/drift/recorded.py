@@ -10,13 +10,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...models.axes import bounds_within
-from ...models.dataset import read_arrays, write_arrays
+from ...models.dataset import Dataset, read_arrays, write_arrays
 from ...models.errors import BadRequest
+from ...models.numbers import Reach, with_numbers
 from ...models.signature import Array, Signature
 
 ANSWERS = "answers.npz"  # the whole test set, one series; the last call may be shorter
@@ -24,22 +25,41 @@ PROBES = "probes.npz"  # one series for each probe
 RECORD = "record.json"
 PROBE_SAMPLES = 20  # that a probe of a batch size sees, at least, where there are so many
 SIZE_SAMPLES = 10  # that a probe of another size of an axis sees
+FIRST_BITS = 3  # of the smallest integers that are put into samples: what a sign or a rounding does shows there
+LEVEL_SAMPLES = 5  # that a probe of larger ones sees
 _AGAIN = "make the reference again"
 
 Answers: TypeAlias = Mapping[str, Array]
 Series: TypeAlias = Sequence[Answers]  # of one call after another
+Key: TypeAlias = tuple[int, tuple[tuple[str, int], ...], tuple[tuple[str, Reach], ...]]
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Calls of one batch size. `sizes`: the axes that have another size in them than the data has."""
+    """Calls of one batch size. `sizes`: the axes that have another size in them than the data has. `reach`: the inputs
+    that have other integers in them, and how large ones."""
 
     batch: int
     sizes: Mapping[str, int] = field(default_factory=dict)
+    reach: Mapping[str, Reach] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        """What tells it from other probes."""
+        return self.batch, tuple(self.sizes.items()), tuple(self.reach.items())
+
+    @property
+    def bits(self) -> int:
+        """Of the largest integer that is put into the samples; 0 where none is."""
+        return max((reach.bits for reach in self.reach.values()), default=0)
+
+    def of(self, data: Dataset) -> Dataset:
+        """The samples that it sees."""
+        return with_numbers(data.rows(0, PROBE_SAMPLES), self.reach) if self.reach else data
 
     def rows(self, samples: int) -> Iterator[Array]:
         """The samples of each call, the first ones of `samples`; from the start again where there are fewer."""
-        wanted = SIZE_SAMPLES if self.sizes else PROBE_SAMPLES
+        wanted = LEVEL_SAMPLES if self.bits > FIRST_BITS else SIZE_SAMPLES if self.sizes else PROBE_SAMPLES
         calls = max(1, min(-(-wanted // self.batch), samples // self.batch))
         for at in range(calls):
             yield np.arange(at * self.batch, (at + 1) * self.batch) % samples
@@ -54,6 +74,7 @@ class Record:
     chunk: int | None = None  # samples in a call of the whole test set; None: it was not asked
     refused: Mapping[str, Sequence[int]] = field(default_factory=dict)  # sizes of axes to which it has no answer
     constant: Mapping[str, Sequence[int]] = field(default_factory=dict)  # those at which all its answers are alike
+    reach: Mapping[str, Reach] = field(default_factory=dict)  # of inputs that were tried with integers not of the data
 
     @property
     def least(self) -> int:
@@ -74,10 +95,19 @@ def read_record(folder: Path) -> Record:
     """
     try:
         found = json.loads((folder / RECORD).read_text())
-        signature, probes = Signature.from_json(found["signature"]), (Probe(**probe) for probe in found["probes"])
-        return Record(signature, tuple(probes), found["chunk"], found["refused"], found["constant"])
+        signature, probes = Signature.from_json(found["signature"]), map(_probe, found["probes"])
+        limits = found["refused"], found["constant"], _reaches(found["reach"])
+        return Record(signature, tuple(probes), found["chunk"], *limits)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadRequest(f"{folder} holds no recorded answers: {error}", fix=_AGAIN) from error
+
+
+def _probe(row: Mapping[str, Any]) -> Probe:
+    return Probe(row["batch"], row["sizes"], _reaches(row["reach"]))
+
+
+def _reaches(found: Mapping[str, Sequence[int]]) -> dict[str, Reach]:
+    return {name: Reach(*each) for name, each in found.items()}
 
 
 def write_calls(path: Path, series: Sequence[Series]) -> None:

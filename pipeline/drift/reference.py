@@ -1,6 +1,6 @@
-"""What everything else is held against: the reference's answers to the test set, at several batches, and with each
-other dynamic axis at several sizes. The answers to the latter are found by trying: a model need not take every size,
-and what it refuses itself no copy is asked.
+"""What everything else is held against: the reference's answers to the test set, at several batches, with each other
+dynamic axis at several sizes, and with other integers than random samples hold. The answers to the latter two are found
+by trying: a model need not take every size and every integer, and what it refuses itself no copy is asked.
 
 answer    inputs {model, data}   -> answers.npz, probes.npz, record.json; {device, samples, refused}
 """
@@ -17,11 +17,13 @@ from ...models.calls import feeds_of, sizes_in, whole
 from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
+from ...models.numbers import Reach, as_floats
 from ...models.signature import Array, Bounds
 from ...serving.device import check_device
 from ...serving.session import Session
 from .numeric import combine, compare
-from .recorded import ANSWERS, PROBES, Answers, Probe, Record, by_sample, write_calls, write_record
+from .reach import Search
+from .recorded import ANSWERS, PROBES, Answers, Key, Probe, Record, Series, by_sample, write_calls, write_record
 from .sessions import batches_of, open_for, read_test_set
 
 CHUNK = 256
@@ -34,7 +36,8 @@ def answer(job: Job) -> Mapping[str, Any]:
     """Record what the model in inputs["model"] (a source or an artifact) answers to the test set.
 
     Options: runtime, device, threads, batches, chunk, model; probes_only: not the whole set, which only `validate`
-    reads, and which takes most of the time. Facts: device, samples, refused ({axis: {size: why}}).
+    reads, and which takes most of the time; numbers: the samples are random, and other integers are tried in their
+    place. Facts: device, samples, refused ({axis: {size: why}}).
 
     Raises BadRequest where the model answers the same question in two ways (it is in training mode, or draws random
     numbers): nothing can be held against that.
@@ -52,15 +55,13 @@ def answer(job: Job) -> Mapping[str, Any]:
             chunk, answers = asked.whole(int(options.get("chunk", CHUNK)))
             write_calls(job.out / ANSWERS, [answers])
         asked.sizes()
+        reach = asked.numbers() if options.get("numbers") else {}
         device = session.device
     write_calls(job.out / PROBES, list(asked.found.values()))
     refused = {axis: [*sizes] for axis, sizes in asked.refused.items()}
-    probes = tuple(Probe(batch, dict(sizes)) for batch, sizes in asked.found)
-    write_record(job.out, Record(session.signature, probes, chunk, refused, asked.constant))
+    probes = tuple(Probe(batch, dict(sizes), dict(integers)) for batch, sizes, integers in asked.found)
+    write_record(job.out, Record(session.signature, probes, chunk, refused, asked.constant, reach))
     return {"device": device, "samples": len(data), "refused": asked.refused}
-
-
-_Key = tuple[int, tuple[tuple[str, int], ...]]  # batch, sizes
 
 
 @dataclass
@@ -69,7 +70,7 @@ class _Asked:
 
     session: Session
     data: Dataset
-    found: dict[_Key, list[Answers]] = field(default_factory=dict)
+    found: dict[Key, Series] = field(default_factory=dict)
     refused: dict[str, dict[int, str]] = field(default_factory=dict)
     constant: dict[str, list[int]] = field(default_factory=dict)
 
@@ -79,7 +80,7 @@ class _Asked:
         for batch in batches:
             probe = Probe(batch)
             try:
-                self.found[batch, ()] = self._ask(probe, probe.rows(len(self.data)))
+                self.found[probe.key] = self._ask(probe, probe.rows(len(self.data)))
             except TransloadError as error:
                 sizes = {signature.batch or "": batch, **sizes_in(self.data, signature)}
                 at = ", ".join(f"{axis}={size}" for axis, size in sizes.items() if axis)
@@ -96,10 +97,9 @@ class _Asked:
     def check_repeats(self) -> None:
         """Hold the reference against itself, at the largest batch: a model that draws numbers draws most of them
         there. Threads may round differently; more than that is another answer."""
-        batch, sizes = max(self.found)
-        probe = Probe(batch)
+        probe = Probe(self._largest)
         again = self._ask(probe, [next(probe.rows(len(self.data)))])[0]
-        drift = combine({name: compare(again[name], array) for name, array in self.found[batch, sizes][0].items()})
+        drift = combine({name: compare(again[name], array) for name, array in self.found[probe.key][0].items()})
         if drift.non_finite or drift.mismatches or (drift.sqnr_db is not None and drift.sqnr_db < 60):
             raise BadRequest(
                 "the reference gives two answers to the same inputs: it draws random numbers, or keeps something "
@@ -111,7 +111,7 @@ class _Asked:
     def sizes(self) -> None:
         """Ask with each axis other than the batch at another size than the data has, and at its least."""
         signature = self.session.signature
-        batch = max(batch for batch, _ in self.found)
+        batch = self._largest
         own = sizes_in(self.data, signature)
         for axis, size in own.items():
             bounds = bounds_within(signature.inputs, axis)
@@ -129,23 +129,40 @@ class _Asked:
         alike = {other: size for other, known in own.items() if known == own[axis]}
         why = ""
         for sizes in ({axis: size}, *([alike] if len(alike) > 1 else [])):
-            key = (batch, tuple(sizes.items()))
-            if key in self.found:
-                return True
             probe = Probe(batch, sizes)
+            if probe.key in self.found:
+                return True
             try:
                 answers = self._ask(probe, probe.rows(len(self.data)))
             except TransloadError as error:
                 why = why or error.what
                 continue
             if self._varies(answers):
-                self.found[key] = answers
+                self.found[probe.key] = answers
                 return True
             self.constant.setdefault(axis, []).append(size)
             return False
         self.refused.setdefault(axis, {})[size] = why
         print(f"the model itself does not answer at {axis}={size}: {why}")  # for the step's log
         return False
+
+    def numbers(self) -> dict[str, Reach]:
+        """Ask with other integers than random samples hold. How large they may be, by input."""
+        usual = self.found[Probe(self._largest).key]
+        search = Search(self.session.signature.inputs, self._largest, usual, self._numbers)
+        reach = search.widest()
+        self.found |= {probe.key: answers for probe, answers in search.levels}
+        return reach
+
+    def _numbers(self, probe: Probe, *, rounded: bool = False) -> list[Answers]:
+        data = probe.of(self.data)
+        data = as_floats(data, probe.reach) if rounded else data
+        return self._ask(probe, probe.rows(len(data)), data)
+
+    @property
+    def _largest(self) -> int:
+        """The largest batch that was asked."""
+        return max(batch for batch, *_ in self.found)
 
     def _varies(self, calls: Iterable[Answers]) -> bool:
         """Whether answers differ between samples: else any constant agrees with them."""
@@ -155,9 +172,9 @@ class _Asked:
             drifts = {name: drift.merge(compare(part[name], part[name])) for name, drift in drifts.items()}
         return combine(drifts).varies
 
-    def _ask(self, probe: Probe, rows: Iterable[Array]) -> list[Answers]:
-        session = self.session
-        return [session.run(feeds_of(self.data, each, session.signature, probe.sizes)) for each in rows]
+    def _ask(self, probe: Probe, rows: Iterable[Array], data: Dataset | None = None) -> list[Answers]:
+        session, data = self.session, data or self.data
+        return [session.run(feeds_of(data, each, session.signature, probe.sizes)) for each in rows]
 
 
 def _other_sizes(size: int, bounds: Bounds) -> Iterator[int]:

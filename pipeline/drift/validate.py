@@ -65,7 +65,8 @@ def verify(job: Job) -> Mapping[str, Any]:
         return {"status": "unverified", "reason": reason, "sqnr_db": None, "batches": [], "sizes": {}}
     except BadRequest as error:  # the payload itself is at fault: a runtime refuses what a converter made
         return {"status": "wrong", "reason": error.what, "sqnr_db": None, "batches": [], "sizes": {}, "ran": False}
-    least_db = min((one.row["sqnr_db"] for one in found if one.row["sqnr_db"] is not None), default=None)
+    of_samples = [one for one in found if not one.probe.reach]
+    least_db = min((one.row["sqnr_db"] for one in of_samples if one.row["sqnr_db"] is not None), default=None)
     lone = check.lone(found)
     worst = max(map(_RANK.index, [*(one.verdict for one in found), INCONCLUSIVE if lone else PASS]))
     agreed = "; ".join(filter(None, (check.agreement(found, least_db), lone)))
@@ -82,7 +83,10 @@ def _run(job: Job, check: Check, parts: Sequence[Part]) -> tuple[list[Found], st
     """What comes of each part, in one session over the artifact; and where it ran."""
     with closing(open_for(job, "artifact", check.runtime)) as session:
         wrong = check_device(session, job.options.get("device", "cpu"))
-        return [check.refused(part, wrong) if wrong else check.run(session, part) for part in parts], session.device
+        found: list[Found] = []
+        for part in parts:
+            found.append(check.refused(part, wrong) if wrong else check.run(session, part, found))
+        return found, session.device
 
 
 def _worst_by_batch(found: Sequence[Found]) -> list[Found]:
@@ -96,7 +100,7 @@ def _worst_by_batch(found: Sequence[Found]) -> list[Found]:
 
 
 def _loudness(found: Found) -> tuple[int, float]:
-    noise = found.row["sqnr_db"]
+    noise = None if found.probe.reach else found.row["sqnr_db"]  # with large integers more of it is no fault
     return _RANK.index(found.verdict), -math.inf if noise is None or found.verdict == FAIL else -noise
 
 

@@ -300,7 +300,7 @@ def test_random_samples_are_the_same_each_time_and_tell_axes_apart(tmp_path: Pat
     words = ("image=float32[batch,3,8]", "tokens=int64[batch,time]", "keep=bool[batch]")
     facts, test, calibration = samples(tmp_path, *words)
     again = samples(tmp_path, *words)[1]
-    assert facts == {"test": 64, "calibration": 64, "labels": False}
+    assert facts == {"test": 64, "calibration": 64, "labels": False, "random": True}
     assert {name: array.shape for name, array in test.inputs.items()} == {
         "image": (64, 3, 8), "tokens": (64, 5), "keep": (64,),
     }  # fmt: skip

@@ -1,0 +1,101 @@
+"""Integers that the samples do not hold: below zero, and of every size that a model takes. Needs numpy only.
+
+Random samples hold 0 to 3, for they may be indices. What a copy does wrongly below or beyond that (a division that
+rounds to zero, a number that no longer fits 32 bits) is seen with these, at those sizes at which the model itself
+answers.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .dataset import Dataset
+from .signature import Array, TensorSpec
+from .zoo.build import is_told
+
+_TOP, _BOTTOM = 0, 1  # of four integers, one has as many bits as it may have above zero, and one below
+
+
+class Reach(NamedTuple):
+    """How large the integers of an input get: from -(2^below - 1) to 2^above - 1. `below` 0: none is negative."""
+
+    below: int
+    above: int
+
+    @property
+    def bits(self) -> int:
+        """Of the largest, whatever its sign."""
+        return max(self.below, self.above)
+
+    def __str__(self) -> str:
+        if not self.below:
+            return f"up to {_number(self.above)}"
+        if self.below == self.above:
+            return f"within ±{_number(self.above)}"
+        return f"from -{_number(self.below)} to {_number(self.above)}"
+
+
+SAMPLED = Reach(0, 2)  # what random samples hold
+
+
+def _number(bits: int) -> str:
+    return str(2**bits - 1) if bits <= 20 else f"2^{bits}"
+
+
+def free_integers(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    """The inputs whose integers may be others than the samples hold. Bytes are not: random ones are all that a byte can
+    be; nor is a mask, whose name tells what it holds."""
+    return tuple(spec for spec in specs if _bits(spec.dtype) > 8 and not is_told(spec.name))
+
+
+def widest(dtype: str) -> Reach:
+    """As far as integers of a dtype are tried: all of it. Of 64 bits a bit less, so that two of them can be added."""
+    bits = min(62, _bits(dtype) - (np.dtype(dtype).kind == "i"))
+    return Reach(bits if np.dtype(dtype).kind == "i" else 0, bits)
+
+
+def _bits(dtype: str) -> int:
+    """Of an integer dtype; 0 of any other."""
+    integer = dtype.removeprefix("u").startswith("int")
+    return int(np.dtype(dtype).itemsize * 8) if integer and not dtype.endswith("int4") else 0
+
+
+def with_numbers(data: Dataset, reaches: Mapping[str, Reach]) -> Dataset:
+    """The samples with other integers in the inputs named. All sizes come about as often (by their bits), the largest
+    more often: the first two of an input are the largest and the least."""
+    wide = {name: _numbers(data.inputs[name], reach, name) for name, reach in reaches.items()}
+    return Dataset({**data.inputs, **wide}, data.labels)
+
+
+def as_floats(data: Dataset, names: Iterable[str]) -> Dataset:
+    """The samples with the integers of the inputs named as float32 holds them: of 24 bits."""
+    rounded = {name: data.inputs[name].astype(np.float32).astype(data.inputs[name].dtype) for name in names}
+    return Dataset({**data.inputs, **rounded}, data.labels)
+
+
+def _numbers(like: Array, reach: Reach, name: str) -> Array:
+    """Integers of the shape and dtype of `like`. They are worked out and not drawn: the reference and its copies run in
+    several interpreters, and another numpy would draw others."""
+    where = np.arange(like.size, dtype=np.uint64) + (zlib.crc32(name.encode()) << 32)
+    kind, choice, low = (_mixed(where * 3 + at) for at in range(3))
+    kind = kind % 4
+    kind[:2] = (_TOP, _BOTTOM)[: kind.size]
+    negative = ((kind == _BOTTOM) | ((kind > _BOTTOM) & (choice % 2 == 1))) & (reach.below > 0)
+    most = np.where(negative, reach.below, reach.above).astype(np.uint64)
+    bits = np.where(kind <= _BOTTOM, most, (choice >> 1) % (most + 1))
+    top = np.where(bits > 0, 1 << (np.maximum(bits, 1) - 1), 0)
+    sizes = (top | (low % np.maximum(top, 1))).astype(np.int64)
+    return np.asarray(np.where(negative, -sizes, sizes).astype(like.dtype).reshape(like.shape))
+
+
+def _mixed(numbers: Array) -> Array:
+    """SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014): a number of 64 bits that
+    looks random for each of 0, 1, 2 and so on."""
+    mixed = (numbers + 1) * 0x9E3779B97F4A7C15
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB
+    return np.asarray(mixed ^ (mixed >> 31))

@@ -1,0 +1,102 @@
+"""What is judged, and what is said, of a copy that was asked with other integers than its samples hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from ...models.numbers import Reach
+from ...models.signature import Array
+from .recorded import Answers
+
+Call: TypeAlias = tuple[Mapping[str, Array], Answers, Answers]  # feeds, the copy's answers, the reference's
+
+_EXACT_DB = 150.0  # stands for no noise at all: float32 tells no more apart
+_SLACK_DB = 20.0
+_NOTICED = 1e-3  # of the largest value of an output: what 60 dB allows
+_SHOWN = 4  # values, or names
+
+
+def eased_db(floor_db: float, last_db: float | None, more_bits: int) -> float:
+    """The floor for integers of so many bits more than those at which a copy agreed to `last_db` (None: exactly).
+
+    A sine of 10^6 in float32 is known to a few digits only, and its copy's with it. So each bit may cost 6 dB, as
+    rounding does, and what falls faster is wrong.
+    """
+    before_db = _EXACT_DB if last_db is None else last_db
+    return min(floor_db, before_db - 20 * math.log10(2) * more_bits - _SLACK_DB)
+
+
+def reach_told(reaches: Mapping[str, Reach]) -> str:
+    """Which input is asked with which integers: ids up to 1023 and x, y within ±2^31."""
+    names: dict[Reach, list[str]] = {}
+    for name, reach in reaches.items():
+        names.setdefault(reach, []).append(name)
+    return " and ".join(f"{_listed(each)} {reach}" for reach, each in names.items())
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = len(words) - _SHOWN
+    return ", ".join(words[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def culprits(calls: Sequence[Call], names: Sequence[str], *, batched: bool) -> str | None:
+    """Which integers wrong answers were given to: those that stand where an output is wrong and nowhere else; or what a
+    wrong sample holds, the one with the smallest. None where no element is far off."""
+    for name in names:
+        if found := _elements(calls, name):
+            return f"wrong where {name} is {_values(found)}"
+    samples = [sample for call in calls for sample in _samples(call, names, batched=batched)]
+    if not samples:
+        return None
+    least = min(samples, key=lambda sample: max(abs(value) for values in sample.values() for value in values))
+    return "wrong where " + " and ".join(f"{name} is {_values(values)}" for name, values in least.items())
+
+
+def _elements(calls: Sequence[Call], name: str) -> set[int]:
+    """The integers of an input at which an output of its shape is wrong; none where the same are right elsewhere."""
+    values: dict[bool, set[int]] = {True: set(), False: set()}
+    for feeds, got, want in calls:
+        fed = feeds[name]
+        for output, array in want.items():
+            wrong = _wrong(got[output], array)
+            if wrong.shape == fed.shape:
+                values[True] |= set(fed[wrong].tolist())
+                values[False] |= set(fed[~wrong].tolist())
+    return set() if values[True] & values[False] else values[True]
+
+
+def _samples(call: Call, names: Sequence[str], *, batched: bool) -> list[dict[str, set[int]]]:
+    """The integers in each wrong sample."""
+    feeds, got, want = call
+    masks = [_wrong(got[output], array) for output, array in want.items()]
+    if not batched:
+        return [{name: set(feeds[name].ravel().tolist()) for name in names}] if any(map(np.any, masks)) else []
+    rows = {row for wrong in masks if wrong.ndim for row in np.flatnonzero(wrong.reshape(len(wrong), -1).any(axis=1))}
+    count = max((len(wrong) for wrong in masks if wrong.ndim), default=0)
+    return [
+        {
+            name: set((fed[row] if fed.shape[:1] == (count,) else fed).ravel().tolist())
+            for name, fed in ((name, feeds[name]) for name in names)
+        }
+        for row in sorted(rows)
+    ]
+
+
+def _wrong(got: Array, want: Array) -> Array:
+    """The elements that are further off than an output may be."""
+    if want.dtype.kind in "iub":
+        return np.asarray(got != want)
+    finite = np.isfinite(got) & np.isfinite(want)
+    alike = (got == want) | (np.isnan(got) & np.isnan(want))
+    most = float(np.max(np.abs(want), initial=0.0, where=finite))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.asarray(~alike & ~(finite & (np.abs(got - want) <= _NOTICED * most)))
+
+
+def _values(found: Iterable[int]) -> str:
+    ordered = sorted(found, key=lambda value: (abs(value), value))
+    return ", ".join(map(str, ordered[:_SHOWN])) + (" and others" if len(ordered) > _SHOWN else "")

@@ -1,0 +1,177 @@
+"""How large the integers may be that a model is asked with: nothing tells it, so the model is asked.
+
+A table of ten rows raises an error for the tenth index, or answers to it from the end (`x[-1]`); arithmetic takes
+everything; what is a length or a number of steps fills the memory, or takes all day. So integers are widened step by
+step, each input upwards and below zero by itself, while the model answers as it does to the samples. A model that makes
+floats of them first is not asked with larger ones than float32 holds: to it they are large floats, which no sample of
+floats holds either.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from ...models.errors import TransloadError
+from ...models.numbers import SAMPLED, Reach, free_integers, widest
+from ...models.signature import TensorSpec
+from .recorded import FIRST_BITS, Answers, Probe, Series
+
+STEPS = (FIRST_BITS, 6, 10, 15, 20, 26, 31, 36, 44, 53, 62)  # bits; what has 32 and 64 bits ends beside one
+MOST_TRIES = 60
+_LARGER = 4  # times the usual size of an output: the integers are sizes themselves
+_SMALL = 256  # elements, which no output is too large with
+_FLOAT_BITS = 24  # that float32 holds
+_SLOWER, _NOTICED_S = 4.0, 0.2  # times the usual, and beyond it, in seconds: the integers count steps
+
+Reaches = Mapping[str, Reach]
+_Way = tuple[str, str]  # an input, and "above" or "below"
+
+
+class Ask(Protocol):
+    """How the model is asked."""
+
+    def __call__(self, probe: Probe, *, rounded: bool = False) -> Sequence[Answers]:
+        """`rounded`: the integers are such as float32 holds. Raises TransloadError where there is no answer."""
+
+
+class Search:
+    """What one model answers to. `usual`: its answers to the samples at the same batch."""
+
+    def __init__(
+        self,
+        inputs: Sequence[TensorSpec],
+        batch: int,
+        usual: Series,
+        ask: Ask,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ends = {spec.name: widest(spec.dtype) for spec in free_integers(inputs)}
+        self._batch, self._usual, self._ask, self._clock = batch, usual, ask, clock
+        self._tries = MOST_TRIES
+        self._call_s: float | None = None
+        self._asked: dict[tuple[tuple[str, Reach], ...], Series | None] = {}
+        self._stopped: dict[_Way, int] = {}
+        self.levels: list[tuple[Probe, Series]] = []
+
+    def widest(self) -> dict[str, Reach]:
+        """How far each input goes, all of them at once. `levels` are then the probes on the way there, and what the
+        model answered."""
+        own: Reaches = dict.fromkeys(self._ends, SAMPLED)
+        rising = [(name, side) for name in own for side in Reach._fields]
+        for bits in STEPS:
+            before = own
+            own, rising = self._raised(own, rising, bits)
+            if _most_bits(before) <= _FLOAT_BITS < _most_bits(own) and self._makes_floats(own):
+                own = before
+                break
+            self._keep(before, own)
+        before, own = own, self._refined(own)
+        self._keep(before, own)
+        return dict(own)
+
+    def _raised(self, own: Reaches, rising: list[_Way], bits: int) -> tuple[Reaches, list[_Way]]:
+        """All that rise at once; where that is refused, those that rise alone."""
+        if self._answers(own, trial := self._wider(own, rising, bits)):
+            return trial, rising
+        alone = [way for way in rising if self._answers(own, self._wider(own, [way], bits))]
+        self._stopped |= {way: bits for way in rising if way not in alone}
+        if len(alone) < len(rising) and self._answers(own, trial := self._wider(own, alone, bits)):
+            return trial, alone
+        return own, []
+
+    def _refined(self, own: Reaches) -> Reaches:
+        """Each that was refused, up to the last bit that it has an answer to."""
+        for way, refused in self._stopped.items():
+            low, high = _bits(own, way), refused
+            while high - low > 1:
+                middle = (low + high) // 2
+                if self._answers(own, trial := self._wider(own, [way], middle)):
+                    own, low = trial, middle
+                else:
+                    high = middle
+        return own
+
+    def _wider(self, own: Reaches, ways: Sequence[_Way], bits: int) -> Reaches:
+        """`own` with each of `ways` at so many bits, or at the end of its dtype."""
+        found = dict(own)
+        for way in ways:
+            name, side = way
+            most = min(bits, _bits(self._ends, way))
+            found[name] = found[name]._replace(**{side: max(_bits(own, way), most)})
+        return found
+
+    def _keep(self, before: Reaches, own: Reaches) -> None:
+        answers = self._asked.get(tuple(own.items()))
+        if own != before and answers is not None:
+            self.levels.append((Probe(self._batch, reach=dict(own)), answers))
+
+    def _answers(self, own: Reaches, trial: Reaches) -> bool:
+        """Whether there is an answer like the usual ones; to `own`, where nothing changes, there is."""
+        if trial == own:
+            return True
+        key = tuple(trial.items())
+        if key not in self._asked:
+            self._asked[key] = self._answer(Probe(self._batch, reach=trial)) if self._tries > 0 else None
+        return self._asked[key] is not None
+
+    def _makes_floats(self, own: Reaches) -> bool:
+        """Whether what float32 loses of the integers changes no answer."""
+        try:
+            calls = self._ask(Probe(self._batch, reach=own), rounded=True)
+        except TransloadError:
+            return False
+        wanted = self._asked[tuple(own.items())] or ()
+        pairs = [(call[name], want[name]) for call, want in zip(calls, wanted, strict=True) for name in want]
+        return all(np.array_equal(call, want, equal_nan=want.dtype.kind == "f") for call, want in pairs)
+
+    def _answer(self, probe: Probe) -> Series | None:
+        self._tries -= 1
+        said = "; ".join(f"{name} {reach}" for name, reach in probe.reach.items())
+        try:
+            answers, call_s = self._timed(probe)
+            if self._is_slow(call_s):
+                answers, call_s = self._timed(probe)  # the machine may have had something else to do
+        except TransloadError as error:
+            print(f"the model itself does not answer at {said}: {error.what}")  # for the step's log
+            return None
+        if self._is_slow(call_s):
+            self._tries = 0
+            print(f"not tried beyond {said}: a call takes {call_s:.1f} s, and usually {self._call_s:.1f} s")
+            return None
+        self._call_s = call_s if self._call_s is None else self._call_s
+        unlike = self._unlike(answers)
+        if unlike:
+            print(f"not tried at {said}: {unlike}")
+        return None if unlike else answers
+
+    def _timed(self, probe: Probe) -> tuple[Series, float]:
+        start = self._clock()
+        answers = self._ask(probe)
+        return answers, (self._clock() - start) / len(answers)
+
+    def _is_slow(self, call_s: float) -> bool:
+        return self._call_s is not None and call_s > _SLOWER * self._call_s + _NOTICED_S
+
+    def _unlike(self, answers: Series) -> str | None:
+        """Why the answers tell nothing: they have grown, or are no numbers where they usually are."""
+        for name in answers[0]:
+            usual, here = ([call[name] for call in calls] for calls in (self._usual, answers))
+            most = max(array.size for array in usual)
+            if max(array.size for array in here) > max(_LARGER * most, _SMALL):
+                return f"the output {name} grows with the integers"
+            if all(np.isfinite(array).all() for array in usual) and not all(np.isfinite(array).all() for array in here):
+                return f"the output {name} is not finite"
+        return None
+
+
+def _most_bits(reaches: Reaches) -> int:
+    return max((reach.bits for reach in reaches.values()), default=0)
+
+
+def _bits(reaches: Reaches, way: _Way) -> int:
+    name, side = way
+    return int(getattr(reaches[name], side))

@@ -1,0 +1,283 @@
+"""Integers that random samples do not hold: how far a model is asked, and what a copy that is wrong there is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from transload.models.artifact import write_artifact
+from transload.models.calls import sample_specs
+from transload.models.dataset import Dataset, write_dataset
+from transload.models.errors import SessionLost, StepFailed
+from transload.models.formats import Format, Target
+from transload.models.job import Job
+from transload.models.numbers import Reach, free_integers, with_numbers
+from transload.models.signature import Array, Signature, parse_input
+from transload.models.zoo.build import sample_tensors
+from transload.pipeline.drift import reference, validate
+from transload.pipeline.drift.reach import Search
+from transload.pipeline.drift.recorded import Probe, read_record
+from transload.pipeline.engine import Action
+from transload.pipeline.prepare import _with_numbers
+
+Feeds = Mapping[str, Array]
+Model = Callable[[Feeds], Array]
+TABLE = np.random.default_rng(5).normal(size=(10, 3)).astype(np.float32)
+
+
+class FakeSession:
+    """A model that is a function of its feeds."""
+
+    device = "cpu"
+
+    def __init__(self, signature: Signature, model: Model) -> None:
+        self.signature, self.model = signature, model
+        self.fed: list[Feeds] = []
+
+    def run(self, feeds: Feeds) -> Mapping[str, Array]:
+        self.fed.append(feeds)
+        return {"y": self.model(feeds)}
+
+    def close(self) -> None:
+        pass
+
+
+class Pair:
+    """A model, and a copy of it that is held against the model's answers."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, *inputs: str) -> None:
+        specs = tuple(map(parse_input, inputs))
+        self.signature = Signature(specs, (parse_input("y=float32[any]"),))
+        self.folder, self.patch = folder, patch
+        (folder / "model.onnx").touch()
+        samples = sample_tensors(sample_specs(specs), {"batch": 12, "*samples": 12}, seed=4)
+        write_dataset(folder / "test.npz", Dataset(samples))
+
+    def verdict(self, model: Model, copy: Model, precision: str = "fp32", **options: Any) -> Mapping[str, Any]:
+        self.model, self.copy = FakeSession(self.signature, model), FakeSession(self.signature, copy)
+        self.patch.setattr(reference, "open_for", lambda *_: self.model)
+        self.patch.setattr(validate, "open_for", lambda *_: self.copy)
+        inputs = {"model": self.folder, "artifact": self.folder, "data": self.folder, "reference": self.folder}
+        reference.answer(Job(inputs, self.folder, {"runtime": "torch", "numbers": True, **options}))
+        write_artifact(self.folder, Target(Format.ONNX), self.signature)
+        return validate.verify(Job(inputs, self.folder, {"runtime": "onnxruntime", "precision": precision}))
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pair]:
+    return lambda *inputs: Pair(tmp_path, monkeypatch, *inputs)
+
+
+def to_zero(x: Array) -> Array:
+    """x // 3 as C has it."""
+    return np.asarray(np.sign(x) * (np.abs(x) // 3))
+
+
+def looked_up(ids: Array) -> Array:
+    """An embedding in PyTorch: no index is negative."""
+    if ids.min() < 0 or ids.max() >= len(TABLE):
+        raise SessionLost("index out of range in self", fix="")
+    return TABLE[ids].mean(1)
+
+
+def test_a_copy_that_rounds_negative_integers_to_zero_passed_and_is_told_with_them(pair: Callable[..., Pair]) -> None:
+    one = pair("x=int64[batch,4]")
+    passed = one.verdict(lambda feeds: feeds["x"] // 3, lambda feeds: to_zero(feeds["x"]), numbers=False)
+    assert (passed["status"], passed["reason"]) == ("verified", "agrees to the last bit at batches 1, 2, 5")
+    found = one.verdict(lambda feeds: feeds["x"] // 3, lambda feeds: to_zero(feeds["x"]))
+    assert found["status"] == "wrong"
+    assert found["reason"] == (
+        "with x within ±7: 18 of 40 integers differ; wrong where x is -1, -2, -4, -5 and others; "
+        "where such integers never come, give samples of yours: --data FILE.npz"
+    )
+
+
+WRONG: list[tuple[str, Model, Model, str]] = [
+    ("x=int64[batch]", lambda feeds: feeds["x"] % 97, lambda feeds: np.int64(feeds["x"].astype(np.int32) % 97),
+     "with x within ±2^36: "),
+    ("x=int32[batch,3]", lambda feeds: TABLE[feeds["x"] % 10].sum(1), lambda feeds: TABLE[abs(feeds["x"]) % 10].sum(1),
+     "with x within ±7: output y agrees to "),
+    ("x=uint16[batch,3]", lambda feeds: TABLE[feeds["x"] % 10], lambda feeds: TABLE[np.uint8(feeds["x"] & 255) % 10],
+     "with x up to 1023: output y agrees to "),
+    ("x=int64[3]", lambda feeds: np.cumsum(feeds["x"]), lambda feeds: np.cumsum(abs(feeds["x"])),
+     "with x within ±7: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("takes", "model", "copy", "words"), WRONG)
+def test_what_only_other_integers_show_is_wrong(
+    takes: str, model: Model, copy: Model, words: str, pair: Callable[..., Pair]
+) -> None:
+    found = pair(takes).verdict(model, copy)
+    assert found["status"] == "wrong"
+    assert found["reason"].startswith(words)
+    assert "; wrong where x is " in found["reason"]
+
+
+def root(x: Array) -> Array:
+    with np.errstate(invalid="ignore"):
+        return np.sqrt(x.astype(np.float64))
+
+
+REACHES: list[tuple[str, Model, str]] = [
+    ("ids=int64[batch,4]", lambda feeds: looked_up(feeds["ids"]), "ids up to 7"),
+    ("ids=int64[batch,4]", lambda feeds: TABLE[feeds["ids"] % 10], "ids within ±2^62"),
+    ("steps=int64[batch]", lambda feeds: np.outer(feeds["steps"], np.arange(abs(feeds["steps"]).max() + 1)),
+     "steps within ±63"),
+    ("x=int64[batch]", lambda feeds: root(feeds["x"]), "x up to 2^62"),
+    ("t=int64[batch]", lambda feeds: np.sin(feeds["t"].astype(np.float32)), "t within ±1048575"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("takes", "model", "words"), REACHES)
+def test_a_right_copy_says_with_which_integers_it_was_seen(
+    takes: str, model: Model, words: str, pair: Callable[..., Pair]
+) -> None:
+    found = pair(takes).verdict(model, model)
+    assert found["status"] == "verified"
+    assert found["reason"] == f"agrees to the last bit at batches 1, 2, 5, with {words}"
+
+
+def test_each_input_goes_as_far_as_the_model_takes_it(pair: Callable[..., Pair]) -> None:
+    one = pair("user=int64[batch]", "item=int64[batch]", "age=int32[batch]", "mask=int64[batch]", "kind=int8[batch]")
+    wide = np.random.default_rng(6).normal(size=(3000, 3)).astype(np.float32)
+
+    def model(feeds: Feeds) -> Array:
+        known = looked_up(feeds["user"][:, np.newaxis]) + feeds["age"][:, np.newaxis] % 7
+        return np.asarray(known + wide[feeds["item"]] * (feeds["item"] >= 0)[:, np.newaxis])
+
+    def strict(feeds: Feeds) -> Array:
+        if feeds["item"].min() < 0 or feeds["item"].max() >= 3000:
+            raise SessionLost("index out of range in self", fix="")
+        return model(feeds)
+
+    found = one.verdict(strict, strict)
+    assert found["reason"].endswith(", with user up to 7 and item up to 2047 and age within ±2^31")
+    assert read_record(one.folder).reach == {"user": Reach(0, 3), "item": Reach(0, 11), "age": Reach(31, 31)}
+    assert {name for feeds in one.copy.fed for name in ("mask", "kind") if abs(feeds[name]).max() > 3} <= {"kind"}
+
+
+def test_a_model_that_takes_no_other_integers_says_so(pair: Callable[..., Pair]) -> None:
+    def model(feeds: Feeds) -> Array:
+        return TABLE[:4][feeds["ids"]] if feeds["ids"].min() >= 0 else TABLE[:0][feeds["ids"]]
+
+    def asked(feeds: Feeds) -> Array:
+        try:
+            return model(feeds)
+        except IndexError as error:
+            raise SessionLost(str(error), fix="") from error
+
+    assert pair("ids=int64[batch,4]").verdict(asked, asked)["reason"].endswith("2, 5, with ids up to 3 alone")
+
+
+def test_a_reduced_precision_is_asked_with_the_samples_alone(pair: Callable[..., Pair]) -> None:
+    found = pair("x=int64[batch,4]").verdict(
+        lambda feeds: feeds["x"] * 0.3, lambda feeds: abs(feeds["x"]) * 0.3, "int8"
+    )
+    assert (found["status"], found["reason"].rpartition(", ")[2]) == ("verified", "with x up to 3 alone")
+
+
+def test_what_rounding_does_to_large_integers_is_no_fault(pair: Callable[..., Pair]) -> None:
+    step = np.float32(0.7)
+    found = pair("t=int64[batch]").verdict(
+        lambda feeds: np.sin(feeds["t"].astype(np.float32) * step),
+        lambda feeds: np.sin(feeds["t"].astype(np.float32) * np.nextafter(step, np.float32(1))),
+    )
+    assert found["status"] == "verified"
+
+
+def test_a_model_that_other_integers_end_is_asked_without_them() -> None:
+    asked: list[Mapping[str, Any]] = []
+
+    class Machine:
+        def perform(self, action: Action) -> Any:
+            asked.append(action.options)
+            if len(asked) == 1:
+                raise StepFailed("killed by SIGFPE", fix="")
+            return "answers"
+
+    machine: Any = Machine()
+    assert _with_numbers(machine, Action("reference", "answer", options={"threads": 1})) == "answers"
+    assert asked == [{"threads": 1, "numbers": True}, {"threads": 1}]
+
+
+def test_integers_that_make_a_model_slow_are_not_tried_further() -> None:
+    now = [0.0]
+
+    def ask(probe: Probe, *, rounded: bool = False) -> list[dict[str, Array]]:
+        assert not rounded
+        now[0] += 2.0**probe.bits / 1000
+        return [{"y": np.zeros(5)}]
+
+    inputs = (parse_input("n=int64[]"),)
+    search = Search(inputs, 1, [{"y": np.zeros(5)}], ask, clock=lambda: now[0])
+    assert search.widest() == {"n": Reach(6, 6)}
+    assert [probe.bits for probe, _ in search.levels] == [3, 6]
+
+
+def test_a_search_ends_whatever_the_model_says() -> None:
+    tries = 0
+
+    def ask(probe: Probe, *, rounded: bool = False) -> list[dict[str, Array]]:
+        nonlocal tries
+        tries += 1
+        raise SessionLost("no", fix="")
+
+    inputs = tuple(parse_input(f"x{at}=int64[batch]") for at in range(200))
+    assert set(Search(inputs, 1, [{"y": np.zeros(5)}], ask).widest().values()) == {Reach(0, 2)}
+    assert tries == 60
+
+
+def test_the_integers_are_the_same_in_every_interpreter() -> None:
+    data = Dataset({"x": np.zeros((12,), np.int32), "y": np.ones((12, 2), np.float32)})
+    wide = with_numbers(data, {"x": Reach(3, 10)})
+    assert wide.inputs["x"].tolist() == [859, -5, -7, -6, -4, 687, -1, -5, -5, 849, 634, -5]
+    assert wide.inputs["y"] is data.inputs["y"]
+
+
+def test_masks_and_bytes_hold_what_they_can_already() -> None:
+    words = (
+        "ids=int64[batch]",
+        "attention_mask=int64[batch]",
+        "picture=uint8[batch]",
+        "keep=bool[batch]",
+        "x=float32[batch]",
+    )
+    assert [spec.name for spec in free_integers(tuple(map(parse_input, words)))] == ["ids"]
+
+
+def onnx_file(folder: Path, nodes: list[onnx.NodeProto]) -> Path:
+    """x // 3 over int64, by other operators, as an artifact."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", 4]) for name in "xy")
+    three = helper.make_tensor("three", TensorProto.INT64, [], [3])
+    model = helper.make_model(
+        helper.make_graph(nodes, "floor", [x], [y], [three]), opset_imports=[helper.make_opsetid("", 18)], ir_version=10
+    )
+    folder.mkdir()
+    onnx.save(model, folder / "model.onnx")
+    signature = Signature((parse_input("x=int64[batch,4]"),), (parse_input("y=int64[batch,4]"),))
+    write_artifact(folder, Target(Format.ONNX), signature)
+    return folder
+
+
+def test_an_onnx_file_that_rounds_to_zero_is_caught_by_onnx_runtime_itself(tmp_path: Path) -> None:
+    node = helper.make_node
+    right = [node("Mod", ["x", "three"], ["m"]), node("Sub", ["x", "m"], ["d"]), node("Div", ["d", "three"], ["y"])]
+    model, copy = (
+        onnx_file(tmp_path / "model", right),
+        onnx_file(tmp_path / "copy", [node("Div", ["x", "three"], ["y"])]),
+    )
+    write_dataset(tmp_path / "test.npz", Dataset({"x": np.random.default_rng(1).integers(0, 4, (12, 4))}))
+    inputs = {"model": model, "data": tmp_path, "reference": tmp_path}
+    verdicts = []
+    for numbers in (False, True):
+        reference.answer(Job(inputs, tmp_path, {"runtime": "onnxruntime", "numbers": numbers}))
+        verdicts.append(validate.verify(Job({**inputs, "artifact": copy}, tmp_path, {})))
+    assert [found["status"] for found in verdicts] == ["verified", "wrong"]
+    assert "wrong where x is -1, -2, -4" in verdicts[1]["reason"]
