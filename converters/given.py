@@ -28,7 +28,7 @@ from .given_onnx import OnnxFile, check_external, parse_onnx
 from .given_pt2 import check_pt2, load_pt2
 from .given_saved_model import read_saved_model, signature_of_saved_model
 from .given_tflite import TfliteFile
-from .given_torchscript import check_torchscript, load_torchscript, signature_of_torchscript
+from .given_torchscript import check_torchscript, describe_torchscript, load_torchscript, write_flat_torchscript
 from .pt2_signature import describe_program, write_flat
 
 _AGAIN = "make the artifact again"
@@ -97,8 +97,13 @@ def torchscript_given(job: Job) -> Mapping[str, Any]:
     check_torchscript(path, trust=_trust(job))
     asked = _asked(job)
     check_inputs(asked)
-    signature = signature_of_torchscript(load_torchscript(path), asked, path)
-    return _keep(job, path, Target(Format.TORCHSCRIPT), signature)
+    module = load_torchscript(path)
+    signature, call = describe_torchscript(module, asked, path)
+    if call is None:
+        return _keep(job, path, Target(Format.TORCHSCRIPT), signature)
+    write_flat_torchscript(module, signature, call, job.out / PAYLOAD[Format.TORCHSCRIPT])
+    write_artifact(job.out, Target(Format.TORCHSCRIPT), signature)
+    return {"signature": signature.to_json()}
 
 
 def saved_model_given(job: Job) -> Mapping[str, Any]:

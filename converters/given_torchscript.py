@@ -13,15 +13,18 @@ import pickletools
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ..models.errors import BadRequest
 from ..models.foreign import first_line
 from ..models.signature import Signature, TensorSpec
-from ..models.zoo.calling import Call, Leaf
+from ..models.zoo.calling import Call, Leaf, flat, flatten, is_flat
 from ..models.zoo.infer import infer_signature
+from .torch_export import example_inputs
+from .tracing import traced
 
 if TYPE_CHECKING:
     import torch
@@ -137,66 +140,101 @@ def load_torchscript(path: Path) -> torch.jit.ScriptModule:
     return module.eval()
 
 
-def signature_of_torchscript(module: torch.jit.ScriptModule, asked: Sequence[TensorSpec], path: Path) -> Signature:
-    """Inputs by the names of forward's arguments, in its order; their dtypes and shapes are `asked`, since an archive
-    does not say them. Outputs from calls (models.zoo.infer).
+def describe_torchscript(
+    module: torch.jit.ScriptModule, asked: Sequence[TensorSpec], path: Path
+) -> tuple[Signature, Call | None]:
+    """The signature of a module, and how it is called: None where it takes tensors by position and nothing else, and
+    returns a tensor, or a tuple, a list or a dict of tensors.
+
+    Inputs by the names of forward's arguments, in its order; their dtypes and shapes are `asked`, since an archive
+    does not say them. What has a default may be left out. Outputs from calls (models.zoo.infer).
 
     Raises BadRequest where forward takes something else than tensors, other inputs are asked, or it fails on them.
     """
-    names = _arguments(module, path)
-    example = " ".join(f"--input {name}=float32[batch,3,224,224]" for name in names)
+    arguments = _arguments(module, path)
+    tensors = [each.name for each in arguments if str(each.type) in _TENSORS]
+    needed = [each.name for each in arguments if not each.has_default_value()]
     if not asked:
+        example = " ".join(f"--input {name}=float32[batch,3,224,224]" for name in needed or tensors)
         raise BadRequest(f"{path} does not say what shapes it takes", fix=f"name each input, as in {example}")
     given = {spec.name: spec for spec in asked}
-    if sorted(given) != sorted(names):
+    if not set(needed) <= set(given) <= set(tensors):
+        takes = [name if name in needed else f"{name} (optional)" for name in tensors]
         raise BadRequest(
-            f"forward of {path} takes {', '.join(names)}, and --input names {', '.join(given)}",
+            f"forward of {path} takes {', '.join(takes)}, and --input names {', '.join(given)}",
             fix="give each input of the model once, by its name",
         )
-    specs = tuple(given[name] for name in names)
-    call = Call(tuple(names), tuple(map(Leaf, names)))
+    call = _call([each.name for each in arguments], given)
+    specs = tuple(given[name] for name in call.inputs)
+    model = _asked(module, path)
     try:
-        return infer_signature(_asked(module, path), specs, call)[0]
+        signature, call_or_none = infer_signature(model, specs, call)
     except RuntimeError as error:
         raise BadRequest(
             f"calling {path} failed: {_last_line(error)}", fix=f"hold {' '.join(map(str, specs))} against what it takes"
         ) from error
+    plain = len(arguments) == len(specs) and model.plain
+    return signature, None if plain else call_or_none
 
 
-def _asked(module: torch.jit.ScriptModule, path: Path) -> torch.nn.Module:
-    """The module as one of Python's, which can be looked into; it raises BadRequest where it returns nested outputs."""
+_TENSORS = ("Tensor", "Optional[Tensor]")
+
+
+def _call(arguments: Sequence[str], given: Collection[str]) -> Call:
+    """By position as far as the arguments are given without a gap, then by keyword."""
+    first = tuple(takewhile(lambda name: name in given, arguments))
+    later = [name for name in arguments if name in given and name not in first]
+    return Call((*first, *later), tuple(map(Leaf, first)), {name: Leaf(name) for name in later})
+
+
+def _asked(module: torch.jit.ScriptModule, path: Path) -> Any:
+    """The module as one of Python's, which can be looked into. `plain`: whether all that it returned is what a session
+    takes as it is.
+
+    Raises BadRequest, when called, where it returns something that holds no tensors.
+    """
     import torch
 
     class Asked(torch.nn.Module):
-        def forward(self, *inputs: torch.Tensor) -> Any:
-            given = module(*inputs)
-            values = (
-                given.values() if isinstance(given, dict) else given if isinstance(given, tuple | list) else (given,)
-            )
-            if not all(isinstance(value, torch.Tensor) for value in values):
+        plain = True
+
+        def forward(self, *inputs: torch.Tensor, **named: torch.Tensor) -> Any:
+            given = module(*inputs, **named)
+            try:
+                flatten(given)
+            except BadRequest as error:
                 raise BadRequest(
-                    f"{path} returns more than tensors",
-                    fix="let forward return a tensor, a tuple of tensors or a dict of them",
-                )
+                    f"{path} returns more than tensors", fix="let forward return tensors, or tuples and dicts of them"
+                ) from error
+            self.plain = self.plain and is_flat(tuple(given.values()) if isinstance(given, dict) else given)
             return given
 
     return Asked()
 
 
-def _arguments(module: torch.jit.ScriptModule, path: Path) -> list[str]:
-    """The names of what forward takes, beside what has a default. Raises BadRequest."""
+def write_flat_torchscript(module: torch.jit.ScriptModule, signature: Signature, call: Call, file: Path) -> None:
+    """Write the module inside of one that takes the signature's inputs by position and returns its outputs. The call of
+    the module stays a call in the trace, with whatever branches and loops it has."""
+    import torch
+
+    made = traced(flat(module, call), example_inputs(signature))
+    torch.jit.save(made, str(file))
+
+
+def _arguments(module: torch.jit.ScriptModule, path: Path) -> list[Any]:
+    """What forward takes, as its schema has it. Raises BadRequest where it needs something else than tensors."""
     forward: Any = getattr(module, "forward", None)
     if forward is None:
         raise BadRequest(f"{path} has no forward", fix="save a module that has one")
-    arguments = [each for each in forward.schema.arguments[1:] if not each.has_default_value()]
-    if not arguments:
+    arguments = list(forward.schema.arguments[1:])
+    if not any(str(each.type) in _TENSORS or not each.has_default_value() for each in arguments):
         raise BadRequest(f"{path} takes no inputs: there is nothing to serve", fix=_AGAIN)
     for each in arguments:
-        if str(each.type) != "Tensor":
+        if str(each.type) not in _TENSORS and not each.has_default_value():
             raise BadRequest(
                 f"forward of {path} takes {each.name} as {each.type}", fix="save a module whose forward takes tensors"
             )
-    return [each.name for each in arguments]
+    return arguments
 
 
 def _last_line(error: BaseException) -> str:

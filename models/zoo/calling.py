@@ -326,7 +326,7 @@ def flat(model: torch.nn.Module, call: Call) -> torch.nn.Module:
 
     Flat.forward.__signature__ = _flat_signature(call)  # type: ignore[attr-defined]
     made = Flat()
-    made.training = model.training  # and not train(): an exported program has none
+    made.training = getattr(model, "training", False)  # and not train(): an exported program has none; frozen, nor this
     return made
 
 

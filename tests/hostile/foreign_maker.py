@@ -68,12 +68,12 @@ def make_torch(out: Path) -> None:
 
     torch.jit.save(torch.jit.trace(Net().eval(), torch.randn(3, 4)), out / "good.pt")
 
-    class Nested(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-            return x, (x, x + 1)
+    class Counts(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+            return x, x.shape[0]
 
     torch.jit.save(torch.jit.script(Listed()), out / "listed.pt")
-    torch.jit.save(torch.jit.script(Nested()), out / "nested.pt")
+    torch.jit.save(torch.jit.script(Counts()), out / "counts.pt")
     torch.save(Net().state_dict(), out / "weights.pt")
     torch.save(Net().state_dict(), out / "old.pt", _use_new_zipfile_serialization=False)
     torch.export.save(torch.export.export(Net(), (torch.randn(3, 4),)), out / "exported.pt2")

@@ -370,10 +370,10 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
         "{here}/m.pt does not say what shapes it takes"
         "\n  fix: name each input, as in --input x=float32[batch,3,224,224]",
     ),
-    "TorchScript that returns nested outputs": (
-        copied("nested.pt", "m.pt"), "m.pt",
+    "TorchScript that returns a number": (
+        copied("counts.pt", "m.pt"), "m.pt",
         "{here}/m.pt returns more than tensors"
-        "\n  fix: let forward return a tensor, a tuple of tensors or a dict of them",
+        "\n  fix: let forward return tensors, or tuples and dicts of them",
     ),
     "TorchScript that takes a list": (
         copied("listed.pt", "m.pt"), "m.pt",
@@ -401,7 +401,7 @@ def test_what_is_no_model_or_more_is_refused_in_one_sentence_and_never_run(
     make(here, foreign)
     (tmp_path / "out").mkdir()
     with pytest.raises(BadRequest) as caught:
-        take(here / word, tmp_path / "out", inputs="nested" in case)
+        take(here / word, tmp_path / "out", inputs="a number" in case)
     pattern = re.escape(said.format(here=here)).replace(re.escape("..."), r"[\w<>.:/]*?")
     assert re.fullmatch(pattern, str(caught.value)), caught.value
     assert not (here.parent / "executed").exists()

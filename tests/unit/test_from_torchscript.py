@@ -51,6 +51,18 @@ class Branching(torch.nn.Module):
         return image.sum((1, 2, 3)), -scale
 
 
+class Wide(torch.nn.Module):
+    """More arguments than anything is given for, and nested results."""
+
+    def forward(
+        self, image: torch.Tensor, gain: float = 2.0, scale: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+        seen = image.sum((1, 2, 3)) * gain
+        if bool(seen.sum() > 0):
+            seen = seen + 1
+        return seen, (image, seen if scale is None else scale * gain)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A module that was traced."""
@@ -102,6 +114,25 @@ def test_both_ways_of_a_branch_come_through_to_onnx(tmp_path: Path) -> None:
         want, got = reference.run(feeds), made.run(feeds)
         for name, value in want.items():
             np.testing.assert_allclose(got[name], value, rtol=1e-5)
+
+
+@pytest.mark.parametrize("inputs", [INPUTS[:1], INPUTS])
+def test_what_has_a_default_may_be_left_out_and_nested_results_have_names(
+    inputs: tuple[str, ...], tmp_path: Path
+) -> None:
+    torch.jit.save(torch.jit.script(Wide()), tmp_path / "m.pt")
+    given = taken(tmp_path / "m.pt", tmp_path / "given", *inputs)
+    made = open_onnx(step(onnx_from_torchscript, given, tmp_path / "made"), "cpu", 1)
+    feeds = dict(sample_tensors(made.signature.inputs, {"batch": 5}, 0))
+    for sign in (1, -1):
+        feeds["image"] = np.abs(feeds["image"]) * np.float32(sign)
+        seen, (image, last) = Wide()(**{name: torch.from_numpy(each) for name, each in feeds.items()})
+        want = {"output_0": seen, "output_1_0": image, "output_1_1": last}
+        for opened in (made, open_torchscript(given, "cpu", 1)):
+            got = opened.run(feeds)
+            assert list(got) == list(want)
+            for name, value in want.items():
+                np.testing.assert_allclose(got[name], value.numpy(), rtol=1e-5)
 
 
 def test_trust_leaves_code_unread(path: Path, tmp_path: Path) -> None:
