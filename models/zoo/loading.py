@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO
 
 from ..errors import BadRequest, ToolMissing, TransloadError
 from ..foreign import first_line
@@ -58,7 +58,8 @@ def at_root(ref: CodeRef) -> Iterator[None]:
 @contextmanager
 def user_code(what: str, ref: CodeRef) -> Iterator[None]:
     """Turn whatever the user's code raises into one BadRequest that names file and line. A process that it forked ends
-    here: it must not do our work a second time. What it took off sys.path comes back: our own imports need it."""
+    here: it must not do our work a second time. What it took off sys.path comes back, and so do the streams that it
+    closed: what follows imports and prints."""
     ours, paths = os.getpid(), [*sys.path]
     try:
         yield
@@ -72,6 +73,12 @@ def user_code(what: str, ref: CodeRef) -> Iterator[None]:
         if os.getpid() != ours:
             os._exit(0)
         sys.path.extend(path for path in paths if path not in sys.path)
+        sys.stdout, sys.stderr = _open(sys.stdout), _open(sys.stderr)
+
+
+def _open(stream: TextIO | None) -> TextIO:
+    """A stream that can be written to. Theirs, where it can be: two over one buffer would close it for each other."""
+    return Path(os.devnull).open("w") if stream is None or stream.closed else stream
 
 
 def _refused(what: str, ref: CodeRef, error: BaseException) -> BadRequest:

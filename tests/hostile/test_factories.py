@@ -45,6 +45,8 @@ def interrupts():
 
 def clears_the_path():
     sys.path.clear()
+    sys.stdout = None
+    sys.stderr.close()
     os.chdir("/")
     return Net()
 
