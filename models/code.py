@@ -52,6 +52,10 @@ def module_file(name: str, root: Path | None = None) -> Path:
     for file in files:
         if file.is_file():
             return file
+    if root and spec and spec.origin and any(each.exists() for each in ((root / first), (root / f"{first}.py"))):
+        raise BadRequest(
+            f"there is no module {name!r}: {spec.origin} hides the {first} of {root}", fix=f"rename your {first}"
+        )
     raise BadRequest(f"there is no module {name!r}", fix="check its name, and the folder you run transload in")
 
 

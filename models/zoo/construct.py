@@ -31,14 +31,14 @@ def construct(ref: CodeRef, seed: int = _SEED) -> torch.nn.Module:
         torch.manual_seed(seed)
         with at_root(ref):
             model = _made(found, ref)
-    if not isinstance(model, torch.nn.Module):
-        raise BadRequest(
-            f"{ref.text} gives a {type(model).__name__}, not a torch.nn.Module",
-            fix="name a class, a function or an instance that gives a module",
-        )
-    bare = _bare(model, ref)
-    _let_trace(bare)
-    return bare.eval().requires_grad_(False)
+        if not isinstance(model, torch.nn.Module):
+            raise BadRequest(
+                f"{ref.text} gives a {type(model).__name__}, not a torch.nn.Module",
+                fix="name a class, a function or an instance that gives a module",
+            )
+        bare = _bare(model, ref)
+        _let_trace(bare)
+        return bare.eval().requires_grad_(False)  # both may be the user's own
 
 
 def _let_trace(model: torch.nn.Module) -> None:

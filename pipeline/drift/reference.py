@@ -7,9 +7,9 @@ answer    inputs {model, data}   -> answers.npz, probes.npz, record.json; {devic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...models.axes import batches_within, bounds_within
@@ -18,7 +18,7 @@ from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
 from ...models.numbers import Reach, as_floats
-from ...models.signature import Array, Bounds
+from ...models.signature import Array, Axis, Bounds, TensorSpec, batch_axis
 from ...serving.device import check_device
 from ...serving.session import Session
 from .numeric import combine, compare
@@ -85,7 +85,8 @@ class _Asked:
                 sizes = {signature.batch or "": batch, **sizes_in(self.data, signature)}
                 at = ", ".join(f"{axis}={size}" for axis, size in sizes.items() if axis)
                 where = f" at {at}" if at else ""
-                raise BadRequest(f"the model itself does not answer{where}: {error.what}", fix=_SIZES_FIX) from error
+                fix = _mend(signature.inputs)
+                raise BadRequest(f"the model itself does not answer{where}: {error.what}", fix=fix) from error
 
     def whole(self, chunk: int) -> tuple[int, list[Answers]]:
         """Ask the whole test set, `chunk` samples at a time, or as many as the model takes."""
@@ -175,6 +176,19 @@ class _Asked:
     def _ask(self, probe: Probe, rows: Iterable[Array], data: Dataset | None = None) -> list[Answers]:
         session, data = self.session, data or self.data
         return [session.run(feeds_of(data, each, session.signature, probe.sizes)) for each in rows]
+
+
+def _mend(inputs: Sequence[TensorSpec]) -> str:
+    """What helps where a model does not take the sizes. Files give axes no names: that two are one is not known."""
+    batch = batch_axis(inputs)
+    others = [[axis for axis in spec.dynamic_axes.values() if axis != batch] for spec in inputs]
+    first = max(others, key=len, default=[])
+    known: dict[Axis, Axis] = {axis: name for axes in others for axis, name in zip(axes, first, strict=False)}
+    if all(axis == name for axis, name in known.items()):
+        return _SIZES_FIX
+    alike = [replace(spec, shape=tuple(known.get(axis, axis) for axis in spec.shape), bounds=()) for spec in inputs]
+    named = " ".join(f"--input {spec}" for spec in alike)
+    return f"give axes that are of one size one name, as in {named}; or {_SIZES_FIX}"
 
 
 def _other_sizes(size: int, bounds: Bounds) -> Iterator[int]:

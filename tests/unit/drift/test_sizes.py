@@ -226,6 +226,18 @@ def test_a_reference_that_does_not_answer_at_all_names_the_sizes(held: Callable[
     assert "h=32..256" in caught.value.fix
 
 
+def test_axes_of_two_inputs_that_may_be_one_are_told_to_get_one_name(held: Callable[..., Held]) -> None:
+    def masked(feeds: Feeds) -> Array:
+        if feeds["ids"].shape != feeds["mask"].shape:
+            raise SessionLost("shapes differ", fix="")
+        return feeds["ids"].sum(1)
+
+    with pytest.raises(BadRequest) as caught:
+        held("ids=int64[batch,ids_1]", "mask=float32[batch,mask_1]").recorded(masked)
+    one_name = "--input ids=int64[batch,ids_1] --input mask=float32[batch,ids_1]; or "
+    assert caught.value.fix.startswith(f"give axes that are of one size one name, as in {one_name}")
+
+
 def test_a_size_at_which_all_answers_are_alike_is_no_evidence_against_the_others(held: Callable[..., Held]) -> None:
     def softmax(feeds: Feeds) -> Array:
         powers = np.exp(feeds["x"])

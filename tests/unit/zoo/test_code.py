@@ -94,6 +94,15 @@ def test_a_module_is_found_without_being_imported(project: Path) -> None:
             module_file(name, project)
 
 
+def test_a_package_that_one_of_pythons_own_hides_is_named(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "net.py").touch()
+    with pytest.raises(
+        BadRequest, match=rf"'code.net': \S+code.py hides the code of {tmp_path}\n  fix: rename your code"
+    ):
+        module_file("code.net", tmp_path)
+
+
 def test_an_installed_package_is_not_read_as_if_it_were_the_users(tmp_path: Path) -> None:
     site = tmp_path / "site-packages"
     site.mkdir()
