@@ -103,13 +103,21 @@ def start(recipe: Path, out: Path, checkpoints: Path, **options: Any) -> subproc
     return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
 
 
+def told(given: Job, capfd: pytest.CaptureFixture[str]) -> tuple[list[str], dict[str, Any]]:
+    """What a training in this process prints, and its facts but for the time it took."""
+    capfd.readouterr()
+    facts = train(given)
+    return capfd.readouterr().out.splitlines(), {**facts, "train_seconds": 0}
+
+
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-def test_a_killed_training_goes_on_and_ends_in_the_same_weights(precision: str, tmp_path: Path) -> None:
+def test_a_killed_training_goes_on_and_ends_in_the_same_weights(
+    precision: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     path = write_recipe("wine", tmp_path)
     path.write_text(path.read_text() + SLOW)
     options = {"epochs": 9, "precision": precision, "seed": 2}
-    whole = start(path, tmp_path / "whole", tmp_path / "none", **options)
-    unbroken = whole.communicate()[0].splitlines()
+    unbroken, facts = told(job(path, tmp_path / "whole", tmp_path / "none", **options), capfd)
     killed = start(path, tmp_path / "out", tmp_path / "checkpoints", **options)
     assert killed.stdout is not None
     for line in killed.stdout:
@@ -119,15 +127,13 @@ def test_a_killed_training_goes_on_and_ends_in_the_same_weights(precision: str, 
     killed.communicate()
     assert killed.returncode == -signal.SIGKILL
     assert not (tmp_path / "out" / WEIGHTS).exists()
-    resumed = start(path, tmp_path / "out", tmp_path / "checkpoints", **options)
-    said = resumed.communicate()[0].splitlines()
+    said, resumed = told(job(path, tmp_path / "resumed", tmp_path / "checkpoints", **options), capfd)
     gone_on = re.fullmatch(r"going on after epoch (\d)", said[0])
     assert gone_on
     assert 4 <= int(gone_on[1]) < 9
-    assert said[1:-1] == unbroken[int(gone_on[1]) : -1]
-    assert digest_of(tmp_path / "out") == digest_of(tmp_path / "whole")
-    facts = json.loads(said[-1])
-    assert {**facts, "train_seconds": 0} == {**json.loads(unbroken[-1]), "train_seconds": 0}
+    assert said[1:] == unbroken[int(gone_on[1]) :]
+    assert digest_of(tmp_path / "resumed") == digest_of(tmp_path / "whole")
+    assert resumed == facts
 
 
 def test_wherever_it_is_cut_the_best_weights_and_the_patience_are_kept(
