@@ -31,8 +31,7 @@ def cut(tensor: TfTensor, widths: Widths) -> TfTensor:
     """What negative widths take away."""
     if all(isinstance(each, int) and each >= 0 for pair in widths for each in pair):
         return tensor
-    parts = [_slice(low, high, size) for (low, high), size in zip(widths, sizes_of(tensor), strict=True)]
-    made = tensor[tuple(parts)]
+    made = sliced(tensor, [_slice(*each, size) for each, size in zip(widths, sizes_of(tensor), strict=True)])
     if not tf.executing_eagerly():
         inside = [(min(low, 0), min(high, 0)) if _known(low, high) else (low, high) for low, high in widths]
         made.set_shape(_grown(tensor, inside))
@@ -40,10 +39,28 @@ def cut(tensor: TfTensor, widths: Widths) -> TfTensor:
 
 
 def _slice(low: Size, high: Size, size: Size) -> slice:
-    first = positive(-low)
+    first = None if isinstance(low, int) and low >= 0 else positive(-low)
     if isinstance(high, int):
         return slice(first, high if high < 0 else None)
     return slice(first, size - positive(-high))
+
+
+def sliced(tensor: TfTensor, cut: Sequence[slice]) -> TfTensor:
+    """The parts of a tensor along each axis, as it lies. Where a start or an end is computed, TFLite's converter
+    forgets the sizes of all axes that the same slice cuts by numbers: those are cut before."""
+    if not any(_computes(part) for part in cut):
+        return tensor[tuple(cut)]
+    now = [slice(None) if _computes(part) else part for part in cut]
+    if any(part not in _WHOLE for part in now):
+        tensor = tensor[tuple(now)]
+    return tensor[tuple(part if _computes(part) else slice(None) for part in cut)]
+
+
+_WHOLE = (slice(None), slice(None, None, 1))
+
+
+def _computes(part: slice) -> bool:
+    return not all(each is None or isinstance(each, int) for each in (part.start, part.stop))
 
 
 def pad(tensor: TfTensor, widths: Widths, number: TfTensor | None = None) -> TfTensor:

@@ -122,7 +122,9 @@ def mod(op: Op) -> Value:
     whole = op.value(0).dtype in INTEGERS
     if op.flag("fmod"):
         return broadcast(truncated_remainder if whole else _truncated_float_remainder, op.value(0), op.value(1))
-    return broadcast(tf.math.floormod if whole else _floored_float_remainder, op.value(0), op.value(1))
+    if whole:
+        return arithmetic(op, lambda a, b: a % b, tf.math.floormod)
+    return broadcast(_floored_float_remainder, op.value(0), op.value(1))
 
 
 @lowers("Mod", since=10, T=NUMBERS)

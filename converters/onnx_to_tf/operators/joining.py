@@ -35,9 +35,17 @@ def concat(op: Op) -> Value:
     return answer.as_long_as(values[0], [(at, at) for at in range(rank) if at != axis % rank])
 
 
+_MOST_PARTS = 32  # sizes, pads or ends of all axes; longer vectors of whole numbers are data
+
+
 def _joined_parts(values: Sequence[Value]) -> tuple[Size, ...] | None:
-    """The elements of all vectors where one of them is a vector of sizes."""
-    joined = [value.size_parts() for value in values] if any(value.parts is not None for value in values) else [None]
+    """The elements of all vectors where some are sizes, or are known beside others that the model computes: what a pad
+    or a shape says of the one axis must not be forgotten for what it computes of another."""
+    if all(value.parts is None and value.array is None for value in values):
+        return None
+    if any(value.rank != 1 or (value.shape[0] or 0) > _MOST_PARTS for value in values):
+        return None
+    joined = [value.size_parts() for value in values]
     return None if None in joined else tuple(part for parts in joined for part in parts or ())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..borders import sliced
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, INDICES, lowers
@@ -38,7 +39,7 @@ def _sliced(op: Op, starts: Sequence[Size], ends: Sequence[Size], axes: list[int
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         cut[value.place(axis)] = _cut(value, axis, start, end, step)
     native = value.tensor(value.layout)
-    answer = computed(native[_left_open(value, cut)], value.layout, non_negative=value.non_negative)
+    answer = computed(sliced(native, _left_open(value, cut)), value.layout, non_negative=value.non_negative)
     return answer.as_long_as(value, [(axis, axis) for axis in range(value.rank) if axis not in axes])
 
 

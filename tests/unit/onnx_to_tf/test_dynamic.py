@@ -79,6 +79,37 @@ def test_a_picture_of_any_height_and_width_comes_back_in_its_own_size(bench):
     bench.model_agrees(text, *({"x": floats(2, 3, h, w)} for h, w in [(4, 6), (3, 3), (5, 2)]))
 
 
+def test_what_is_known_of_the_channels_is_not_forgotten_where_another_axis_is_padded_by_a_computed_number(bench):
+    text = (
+        HEAD
+        + """ g (float[b, 3, h, w] x, int64[1] more) => (float[b, 2, p, q] y) <
+        int64[1] three = {3}, int64[1] two = {2}, int64[4] before = {0, 0, 0, 0}, int64[2] after = {0, 0},
+        float[2, 3, 1, 1] kernel = {1, 2, 3, -1, 0, 1}> {
+        s = Shape(x)
+        w = Gather(s, three)
+        odd = Mod(w, two)
+        pads = Concat <axis = 0> (before, after, more, odd)
+        wide = Pad <mode = "edge"> (x, pads)
+        y = Conv(wide, kernel)
+    }"""
+    )
+    bench.model_agrees(text, *({"x": floats(2, 3, h, w), "more": ints(m)} for h, w, m in [(4, 5, 1), (3, 2, 0)]))
+
+
+def test_channels_cut_by_numbers_are_known_where_the_same_slice_cuts_another_axis_by_a_computed_one(bench):
+    text = (
+        HEAD
+        + """ g (float[b, 5, h, w] x, int64[1] end) => (float[b, 2, p, w] y) <
+        int64[1] one = {1}, int64[1] four = {4}, int64[2] starts = {1, 0}, int64[2] axes = {1, 2},
+        float[2, 3, 1, 1] kernel = {1, 2, 3, -1, 0, 1}> {
+        ends = Concat <axis = 0> (four, end)
+        part = Slice(x, starts, ends, axes)
+        y = Conv(part, kernel)
+    }"""
+    )
+    bench.model_agrees(text, *({"x": floats(2, 5, h, 3), "end": ints(e)} for h, e in [(4, 3), (5, 9), (5, -1)]))
+
+
 COMPUTED = {
     "Reshape": ("Reshape(x, s)", {"s": [ints(6, 4), ints(-1, 2), ints(2, -1), ints(0, 12), ints(0, -1)]}),
     "Reshape, zero is zero": ("Reshape <allowzero = 0> (x, s)", {"s": [ints(0, 0, 4), ints(0, -1, 4), ints(3, 2, 4)]}),
