@@ -9,7 +9,8 @@ What a word means is told by its form; what lies behind it, only a worker looks 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 from ..converters.steps import missing
 from ..models.artifact import RECORD, read_artifact
 from ..models.errors import BadRequest, ToolMissing
-from ..models.formats import Format, Target, parse_target
+from ..models.formats import PAYLOAD, Format, Target, parse_target
 from ..models.signature import Signature, TensorSpec
 from ..models.sources import LIBRARIES
 from ..models.store import Stored, digest_of
@@ -178,11 +179,27 @@ def prepare_given(context: Context, asked: Asked, *, probes_only: bool = False) 
     with context.progress.stage("reference") as stage:
         require_runtime(taken.runtime)
         data = take_data(context, taken, asked.data)
-        reference = prepare.answer_reference(
-            context, taken.model, taken.stored, data, taken.runtime, probes_only=probes_only
-        )
+        with _called_as_given(context, taken, asked.text):
+            reference = prepare.answer_reference(
+                context, taken.model, taken.stored, data, taken.runtime, probes_only=probes_only
+            )
         stage.note = f"{_count(data, asked.data, taken)} answered by {taken.runtime}"
     return Prepared(taken.model, taken.stored, data, reference, taken.start)
+
+
+@contextmanager
+def _called_as_given(context: Context, taken: Taken, text: str) -> Iterator[None]:
+    """What a runtime says of a file, said of the one that the person named and not of ours in the store."""
+    try:
+        yield
+    except BadRequest as error:
+        if taken.start is None:
+            raise
+        what, fix = error.what.replace(str(taken.stored.folder / PAYLOAD[taken.start.format]), text), error.fix
+        if what.startswith(f"{taken.runtime} cannot open"):
+            log = context.folder / "logs" / "reference.log"
+            fix = f"make {text} of operators that {taken.runtime} has; what it said in full is in {log}"
+        raise type(error)(what, fix=fix) from error
 
 
 def take_model(context: Context, asked: Asked) -> Taken:

@@ -17,9 +17,10 @@ _WORDS = 240  # characters of a foreign message that a sentence can carry; the w
 # What TensorFlow puts before the line that says what is wrong.
 _EMPTY = ("Graph execution error", "Detected at node", "<stack traces unavailable>")
 
-# What ONNX Runtime puts around that: numbers of its own, and the line of its source and the condition there.
+# What ONNX Runtime puts around that: numbers of its own, the file once more, the line of its source and the condition
+# there.
 _AROUND = re.compile(
-    r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Non-zero status code returned while running )?"
+    r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Non-zero status code returned while running |Load model from .*? failed:)?"
     r"|Status Message: (/\S+:\d+ .*? was false\. )?"
 )
 

@@ -80,6 +80,14 @@ def in_attribute() -> Any:
     return made
 
 
+def of_acme() -> Any:
+    """An operator of somebody's own, which no runtime here has."""
+    made = onnx_model()
+    made.graph.node[0].domain = "com.acme"
+    made.opset_import.append(helper.make_opsetid("com.acme", 1))
+    return made
+
+
 def too_long() -> Any:
     made = onnx_model(external="w.bin")
     made.graph.initializer[0].external_data.add(key="length", value="999999999999")
@@ -227,6 +235,11 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
     ),
     "a folder without a record": (
         folder, "m", f"m holds no artifact: there is no artifact.json in it\n  fix: {TAKEN}",
+    ),
+    "an operator that no runtime has": (
+        model("m.onnx", of_acme()), "m.onnx",
+        "onnxruntime cannot open m.onnx: Fatal error: com.acme:MatMul(-1) is not a registered function/op"
+        "\n  fix: make m.onnx of operators that onnxruntime has; what it said in full is in out/logs/reference.log",
     ),
     "an unknown file": (
         data("m.bin", b"x"), "m.bin",
