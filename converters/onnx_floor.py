@@ -1,8 +1,10 @@
-"""Whole numbers divided and shifted right, as PyTorch does it, by torch's older exporter: its own forms of `x // 3` and
-`x >> 1` round to zero, and so are wrong for numbers below zero."""
+"""Whole numbers divided and shifted right as PyTorch does it, by both of torch's exporters. The older one's own forms
+of `x // 3` and `x >> 1` round to zero, and so are wrong for numbers below zero. The dynamo one's form of `torch.div` with
+a rounding mode divides floats, and so is wrong from 2^24 on."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -15,6 +17,20 @@ def mend_floors() -> None:
     for opset in _OPSETS:
         exporter.register_custom_op_symbolic("aten::floor_divide", _floor_divide, opset)
         exporter.register_custom_op_symbolic("aten::__rshift_", _right_shift, opset)
+
+
+def division() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """The right forms for the dynamo exporter: its argument `custom_translation_table`."""
+    import torch
+    from onnxscript import opset18
+    from onnxscript.function_libs.torch_lib.ops import core
+
+    def divide(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
+        if rounding_mode is None or not self.dtype.is_integer():
+            return core.aten_div_mode(self, other, rounding_mode)
+        return core.aten_floor_divide(self, other) if rounding_mode == "floor" else opset18.Div(self, other)
+
+    return {torch.ops.aten.div.Tensor_mode: divide, torch.ops.aten.div.Scalar_mode: divide}
 
 
 _OPSETS = range(11, 21)

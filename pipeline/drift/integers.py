@@ -18,6 +18,7 @@ _EXACT_DB = 150.0  # stands for no noise at all: float32 tells no more apart
 _SLACK_DB = 20.0
 _NOTICED = 1e-3  # of the largest value of an output: what 60 dB allows
 _SHOWN = 4  # values, or names
+_COUNTED = 20  # integers up to this one are named one by one, and larger ones by their range
 
 
 def eased_db(floor_db: float, last_db: float | None, more_bits: int) -> float:
@@ -44,7 +45,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def culprits(calls: Sequence[Call], names: Sequence[str], *, batched: bool) -> str | None:
-    """Which integers wrong answers were given to: those that stand where an output is wrong and nowhere else; or what a
+    """Which integers wrong answers were given to: those that stand where an output is wrong, and nowhere else; or what a
     wrong sample holds, the one with the smallest. None where no element is far off."""
     for name in names:
         if found := _elements(calls, name):
@@ -57,16 +58,19 @@ def culprits(calls: Sequence[Call], names: Sequence[str], *, batched: bool) -> s
 
 
 def _elements(calls: Sequence[Call], name: str) -> set[int]:
-    """The integers of an input at which an output of its shape is wrong; none where the same are right elsewhere."""
-    values: dict[bool, set[int]] = {True: set(), False: set()}
+    """The integers of an input at which an output of its shape is wrong. None where the same are right elsewhere, or
+    where most come once: shapes that are alike prove nothing."""
+    wrong_at, right_at, count = set[int](), set[int](), 0
     for feeds, got, want in calls:
         fed = feeds[name]
         for output, array in want.items():
             wrong = _wrong(got[output], array)
             if wrong.shape == fed.shape:
-                values[True] |= set(fed[wrong].tolist())
-                values[False] |= set(fed[~wrong].tolist())
-    return set() if values[True] & values[False] else values[True]
+                wrong_at |= set(fed[wrong].tolist())
+                right_at |= set(fed[~wrong].tolist())
+                count += fed.size
+    told = not wrong_at & right_at and len(wrong_at | right_at) <= count / 2
+    return wrong_at if told else set()
 
 
 def _samples(call: Call, names: Sequence[str], *, batched: bool) -> list[dict[str, set[int]]]:
@@ -99,4 +103,6 @@ def _wrong(got: Array, want: Array) -> Array:
 
 def _values(found: Iterable[int]) -> str:
     ordered = sorted(found, key=lambda value: (abs(value), value))
+    if len(ordered) > _SHOWN and abs(ordered[-1]) > _COUNTED:
+        return f"from {min(ordered)} to {max(ordered)}"
     return ", ".join(map(str, ordered[:_SHOWN])) + (" and others" if len(ordered) > _SHOWN else "")

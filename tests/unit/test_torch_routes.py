@@ -222,6 +222,12 @@ class Floors(nn.Module):
         return x // 3, x // -3, x >> 1, x % 3, x[:, :half]
 
 
+class Divided(nn.Module):
+    def forward(self, x):
+        modes = [torch.div(x, by, rounding_mode=mode) for mode in ("floor", "trunc") for by in (3, -16, x % 5 + 1)]
+        return *modes, torch.div(x, 3), torch.div(x.float(), 3, rounding_mode="floor")
+
+
 class Same(nn.Module):
     def forward(self, x):
         return {"x": x * 2}
@@ -484,6 +490,14 @@ def test_whole_numbers_below_zero_are_divided_and_shifted_as_pytorch_does(dtype:
     run, model = run_of("older", start, read_source(start).signature), build_model(start)
     for x in (np.arange(-8, 8).reshape(2, 8).astype(dtype), np.array([[99], [np.iinfo(dtype).min]]).astype(dtype)):
         for got, want in zip(run({"x": x}).values(), model(torch.from_numpy(x)), strict=True):
+            np.testing.assert_array_equal(got, want.numpy())
+
+
+def test_whole_numbers_are_divided_as_pytorch_does_at_any_size(tmp_path: Path) -> None:
+    start = source(tmp_path, "Divided", "x=int64[batch,time]")
+    run, model = run_of("dynamo", start, read_source(start).signature), build_model(start)
+    for x in (torch.arange(-8, 8).reshape(2, 8), torch.tensor([[2**24 + 1], [-(2**61) - 1]])):
+        for got, want in zip(run({"x": x.numpy()}).values(), model(x), strict=True):
             np.testing.assert_array_equal(got, want.numpy())
 
 
