@@ -45,8 +45,8 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def culprits(calls: Sequence[Call], names: Sequence[str], *, batched: bool) -> str | None:
-    """Which integers wrong answers were given to: those that stand where an output is wrong, and nowhere else; or what a
-    wrong sample holds, the one with the smallest. None where no element is far off."""
+    """Which integers wrong answers were given to: those that stand where an output is wrong, and nowhere else; or what
+    a wrong sample holds, the one with the smallest. None where no element is far off."""
     for name in names:
         if found := _elements(calls, name):
             return f"wrong where {name} is {_values(found)}"
