@@ -1,6 +1,8 @@
-"""Whole numbers divided and shifted right as PyTorch does it, by both of torch's exporters. The older one's own forms
-of `x // 3` and `x >> 1` round to zero, and so are wrong for numbers below zero. What the dynamo one makes of `torch.div`
-with a rounding mode divides floats, and so is wrong from 2^24 on."""
+"""Whole numbers divided and shifted right as PyTorch does it, by both of torch's exporters.
+
+The older one's own forms of `x // 3` and `x >> 1` round to zero, and so are wrong for numbers below zero. What the
+dynamo one makes of `torch.div` with a rounding mode divides floats, and so is wrong from 2^24 on.
+"""
 
 from __future__ import annotations
 
