@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from transload.pipeline.engine import LocalExecutor
+from transload.pipeline.isolation import Limits, zygote
+from transload.pipeline.zygote import Zygote
+
 # `make test` sets it, because the processes of xdist would else have the repository's root first on their path. What
 # tests start is started as a person starts it.
 os.environ.pop("PYTHONSAFEPATH", None)
@@ -26,3 +30,22 @@ def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def root() -> Path:
     """The repository, which is the package."""
     return Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def loaded_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Workers are forked from processes that have torch or TensorFlow loaded, for all tests of a module, as those of
+    one command are after its first: for tests in which many commands follow each other in this process."""
+    folder = tmp_path_factory.mktemp("loaded")
+    loaded: dict[str, Zygote] = {}
+
+    def of(executor: LocalExecutor, framework: str) -> Zygote | None:
+        if framework and framework not in loaded:
+            loaded[framework] = zygote(framework, Limits(), folder / framework)
+        return loaded.get(framework)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalExecutor, "_zygote", of)
+        yield
+    for each in loaded.values():
+        each.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +13,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from transload.pipeline.cli import main
-from transload.pipeline.engine import LocalExecutor
-from transload.pipeline.isolation import Limits, zygote
-from transload.pipeline.zygote import Zygote
 
 NET = """
 import torch
@@ -60,23 +57,9 @@ def put(path: Path, model: onnx.ModelProto) -> Path:
     return path
 
 
-@pytest.fixture(scope="package", autouse=True)
-def loaded_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Workers are forked from processes that have torch or TensorFlow loaded, as those of one command are after its
-    first: each of these tests is a command, and most of what it took was loading one of them."""
-    folder = tmp_path_factory.mktemp("loaded")
-    loaded: dict[str, Zygote] = {}
-
-    def of(executor: LocalExecutor, framework: str) -> Zygote | None:
-        if framework and framework not in loaded:
-            loaded[framework] = zygote(framework, Limits(), folder / framework)
-        return loaded.get(framework)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalExecutor, "_zygote", of)
-        yield
-    for each in loaded.values():
-        each.close()
+@pytest.fixture(scope="module", autouse=True)
+def every_command_is_forked(loaded_once: None) -> None:
+    """Each of these tests is a command, and most of what it took was loading a framework."""
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ from transload.pipeline.conversion import Converted, agreement
 from transload.pipeline.interpreters import lacking
 from transload.serving.runtimes.table import RUNTIMES
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
 NAMES = ("FlexMatMul", "FlexMul")
 NEEDS = "needs TensorFlow's Flex delegate for MatMul, Mul"
 HERE = lacking(RUNTIMES["tflite-flex"]) is None
