@@ -54,7 +54,21 @@ def agrees(bench, path, many_feeds, *, tflite):
             np.testing.assert_allclose(got[name], expected, 1e-5, 2e-6, err_msg=name)
 
 
+def drawn(inputs, many_sizes):
+    """Feeds for inputs of these shapes, at each of some sizes of their letters. A mask keeps the first of a row."""
+    for sizes in many_sizes:
+        made = {}
+        for seed, (name, shape) in enumerate(inputs.items()):
+            made[name] = floats(seed, *(sizes.get(size, size) for size in shape))
+            if name == "mask":
+                rows, length = made[name].shape
+                kept = np.random.default_rng(seed).integers(1, length + 1, rows)
+                made[name] = (np.arange(length) < kept[:, None]).astype(np.int32)
+        yield made
+
+
 def lstm(folder, *, directions=1, states=False, peepholes=False, lengths=False, hidden=HIDDEN, **attributes):
+    """Written to the folder; its feeds."""
     inputs = {"x": ["T", "N", INPUT]}
     constants = {
         "w": floats(1, directions, 4 * hidden, INPUT),
@@ -76,14 +90,7 @@ def lstm(folder, *, directions=1, states=False, peepholes=False, lengths=False, 
     ]
     node = helper.make_node("LSTM", order, ["y", "y_h", "y_c"], hidden_size=hidden, **attributes)
     saved(folder / "model.onnx", node, inputs, constants)
-
-
-def lstm_feeds(*, directions=1, states=False, hidden=HIDDEN, **_):
-    for steps, batch in ((4, 3), (1, 1), (20, 2), (hidden, hidden)):
-        made = {"x": floats(steps, steps, batch, INPUT)}
-        if states:
-            made |= {"h": floats(7, directions, batch, hidden), "c": floats(8, directions, batch, hidden)}
-        yield made
+    return drawn(inputs, ({"T": steps, "N": batch} for steps, batch in ((4, 3), (1, 1), (20, 2), (hidden, hidden))))
 
 
 LSTMS = {
@@ -100,19 +107,19 @@ LSTMS = {
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("name", LSTMS)
 def test_a_quantised_lstm_agrees_with_onnx_runtime(bench, tmp_path, name, per_channel):
-    lstm(tmp_path, **LSTMS[name])
+    feeds = lstm(tmp_path, **LSTMS[name])
     path = quantised(tmp_path, "DynamicQuantizeLSTM", per_channel=per_channel)
-    agrees(bench, path, lstm_feeds(**LSTMS[name]), tflite=False)
+    agrees(bench, path, feeds, tflite=False)
 
 
 def test_a_quantised_lstm_agrees_in_tflite(bench, tmp_path):
-    lstm(tmp_path, **LSTMS["both ways"])
+    feeds = lstm(tmp_path, **LSTMS["both ways"])
     path = quantised(tmp_path, "DynamicQuantizeLSTM", per_channel=True)
-    agrees(bench, path, lstm_feeds(**LSTMS["both ways"]), tflite=True)
+    agrees(bench, path, feeds, tflite=True)
 
 
 def test_a_quantised_lstm_of_unsigned_weights_agrees_with_onnx_runtime(bench, tmp_path):
-    lstm(tmp_path, directions=2, direction="bidirectional")
+    feeds = lstm(tmp_path, directions=2, direction="bidirectional")
     path = quantised(tmp_path, "DynamicQuantizeLSTM")
     model = onnx.load(path)
     for each in model.graph.initializer:
@@ -120,7 +127,7 @@ def test_a_quantised_lstm_of_unsigned_weights_agrees_with_onnx_runtime(bench, tm
             made = (numpy_helper.to_array(each).astype(np.int16) + 128).astype(np.uint8)
             each.CopyFrom(numpy_helper.from_array(made, each.name))
     onnx.save(model, path)
-    agrees(bench, path, lstm_feeds(directions=2), tflite=False)
+    agrees(bench, path, feeds, tflite=False)
 
 
 @pytest.mark.parametrize(("options", "what"), [({"lengths": True}, "sequence's end"), ({"clip": 1.0}, "clip")])
@@ -131,6 +138,7 @@ def test_what_a_quantised_lstm_does_not_carry_is_refused_by_name(tmp_path, optio
 
 
 def attention(folder, *, mask=None, past=False, width=8, **attributes):
+    """Written to the folder; its feeds."""
     inputs = {"x": ["N", "S", width]}
     constants = {"w": floats(1, width, 3 * width), "b": floats(2, 3 * width)}
     if mask:
@@ -141,18 +149,7 @@ def attention(folder, *, mask=None, past=False, width=8, **attributes):
     outputs = ["y", "present"] if past else ["y"]
     node = helper.make_node("Attention", order, outputs, num_heads=HEADS, domain="com.microsoft", **attributes)
     saved(folder / "model.onnx", node, inputs, constants)
-
-
-def attention_feeds(*, mask=None, past=False, width=8, **_):
-    for batch, length, before in ((3, 5, 4), (1, 1, 0), (4, 4, 4)):
-        made = {"x": floats(batch, batch, length, width)}
-        whole = length + (before if past else 0)
-        if mask:
-            kept = np.arange(whole) < np.random.default_rng(5).integers(1, whole + 1, batch)[:, None]
-            made["mask"] = kept.astype(np.int32)
-        if past:
-            made["past"] = floats(6, 2, batch, HEADS, before, width // HEADS)
-        yield made
+    return drawn(inputs, (dict(zip("NSP", sizes, strict=True)) for sizes in ((3, 5, 4), (1, 1, 0), (4, 4, 4))))
 
 
 ATTENTIONS = {
@@ -167,11 +164,11 @@ ATTENTIONS = {
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_quantised_attention_agrees_with_onnx_runtime(bench, tmp_path, name, per_channel):
-    attention(tmp_path, **ATTENTIONS[name])
+    feeds = attention(tmp_path, **ATTENTIONS[name])
     path = quantised(tmp_path, "QAttention", per_channel=per_channel)
-    agrees(bench, path, attention_feeds(**ATTENTIONS[name]), tflite=False)
+    agrees(bench, path, feeds, tflite=False)
 
 
 def test_quantised_attention_agrees_in_tflite(bench, tmp_path):
-    attention(tmp_path, **ATTENTIONS["masked"])
-    agrees(bench, quantised(tmp_path, "QAttention"), attention_feeds(**ATTENTIONS["masked"]), tflite=True)
+    feeds = attention(tmp_path, **ATTENTIONS["masked"])
+    agrees(bench, quantised(tmp_path, "QAttention"), feeds, tflite=True)
