@@ -14,6 +14,7 @@ from .recorded import Answers
 
 Call: TypeAlias = tuple[Mapping[str, Array], Answers, Answers]  # feeds, the copy's answers, the reference's
 
+WORD_BITS = 31  # of an int32: with larger ones the runtimes themselves are wrong (docs/design/drift.md)
 _EXACT_DB = 150.0  # stands for no noise at all: float32 tells no more apart
 _SLACK_DB = 20.0
 _NOTICED = 1e-3  # of the largest value of an output: what 60 dB allows

@@ -40,7 +40,7 @@ def validate(job: Job) -> Mapping[str, Any]:
         "rows": [found[0].row, *(one.row for one in _worst_by_batch(found[1:]))],
         "device": device,
         "reason": _first_reason(found, FAIL),
-        "note": _first_reason(found, INCONCLUSIVE) or check.lone(found) or check.note,
+        "note": _first_reason(found, INCONCLUSIVE) or check.lone(found) or _first_reason(found, PASS) or check.note,
     }
 
 

@@ -99,8 +99,8 @@ def test_a_copy_that_rounds_negative_integers_to_zero_passed_and_is_told_with_th
 
 
 WRONG: list[tuple[str, Model, Model, str]] = [
-    ("x=int64[batch]", lambda feeds: feeds["x"] % 97, lambda feeds: np.int64(feeds["x"].astype(np.int32) % 97),
-     "with x within ±2^36: "),
+    ("x=int64[batch]", lambda feeds: feeds["x"] * 99, lambda feeds: np.int64((feeds["x"] * 99).astype(np.int32)),
+     "with x within ±2^26: "),
     ("x=int32[batch,3]", lambda feeds: TABLE[feeds["x"] % 10].sum(1), lambda feeds: TABLE[abs(feeds["x"]) % 10].sum(1),
      "with x within ±7: output y agrees to "),
     ("x=uint16[batch,3]", lambda feeds: TABLE[feeds["x"] % 10], lambda feeds: TABLE[np.uint8(feeds["x"] & 255) % 10],
@@ -118,6 +118,16 @@ def test_what_only_other_integers_show_is_wrong(
     assert found["status"] == "wrong"
     assert found["reason"].startswith(words)
     assert "; wrong where x is " in found["reason"]
+
+
+def test_what_differs_beyond_32_bits_alone_is_told_with_a_copy_that_counts(pair: Callable[..., Pair]) -> None:
+    one = pair("x=int64[batch]")
+    found = one.verdict(lambda feeds: feeds["x"] % 97, lambda feeds: np.int64(feeds["x"].astype(np.int32) % 97))
+    assert found["status"] == "verified"
+    assert found["reason"] == (
+        "agrees to the last bit at batches 1, 2, 5, with x within ±2^31; with x within ±2^36: 4 of 5 integers differ; "
+        "wrong where x is -36287035806"
+    )
 
 
 def root(x: Array) -> Array:
