@@ -154,7 +154,7 @@ def _converted(
     from tensorflow.lite.python.convert_phase import ConverterError
 
     source = read_artifact(job.inputs["source"])
-    folder = _lowered(source) if source.target.format is Format.ONNX else source.path
+    folder, origins = _lowered(source) if source.target.format is Format.ONNX else (source.path, {})
     converter = converter_of(folder)
     if job.options.get("flex"):
         _let_flex(converter)
@@ -165,7 +165,7 @@ def _converted(
             flat = finish(converter.convert())
     except ConverterError as error:
         mend = _MEND if precision is Precision.INT8 or job.options.get("flex") else f"{_MEND}, {_FLEX}"
-        raise Refused(_reason(str(error)), fix=mend) from error
+        raise Refused(_reason(str(error), origins), fix=mend) from error
     path = job.out / PAYLOAD[Format.TFLITE]
     path.write_bytes(flat)
     del flat
@@ -219,8 +219,9 @@ def _keep_small(converter: Any) -> None:
     converter._optimize_tflite_model = finish_if_it_matters
 
 
-def _lowered(source: Artifact) -> Path:
-    """An ONNX artifact as a SavedModel of operators that TFLite has, in the worker's own folder."""
+def _lowered(source: Artifact) -> tuple[Path, Mapping[str, str]]:
+    """An ONNX artifact as a SavedModel of operators that TFLite has, in the worker's own folder; and by the name of
+    each of them the node that it was made for."""
     folder = Path("lowered")
     lowered = lowered_with_names(source, TFLITE)
     weights_bytes = sum(int(each.shape.num_elements()) * each.dtype.size for each in lowered.module.weights)
@@ -230,15 +231,20 @@ def _lowered(source: Artifact) -> Path:
             fix=_MEND,
         )
     save(lowered, folder)
+    origins = lowered.origins
     del lowered
     gc.collect()  # functions and variables refer to each other in a circle, and would be there through the conversion
-    return folder
+    return folder, origins
 
 
-def _reason(text: str) -> str:
-    """The operators that the converter names, or the first sentence of its error."""
+def _reason(text: str, origins: Mapping[str, str]) -> str:
+    """The operators that the converter names, each with the first node that it was made for; or the first sentence of
+    its error."""
     named = re.findall(r"(?:TF Select|Custom) ops: ([^\n]+)", text)
     if named:
-        return f"TFLite has no kernel for {', '.join(each.strip() for each in named)}"
+        places = re.findall(r"error: loc\([^\n]*?\"([^\"@]+)@[^\n]*?'tf\.(\w+)' op is neither", text)
+        nodes = {operator: origins[name] for name, operator in reversed(places) if name in origins}
+        each = [f"{one} ({nodes[one]})" if one in nodes else one for one in ", ".join(named).split(", ")]
+        return f"TFLite has no kernel for {', '.join(each)}"
     found = re.search(r"error: (?:loc\(.*?\): )?([^\n]+)", text)
     return f"TensorFlow's TFLite converter failed: {found[1] if found else text.strip().splitlines()[0]}"

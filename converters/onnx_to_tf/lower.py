@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...models.errors import Refused
 from ...models.signature import NARROW_DTYPES, TensorSpec
-from ..onnx_graph.graph import read_model
+from ..onnx_graph.graph import Node, read_model
 from ..onnx_graph.patterns import fused
 from .folding import folded
 from .kernels import TENSORFLOW, Kernels
@@ -32,6 +32,7 @@ class LoweredModel:
     outputs: tuple[str, ...]
     opset: int
     operators: int
+    origins: Mapping[str, str]  # by the name of an operator of `serve`, the node that it was made for, and its origin
 
 
 def lower(path: Path, kernels: Kernels = TENSORFLOW) -> LoweredModel:
@@ -58,7 +59,24 @@ def lower(path: Path, kernels: Kernels = TENSORFLOW) -> LoweredModel:
     # Traced once, here; a tf.function would be traced again when it is saved.
     module.serve = tf.function(serve, input_signature=specs, autograph=False).get_concrete_function()
     module.weights = tuple(weights.variables)
-    return LoweredModel(module, model.inputs, arguments, graph.outputs, model.opset, len(graph.nodes))
+    origins = _origins(module.serve.graph, walk.made)
+    return LoweredModel(module, model.inputs, arguments, graph.outputs, model.opset, len(graph.nodes), origins)
+
+
+def _origins(graph: Any, made: Sequence[tuple[TfTensor, Node]]) -> dict[str, str]:
+    """What each operator of a graph was made for. Operators lie in the order in which they were made, and those of a
+    node end with the one that makes its answer."""
+    last: dict[str, str] = {}
+    for tensor, node in made:
+        if tf.is_symbolic_tensor(tensor) and tensor.graph is graph:
+            where = f", {node.origin}" if str(node.origin) else ""
+            last.setdefault(tensor.op.name, f"{node.op_type} node {node.name or node.outputs[0]}{where}")  # its maker
+    found: dict[str, str] = {}
+    origin = ""
+    for operator in reversed(graph.get_operations()):
+        origin = last.get(operator.name, origin)
+        found[operator.name] = origin
+    return {name: origin for name, origin in found.items() if origin}
 
 
 def arguments_of(specs: Sequence[TensorSpec], tensors: Sequence[TfTensor]) -> list[Value]:

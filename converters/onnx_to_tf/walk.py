@@ -16,7 +16,7 @@ from .kernels import TENSORFLOW, Kernels
 from .lazy import tf
 from .reader import OTHER_ROUTE, Op
 from .registry import ANY, NARROW, Entry, find
-from .values import CARRIERS, Value, known
+from .values import CARRIERS, TfTensor, Value, known
 from .weights import Weights
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Walk:
         self.weights = weights
         self.kernels = kernels
         self.functions = Functions(functions)
+        self.made: list[tuple[TfTensor, Node]] = []  # what each node computes; of inner graphs, too
         self._calls: list[tuple[str, str, str]] = []  # the functions that are being lowered
 
     def constants(self, graph: Graph) -> Scope:
@@ -45,6 +46,7 @@ class Walk:
         """Lower nodes in their order; `scope` holds the values by name and takes in the new ones."""
         for node in nodes:
             answers = self.lower_node(node, scope)
+            self.made += [(value.native, node) for value in answers if value is not None and value.native is not None]
             scope.update(
                 {name: value for name, value in zip(node.outputs, answers, strict=False) if name and value is not None}
             )
