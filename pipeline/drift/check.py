@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -273,7 +274,8 @@ class Check:
 
     def _integers_seen(self, found: Sequence[Found]) -> str:
         """With which integers, where random samples stand for all."""
-        right = [one.probe.reach for one in found if one.probe.reach and not one.judgement.reason]
+        asked = (one for one in found if one.probe.reach)
+        right = [one.probe.reach for one in takewhile(lambda one: not one.judgement.reason, asked)]
         reach = right[-1] if right else dict.fromkeys(self.record.reach, SAMPLED)
         return f", with {reach_told(reach)}{'' if right else ' alone'}" if reach else ""
 

@@ -122,7 +122,11 @@ def test_what_only_other_integers_show_is_wrong(
 
 def test_what_differs_beyond_32_bits_alone_is_told_with_a_copy_that_counts(pair: Callable[..., Pair]) -> None:
     one = pair("x=int64[batch]")
-    found = one.verdict(lambda feeds: feeds["x"] % 97, lambda feeds: np.int64(feeds["x"].astype(np.int32) % 97))
+    # Of 53 bits this one is right again: what it is right within ends where it first differs.
+    found = one.verdict(
+        lambda feeds: feeds["x"] % 97,
+        lambda feeds: feeds["x"] % 97 if abs(feeds["x"]).max() > 2**52 else np.int64(feeds["x"].astype(np.int32) % 97),
+    )
     assert found["status"] == "verified"
     assert found["reason"] == (
         "agrees to the last bit at batches 1, 2, 5, with x within ±2^31; with x within ±2^36: 4 of 5 integers differ; "
