@@ -27,6 +27,7 @@ from ..models.signature import Array, Signature
 from .flex import flex_names
 from .onnx_to_tf.kernels import TFLITE
 from .saved_model import SIGNATURE, lowered_with_names, save
+from .tflite_copies import without_lost_copies
 from .tflite_file import (
     better_in_float,
     calibrated_tensors,
@@ -162,7 +163,7 @@ def _converted(
     try:
         with warnings.catch_warnings():  # it calibrates with its own interpreter, and warns of that
             warnings.filterwarnings("ignore", r"\s*Warning: tf.lite.Interpreter is deprecated", UserWarning)
-            flat = finish(converter.convert())
+            flat = without_lost_copies(finish(converter.convert()))
     except ConverterError as error:
         mend = _MEND if precision is Precision.INT8 or job.options.get("flex") else f"{_MEND}, {_FLEX}"
         raise Refused(_reason(str(error), origins), fix=mend) from error
