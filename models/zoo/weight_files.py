@@ -34,8 +34,9 @@ def load_given(model: torch.nn.Module, path: Path, key: str | None = None) -> li
 
     Raises BadRequest where they do not fit, or the file is no whole one.
     """
-    wanted = model.state_dict()
-    given, notes = fitted(read_given(path, key), set(wanted))
+    wanted, content = model.state_dict(), _content(path)
+    given, notes = fitted(_state_in(content, path, key), set(wanted))
+    notes += [] if key else _also_there(content, path)
     try:
         load_weights(model, given)
     except BadRequest as error:
@@ -74,18 +75,32 @@ def read_given(path: Path, key: str | None = None) -> dict[str, torch.Tensor]:
 
     Raises BadRequest.
     """
+    return _state_in(_content(path), path, key)
+
+
+def _content(path: Path) -> object:
+    """All that is in a file, or in those that an index names."""
     _check_there(path)
-    if path.suffix == ".json":
-        state: dict[str, torch.Tensor] = {}
-        for shard in shards_of(path):
-            _check_there(shard)
-            state |= (
-                read_weights(shard)
-                if shard.suffix == ".safetensors"
-                else _state_in(_read_checkpoint(shard), shard, None)
-            )
-        return _state_in(state, path, key)
-    return _state_in(read_weights(path) if path.suffix == ".safetensors" else _read_checkpoint(path), path, key)
+    if path.suffix != ".json":
+        return read_weights(path) if path.suffix == ".safetensors" else _read_checkpoint(path)
+    state: dict[str, torch.Tensor] = {}
+    for shard in shards_of(path):
+        _check_there(shard)
+        state |= (
+            read_weights(shard) if shard.suffix == ".safetensors" else _state_in(_read_checkpoint(shard), shard, None)
+        )
+    return state
+
+
+def _also_there(content: object, path: Path) -> list[str]:
+    """What to say where state_dict was taken, and beside it lie as many weights: an average of them, say."""
+    state = content.get("state_dict") if isinstance(content, Mapping) else None
+    if not isinstance(state, Mapping) or not _is_state(state):
+        return []
+    parts = {place: _part(content, place, path) for place in _places(content) if place != "state_dict"}
+    others = [place for place, part in parts.items() if isinstance(part, Mapping) and len(part) == len(state)]
+    said = f"of state_dict and {', '.join(others)} in {path.name} the first was taken; --weights-key names another"
+    return [said] if others else []
 
 
 def shards_of(index: Path) -> list[Path]:

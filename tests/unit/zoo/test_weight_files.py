@@ -56,6 +56,15 @@ def test_what_a_wrapper_keeps_beside_the_model_is_left_out_and_said(tmp_path: Pa
     assert notes == ["the weights' names begin with model.; left out: loss.weight"]
 
 
+def test_that_other_weights_lie_beside_those_that_are_taken_is_said(tmp_path: Path) -> None:
+    other = {name: value + 1 for name, value in STATE.items()}
+    state, notes = loaded(
+        tmp_path / "w.pt", {"state_dict": STATE, "state_dict_ema": other, "best": {"loss": STATE["bias"]}}
+    )
+    assert state == WANTED
+    assert notes == ["of state_dict and state_dict_ema in w.pt the first was taken; --weights-key names another"]
+
+
 class Sized(torch.nn.Linear):
     """As a LightningModule keeps them after save_hyperparameters()."""
 
