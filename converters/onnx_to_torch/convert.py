@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from importlib.util import module_from_spec, spec_from_file_location
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import torch
 
 MODULE = "model.py"
-_IMPORTED = "generated_model"
+_IMPORTED = count()
 
 
 def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
@@ -58,11 +59,12 @@ def write_module(made: Generated, folder: Path) -> None:
 
 def load_module(folder: Path) -> torch.nn.Module:
     """The module in a folder, with its weights."""
-    spec = spec_from_file_location(_IMPORTED, folder / MODULE)
+    name = f"generated_model_{next(_IMPORTED)}"  # of its own: torch keeps the first module that it met by a name
+    spec = spec_from_file_location(name, folder / MODULE)
     if spec is None or spec.loader is None:  # a path that ends in .py has both
         raise FileNotFoundError(folder / MODULE)
     module = module_from_spec(spec)
-    sys.modules[_IMPORTED] = module  # where torch.export looks for the functions of a loop
+    sys.modules[name] = module  # where torch.export looks for the functions of a loop
     writes = sys.dont_write_bytecode
     sys.dont_write_bytecode = True  # else there is a __pycache__ in the artifact
     try:

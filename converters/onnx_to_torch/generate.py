@@ -139,7 +139,7 @@ def _forward(page: Page, results: Sequence[str]) -> list[str]:
         if line.origin != origin and line.origin:
             body += [f"# {line.origin}"]
         origin = line.origin
-        body.append(str(line))
+        body += str(line).splitlines()
     return [*body, f"return {', '.join(results)}"]
 
 

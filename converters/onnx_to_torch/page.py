@@ -55,6 +55,30 @@ class Line:
         return f"{', '.join(self.targets)} = {self.code}"
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A function inside of `forward`: its name, its arguments, its statements and what it returns."""
+
+    name: str
+    arguments: tuple[str, ...]
+    lines: tuple[Line | Block, ...]
+    results: tuple[str, ...]
+    origin: str
+
+    @property
+    def code(self) -> str:
+        """All that it reads."""
+        return "\n".join([*(line.code for line in self.lines), *self.results])
+
+    def __str__(self) -> str:
+        body = [
+            *(each for line in self.lines for each in str(line).splitlines()),
+            f"return ({', '.join(self.results)},)",
+        ]
+        head = f"def {self.name}({', '.join(self.arguments)}) -> tuple[Tensor, ...]:"
+        return "\n".join(["", head, *(f"    {each}" for each in body), ""])
+
+
 def torch_tensor(array: Array) -> torch.Tensor:
     """An array as a tensor of its own, also of the dtypes that numpy has from ml_dtypes."""
     import torch
@@ -95,7 +119,8 @@ class Page:
 
         self.names = Names([*functions(), "weights"])
         self.attributes = Names([*dir(torch.nn.Module), *vars(torch.nn.Module())])
-        self.lines: list[Line] = []
+        self.lines: list[Line | Block] = []
+        self.inputs: list[str] = []  # the arguments of `forward`
         self.weights: dict[str, Array] = {}  # by the attribute that holds it
         self.statistics: set[str] = set()  # of the weights, those of which no gradient can be taken
         self.origin = ""
@@ -150,6 +175,7 @@ class Page:
                 self.scope[self._axis_code[axis]] = trial.shape[at]
             elif size != self.scope[self._axis_code[axis]]:  # asked, so that one symbol stands for both
                 raise ValueError(f"the examples have two sizes of the axis {comment(axis)}")
+        self.inputs.append(name)
         return computed(self, name, trial)
 
     def check_axes(self) -> None:
@@ -202,6 +228,35 @@ class Page:
         self.scope[target] = made
         self.write([target], code)
         return Size(target, made)
+
+    def variable(self, name: str, trial: torch.Tensor) -> Value:
+        """An argument of a function that is being written, which is like a tensor outside of it."""
+        target = self.names.fresh(name)
+        self.scope[target] = trial
+        return computed(self, target, trial)
+
+    def unsure(self, trial: torch.Tensor, sure: Sequence[bool]) -> torch.Tensor:
+        """A trial tensor of which some sizes show only when the module runs."""
+        if all(sure):
+            return trial
+        sizes = [
+            size if each else self._fake.shape_env.create_unbacked_symint()  # type: ignore[union-attr]  # it has one
+            for size, each in zip(trial.shape, sure, strict=True)
+        ]
+        with self.mode():
+            return trial.new_empty(sizes)
+
+    def size_code(self, size: Any) -> str | None:
+        """The code of a size of something inside a function, by what has it outside of it; None where nothing has."""
+        expression = size.node.expr
+        if axis := self._symbols.get(expression):
+            return self._axis_code[axis]
+        outside = {target for line in self.lines if isinstance(line, Line) for target in line.targets}
+        for name in [*self.inputs, *sorted(outside)]:
+            for at, each in enumerate(getattr(self.scope[name], "shape", ())):
+                if not isinstance(each, int) and each.node.expr == expression:
+                    return f"{name}.shape[{at}]"
+        return None
 
     def write(self, targets: Sequence[str], code: str) -> None:
         """Keep a statement."""
@@ -355,4 +410,4 @@ class Now(Page):
         return name, self.scope[name]
 
 
-__all__ = ["Line", "Now", "Page", "array_of", "listed", "torch_tensor"]
+__all__ = ["Block", "Line", "Now", "Page", "array_of", "listed", "torch_tensor"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ...models.errors import Refused
@@ -11,6 +12,7 @@ from ...models.signature import Array
 from ..onnx_graph.bodies import body_of
 from ..onnx_graph.functions import Functions
 from ..onnx_graph.graph import Graph, Node, type_variable
+from .control import control
 from .names import comment
 from .page import Now, Page, array_of
 from .reader import Op
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     import onnx
 
 Scope = dict[str, Value]
-CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+_CARRIED = frozenset({"If", "Loop", "Scan"})
+CONTROL = _CARRIED | {"SequenceMap"}
 _MOST_FOLDED_BYTES = 2**28  # what is larger is computed when the module runs
 
 
@@ -100,16 +103,14 @@ class Walk:
         return [None if each is None else known(self.page, each, name) for each, name in zip(arrays, names)]  # noqa: B905
 
     def _control(self, node: Node, inputs: Sequence[Value | None], scope: Scope) -> Sequence[Value | None]:
-        """An If whose condition is known is one of its branches; the others cannot be written."""
-        condition = inputs[0] if inputs else None
-        if node.op_type != "If" or condition is None or condition.array is None:
-            raise Refused(
-                f"{node}: control flow on data is not carried into PyTorch",
-                fix="write that part of the model without branches or loops, as by where()",
-            )
+        """A node with graphs inside."""
+        if node.op_type not in _CARRIED:
+            raise Refused(f"{node}: sequences are not carried into PyTorch", fix=Op.other_route)
         op = Op(node, inputs, self.page)
-        branches = op.graph("then_branch"), op.graph("else_branch")
-        return self.run_inside(branches[0 if bool(condition.array.reshape(())) else 1], [], scope)
+        with _refusing(op):
+            answers = control(op, self.run_inside, scope)
+        op.check_all_read(answers)
+        return answers
 
     def _body(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
         """The node by the body that its specification gives it."""
@@ -146,15 +147,22 @@ def _array(value: Value) -> Any:
 def _answers(op: Op, inputs: Sequence[Value | None], entry: Entry) -> Sequence[Value | None]:
     """Call the operator's function and try what it wrote."""
     _check_dtypes(op, inputs, entry)
-    try:
+    with _refusing(op):
         made = entry.function(op)
         answers = list(made) if isinstance(made, list | tuple) else [made]
         values = [_value(op, at, each) for at, each in enumerate(answers)]
+    op.check_all_read(values)
+    return values
+
+
+@contextmanager
+def _refusing(op: Op) -> Iterator[None]:
+    """In which what PyTorch does not take is refused by the node's name."""
+    try:
+        yield
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         said = comment(first_line(error, 300), 240)
         raise Refused(f"{op.node}: PyTorch does not take it: {said}", fix=op.other_route) from error
-    op.check_all_read(values)
-    return values
 
 
 def _value(op: Op, at: int, answer: object) -> Value | None:

@@ -19,6 +19,8 @@ def gather(op: Op) -> Written:
     if places is not None and not indices.rank:
         (place,) = places  # torch.export takes a size between brackets for a constant
         return f"{value}[{before}{place}]" if isinstance(place, int) else f"{value}.select({axis}, {place})"
+    if not indices.rank and indices.array is None:  # as it also does the number in a tensor without axes
+        return f"{value}[{before}{indices}.reshape(1)].squeeze({axis})"
     return f"{value}[{before}{indices}]"
 
 

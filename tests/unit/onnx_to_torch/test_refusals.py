@@ -31,15 +31,15 @@ def test_an_operator_that_nobody_knows(bench):
     assert "not among those that become PyTorch" in text
 
 
-@pytest.mark.parametrize("op_type", ["If", "Loop"])
-def test_control_flow_on_data(bench, op_type):
+def test_a_loop_over_sequences(bench):
     inner = helper.make_graph(
-        [helper.make_node("Identity", ["x0"], ["z"])], "g", [], [helper.make_empty_tensor_value_info("z")]
+        [helper.make_node("Neg", ["part"], ["z"])],
+        "g",
+        [helper.make_empty_tensor_value_info("part")],
+        [helper.make_empty_tensor_value_info("z")],
     )
-    graphs = {"then_branch": inner, "else_branch": inner} if op_type == "If" else {"body": inner}
-    inputs = ["x0"] if op_type == "If" else ["", "x0"]
-    text = refused(bench, helper.make_node(op_type, inputs, ["y"], **graphs), np.array(True))
-    assert "control flow on data is not carried into PyTorch" in text
+    text = refused(bench, helper.make_node("SequenceMap", ["x0"], ["y"], body=inner), numbers(2))
+    assert "sequences are not carried into PyTorch" in text
 
 
 def test_a_branch_that_is_known_is_taken(bench):
