@@ -176,7 +176,7 @@ class Check:
         if part.probe.reach:
             part = replace(part, eased_db=self._eased(part, before))
         found = self._asked(session, part)
-        return self._said(found) if part.probe.bits > WORD_BITS and found.verdict == FAIL else found
+        return self._told_only(found) if part.probe.bits > WORD_BITS and found.verdict == FAIL else found
 
     def _asked(self, session: Session, part: Part) -> Found:
         tally = _Tally(self._batched)
@@ -211,7 +211,7 @@ class Check:
             judgement = Judgement(INCONCLUSIVE, complaint, judgement.tolerance)
         return self._found(part, drift, judgement, metric)
 
-    def _said(self, found: Found) -> Found:
+    def _told_only(self, found: Found) -> Found:
         """Beyond 32 bits what differs is told, and no fail."""
         judged = Judgement(PASS, found.judgement.reason, found.judgement.tolerance)
         return Found(found.probe, {**found.row, "verdict": PASS}, judged)

@@ -34,8 +34,8 @@ _Way = tuple[str, str]  # an input, and "above" or "below"
 class Ask(Protocol):
     """How the model is asked."""
 
-    def __call__(self, probe: Probe, *, rounded: bool = False) -> Sequence[Answers]:
-        """`rounded`: the integers are such as float32 holds. Raises TransloadError where there is no answer."""
+    def __call__(self, probe: Probe, rounded: Sequence[str] = ()) -> Sequence[Answers]:
+        """`rounded`: inputs whose integers are such as float32 holds. Raises TransloadError where it has no answer."""
 
 
 class Search:
@@ -65,9 +65,8 @@ class Search:
         for bits in STEPS:
             before = own
             own, rising = self._raised(own, rising, bits)
-            if _most_bits(before) <= _FLOAT_BITS < _most_bits(own) and self._makes_floats(own):
-                own = before
-                break
+            if _most_bits(before) <= _FLOAT_BITS < _most_bits(own):
+                own, rising = self._without_floats(before, own, rising)
             self._keep(before, own)
         before, own = own, self._refined(own)
         self._keep(before, own)
@@ -118,10 +117,17 @@ class Search:
             self._asked[key] = self._answer(Probe(self._batch, reach=trial)) if self._tries > 0 else None
         return self._asked[key] is not None
 
-    def _makes_floats(self, own: Reaches) -> bool:
-        """Whether what float32 loses of the integers changes no answer."""
+    def _without_floats(self, before: Reaches, own: Reaches, rising: list[_Way]) -> tuple[Reaches, list[_Way]]:
+        """`own`, but what the model makes floats of as `before`, and to rise no more."""
+        floats = [name for name in own if own[name].bits > _FLOAT_BITS and self._makes_floats(own, name)]
+        trial = {**own, **{name: before[name] for name in floats}}
+        rising = [way for way in rising if way[0] not in floats]
+        return (trial if self._answers(before, trial) else before), rising
+
+    def _makes_floats(self, own: Reaches, name: str) -> bool:
+        """Whether what float32 loses of the integers of an input changes no answer."""
         try:
-            calls = self._ask(Probe(self._batch, reach=own), rounded=True)
+            calls = self._ask(Probe(self._batch, reach=own), rounded=[name])
         except TransloadError:
             return False
         wanted = self._asked[tuple(own.items())] or ()

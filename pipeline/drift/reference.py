@@ -155,9 +155,8 @@ class _Asked:
         self.found |= {probe.key: answers for probe, answers in search.levels}
         return reach
 
-    def _numbers(self, probe: Probe, *, rounded: bool = False) -> list[Answers]:
-        data = probe.of(self.data)
-        data = as_floats(data, probe.reach) if rounded else data
+    def _numbers(self, probe: Probe, rounded: Sequence[str] = ()) -> list[Answers]:
+        data = as_floats(probe.of(self.data), rounded)
         return self._ask(probe, probe.rows(len(data)), data)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +177,14 @@ def test_each_input_goes_as_far_as_the_model_takes_it(pair: Callable[..., Pair])
     assert {name for feeds in one.copy.fed for name in ("mask", "kind") if abs(feeds[name]).max() > 3} <= {"kind"}
 
 
+def test_what_is_made_floats_of_stops_beside_what_is_not(pair: Callable[..., Pair]) -> None:
+    def model(feeds: Feeds) -> Array:
+        return np.sin(feeds["t"].astype(np.float32)) + feeds["x"] % 97
+
+    found = pair("t=int64[batch]", "x=int64[batch]").verdict(model, model)
+    assert found["reason"].endswith(", with t within ±1048575 and x within ±2^62")
+
+
 def test_a_model_that_takes_no_other_integers_says_so(pair: Callable[..., Pair]) -> None:
     def model(feeds: Feeds) -> Array:
         return TABLE[:4][feeds["ids"]] if feeds["ids"].min() >= 0 else TABLE[:0][feeds["ids"]]
@@ -224,7 +232,7 @@ def test_a_model_that_other_integers_end_is_asked_without_them() -> None:
 def test_integers_that_make_a_model_slow_are_not_tried_further() -> None:
     now = [0.0]
 
-    def ask(probe: Probe, *, rounded: bool = False) -> list[dict[str, Array]]:
+    def ask(probe: Probe, rounded: Sequence[str] = ()) -> list[dict[str, Array]]:
         assert not rounded
         now[0] += 2.0**probe.bits / 1000
         return [{"y": np.zeros(5)}]
@@ -238,7 +246,7 @@ def test_integers_that_make_a_model_slow_are_not_tried_further() -> None:
 def test_a_search_ends_whatever_the_model_says() -> None:
     tries = 0
 
-    def ask(probe: Probe, *, rounded: bool = False) -> list[dict[str, Array]]:
+    def ask(probe: Probe, rounded: Sequence[str] = ()) -> list[dict[str, Array]]:
         nonlocal tries
         tries += 1
         raise SessionLost("no", fix="")
