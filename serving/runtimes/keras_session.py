@@ -47,9 +47,10 @@ class KerasSession(CheckedSession):
         import tensorflow as tf
 
         super().__init__(NAME, signature, (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError))
+        # The record's sizes: it may fix what the file leaves open, and some layers of Keras need that in a graph.
         specs = {
             spec.name: tf.TensorSpec([None if isinstance(axis, str) else axis for axis in spec.shape], spec.dtype)
-            for spec in own.inputs
+            for spec in signature.inputs
         }
         call = tf.function(
             function_of_keras(model, own), input_signature=[specs[spec.name] for spec in own.inputs], autograph=False

@@ -20,7 +20,7 @@ from transload.converters.keras_export import saved_model_from_keras
 from transload.converters.tensorflow_to_onnx import onnx_from_saved_model, onnx_from_tflite
 from transload.converters.tflite_signature import inputs_and_outputs, model_of, with_unique_names
 from transload.models.artifact import read_artifact, write_artifact
-from transload.models.errors import Refused
+from transload.models.errors import BadRequest, Refused
 from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Array, Signature, TensorSpec, parse_input
@@ -29,6 +29,7 @@ from transload.models.tensor_names import default_signature, plain_names
 from transload.models.zoo.build import sample_tensors
 from transload.serving.runtimes.keras_session import open_session as open_keras
 from transload.serving.runtimes.onnxruntime_session import open_session as open_onnx
+from transload.serving.runtimes.tensorflow_session import open_session as open_tensorflow
 from transload.serving.runtimes.tflite import open_session as open_tflite
 
 # Keras 3.15 asks h5py for weights in a way that numpy 2.4 deprecates.
@@ -128,6 +129,20 @@ def test_keras_comes_through_to_onnx(net: Callable[[Any], Any], tmp_path: Path) 
     assert [each.name for each in graph.input] == [spec.name for spec in reference.signature.inputs]
     assert not any("transload" in name for node in graph.node for name in (*node.input, *node.output))
     assert graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+@of_keras
+def test_a_layer_that_needs_sizes_is_called_with_those_that_are_given(tmp_path: Path) -> None:
+    import keras
+
+    x = keras.Input((None, None, 3), name="image")
+    keras.Model(x, keras.layers.UpSampling2D(interpolation="bilinear")(x)).save(tmp_path / "m.keras")
+    with pytest.raises(BadRequest, match=r"UpSampling2D.call\(\): Using a symbolic"):
+        open_keras(taken(keras_given, tmp_path / "m.keras", tmp_path / "open"), "cpu", 1)
+    given = taken(keras_given, tmp_path / "m.keras", tmp_path / "keras", parse_input("image=float32[batch,6,5,3]"))
+    agrees(
+        open_tensorflow(step(saved_model_from_keras, given, tmp_path / "made"), "cpu", 1), open_keras(given, "cpu", 1)
+    )
 
 
 @of_keras

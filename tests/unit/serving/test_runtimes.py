@@ -86,3 +86,8 @@ def test_what_onnx_runtime_says_is_told_without_the_lines_of_its_source() -> Non
         "Input shape:{2,2,2}, requested shape:{1,4}"
     )
     assert first_words("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got x") == "Got x"
+
+
+def test_what_keras_says_has_its_layer_and_its_reason() -> None:
+    text = "Exception encountered when calling UpSampling2D.call().\n\n\x1b[1mIt may not.\x1b[0m\n\nArguments received"
+    assert first_words(ValueError(text)) == "UpSampling2D.call(): It may not."
