@@ -24,17 +24,19 @@ from .tflite_file import main_operators
 from .tflite_signature import model_of, packed
 
 _KEEPS_AXES = 5  # the version of FULLY_CONNECTED that can
+_ADDED = 1 << 16  # bytes that are enough for what is added
 
 
 def without_lost_copies(flat: bytes) -> bytes:
-    """The file with reshapes that TFLite does, in place, for those that XNNPACK would copy by and may lose."""
+    """The file with reshapes that TFLite does, in place, for those that XNNPACK would copy by and may lose. Where all
+    sizes follow from the inputs', the file as it is: accelerators need constant shapes."""
     from ai_edge_litert.schema_py_generated import ModelT
 
     if not _is_prepared_as_it_runs(flat):
         return flat
     unpacked = ModelT.InitFromObj(model_of(flat))
     changed = [_Graph(unpacked, graph).rewrite() for graph in unpacked.subgraphs]
-    return packed(unpacked) if any(changed) else flat
+    return packed(unpacked, len(flat) + _ADDED) if any(changed) else flat
 
 
 def _is_prepared_as_it_runs(flat: bytes) -> bool:

@@ -104,10 +104,11 @@ def with_unique_names(flat: bytes) -> bytes:
     return packed(unpacked)
 
 
-def packed(unpacked: Any) -> bytes:
-    """A file of what was unpacked by the schema."""
+def packed(unpacked: Any, about_bytes: int = 1 << 20) -> bytes:
+    """A file of what was unpacked by the schema. One that is larger than was said costs its bytes once more, on the
+    way."""
     import flatbuffers
 
-    builder = flatbuffers.Builder(1 << 20)
+    builder = flatbuffers.Builder(about_bytes)
     builder.Finish(unpacked.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+    return bytes(memoryview(builder.Bytes)[builder.Head() :])
