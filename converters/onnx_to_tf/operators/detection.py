@@ -18,12 +18,16 @@ def non_max_suppression(op: Op) -> Value:
     boxes, scores = op.value(0), op.value(1)
     classes, count = scores.size(1), _at_most(op, boxes.size(1))
     corners = _corners(boxes.tensor(), centred=op.flag("center_point_box"))
-    lines = tf.reshape(scores.tensor(), pack([product([scores.size(0), classes]), scores.size(2)]))
+    every = product([scores.size(0), classes])
+    lines = tf.reshape(scores.tensor(), pack([every, scores.size(2)]))
     overlap = tf.zeros([]) if op.optional(3) is None else tf.reshape(op.tensor(3), [])
     least = None if op.optional(4) is None else tf.reshape(op.tensor(4), [])
     if isinstance(count, int) and count == 0:
         return op.known(np.zeros((0, 3), np.int64))
     count = tf.constant(count) if isinstance(count, int) else count
+    if isinstance(every, int) and every == 1:  # a loop around a loop ends the process of TensorFlow's calibrator
+        found, valid = op.kernels.non_max_suppression(corners[0], lines[0], count, overlap, least)
+        return computed(_rows(found[None], tf.reshape(valid, [1]), count, classes))
 
     def choose(at: TfTensor, chosen: TfTensor, counts: TfTensor) -> tuple[TfTensor, TfTensor, TfTensor]:
         own = tf.gather(corners, at // classes)
@@ -32,7 +36,6 @@ def non_max_suppression(op: Op) -> Value:
         chosen = tf.tensor_scatter_nd_update(chosen, place, found[None])
         return at + 1, chosen, tf.tensor_scatter_nd_update(counts, place, tf.reshape(valid, [1]))
 
-    every = tf.shape(lines)[0]
     start = (tf.constant(0), tf.zeros(tf.stack([every, count]), tf.int32), tf.zeros([every], tf.int32))
     _, chosen, counts = tf.while_loop(lambda at, *_: (at < every) & (count > 0), choose, start)
     return computed(_rows(chosen, counts, count, classes))

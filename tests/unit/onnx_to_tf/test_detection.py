@@ -130,3 +130,22 @@ def test_determinants_in_tflite(bench, case):
         return np.concatenate([special, rng.standard_normal(shape).astype(np.float32)])[: shape[0]]
 
     bench.agrees_in_tflite(case("Det", {"x": (("N", 3, 3), matrices)}), atol=1e-5)
+
+
+def test_one_class_of_one_picture_is_chosen_in_one_loop(bench):
+    """TensorFlow's calibrator of int8 ends its process at a loop around a loop."""
+    from transload.converters.onnx_to_tf.kernels import TFLITE
+    from transload.converters.onnx_to_tf.lower import lower
+
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[1, n, 4] boxes, float[1, 1, n] scores) => (int64[m, 3] rows) <int64 most = {5}, float overlap = {0.3}> { rows = NonMaxSuppression(boxes, scores, most, overlap) }"""
+    rng = np.random.default_rng(0)
+    bench.model_agrees(
+        text,
+        *(
+            {"boxes": rng.random((1, n, 4)).astype(np.float32), "scores": rng.random((1, 1, n)).astype(np.float32)}
+            for n in (9, 1, 4)
+        ),
+    )
+    made = lower(bench.folder / "model.onnx", TFLITE).module.serve.graph
+    assert not any("While" in op.type for inner in made._functions.values() for op in inner.graph.get_operations())
