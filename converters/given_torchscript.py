@@ -170,9 +170,10 @@ def describe_torchscript(
     try:
         signature, call_or_none = infer_signature(model, specs, call)
     except RuntimeError as error:
-        raise BadRequest(
-            f"calling {path} failed: {_last_line(error)}", fix=f"hold {' '.join(map(str, specs))} against what it takes"
-        ) from error
+        fix = f"hold {' '.join(map(str, specs))} against what it takes"
+        if any(str(weight.dtype) == "torch.bfloat16" for weight in module.parameters()):
+            fix = "save it from the module in float32, by module.float(): no format takes bfloat16"
+        raise BadRequest(f"calling {path} failed: {_last_line(error)}", fix=fix) from error
     plain = len(arguments) == len(specs) and model.plain
     return signature, None if plain else call_or_none
 

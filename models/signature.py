@@ -184,7 +184,7 @@ def parse_input(text: str) -> TensorSpec:
         raise BadRequest(f"--input {text!r} is not of the form NAME=DTYPE[dims]", fix=fix)
     if found["dtype"] not in DTYPES:
         raise BadRequest(
-            f"--input {text!r}: no dtype is called {found['dtype']!r}",
+            f"--input {text!r}: no dtype that the formats carry is called {found['dtype']!r}",
             fix=f"use one of {', '.join(DTYPES)}",
         )
     dims = [dim.strip() for dim in found["dims"].split(",")] if found["dims"].strip() else []

@@ -135,6 +135,12 @@ def test_what_has_a_default_may_be_left_out_and_nested_results_have_names(
                 np.testing.assert_allclose(got[name], value.numpy(), rtol=1e-5)
 
 
+def test_bfloat16_is_told_to_be_saved_in_float32(tmp_path: Path) -> None:
+    torch.jit.save(torch.jit.script(torch.nn.Linear(4, 3).bfloat16()), tmp_path / "m.pt")
+    with pytest.raises(BadRequest, match=r"fix: save it from the module in float32, by module\.float\(\)"):
+        taken(tmp_path / "m.pt", tmp_path / "out", "input=float32[batch,4]")
+
+
 def test_trust_leaves_code_unread(path: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.pt"
     with zipfile.ZipFile(path) as good, zipfile.ZipFile(bad, "w") as archive:
