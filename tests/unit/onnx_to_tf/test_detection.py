@@ -138,7 +138,8 @@ def test_one_class_of_one_picture_is_chosen_in_one_loop(bench):
     from transload.converters.onnx_to_tf.lower import lower
 
     text = """<ir_version: 10, opset_import: ["" : 20]>
-        g (float[1, n, 4] boxes, float[1, 1, n] scores) => (int64[m, 3] rows) <int64 most = {5}, float overlap = {0.3}> { rows = NonMaxSuppression(boxes, scores, most, overlap) }"""
+        g (float[1, n, 4] boxes, float[1, 1, n] scores) => (int64[m, 3] rows)
+        <int64 most = {5}, float overlap = {0.3}> { rows = NonMaxSuppression(boxes, scores, most, overlap) }"""
     rng = np.random.default_rng(0)
     bench.model_agrees(
         text,
