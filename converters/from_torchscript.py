@@ -14,6 +14,7 @@ from ..models.signature import Signature
 from .export_bounds import settle
 from .onnx_export import TORCHSCRIPT_OPSET, check_names_differ, finish
 from .onnx_floor import mend_floors
+from .onnx_fused import mend_fused
 from .torch_export import example_inputs, export
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
     path = job.out / PAYLOAD[Format.ONNX]
     module = _load(source)
     mend_floors()
+    mend_fused()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole, and TorchScript itself
         torch.onnx.export(
