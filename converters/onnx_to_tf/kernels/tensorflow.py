@@ -60,6 +60,10 @@ class Kernels:
         moved = function(x, tf.cast(tf.where(inside, places, bits - 1), x.dtype))
         return moved if not left and not x.dtype.is_unsigned else tf.where(inside, moved, tf.zeros_like(moved))
 
+    def places(self, condition: TfTensor) -> TfTensor:
+        """The int64 places where a condition holds, row by row, of any number: (count, rank)."""
+        return tf.where(condition)
+
     def minus_infinity(self, like: TfTensor) -> TfTensor:
         """Minus infinity in the shape and the dtype of a float tensor without NaN."""
         return tf.fill(tf.shape(like), tf.constant(float("-inf"), like.dtype))

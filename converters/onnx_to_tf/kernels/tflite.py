@@ -57,6 +57,10 @@ class TFLiteKernels(Kernels):
     def shifted(self, x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
         return integers.shifted(x, places, left=left)
 
+    def places(self, condition: TfTensor) -> TfTensor:
+        # As an output of the model nobody can read what its own kernel makes where the condition holds nowhere.
+        return tf.cast(tf.cast(tf.where(condition), tf.int32), tf.int64)
+
     def minus_infinity(self, like: TfTensor) -> TfTensor:
         # Its converter makes the lowest number of an infinity that is a constant, and its sums stop there too.
         return tf.math.log(tf.nn.relu(-tf.abs(like)))

@@ -50,7 +50,7 @@ def _top_k(op: Op, count: Size, *, largest: bool) -> list[Value]:
 def non_zero(op: Op) -> Value:
     """The places of what is not zero: (rank, count), in row-major order."""
     tensor = op.tensor(0)
-    return computed(tf.transpose(tf.where(tf.not_equal(tensor, tf.zeros_like(tensor)))))
+    return computed(tf.transpose(op.kernels.places(tf.not_equal(tensor, tf.zeros_like(tensor)))))
 
 
 @lowers("Compress", since=9, until=28, T=ANY, T1=BOOL)

@@ -144,3 +144,11 @@ def test_in_tflite(bench, case, op_type, constants, attributes, outputs):  # noq
     bench.agrees_in_tflite(
         case(op_type, {"x": (("N", 5, 3), drawn(np.float32, 0, 2))}, constants, attributes, outputs=outputs)
     )
+
+
+def test_places_that_are_an_output_are_read_in_tflite_where_there_are_none(bench):
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[n, 3] x) => (int64[m, 2] rows) {
+        places = NonZero(x)
+        rows = Transpose <perm = [1, 0]> (places)
+    }"""
+    bench.model_agrees(text, *({"x": np.full((2, 3), number, np.float32)} for number in (0, 1, 0)))
