@@ -7,6 +7,8 @@ Expm1, Log1p      by their definitions, as torch's exporters write them
 Select, SelectV2  it writes c * x + (1 - c) * y and reports success: NaN and infinities come through from the side that
                   is not chosen, and a choice between sizes is no longer seen as one
 BroadcastArgs     of two shapes the one that both can be broadcast to, also as TFL_BROADCAST_ARGS
+Bitcast           of a float for the sake of its sign, as Keras's argmax reads it; any other is left over
+Bucketize         the number of boundaries that are not larger
 TFL_GELU          both forms, by their definitions (https://onnx.ai/onnx/operators/onnx__Gelu.html)
 TFL_RELU_N1_TO_1  the two rectifiers of TFLite that have another upper bound than 6
 TFL_RELU_0_TO_1
@@ -37,6 +39,7 @@ def register() -> None:
     for name, compute in _WRITTEN.items():
         tf_op(name)(_handler(compute))
     tf_op(_CHOICES)(_choice())
+    tf_op(_SIGN)(_sign())
     register_loops()
 
 
@@ -51,6 +54,42 @@ def _choice() -> type:
             Select.version_9(ctx, node, **options)
 
     return Choice
+
+
+def _sign() -> type:
+    """In the place of a float's bits, of which the sign alone is used: the bit of the sign, and no others."""
+
+    class Sign:
+        @classmethod
+        def version_11(cls, ctx: Graph, node: Node, **_options: object) -> None:
+            users = ctx.find_output_consumers(node.output[0])
+            if ctx.get_dtype(node.input[0]) != _FLOAT or not users or not all(map(_takes_sign, users)):
+                return
+            w, x = _Writer(ctx, node), node.input[0]
+            zero = w.constant(np.float32(0))
+            negative = w.call("Or", w.call("Less", x, zero), w.call("Less", w.call("Reciprocal", x), zero))  # also -0
+            sign = w.call("Where", negative, w.number(_SIGN_BIT), w.number(0))
+            for user in users:
+                ctx.replace_all_inputs(user.output[0], sign)
+
+    return Sign
+
+
+def _takes_sign(user: Node) -> bool:
+    masks = [each.get_tensor_value(as_list=False) for each in user.inputs if each.is_const()]
+    return user.type == "BitwiseAnd" and len(masks) == 1 and bool(np.all(masks[0] == _SIGN_BIT))
+
+
+def _buckets(w: _Writer, x: str) -> str:
+    """How many boundaries are not larger than x, of which none is a number larger than all. TensorFlow keeps them in
+    float32, and compares whole numbers as such."""
+    wide = w.graph.get_dtype(x) == _DOUBLE
+    x = x if wide else w.cast(x, _FLOAT)
+    found = w.number(0)
+    for boundary in w.node.get_attr_value("boundaries"):
+        below = w.call("Less", x, w.constant(np.float64(boundary) if wide else np.float32(boundary)))
+        found = w.call("Add", found, w.call("Where", below, w.number(0), w.number(1)))
+    return found
 
 
 def _broadcast_shape(w: _Writer, a: str, b: str) -> str:
@@ -119,7 +158,15 @@ class _Writer:
 
     def number(self, value: float) -> str:
         """A constant of the node's dtype."""
-        return str(self.graph.make_const(self._names(self.node.name), np.array(value, self._dtype)).output[0])
+        return self.constant(np.array(value, self._dtype))
+
+    def constant(self, value: Any) -> str:
+        """A constant of its own dtype."""
+        return str(self.graph.make_const(self._names(self.node.name), np.array(value)).output[0])
+
+    def cast(self, x: str, to: int) -> str:
+        """The same numbers in a dtype of ONNX."""
+        return str(self.graph.make_node("Cast", [x], attr={"to": to}, op_name_scope=self.node.name).output[0])
 
 
 def _handler(compute: Compute) -> type:
@@ -144,10 +191,14 @@ _WRITTEN: Mapping[str, Compute] = {
     "Expm1": lambda w, x: w.sub(w.call("Exp", x), w.number(1)),
     "Log1p": lambda w, x: w.call("Log", w.call("Add", x, w.number(1))),
     "BroadcastArgs": _broadcast_shape,
+    "Bucketize": _buckets,
     "TFL_BROADCAST_ARGS": _broadcast_shape,
     "TFL_GELU": _gelu,
     "TFL_RELU_N1_TO_1": lambda w, x: w.call("Clip", x, w.number(-1), w.number(1)),
     "TFL_RELU_0_TO_1": lambda w, x: w.call("Clip", x, w.number(0), w.number(1)),
 }
 _CHOICES = ["Select", "SelectV2"]
-MENDED = frozenset({*_WRITTEN, *_CHOICES, *LOOPS})  # what tf2onnx alone does otherwise
+_SIGN = "Bitcast"
+_SIGN_BIT = -(2**31)
+_FLOAT, _DOUBLE = 1, 11  # onnx.TensorProto
+MENDED = frozenset({*_WRITTEN, *_CHOICES, _SIGN, *LOOPS})  # what tf2onnx alone does otherwise

@@ -231,6 +231,14 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "FloorDiv of whole numbers": lambda tf, x: tf.cast(whole(tf, x) // 3 + 10 * (whole(tf, x) // -4), tf.float32),
     "SelectV2": lambda tf, x: tf.where(x > 0, tf.math.log(x), tf.where(x < -1, tf.math.sqrt(x + 1), x)),
     "Select": lambda tf, x: tf.raw_ops.Select(condition=x[:, 0] > 0.2, x=tf.math.log(x), y=x),
+    "Bucketize": lambda tf, x: tf.cast(
+        tf.raw_ops.Bucketize(input=tf.where(x > 1, np.nan, tf.where(x < -1, 0.25, x)), boundaries=[-0.5, 0.25, 0.5])
+        + 10 * tf.raw_ops.Bucketize(input=whole(tf, x), boundaries=[-3, 0, 2.5]),
+        tf.float32,
+    ),
+    "Bitcast for a sign": lambda tf, x: tf.cast(
+        tf.bitwise.bitwise_and(tf.bitcast(tf.math.ceil(x), tf.int32), tf.int32.min) < 0, tf.float32
+    ),
     "BroadcastArgs": lambda tf, x: tf.broadcast_to(
         x, tf.raw_ops.BroadcastArgs(s0=tf.shape(x), s1=tf.stack([2, 1, tf.shape(x)[1]]))
     ),
