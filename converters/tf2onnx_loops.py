@@ -15,6 +15,7 @@ knows how many there are.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -299,12 +300,30 @@ class TfliteWhile:
 
         condition, body = (find_function(node.get_attr_str(f"{each}_subgraph_index")) for each in ("cond", "body"))
         steps = Counting(ctx, node, condition, body).steps(Builder(ctx, node.name))
+        body.scan_outputs += [each for each in _grown(ctx, node, body) if each[0] not in dict(body.scan_outputs)]
         TflWhile.version_7(ctx, node, **options)
         if steps is not None:
             loop = ctx.get_node_by_name(f"{node.name}_loop")
             ctx.replace_inputs(loop, [steps, "", *loop.input[2:]])
             inner = loop.get_body_graphs()["body"]
             inner.outputs[0] = Builder(inner, node.name).call("Identity", inner.input_names[1])
+
+
+def _grown(graph: Graph, node: Node, body: Graph) -> Iterator[tuple[int, str]]:
+    """The variables that are empty before the loop, and to which each step joins one row at the end and does nothing
+    else with them: their places, and the row. Shaped anew before, they have the same elements in the same order."""
+    for place, (name, before) in enumerate(zip(node.input, body.input_names, strict=True)):
+        joined = body.get_node_by_output(source(body, body.outputs[place]))
+        if (graph.get_shape(name) or [None])[0] != 0 or joined.type != "Concat" or len(joined.input) != 2:
+            continue
+        held, row = joined.input
+        shaped = body.get_node_by_output(source(body, held))
+        held = source(body, shaped.input[0] if shaped.type == "Reshape" else held)
+        alone = all(len(body.find_output_consumers(each)) == 1 for each in (before, joined.input[0]))
+        unread = len(body.find_output_consumers(joined.output[0])) + (joined.output[0] in body.outputs) == 1
+        is_row = joined.get_attr_value("axis") == 0 and (body.get_shape(row) or [None])[0] == 1
+        if held == before and alone and unread and is_row:
+            yield place, row
 
 
 _LISTS = [

@@ -170,12 +170,20 @@ def counts(graph: onnx.GraphProto) -> bool:
     return bool(loop.input[0]) and not loop.input[1]
 
 
-def test_a_loop_of_tflite_that_counts_has_no_condition(tmp_path: Path) -> None:
+def test_a_loop_of_tflite_that_counts_has_no_condition_and_what_grows_is_stacked(tmp_path: Path) -> None:
     import tensorflow as tf
 
     def compute(x: Any) -> Any:
-        n = tf.shape(x)[1]
-        return tf.while_loop(lambda i, _: i < n, lambda i, y: (i + 1, tf.tanh(y + x[:, i])), (0, x[:, 0]))[1]
+        n, batch = tf.shape(x)[1], tf.shape(x)[0]
+
+        def body(i: Any, y: Any, rows: Any) -> Any:  # as our lowering collects rows for TFLite
+            y = tf.tanh(y + x[:, i])
+            return i + 1, y, tf.concat([tf.reshape(rows, tf.stack([i, batch, 5])), y[None]], 0)
+
+        start, sizes = (0, x[:, 0], tf.zeros([0, 0, 5])), [tf.TensorShape([])]
+        sizes += [tf.TensorShape([None, 5]), tf.TensorShape([None, None, 5])]
+        _, y, rows = tf.while_loop(lambda i, *_: i < n, body, start, shape_invariants=tuple(sizes))
+        return y + tf.reduce_sum(rows, 0)
 
     concrete = tf.function(compute, input_signature=[tf.TensorSpec([None, None, 5], name="x")]).get_concrete_function()
     path = tmp_path / "m.tflite"
@@ -184,7 +192,10 @@ def test_a_loop_of_tflite_that_counts_has_no_condition(tmp_path: Path) -> None:
     tflite_given(Job({}, tmp_path / "given", {"path": str(path), "sha256": digest_of(path), "inputs": []}))
     (tmp_path / "onnx").mkdir()
     onnx_from_tflite(Job({"source": tmp_path / "given"}, tmp_path / "onnx"))
-    assert counts(onnx.load(tmp_path / "onnx" / "model.onnx").graph)
+    graph = onnx.load(tmp_path / "onnx" / "model.onnx").graph
+    assert counts(graph)
+    (loop,) = (node for node in graph.node if node.op_type == "Loop")
+    assert len(loop.output) == len(loop.input) - 2 + 1, "the rows are a scan output"
     session, x = open_session(tmp_path / "onnx", "cpu", 1), values(3, 7)
     (got,) = session.run({session.signature.inputs[0].name: x}).values()
     np.testing.assert_allclose(got, compute(tf.constant(x)), rtol=1e-5, atol=1e-6)
