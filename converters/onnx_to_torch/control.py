@@ -303,6 +303,9 @@ def _scan(op: Op, inside: _Inside) -> Sequence[Value]:
     states, scanned = given[:-number], given[-number:]
     axes, backwards = _ends(op, "input", [each.rank for each in scanned])
     along = list(zip(scanned, axes, backwards, strict=True))
+    known_sizes = {each.shape[axis] for each, axis, _ in along} - {None}
+    if len(known_sizes) > 1:
+        op.refuse("its scanned inputs differ in their number of steps", fix="check the model with onnx.checker")
     count = scanned[0].size(axes[0])
     if isinstance(count, int) and 0 < count <= _MOST_UNROLLED:
         final, made = _unrolled_scan(inside, body, count, states, along)

@@ -147,7 +147,12 @@ def values(batch: int, steps: int) -> Array:
     return np.random.default_rng(batch).standard_normal((batch, steps, 5)).astype(np.float32)
 
 
-@pytest.mark.parametrize("name", LOOPS)
+RARE = ("every second place", "from the second on", "twice in a step", "without a loop")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in RARE else name for name in LOOPS]
+)
 def test_a_loop_fills_its_list_as_in_tensorflow(name: str, tmp_path: Path) -> None:
     import tensorflow as tf
 

@@ -11,6 +11,7 @@ from onnx_to_torch_bench import close
 from transload.converters.onnx_to_torch.page import torch_tensor
 from transload.models.errors import Refused
 
+slow = pytest.mark.slow
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
 
 
@@ -65,7 +66,12 @@ g (float[N, 5] x) => (float[A, B] y, float[] z) {
 
 @pytest.mark.parametrize(
     "branch",
-    ["Neg(x)", "Transpose<perm=[1, 0]>(x)", "Expand(total, sizes)", "Constant<value=float[1,2] {1., 2.}>()"],
+    [
+        "Transpose<perm=[1, 0]>(x)",
+        pytest.param("Neg(x)", marks=slow),
+        pytest.param("Expand(total, sizes)", marks=slow),
+        pytest.param("Constant<value=float[1,2] {1., 2.}>()", marks=slow),
+    ],
 )
 def test_one_of_two_branches(bench, branch):
     x = numbers(3, 5)
@@ -105,9 +111,13 @@ def loop(count="Gather<axis=0>(sizes, one)", when="yes", on="Identity(go)"):
 
 @pytest.mark.parametrize(
     ("count", "when"),
-    [("Gather<axis=0>(sizes, one)", "yes"), ("Gather<axis=0>(sizes, one)", ""), ("Constant<value_int=3>()", "yes"),
-     ("Constant<value_int=20>()", "yes")],
-)  # fmt: skip
+    [
+        ("Gather<axis=0>(sizes, one)", "yes"),
+        pytest.param("Gather<axis=0>(sizes, one)", "", marks=slow),
+        ("Constant<value_int=3>()", "yes"),
+        pytest.param("Constant<value_int=20>()", "yes", marks=slow),
+    ],
+)
 def test_a_loop_of_so_many_steps(bench, count, when):
     calls = [[numbers(2, 21, 5)], [numbers(4, 22, 5)], [numbers(5, 25, 5)]]
     agrees(bench, loop(count, when), *calls)
@@ -123,6 +133,7 @@ def test_a_loop_that_data_ends(bench):
     agrees(bench, text, [x], [late], [numbers(3, 4, 5)])
 
 
+@slow
 def test_a_loop_as_often_as_an_input_says(bench):
     text = loop("Identity(k)").replace("g (float", "g (int64 k, float")
     x = numbers(2, 7, 5)
@@ -168,7 +179,12 @@ g (float[N, T, 5] x, float[N, 5] start) => (float[N, 5] last, float[P, Q, R] all
 
 
 @pytest.mark.parametrize(
-    "attributes", [{}, {"scan_output_axes": [-2], "scan_output_directions": [1]}, {"scan_input_directions": [1]}]
+    "attributes",
+    [
+        pytest.param({}, marks=slow),
+        {"scan_output_axes": [-2], "scan_output_directions": [1]},
+        pytest.param({"scan_input_directions": [1]}, marks=slow),
+    ],
 )
 def test_a_scan_along_an_axis(bench, attributes):
     model = onnx.parser.parse_model(HEAD + SCAN)
