@@ -185,6 +185,27 @@ def _table_kinds() -> Iterator[Entry]:
     yield kind("integers", words=whole("batch,9", 128))
 
 
+def _computed_kinds() -> Iterator[Entry]:
+    def kind(family: str, name: str, *sizes: Mapping[str, int], **inputs: tuple[str, Draw]) -> Entry:
+        return _one(family, "window_kinds.py", name, *sizes, **inputs)
+
+    free = ("float32[batch,3,height=8..,width=8..]", picture)
+    for name in ("windows", "matched"):
+        yield kind("pictures", name, {"height": 24, "width": 24}, {"height": 17, "width": 30}, image=free)
+    feature, query = ("float32[batch,16,height=4..,width=4..]", normal), ("float32[batch,queries,16]", normal)
+    looked = ({"height": 8, "width": 8, "queries": 5}, {"height": 7, "width": 12, "queries": 9})
+    centre = ("float32[batch,queries,2]", unit)
+    yield kind("pictures", "deformable", *looked, feature=feature, query=query, centre=centre)
+    items, present = ("float32[batch,length,7]", normal), ("bool[batch,length]", mask)
+    yield kind("sequences", "perceiver", *_LENGTHS, items=items, present=present)
+    yield kind("sequences", "rotary", *_LENGTHS, tokens=("int64[batch,length=1..64]", below(60)))
+    yield kind("sequences", "routed", *_LENGTHS, states=("float32[batch,length,8]", normal))
+    yield kind("sound", "transcriber", *_LENGTHS, mel=("float32[batch,6,length]", normal))
+    graph = ({"nodes": 7, "edges": 20}, {"nodes": 10, "edges": 9})
+    nodes, edges = ("float32[batch,nodes,5]", normal), ("int64[batch,edges,2]", below(7))
+    yield kind("tables and graphs", "edge_attention", *graph, nodes=nodes, edges=edges)
+
+
 _TEXTS = """
 bert bert_sdpa distilbert roberta albert electra deberta_v2 mpnet mobilebert squeezebert convbert modernbert gpt2
 gpt_neo gpt_neox opt bloom llama llama_sdpa qwen2 qwen3 mistral gemma phi falcon
@@ -284,6 +305,7 @@ def entries() -> tuple[Entry, ...]:
         *_sequence_kinds(),
         *_sound_kinds(),
         *_table_kinds(),
+        *_computed_kinds(),
         *_transformers(),
         *_packaged(),
         *_pictures("torchvision", "torchvision_nets.py", _TORCHVISION),
