@@ -31,14 +31,15 @@ def construct(ref: CodeRef, seed: int = _SEED) -> torch.nn.Module:
         torch.manual_seed(seed)
         with at_root(ref):
             model = _made(found, ref)
-        if not isinstance(model, torch.nn.Module):
-            raise BadRequest(
-                f"{ref.text} gives a {type(model).__name__}, not a torch.nn.Module",
-                fix="name a class, a function or an instance that gives a module",
-            )
-        bare = _bare(model, ref)
-        _let_trace(bare)
-        return bare.eval().requires_grad_(False)  # both may be the user's own
+    if not isinstance(model, torch.nn.Module):
+        raise BadRequest(
+            f"{ref.text} gives a {type(model).__name__}, not a torch.nn.Module",
+            fix="name a class, a function or an instance that gives a module",
+        )
+    bare = _bare(model, ref)
+    _let_trace(bare)
+    with user_code(f"eval() of {ref.text}", ref):  # which may be the user's own
+        return bare.eval().requires_grad_(False)
 
 
 def _let_trace(model: torch.nn.Module) -> None:

@@ -62,6 +62,10 @@ class Told(Net):
         print(f"made in {os.getpid()}.")
         return super().eval()
 
+class Stubborn(Net):
+    def eval(self):
+        raise RuntimeError("never")
+
 def forks():
     if os.fork() == 0:
         print("LOUD")
@@ -93,6 +97,8 @@ REFUSED = {
                                  "no message\n  fix: mend {here}/m.py; the log has the traceback"),
     "interrupts": (2, "making the model m.py:interrupts raised KeyboardInterrupt at {here}/m.py:30: no message\n"
                    "  fix: mend {here}/m.py; the log has the traceback"),
+    "Stubborn": (2, "eval() of m.py:Stubborn raised RuntimeError at {here}/m.py:53: never\n"
+                 "  fix: mend {here}/m.py; the log has the traceback"),
     "dies": (4, "making m.py:dies: the worker ended without an answer (exit status 3)\n"
              "  fix: read out/logs/weights.log, or repeat it alone: sh out/repeat/weights.sh"),
     "hangs --model-seconds 6": (4, "m.py:hangs is not made yet after 6 s\n  fix: look for what its code waits for, or "
