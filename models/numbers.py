@@ -89,6 +89,7 @@ def _numbers(like: Array, reach: Reach, name: str) -> Array:
     bits = np.where(kind <= _BOTTOM, most, (choice >> 1) % (most + 1))
     top = np.where(bits > 0, 1 << (np.maximum(bits, 1) - 1), 0)
     sizes = (top | (low % np.maximum(top, 1))).astype(np.int64)
+    sizes[:2] = (1 << most[:2]) - 1  # the ends themselves, for they are named: a table of 60 rows has no "up to 63"
     return np.asarray(np.where(negative, -sizes, sizes).astype(like.dtype).reshape(like.shape))
 
 
