@@ -19,6 +19,7 @@ from ..models.zoo.catalogue import ref_digest
 from ..models.zoo.weight_files import weights_digest
 from ..serving.runtimes.table import RUNTIMES
 from .context import Context, cores
+from .drift.reach import MOST_TRIES
 from .engine import Action, Executor
 from .interpreters import interpreter_of
 from .request import RunRequest
@@ -225,13 +226,14 @@ def answer_reference(
 
 
 def _with_numbers(executor: Executor, asked: Action) -> Stored:
-    """The reference asked with other integers than the samples hold, too; without, where these end its process."""
+    """The reference asked with other integers than the samples hold, too; without, where these end its process: what is
+    said of copies then is that they were seen with the samples' alone."""
     try:
-        return executor.perform(replace(asked, options={**asked.options, "numbers": True}))
+        return executor.perform(replace(asked, options={**asked.options, "tries": MOST_TRIES}))
     except StepFailed as error:
         if error.decided:
             raise
-        return executor.perform(asked)
+        return executor.perform(replace(asked, options={**asked.options, "tries": 0}))
 
 
 def batches(context: Context, model: Described) -> list[int]:

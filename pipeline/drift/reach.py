@@ -2,15 +2,17 @@
 
 A table of ten rows raises an error for the tenth index, or answers to it from the end (`x[-1]`); arithmetic takes
 everything; what is a length or a number of steps fills the memory, or takes all day. So integers are widened step by
-step, each input upwards and below zero by itself, while the model answers as it does to the samples. A model that makes
-floats of them first is not asked with larger ones than float32 holds: to it they are large floats, which no sample of
-floats holds either.
+step, each input upwards and below zero by itself, while the model answers as it does to the samples, in the time and
+the memory that it takes for them. A model that makes floats of them first is not asked with larger ones than float32
+holds: to it they are large floats, which no sample of floats holds either.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -18,14 +20,16 @@ import numpy as np
 from ...models.errors import TransloadError
 from ...models.numbers import SAMPLED, Reach, free_integers, widest
 from ...models.signature import TensorSpec
+from .integers import reach_told
 from .recorded import FIRST_BITS, Answers, Probe, Series
 
 STEPS = (FIRST_BITS, 6, 10, 15, 20, 26, 31, 36, 44, 53, 62)  # bits; what has 32 and 64 bits ends beside one
-MOST_TRIES = 60
+MOST_TRIES, _MOST_S = 60, 120.0  # one try more may begin while both last
 _LARGER = 4  # times the usual size of an output: the integers are sizes themselves
 _SMALL = 256  # elements, which no output is too large with
 _FLOAT_BITS = 24  # that float32 holds
 _SLOWER, _NOTICED_S = 4.0, 0.2  # times the usual, and beyond it, in seconds: the integers count steps
+_MORE_BYTES = 128 << 20  # that one call may need beyond all before it: the next integers are up to 64 times as large
 
 Reaches = Mapping[str, Reach]
 _Way = tuple[str, str]  # an input, and "above" or "below"
@@ -34,8 +38,18 @@ _Way = tuple[str, str]  # an input, and "above" or "below"
 class Ask(Protocol):
     """How the model is asked."""
 
-    def __call__(self, probe: Probe, rounded: Sequence[str] = ()) -> Sequence[Answers]:
-        """`rounded`: inputs whose integers are such as float32 holds. Raises TransloadError where it has no answer."""
+    def __call__(self, probe: Probe, rounded: Sequence[str] = ()) -> Iterable[Answers]:
+        """Each call is made when its answer is asked for. `rounded`: inputs whose integers are such as float32 holds.
+        Raises TransloadError where it has no answer."""
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has held at once; 0 where the system does not say."""
+    try:
+        found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(found[1]) * 1024 if found else 0
 
 
 class Search:
@@ -47,11 +61,15 @@ class Search:
         batch: int,
         usual: Series,
         ask: Ask,
+        *,
+        tries: int = MOST_TRIES,
         clock: Callable[[], float] = time.monotonic,
+        peak: Callable[[], int] = peak_bytes,
     ) -> None:
         self._ends = {spec.name: widest(spec.dtype) for spec in free_integers(inputs)}
-        self._batch, self._usual, self._ask, self._clock = batch, usual, ask, clock
-        self._tries = MOST_TRIES
+        self._batch, self._usual, self._ask, self._tries = batch, usual, ask, tries
+        self._clock, self._until = clock, clock() + _MOST_S
+        self._peak, self._held = peak, peak()
         self._call_s: float | None = None
         self._asked: dict[tuple[tuple[str, Reach], ...], Series | None] = {}
         self._stopped: dict[_Way, int] = {}
@@ -114,7 +132,7 @@ class Search:
             return True
         key = tuple(trial.items())
         if key not in self._asked:
-            self._asked[key] = self._answer(Probe(self._batch, reach=trial)) if self._tries > 0 else None
+            self._asked[key] = self._answer(Probe(self._batch, reach=trial)) if self._may_try() else None
         return self._asked[key] is not None
 
     def _without_floats(self, before: Reaches, own: Reaches, rising: list[_Way]) -> tuple[Reaches, list[_Way]]:
@@ -125,39 +143,57 @@ class Search:
         return (trial if self._answers(before, trial) else before), rising
 
     def _makes_floats(self, own: Reaches, name: str) -> bool:
-        """Whether what float32 loses of the integers of an input changes no answer."""
+        """Whether what float32 loses of the integers of an input changes no answer. Taken for true where that cannot be
+        tried any more."""
+        if not self._may_try():
+            return True
+        wanted = self._asked[tuple(own.items())] or ()
         try:
-            calls = self._ask(Probe(self._batch, reach=own), rounded=[name])
+            calls = [*self._ask(Probe(self._batch, reach=own), rounded=[name])]
         except TransloadError:
             return False
-        wanted = self._asked[tuple(own.items())] or ()
         pairs = [(call[name], want[name]) for call, want in zip(calls, wanted, strict=True) for name in want]
         return all(np.array_equal(call, want, equal_nan=want.dtype.kind == "f") for call, want in pairs)
 
-    def _answer(self, probe: Probe) -> Series | None:
+    def _may_try(self) -> bool:
         self._tries -= 1
-        said = "; ".join(f"{name} {reach}" for name, reach in probe.reach.items())
+        return self._tries >= 0 and self._clock() < self._until
+
+    def _answer(self, probe: Probe) -> Series | None:
+        said = reach_told(probe.reach)
         try:
-            answers, call_s = self._timed(probe)
-            if self._is_slow(call_s):
-                answers, call_s = self._timed(probe)  # the machine may have had something else to do
+            answers = self._affordable(probe)
+            if not answers and not self._takes_memory and self._may_try():
+                answers = self._affordable(probe)  # the machine may have been busy
         except TransloadError as error:
-            print(f"the model itself does not answer at {said}: {error.what}")  # for the step's log
+            self._held = self._peak()
+            print(f"the model itself does not answer with {said}: {error.what}")  # for the step's log
             return None
-        if self._is_slow(call_s):
+        if not answers:
             self._tries = 0
-            print(f"not tried beyond {said}: a call takes {call_s:.1f} s, and usually {self._call_s:.1f} s")
+            print(f"not tried beyond {said}: a call takes far longer than usual, or far more memory")
             return None
-        self._call_s = call_s if self._call_s is None else self._call_s
         unlike = self._unlike(answers)
         if unlike:
-            print(f"not tried at {said}: {unlike}")
+            print(f"not tried with {said}: {unlike}")
         return None if unlike else answers
 
-    def _timed(self, probe: Probe) -> tuple[Series, float]:
+    def _affordable(self, probe: Probe) -> list[Answers]:
+        """What the model answers; nothing from the call on that is slow, or that takes memory."""
+        answers: list[Answers] = []
         start = self._clock()
-        answers = self._ask(probe)
-        return answers, (self._clock() - start) / len(answers)
+        for answer in self._ask(probe):
+            answers.append(answer)
+            now = self._clock()
+            if self._takes_memory or self._is_slow(now - start):
+                return []
+            self._call_s = now - start if self._call_s is None else self._call_s
+            start, self._held = now, self._peak()
+        return answers
+
+    @property
+    def _takes_memory(self) -> bool:
+        return self._peak() - self._held > _MORE_BYTES
 
     def _is_slow(self, call_s: float) -> bool:
         return self._call_s is not None and call_s > _SLOWER * self._call_s + _NOTICED_S

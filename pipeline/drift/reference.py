@@ -36,8 +36,8 @@ def answer(job: Job) -> Mapping[str, Any]:
     """Record what the model in inputs["model"] (a source or an artifact) answers to the test set.
 
     Options: runtime, device, threads, batches, chunk, model; probes_only: not the whole set, which only `validate`
-    reads, and which takes most of the time; numbers: the samples are random, and other integers are tried in their
-    place. Facts: device, samples, refused ({axis: {size: why}}).
+    reads, and which takes most of the time; tries: the samples are random, and other integers are tried in their place,
+    so many times at most. Facts: device, samples, refused ({axis: {size: why}}).
 
     Raises BadRequest where the model answers the same question in two ways (it is in training mode, or draws random
     numbers): nothing can be held against that.
@@ -55,7 +55,7 @@ def answer(job: Job) -> Mapping[str, Any]:
             chunk, answers = asked.whole(int(options.get("chunk", CHUNK)))
             write_calls(job.out / ANSWERS, [answers])
         asked.sizes()
-        reach = asked.numbers() if options.get("numbers") else {}
+        reach = asked.numbers(options["tries"]) if "tries" in options else {}
         device = session.device
     write_calls(job.out / PROBES, list(asked.found.values()))
     refused = {axis: [*sizes] for axis, sizes in asked.refused.items()}
@@ -147,17 +147,17 @@ class _Asked:
         print(f"the model itself does not answer at {axis}={size}: {why}")  # for the step's log
         return False
 
-    def numbers(self) -> dict[str, Reach]:
+    def numbers(self, tries: int) -> dict[str, Reach]:
         """Ask with other integers than random samples hold. How large they may be, by input."""
         usual = self.found[Probe(self._largest).key]
-        search = Search(self.session.signature.inputs, self._largest, usual, self._numbers)
+        search = Search(self.session.signature.inputs, self._largest, usual, self._numbers, tries=tries)
         reach = search.widest()
         self.found |= {probe.key: answers for probe, answers in search.levels}
         return reach
 
-    def _numbers(self, probe: Probe, rounded: Sequence[str] = ()) -> list[Answers]:
+    def _numbers(self, probe: Probe, rounded: Sequence[str] = ()) -> Iterator[Answers]:
         data = as_floats(probe.of(self.data), rounded)
-        return self._ask(probe, probe.rows(len(data)), data)
+        return self._answers(probe, probe.rows(len(data)), data)
 
     @property
     def _largest(self) -> int:
@@ -172,9 +172,12 @@ class _Asked:
             drifts = {name: drift.merge(compare(part[name], part[name])) for name, drift in drifts.items()}
         return combine(drifts).varies
 
-    def _ask(self, probe: Probe, rows: Iterable[Array], data: Dataset | None = None) -> list[Answers]:
-        session, data = self.session, data or self.data
-        return [session.run(feeds_of(data, each, session.signature, probe.sizes)) for each in rows]
+    def _ask(self, probe: Probe, rows: Iterable[Array]) -> list[Answers]:
+        return [*self._answers(probe, rows, self.data)]
+
+    def _answers(self, probe: Probe, rows: Iterable[Array], data: Dataset) -> Iterator[Answers]:
+        session = self.session
+        return (session.run(feeds_of(data, each, session.signature, probe.sizes)) for each in rows)
 
 
 def _mend(inputs: Sequence[TensorSpec]) -> str:

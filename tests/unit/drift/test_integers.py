@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import resource
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from transload.models.numbers import Reach, free_integers, with_numbers
 from transload.models.signature import Array, Signature, parse_input
 from transload.models.zoo.build import sample_tensors
 from transload.pipeline.drift import reference, validate
-from transload.pipeline.drift.reach import Search
+from transload.pipeline.drift.reach import MOST_TRIES, Search, peak_bytes
 from transload.pipeline.drift.recorded import Probe, read_record
 from transload.pipeline.engine import Action
 from transload.pipeline.prepare import _with_numbers
@@ -59,12 +60,16 @@ class Pair:
         samples = sample_tensors(sample_specs(specs), {"batch": 12, "*samples": 12}, seed=4)
         write_dataset(folder / "test.npz", Dataset(samples))
 
-    def verdict(self, model: Model, copy: Model, precision: str = "fp32", **options: Any) -> Mapping[str, Any]:
+    def verdict(
+        self, model: Model, copy: Model, precision: str = "fp32", tries: int | None = MOST_TRIES
+    ) -> Mapping[str, Any]:
         self.model, self.copy = FakeSession(self.signature, model), FakeSession(self.signature, copy)
         self.patch.setattr(reference, "open_for", lambda *_: self.model)
         self.patch.setattr(validate, "open_for", lambda *_: self.copy)
         inputs = {"model": self.folder, "artifact": self.folder, "data": self.folder, "reference": self.folder}
-        reference.answer(Job(inputs, self.folder, {"runtime": "torch", "numbers": True, **options}))
+        reference.answer(
+            Job(inputs, self.folder, {"runtime": "torch", **({"tries": tries} if tries is not None else {})})
+        )
         write_artifact(self.folder, Target(Format.ONNX), self.signature)
         return validate.verify(Job(inputs, self.folder, {"runtime": "onnxruntime", "precision": precision}))
 
@@ -88,7 +93,7 @@ def looked_up(ids: Array) -> Array:
 
 def test_a_copy_that_rounds_negative_integers_to_zero_passed_and_is_told_with_them(pair: Callable[..., Pair]) -> None:
     one = pair("x=int64[batch,4]")
-    passed = one.verdict(lambda feeds: feeds["x"] // 3, lambda feeds: to_zero(feeds["x"]), numbers=False)
+    passed = one.verdict(lambda feeds: feeds["x"] // 3, lambda feeds: to_zero(feeds["x"]), tries=None)
     assert (passed["status"], passed["reason"]) == ("verified", "agrees to the last bit at batches 1, 2, 5")
     found = one.verdict(lambda feeds: feeds["x"] // 3, lambda feeds: to_zero(feeds["x"]))
     assert found["status"] == "wrong"
@@ -226,21 +231,49 @@ def test_a_model_that_other_integers_end_is_asked_without_them() -> None:
 
     machine: Any = Machine()
     assert _with_numbers(machine, Action("reference", "answer", options={"threads": 1})) == "answers"
-    assert asked == [{"threads": 1, "numbers": True}, {"threads": 1}]
+    assert asked == [{"threads": 1, "tries": 60}, {"threads": 1, "tries": 0}]
+
+
+def test_where_nothing_could_be_tried_the_copy_says_what_the_samples_hold(pair: Callable[..., Pair]) -> None:
+    found = pair("x=int64[batch,4]").verdict(lambda feeds: feeds["x"], lambda feeds: feeds["x"], tries=0)
+    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5, with x up to 3 alone"
 
 
 def test_integers_that_make_a_model_slow_are_not_tried_further() -> None:
-    now = [0.0]
+    now, calls = [0.0], []
 
-    def ask(probe: Probe, rounded: Sequence[str] = ()) -> list[dict[str, Array]]:
+    def ask(probe: Probe, rounded: Sequence[str] = ()) -> Iterator[dict[str, Array]]:
         assert not rounded
-        now[0] += 2.0**probe.bits / 1000
-        return [{"y": np.zeros(5)}]
+        for _ in range(5):
+            now[0] += 2.0**probe.bits / 1000
+            calls.append(probe.bits)
+            yield {"y": np.zeros(5)}
 
     inputs = (parse_input("n=int64[]"),)
     search = Search(inputs, 1, [{"y": np.zeros(5)}], ask, clock=lambda: now[0])
     assert search.widest() == {"n": Reach(6, 6)}
     assert [probe.bits for probe, _ in search.levels] == [3, 6]
+    assert calls.count(10) == 2  # once more, for it may be the machine; and not the calls after the slow one
+
+
+def test_integers_that_take_memory_are_not_tried_further() -> None:
+    held, calls = [0], []
+
+    def ask(probe: Probe, rounded: Sequence[str] = ()) -> Iterator[dict[str, Array]]:
+        held[0] = max(held[0], 4 * 2**probe.bits)
+        calls.append(probe.bits)
+        yield {"y": np.zeros(5)}
+
+    search = Search((parse_input("n=int64[]"),), 1, [{"y": np.zeros(5)}], ask, peak=lambda: held[0])
+    assert search.widest() == {"n": Reach(20, 20)}
+    assert max(calls) == 26
+
+
+def test_the_peak_of_memory_is_what_the_system_says() -> None:
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    roughly = 16 << 20  # the kernel counts by processor
+    assert resident - roughly < peak_bytes() < most + roughly
 
 
 def test_a_search_ends_whatever_the_model_says() -> None:
@@ -254,6 +287,17 @@ def test_a_search_ends_whatever_the_model_says() -> None:
     inputs = tuple(parse_input(f"x{at}=int64[batch]") for at in range(200))
     assert set(Search(inputs, 1, [{"y": np.zeros(5)}], ask).widest().values()) == {Reach(0, 2)}
     assert tries == 60
+
+
+def test_a_search_in_a_slow_model_ends_after_two_minutes() -> None:
+    now = [0.0]
+
+    def ask(probe: Probe, rounded: Sequence[str] = ()) -> Iterator[dict[str, Array]]:
+        now[0] += 50
+        yield {"y": np.zeros(5)}
+
+    search = Search((parse_input("x=int64[batch]"),), 5, [{"y": np.zeros(5)}], ask, clock=lambda: now[0])
+    assert search.widest() == {"x": Reach(10, 10)}
 
 
 def test_the_integers_are_the_same_in_every_interpreter() -> None:
@@ -298,8 +342,8 @@ def test_an_onnx_file_that_rounds_to_zero_is_caught_by_onnx_runtime_itself(tmp_p
     write_dataset(tmp_path / "test.npz", Dataset({"x": np.random.default_rng(1).integers(0, 4, (12, 4))}))
     inputs = {"model": model, "data": tmp_path, "reference": tmp_path}
     verdicts = []
-    for numbers in (False, True):
-        reference.answer(Job(inputs, tmp_path, {"runtime": "onnxruntime", "numbers": numbers}))
+    for options in ({}, {"tries": MOST_TRIES}):
+        reference.answer(Job(inputs, tmp_path, {"runtime": "onnxruntime", **options}))
         verdicts.append(validate.verify(Job({**inputs, "artifact": copy}, tmp_path, {})))
     assert [found["status"] for found in verdicts] == ["verified", "wrong"]
     assert "wrong where x is -1, -2, -4" in verdicts[1]["reason"]
