@@ -14,6 +14,7 @@ from ..models.job import Job
 from ..models.programs import load_program
 from ..models.signature import Signature, TensorSpec
 from ..models.sources import read_source
+from .onnx_bags import bags
 from .onnx_floor import division, mend_floors
 from .onnx_weights import join
 from .torch_export import example_inputs
@@ -42,7 +43,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
         output_names=[_inner(spec) for spec in source.signature.outputs],
         optimize=True,
         verbose=False,
-        custom_translation_table=division(),
+        custom_translation_table={**division(), **bags()},
     )
     if exported is None:
         raise Refused("torch.onnx.export returned no program", fix="read the log of this step")
