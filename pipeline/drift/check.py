@@ -21,7 +21,7 @@ from ...models.recipe import Metric
 from ...models.signature import ANY_SIZE, Array, Bounds
 from ...models.sources import CodeRef
 from ...serving.session import Session
-from .integers import WORD_BITS, culprits, eased_db, reach_told
+from .integers import WORD_BITS, Call, culprits, eased_db, reach_told, suspects
 from .layout import explain, join, structure
 from .metric import metric_row
 from .numeric import Drift, OutputDrift, combine, compare
@@ -29,6 +29,7 @@ from .recorded import ANSWERS, PROBE_SAMPLES, PROBES, Answers, Probe, Series, by
 from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, read_test_set
 
+_OWN_SAMPLES = "where such integers never come, give samples of yours: --data FILE.npz"
 _REFERENCE_FIX = "make the reference again of the same data"
 
 
@@ -203,7 +204,7 @@ class Check:
         metric, complaint = _metric_facts(part.metric, tally)
         judgement = judge(drift, self._rule(part), metric)
         if judgement.verdict == FAIL:
-            looks = self._culprits(part, tally) if part.probe.reach else tally.looks()
+            looks = self._culprits(part, tally) if part.probe.reach else tally.looks() or self._suspects(part, tally)
             judgement = Judgement(FAIL, _sentence(judgement.reason or "", looks), judgement.tolerance)
         elif part.probe.reach:  # integers that all give one answer agree with that; the samples vary
             judgement = Judgement(PASS, None, judgement.tolerance)
@@ -218,9 +219,16 @@ class Check:
 
     def _culprits(self, part: Part, tally: _Tally) -> str | None:
         """The integers that a wrong answer was given to."""
-        feeds = [feeds_of(part.data, rows, self._signature) for rows in part.rows[: len(tally.calls)]]
-        calls = [(fed, *answers) for fed, answers in zip(feeds, tally.calls, strict=True)]
-        return culprits(calls, tuple(part.probe.reach), batched=self._batched)
+        return culprits(self._calls(part, tally), tuple(part.probe.reach), batched=self._batched)
+
+    def _suspects(self, part: Part, tally: _Tally) -> str | None:
+        """Of random samples, the integers that only wrong answers were given to, with what mends that."""
+        found = suspects(self._calls(part, tally), tuple(self.record.reach), batched=self._batched)
+        return f"{found}; {_OWN_SAMPLES}" if found else None
+
+    def _calls(self, part: Part, tally: _Tally) -> list[Call]:
+        feeds = [feeds_of(part.data, rows, self._signature, part.probe.sizes) for rows in part.rows]
+        return [(fed, *answers) for fed, answers in zip(feeds, tally.calls, strict=False)]  # a tally keeps the first
 
     def _eased(self, part: Part, before: Sequence[Found]) -> float:
         """The floor where integers are larger than in the probe before."""
@@ -246,7 +254,7 @@ class Check:
             mend = f"{next(iter(part.probe.sizes))}=2.."
             reason = f"{reason}; where that size never comes, say so: {mend}"
         elif judged.verdict == FAIL and 0 < part.probe.bits <= WORD_BITS:
-            reason = f"{reason}; where such integers never come, give samples of yours: --data FILE.npz"
+            reason = f"{reason}; {_OWN_SAMPLES}"
         row = {
             "runtime": self.runtime,
             "batch": part.probe.batch,

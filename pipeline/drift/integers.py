@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -51,11 +51,24 @@ def culprits(calls: Sequence[Call], names: Sequence[str], *, batched: bool) -> s
     for name in names:
         if found := _elements(calls, name):
             return f"wrong where {name} is {_values(found)}"
-    samples = [sample for call in calls for sample in _samples(call, names, batched=batched)]
+    samples = [each.held for call in calls for each in _samples(call, names, batched=batched) if each.wrong]
     if not samples:
         return None
     least = min(samples, key=lambda sample: max(abs(value) for values in sample.values() for value in values))
     return "wrong where " + " and ".join(f"{name} is {_values(values)}" for name, values in least.items())
+
+
+def suspects(calls: Sequence[Call], names: Sequence[str], *, batched: bool) -> str | None:
+    """The integers of one input that each wrong sample holds some of, and no right one any. None where there are no
+    such: then it need not be the integers."""
+    samples = [each for call in calls for each in _samples(call, names, batched=batched)]
+    wrong = [each.held for each in samples if each.wrong]
+    right = [each.held for each in samples if not each.wrong]
+    for name in names if wrong and right else ():
+        only = set[int]().union(*(held[name] for held in wrong)) - set[int]().union(*(held[name] for held in right))
+        if only and all(held[name] & only for held in wrong):
+            return f"wrong where {name} is {_values(only)}"
+    return None
 
 
 def _elements(calls: Sequence[Call], name: str) -> set[int]:
@@ -74,21 +87,30 @@ def _elements(calls: Sequence[Call], name: str) -> set[int]:
     return wrong_at if told else set()
 
 
-def _samples(call: Call, names: Sequence[str], *, batched: bool) -> list[dict[str, set[int]]]:
-    """The integers in each wrong sample."""
+class _Sample(NamedTuple):
+    """The integers of each input in one sample, and whether an output is wrong there."""
+
+    held: Mapping[str, set[int]]
+    wrong: bool
+
+
+def _samples(call: Call, names: Sequence[str], *, batched: bool) -> list[_Sample]:
     feeds, got, want = call
     masks = [_wrong(got[output], array) for output, array in want.items()]
     if not batched:
-        return [{name: set(feeds[name].ravel().tolist()) for name in names}] if any(map(np.any, masks)) else []
-    rows = {row for wrong in masks if wrong.ndim for row in np.flatnonzero(wrong.reshape(len(wrong), -1).any(axis=1))}
-    count = max((len(wrong) for wrong in masks if wrong.ndim), default=0)
+        return [_Sample({name: set(feeds[name].ravel().tolist()) for name in names}, any(map(np.any, masks)))]
+    masks = [wrong for wrong in masks if wrong.ndim]
+    count = max(map(len, masks), default=0)
+    rows = {row for wrong in masks for row in np.flatnonzero(wrong.reshape(len(wrong), -1).any(axis=1))}
     return [
-        {
-            name: set((fed[row] if fed.shape[:1] == (count,) else fed).ravel().tolist())
-            for name, fed in ((name, feeds[name]) for name in names)
-        }
-        for row in sorted(rows)
+        _Sample({name: set(_part(feeds[name], row, count).ravel().tolist()) for name in names}, row in rows)
+        for row in range(count)
     ]
+
+
+def _part(fed: Array, row: int, count: int) -> Array:
+    """What a sample has of an input; all, where that has no batch."""
+    return np.asarray(fed[row]) if fed.shape[:1] == (count,) else fed
 
 
 def _wrong(got: Array, want: Array) -> Array:

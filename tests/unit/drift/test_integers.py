@@ -103,6 +103,23 @@ def test_a_copy_that_rounds_negative_integers_to_zero_passed_and_is_told_with_th
     )
 
 
+def test_a_copy_that_is_wrong_for_some_integers_of_the_samples_is_told_which(pair: Callable[..., Pair]) -> None:
+    def last(feeds: Feeds) -> Array:
+        return TABLE[feeds["lengths"] - 1]
+
+    def never_empty(feeds: Feeds) -> Array:
+        return np.asarray(last(feeds) * (feeds["lengths"] > 0)[:, np.newaxis])
+
+    found = pair("lengths=int64[batch]", "x=float32[batch,3]").verdict(last, never_empty, tries=0)
+    assert found["reason"].endswith(
+        "; wrong where lengths is 0; where such integers never come, give samples of yours: --data FILE.npz"
+    )
+    found = pair("ids=int64[batch,4]").verdict(
+        lambda feeds: TABLE[feeds["ids"]], lambda feeds: -TABLE[feeds["ids"]], tries=0
+    )
+    assert "wrong where" not in found["reason"]  # all are
+
+
 WRONG: list[tuple[str, Model, Model, str]] = [
     ("x=int64[batch]", lambda feeds: feeds["x"] * 99, lambda feeds: np.int64((feeds["x"] * 99).astype(np.int32)),
      "with x within ±2^26: "),
