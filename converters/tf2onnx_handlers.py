@@ -9,6 +9,7 @@ Select, SelectV2  it writes c * x + (1 - c) * y and reports success: NaN and inf
 BroadcastArgs     of two shapes the one that both can be broadcast to, also as TFL_BROADCAST_ARGS
 Bitcast           of a float for the sake of its sign, as Keras's argmax reads it; any other is left over
 Bucketize         the number of boundaries that are not larger
+OneHot            ONNX's counts from the end where an index is negative, and TensorFlow's is off everywhere
 TFL_GELU          both forms, by their definitions (https://onnx.ai/onnx/operators/onnx__Gelu.html)
 TFL_RELU_N1_TO_1  the two rectifiers of TFLite that have another upper bound than 6
 TFL_RELU_0_TO_1
@@ -92,6 +93,16 @@ def _buckets(w: _Writer, x: str) -> str:
     return found
 
 
+def _one_hot(w: _Writer, indices: str, depth: str, on: str, off: str) -> str:
+    """`on` where the place along the new axis is the index."""
+    axis = w.node.get_attr_value("axis", -1)
+    zero, one = (w.constant(np.int64(value)) for value in (0, 1))
+    places, indices = w.call("Range", zero, w.cast(depth, _INT64), one), w.cast(indices, _INT64)
+    if axis >= 0 and (behind := w.graph.get_rank(indices) - axis):
+        places = w.call("Reshape", places, w.constant([-1, *[1] * behind]))
+    return w.call("Where", w.call("Equal", w.unsqueezed(indices, axis), places), on, off)
+
+
 def _broadcast_shape(w: _Writer, a: str, b: str) -> str:
     """Right-aligned, of each pair of sizes the one that is not 1."""
     a, b = w.in_front(a, w.length(b) - w.length(a)), w.in_front(b, w.length(a) - w.length(b))
@@ -164,17 +175,22 @@ class _Writer:
         """A constant of its own dtype."""
         return str(self.graph.make_const(self._names(self.node.name), np.array(value)).output[0])
 
+    def unsqueezed(self, x: str, axis: int) -> str:
+        """With an axis of size 1 more."""
+        return self.call("Unsqueeze", x, self.constant([axis]))
+
     def cast(self, x: str, to: int) -> str:
         """The same numbers in a dtype of ONNX."""
         return str(self.graph.make_node("Cast", [x], attr={"to": to}, op_name_scope=self.node.name).output[0])
 
 
 def _handler(compute: Compute) -> type:
-    """A class as tf2onnx wants it: the first opset that has all of the operators above stands in the method's name."""
+    """A class as tf2onnx wants it: an opset that has all of the operators above stands in the method's name, and what
+    tf2onnx has for none after it."""
 
     class Handler:
         @classmethod
-        def version_11(cls, ctx: Graph, node: Node, **_options: object) -> None:
+        def version_13(cls, ctx: Graph, node: Node, **_options: object) -> None:
             shapes: Sequence[Any] = node.output_shapes
             dtypes: Sequence[Any] = node.output_dtypes
             made = compute(_Writer(ctx, node), *node.input)
@@ -192,6 +208,7 @@ _WRITTEN: Mapping[str, Compute] = {
     "Log1p": lambda w, x: w.call("Log", w.call("Add", x, w.number(1))),
     "BroadcastArgs": _broadcast_shape,
     "Bucketize": _buckets,
+    "OneHot": _one_hot,
     "TFL_BROADCAST_ARGS": _broadcast_shape,
     "TFL_GELU": _gelu,
     "TFL_RELU_N1_TO_1": lambda w, x: w.call("Clip", x, w.number(-1), w.number(1)),
@@ -200,5 +217,5 @@ _WRITTEN: Mapping[str, Compute] = {
 _CHOICES = ["Select", "SelectV2"]
 _SIGN = "Bitcast"
 _SIGN_BIT = -(2**31)
-_FLOAT, _DOUBLE = 1, 11  # onnx.TensorProto
+_FLOAT, _INT64, _DOUBLE = 1, 7, 11  # onnx.TensorProto
 MENDED = frozenset({*_WRITTEN, *_CHOICES, _SIGN, *LOOPS})  # what tf2onnx alone does otherwise

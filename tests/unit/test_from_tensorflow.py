@@ -236,6 +236,10 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
         + 10 * tf.raw_ops.Bucketize(input=whole(tf, x), boundaries=[-3, 0, 2.5]),
         tf.float32,
     ),
+    "OneHot": lambda tf, x: tf.one_hot(whole(tf, x), 4, on_value=2.0, off_value=-1.0),
+    "OneHot along another axis, of whole numbers": lambda tf, x: tf.cast(
+        tf.one_hot(whole(tf, x), tf.shape(x)[1], axis=1, dtype=tf.int32), tf.float32
+    ),
     "Bitcast for a sign": lambda tf, x: tf.cast(
         tf.bitwise.bitwise_and(tf.bitcast(tf.math.ceil(x), tf.int32), tf.int32.min) < 0, tf.float32
     ),
@@ -244,6 +248,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ),
 }
 OF_TFLITE: dict[str, Callable[[Any, Any], Any]] = {
+    "ONE_HOT": OPERATORS["OneHot"],
     "GELU": lambda tf, x: tf.nn.gelu(x),
     "GELU by tanh": lambda tf, x: tf.nn.gelu(x, approximate=True),
     "RELU_N1_TO_1": lambda tf, x: clipped(x, -1, 1),
