@@ -30,7 +30,8 @@ _LAYER = re.compile(r"^Exception encountered when calling (.+)\.\s+")
 
 def first_words(error: object) -> str:
     """The first line of a foreign error, or of its text, that says anything; cut to what a sentence can carry."""
-    text = _AROUND.sub("", first_line(_LAYER.sub(r"\1: ", text_of(error)), sys.maxsize, skip=_EMPTY))
+    said = first_line(_LAYER.sub(r"\1: ", text_of(error)), sys.maxsize, skip=_EMPTY, nothing=type(error).__name__)
+    text = _AROUND.sub("", said)
     return text if len(text) <= _WORDS else f"{text[:_WORDS]}..."
 
 

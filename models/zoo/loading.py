@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import os
 import sys
 import traceback
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from ..errors import BadRequest, ToolMissing, TransloadError
 from ..foreign import first_line
@@ -59,8 +60,8 @@ def at_root(ref: CodeRef) -> Iterator[None]:
 def user_code(what: str, ref: CodeRef) -> Iterator[None]:
     """Turn whatever the user's code raises into one BadRequest that names file and line. A process that it forked ends
     here: it must not do our work a second time. What it took off sys.path comes back, and so do the streams that it
-    closed: what follows imports and prints."""
-    ours, paths = os.getpid(), [*sys.path]
+    closed, or put something else in the place of: what follows imports and prints."""
+    ours, paths, streams = os.getpid(), [*sys.path], (sys.stdout, sys.stderr)
     try:
         yield
     except TransloadError:
@@ -73,12 +74,16 @@ def user_code(what: str, ref: CodeRef) -> Iterator[None]:
         if os.getpid() != ours:
             os._exit(0)
         sys.path.extend(path for path in paths if path not in sys.path)
-        sys.stdout, sys.stderr = _open(sys.stdout), _open(sys.stderr)
+        sys.stdout, sys.stderr = map(_open, (sys.stdout, sys.stderr), streams)
 
 
-def _open(stream: TextIO | None) -> TextIO:
-    """A stream that can be written to. Theirs, where it can be: two over one buffer would close it for each other."""
-    return Path(os.devnull).open("w") if stream is None or stream.closed else stream
+def _open(theirs: object, ours: TextIO | None) -> TextIO:
+    """A stream that can be written to and flushed. Theirs, where it can be: two over one buffer would close it for each
+    other. An object of theirs that has `write` need not have more."""
+    for stream in (theirs, ours):
+        if isinstance(stream, io.TextIOBase) and not stream.closed:
+            return cast("TextIO", stream)
+    return Path(os.devnull).open("w")
 
 
 def _refused(what: str, ref: CodeRef, error: BaseException) -> BadRequest:

@@ -66,7 +66,14 @@ class Stubborn(Net):
     def eval(self):
         raise RuntimeError("never")
 
+class Tee:
+    def __init__(self, stream):
+        self.stream = stream
+    def write(self, text):
+        self.stream.write(text)
+
 def forks():
+    sys.stdout = sys.stderr = Tee(sys.stdout)
     if os.fork() == 0:
         print("LOUD")
     return Told()  # in both of them

@@ -91,3 +91,7 @@ def test_what_onnx_runtime_says_is_told_without_the_lines_of_its_source() -> Non
 def test_what_keras_says_has_its_layer_and_its_reason() -> None:
     text = "Exception encountered when calling UpSampling2D.call().\n\n\x1b[1mIt may not.\x1b[0m\n\nArguments received"
     assert first_words(ValueError(text)) == "UpSampling2D.call(): It may not."
+
+
+def test_an_error_that_says_nothing_is_told_by_its_class() -> None:
+    assert first_words(ZeroDivisionError()) == "ZeroDivisionError"
