@@ -16,22 +16,25 @@ _COMPARED = {"Less": (0, 1, 0), "LessOrEqual": (0, 1, 1), "Greater": (1, 0, 0), 
 
 
 def source(graph: Graph, name: str) -> str:
-    """What a tensor is the copy of; of whole numbers in another dtype, too."""
+    """What a tensor is the copy of."""
+    node = graph.get_node_by_output(name)
+    return source(graph, node.input[0]) if node is not None and node.type == "Identity" else name
+
+
+def number(graph: Graph, name: str) -> str:
+    """What a number is the copy of, also in another dtype where that is a whole number."""
     from onnx import TensorProto
 
-    whole = (TensorProto.INT32, TensorProto.INT64)
+    name = source(graph, name)
     node = graph.get_node_by_output(name)
-    while node is not None and (
-        node.type == "Identity" or (node.type == "Cast" and graph.get_dtype(node.input[0]) in whole)
-    ):
-        name = node.input[0]
-        node = graph.get_node_by_output(name)
-    return name
+    whole = (TensorProto.INT32, TensorProto.INT64)
+    is_cast = node is not None and node.type == "Cast" and graph.get_dtype(node.input[0]) in whole
+    return number(graph, node.input[0]) if is_cast else name
 
 
 def whole(graph: Graph, name: str) -> int | None:
     """The whole number that a tensor always is, or None."""
-    node = graph.get_node_by_output(source(graph, name))
+    node = graph.get_node_by_output(number(graph, name))
     if node is None or not node.is_const():
         return None
     value = node.get_tensor_value(as_list=False)
@@ -98,10 +101,10 @@ class Counting:
 
     def _variable(self, initial: str, before: str, after: str, final: str) -> Variable:
         body = self.body
-        node = body.get_node_by_output(source(body, after))
+        node = body.get_node_by_output(number(body, after))
         step = None
         if node is not None and node.type == "Add":
-            added = [name for name in node.input if source(body, name) != before]
+            added = [name for name in node.input if number(body, name) != before]
             step = self._always(added[0]) if len(added) == 1 else None
         start = None if step is None else whole(self.graph, initial)
         return Variable(initial, before, after, final, start, step or 0)
@@ -112,12 +115,12 @@ class Counting:
 
     def _always(self, name: str) -> int | None:
         """The whole number that a tensor of the body always is, or None."""
-        initial = self._initial.get(source(self.body, name))
+        initial = self._initial.get(number(self.body, name))
         return whole(self.body, name) if initial is None else whole(self.graph, initial)
 
     def growth(self, name: str) -> int | None:
         """What a number in a step grows by from step to step, or None where that is not the same each time."""
-        body, name = self.body, source(self.body, name)
+        body, name = self.body, number(self.body, name)
         if name in self.places:
             variable = self.places[name]
             return 0 if self.is_fixed(variable) else variable.step if variable.is_counter else None
@@ -143,7 +146,7 @@ class Counting:
         return known if len(known) == len(found) else None
 
     def _conjuncts(self, name: str) -> Iterator[Node]:
-        node = self.condition.get_node_by_output(source(self.condition, name))
+        node = self.condition.get_node_by_output(number(self.condition, name))
         if node is not None and node.type == "And":
             for each in node.input:
                 yield from self._conjuncts(each)
@@ -154,22 +157,22 @@ class Counting:
         if node is None or node.type not in _COMPARED:
             return None
         counter, limit, more = _COMPARED[node.type]
-        inputs = [source(self.condition, each) for each in node.input]
+        inputs = [number(self.condition, each) for each in node.input]
         outer = dict(zip(self.condition.input_names, self.variables, strict=True))
         counts = outer.get(inputs[counter])
         if counts is None or not counts.is_counter or counts.step < 1:
             return None
-        number = whole(self.condition, inputs[limit])
-        if number is not None:
-            return counts, Builder(self.graph, self.node.name).constant(number), more
+        limited = whole(self.condition, inputs[limit])
+        if limited is not None:
+            return counts, Builder(self.graph, self.node.name).constant(limited), more
         bound = outer.get(inputs[limit])
-        return (counts, source(self.graph, bound.initial), more) if bound and self._is_whole(bound) else None
+        return (counts, number(self.graph, bound.initial), more) if bound and self._is_whole(bound) else None
 
     def _is_whole(self, variable: Variable) -> bool:
         from onnx import TensorProto
 
         kinds = (TensorProto.INT32, TensorProto.INT64)
-        return self.is_fixed(variable) and self.graph.get_dtype(source(self.graph, variable.initial)) in kinds
+        return self.is_fixed(variable) and self.graph.get_dtype(number(self.graph, variable.initial)) in kinds
 
     def steps(self, b: Builder) -> str | None:
         """How many steps run (int64[]), where that is known before the first; below 0 where none does."""
@@ -192,13 +195,13 @@ class Counting:
 
     def fills(self, length: str) -> bool:
         """Whether exactly as many steps run as a number says. Of steps, below 0 is as many as 0."""
-        wanted = source(self.graph, length)
+        wanted = number(self.graph, length)
         node = self.graph.get_node_by_output(wanted)
         if node is not None and node.type == "Max" and whole(self.graph, node.input[1]) == 0:
-            wanted = source(self.graph, node.input[0])
-        number = whole(self.graph, wanted)
+            wanted = number(self.graph, node.input[0])
+        places = whole(self.graph, wanted)
         return bool(self.bounds) and all(
             (counter.start, counter.step, more) == (0, 1, 0)
-            and (bound == wanted or (number is not None and number == whole(self.graph, bound)))
+            and (bound == wanted or (places is not None and places == whole(self.graph, bound)))
             for counter, bound, more in self.bounds or ()
         )

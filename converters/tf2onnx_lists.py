@@ -28,7 +28,9 @@ def written(b: Builder, node: Node) -> str:
         missing = b.call("Sub", b.call("Add", b.int64(place, (1,)), b.constant([1])), _length(b, held))
         more = b.zeros(b.call("Max", missing, b.constant([0])), shape, dtype)
         held = b.call("Concat", held, more, axis=0)
-    return b.call("ScatterND", held, b.int64(place, (1, 1)), b.call("Unsqueeze", element, b.constant([0])))
+    made = b.call("ScatterND", held, b.int64(place, (1, 1)), b.call("Unsqueeze", element, b.constant([0])))
+    b.graph.set_dtype(made, dtype)  # of a list that comes from around the loop nobody knew it
+    return made
 
 
 def _length(b: Builder, held: str) -> str:
@@ -58,12 +60,18 @@ def copied(graph: Graph, name: str, copy: str, shape: Any, dtype: int | None) ->
 
 
 def tell(graph: Graph, name: str, shape: Any, dtype: int | None) -> None:
-    """Say what a tensor is, and the copies of it that are there already."""
+    """Say what a tensor is, and the copies of it that are there already; and what loops carry of it."""
     graph.set_shape(name, shape)
     graph.set_dtype(name, dtype)
     for node in graph.find_output_consumers(name):
         if node.type == "Identity" and is_list(node.output_dtypes[0]):
             tell(node.graph, node.output[0], shape, dtype)
+        elif node.type == "Loop":
+            body = node.get_body_graphs()["body"]
+            for place in range(2, len(node.input)):
+                if node.input[place] == name and is_list(node.output_dtypes[place - 2]):
+                    tell(body, body.input_names[place], shape, dtype)
+                    tell(node.graph, node.output[place - 2], shape, dtype)
 
 
 def replaced(graph: Graph, node: Node, name: str) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..models.errors import Refused
-from .tf2onnx_counting import Builder, Counting, Graph, Node, Variable, source, whole
+from .tf2onnx_counting import Builder, Counting, Graph, Node, Variable, number, source, whole
 from .tf2onnx_lists import Lists, copied, grows, is_list, replaced, reserved_by, tell, written, zeros
 
 _FAR = 2**31  # behind the last axis
@@ -53,6 +53,7 @@ class Loop:
         # A layer that is called twice has one function for both of its loops.
         self.condition, self.body = (deepcopy(find_function(node.get_attr_str(each))) for each in ("cond", "body"))
         self.condition.parent_graph = self.body.parent_graph = graph
+        _rename_inputs(self.body)
         self.counting = Counting(graph, node, self.condition, self.body)
         self.outer, self.inner = Builder(graph, node.name), Builder(self.body, node.name)
         self.fixed = [each for each in self.counting.variables if self.counting.is_fixed(each)]
@@ -105,7 +106,7 @@ class Loop:
         return Stacked(each, reserved, writer, ordered, growth == 0) if ordered or growth is not None else None
 
     def _is_ordered(self, reserved: Node, writer: Node) -> bool:
-        place = self.counting.places.get(source(self.body, writer.input[1]))
+        place = self.counting.places.get(number(self.body, writer.input[1]))
         if place is None or (place.start, place.step) != (0, 1):
             return False
         length = reserved.input[1]
@@ -224,12 +225,43 @@ class Loop:
         """The elements that the steps made, at their places among zeros."""
         b = self.outer
         if each.last:
-            stack, places = (b.call("Slice", name, b.constant([-1]), b.constant([_FAR])) for name in (stack, places))
             if whole(self.graph, each.reserved.input[1]) == 1:
-                return stack
+                return self._last(self._or_zeros(each, stack))
+            stack, places = self._last(stack), self._last(places)
         shape = b.call("Slice", b.call("Shape", stack), b.constant([1]), b.constant([_FAR]))
         blank = zeros(b, each.reserved, shape, self.graph.get_dtype(stack))
         return b.call("ScatterND", blank, b.call("Unsqueeze", places, b.constant([1])), stack)
+
+    def _last(self, stack: str) -> str:
+        """The last row, where there is one."""
+        return self.outer.call("Slice", stack, self.outer.constant([-1]), self.outer.constant([_FAR]))
+
+    def _or_zeros(self, each: Stacked, stack: str) -> str:
+        """The rows, behind one of zeros: that is what a list has into which no step wrote. Of elements whose size is
+        not known TensorFlow makes nothing then."""
+        shape, b = self.body.get_shape(each.writer.input[2]), self.outer
+        if shape is None or -1 in shape:
+            return stack
+        return b.call("Concat", zeros(b, each.reserved, b.constant(shape), self.graph.get_dtype(stack)), stack, axis=0)
+
+
+def _rename_inputs(body: Graph) -> None:
+    """Give a body's inputs names that nothing around it has: of loops in loops TensorFlow names some alike, and a name
+    of the body hides the one outside."""
+    from tf2onnx import utils
+
+    for node in body.inputs:
+        name = node.output[0]
+        if body.parent_graph.get_node_by_output(name) is None:
+            continue
+        apart = utils.make_name(name)
+        made = body.make_node(
+            "Placeholder", [], name=apart, outputs=[apart], dtypes=node.output_dtypes, shapes=node.output_shapes
+        )
+        body.replace_all_inputs(name, apart)
+        body.outputs = [apart if each == name else each for each in body.outputs]
+        body.inputs = [made if each is node else each for each in body.inputs]
+        body.remove_node(node.name)
 
 
 class While:
@@ -285,7 +317,7 @@ def _has_steps(graph: Graph, condition: str, stack: str) -> bool:
         return False
     if list(loop.output).index(stack) < len(loop.input) - 2 or whole(graph, asked.input[1]) != 0:
         return False
-    ran = graph.get_node_by_output(source(graph, asked.input[0]))
+    ran = graph.get_node_by_output(number(graph, asked.input[0]))
     return bool(ran is not None and ran.type == "Max" and ran.input[0] == loop.input[0])
 
 
