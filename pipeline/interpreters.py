@@ -55,26 +55,29 @@ class Interpreter:
 def interpreter_of(needs: Needs) -> Interpreter:
     """What runs a step or a runtime: ours where that will do, else the one that is named, if there is one."""
     named = _named(needs)
-    if not named or _lacking_here(needs) is None:
+    if not named or _lacking(needs, version_of, find_spec) is None:
         return Interpreter()
     return Interpreter(named, {"interpreter": named, **versions_in(named, needs.requires)})
 
 
 def lacking(needs: Needs, find: Callable[[str], object | None] = find_spec) -> str | None:
     """What keeps a step or a runtime from running, in the interpreter that would run it; or None. Imports nothing."""
-    here = _lacking_here(needs, find)
+    here = _lacking(needs, version_of, find)
     if here is None or needs.environment is None:
         return here
-    if not (named := _named(needs)):
-        return f"{here} (here, or in the Python that {needs.environment.variable} names)"
-    return missing(needs.requires, versions_in(named, needs.requires).get)
+    named, variable = _named(needs), needs.environment.variable
+    if not named:
+        return f"{here} (here, or in the Python that {variable} names)"
+    found = versions_in(named, needs.requires).get
+    there = _lacking(needs, found, found)
+    return f"{there} (in the Python that {variable} names)" if there else None
 
 
-def _lacking_here(needs: Needs, find: Callable[[str], object | None] = find_spec) -> str | None:
-    """What keeps it from running in our own interpreter, or None."""
+def _lacking(needs: Needs, version: Callable[[str], str | None], find: Callable[[str], object | None]) -> str | None:
+    """What keeps it from running where modules have these versions and are found so, or None."""
     if needs.environment and needs.environment.until:
         library, until = needs.requires[0], needs.environment.until
-        if (ours := version_of(library)) and _release(ours) > _release(until):
+        if (its := version(library)) and _release(its) > _release(until):
             return f"needs {library} {until}"
     return missing(needs.requires, find)
 

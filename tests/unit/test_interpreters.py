@@ -42,7 +42,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 OTHER = Environment("other")
-UNTIL = Environment("other", until="2.18")
+UNTIL = Environment("other", until="7.1")
 OURS = interpreters.Interpreter()
 
 
@@ -69,7 +69,7 @@ def test_the_named_python_runs_it_and_its_versions_count(monkeypatch, other):
 
 def test_a_python_that_is_none_is_a_missing_library_and_no_crash(monkeypatch, tmp_path):
     monkeypatch.setenv("TRANSLOAD_PYTHON_OTHER", str(tmp_path / "nothing"))
-    assert interpreters.lacking(step()) == "needs clashing"
+    assert interpreters.lacking(step()) == "needs clashing (in the Python that TRANSLOAD_PYTHON_OTHER names)"
 
 
 def test_a_worker_in_another_python_has_transload_and_nothing_else_of_ours(tmp_path, other):
@@ -87,12 +87,12 @@ def runtime(environment: Environment | None) -> Runtime:
     return Runtime("clash", (Format.TFLITE,), "work:open", ("clashing",), environment=environment)
 
 
-@pytest.mark.parametrize(("ours", "lacks"), [("2.18.1", False), ("2.9.0", False), ("2.19.0", True), ("3.0.0rc1", True)])
+@pytest.mark.parametrize(("ours", "lacks"), [("7.1.2", False), ("2.9.0", False), ("7.2.0", True), ("8.0.0rc1", True)])
 def test_a_runtime_whose_library_came_after_the_last_that_brings_it_is_closed(monkeypatch, ours, lacks):
     monkeypatch.delenv("TRANSLOAD_PYTHON_OTHER", raising=False)
     monkeypatch.setattr(interpreters, "version_of", lambda module: ours)
     monkeypatch.setattr(interpreters, "missing", lambda requires, find: None)
-    said = "needs clashing 2.18 (here, or in the Python that TRANSLOAD_PYTHON_OTHER names)"
+    said = "needs clashing 7.1 (here, or in the Python that TRANSLOAD_PYTHON_OTHER names)"
     assert interpreters.lacking(runtime(UNTIL)) == (said if lacks else None)
     assert interpreters.lacking(runtime(OTHER)) is None
 
@@ -102,7 +102,13 @@ def test_a_runtime_is_opened_in_the_python_that_is_named_where_ours_will_not_do(
     assert interpreters.interpreter_of(runtime(None)) == OURS
     assert interpreters.interpreter_of(runtime(UNTIL)) == there(other)
     monkeypatch.setattr(interpreters, "missing", lambda requires, find=None: None)
-    for ours, taken in {"2.18.1": OURS, "2.19.0": there(other)}.items():
+    for ours, taken in {"7.1.2": OURS, "7.2.0": there(other)}.items():
         monkeypatch.setattr(interpreters, "version_of", lambda module, ours=ours: ours)
         assert interpreters.lacking(runtime(UNTIL)) is None
         assert interpreters.interpreter_of(runtime(UNTIL)) == taken
+
+
+def test_a_python_that_is_named_may_have_too_new_a_library_itself(monkeypatch, other):
+    monkeypatch.setenv("TRANSLOAD_PYTHON_OTHER", str(other))
+    older = runtime(Environment("other", until="7.0"))
+    assert interpreters.lacking(older) == "needs clashing 7.0 (in the Python that TRANSLOAD_PYTHON_OTHER names)"
