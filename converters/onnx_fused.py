@@ -39,9 +39,8 @@ def _encoder_layer(  # noqa: PLR0917 - as the operator has them
         return g.op("LayerNormalization", value, scale, shift, axis_i=-1, epsilon_f=epsilon)
 
     def attend(value: Any) -> Any:
-        return _linear(
-            g, _attention(g, value, _number(width, "i"), _number(heads, "i"), qkv, qkv_bias, hidden), out, out_bias
-        )
+        made, _ = _attention(g, value, _number(width, "i"), _number(heads, "i"), qkv, qkv_bias, hidden)
+        return _linear(g, made, out, out_bias)
 
     def feed(value: Any) -> Any:
         inner = _linear(g, value, wide, wide_bias)
@@ -58,23 +57,24 @@ def _self_attention(  # noqa: PLR0917 - as the operator has them
     g: Any, query: Any, key: Any, value: Any, width: Any, heads: Any, qkv: Any, qkv_bias: Any, out: Any,
     out_bias: Any, mask: Any, need_weights: Any, average: Any, mask_type: Any,
 ) -> Any:  # fmt: skip
-    del average
+    """Of one input, which is all that MultiheadAttention fuses; and each row's shares, (B, T, T) or for each head."""
     if query is not key or key is not value:
         _refuse("with three different inputs")
-    if _number(need_weights, "i"):
-        _refuse("that gives its weights, too")
     hidden = _hidden(g, mask, mask_type)
-    made = _linear(
-        g, _attention(g, query, _number(width, "i"), _number(heads, "i"), qkv, qkv_bias, hidden), out, out_bias
-    )
-    return made, g.op("Constant", value_t=_tensor([]))  # in the weights' place: nobody reads it
+    made, shares = _attention(g, query, _number(width, "i"), _number(heads, "i"), qkv, qkv_bias, hidden)
+    if not _number(need_weights, "i"):
+        shares = g.op("Constant", value_t=_tensor([]))  # nobody reads it
+    elif _number(average, "i"):
+        total = g.op("ReduceSum", shares, g.op("Constant", value_t=_tensor([1])), keepdims_i=0)
+        shares = g.op("Mul", total, _constant(g, 1 / _number(heads, "i"), qkv))
+    return _linear(g, made, out, out_bias), shares
 
 
 def _attention(  # noqa: PLR0917 - as the operator has them
     g: Any, x: Any, width: int, heads: int, qkv: Any, bias: Any, hidden: Any
-) -> Any:
-    """Every row's share of every other, (B, T, E) of (B, T, E), before the projection behind it. `hidden`: where a row
-    has no share, or None."""
+) -> tuple[Any, Any]:
+    """What every row takes of every other, (B, T, E) of (B, T, E), before the projection behind it, and the shares
+    (B, heads, T, T). `hidden`: where a row has no share, or None."""
     apart = g.op("Constant", value_t=_tensor([0, 0, 3, heads, -1]))
     rows = g.op("Reshape", _linear(g, x, qkv, bias), apart)
     turned = g.op("Transpose", rows, perm_i=[2, 0, 3, 1, 4])  # (3, B, heads, T, E / heads)
@@ -87,7 +87,7 @@ def _attention(  # noqa: PLR0917 - as the operator has them
         scores = g.op("Where", hidden, _constant(g, -math.inf, qkv), scores)
     shares = g.op("Softmax", scores, axis_i=-1)
     made = g.op("Transpose", g.op("MatMul", shares, value), perm_i=[0, 2, 1, 3])
-    return g.op("Reshape", made, g.op("Constant", value_t=_tensor([0, 0, -1])))
+    return g.op("Reshape", made, g.op("Constant", value_t=_tensor([0, 0, -1]))), shares
 
 
 def _linear(g: Any, x: Any, weight: Any, bias: Any) -> Any:
