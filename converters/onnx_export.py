@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,9 @@ from ..models.signature import Signature, TensorSpec
 from ..models.sources import read_source
 from .onnx_bags import bags
 from .onnx_floor import division, mend_floors
+from .onnx_numbers import numbers
+from .onnx_ordering import ordering
+from .onnx_running import running
 from .onnx_weights import join
 from .torch_export import example_inputs
 from .tracing import call_of, script_or_module
@@ -43,7 +46,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
         output_names=[_inner(spec) for spec in source.signature.outputs],
         optimize=True,
         verbose=False,
-        custom_translation_table={**division(), **bags()},
+        custom_translation_table=translations(),
     )
     if exported is None:
         raise Refused("torch.onnx.export returned no program", fix="read the log of this step")
@@ -52,6 +55,11 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
     facts = finish(job.out, path, source.signature)
     join(path, PROTOBUF_LIMIT_BYTES)
     return facts
+
+
+def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """What the dynamo exporter lacks or has wrong: its argument `custom_translation_table`."""
+    return {**division(), **bags(), **numbers(), **ordering(), **running()}
 
 
 def onnx_from_source(job: Job) -> Mapping[str, Any]:
@@ -184,4 +192,5 @@ __all__ = [
     "opset_of",
     "rename_value",
     "save",
+    "translations",
 ]

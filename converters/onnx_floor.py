@@ -6,8 +6,11 @@ dynamo one makes of `torch.div` with a rounding mode divides floats, and so is w
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
+
+from .onnx_script import op
 
 
 def mend_floors() -> None:
@@ -24,15 +27,50 @@ def mend_floors() -> None:
 def division() -> dict[Callable[..., Any], Callable[..., Any]]:
     """The right forms for the dynamo exporter: its argument `custom_translation_table`."""
     import torch
-    from onnxscript import opset18
     from onnxscript.function_libs.torch_lib.ops import core
 
     def divide(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
         if rounding_mode is None or not self.dtype.is_integer():
             return core.aten_div_mode(self, other, rounding_mode)
-        return core.aten_floor_divide(self, other) if rounding_mode == "floor" else opset18.Div(self, other)
+        return core.aten_floor_divide(self, other) if rounding_mode == "floor" else op.Div(self, other)
 
-    return {torch.ops.aten.div.Tensor_mode: divide, torch.ops.aten.div.Scalar_mode: divide}
+    return {
+        torch.ops.aten.div.Tensor_mode: divide,
+        torch.ops.aten.div.Scalar_mode: divide,
+        operator.floordiv: _divide_sizes,
+    }
+
+
+def _divide_sizes(self: Any, other: Any) -> Any:
+    """Of sizes what Div rounds to zero is right, and simple; `-h // 8` and `(h - 9) // 2` may be below zero."""
+    if any(isinstance(each, float) or getattr(each, "dtype", None) in _FLOATS for each in (self, other)):
+        return op.Floor(op.Div(self, other))
+    if _never_negative(self) and _never_negative(other):
+        return op.Div(self, other)
+    return op.Div(op.Sub(self, op.Mod(self, other)), other)  # Mod has the sign of what divides, as in Python
+
+
+def _never_negative(value: Any) -> bool:
+    """Whether a number is made of sizes and positive constants in a way that keeps them so."""
+    if isinstance(value, int):
+        return value >= 0
+    maker = value.producer()
+    if maker is None:
+        return False
+    if maker.op_type == "Constant":
+        return value.const_value is not None and bool((value.const_value.numpy() >= 0).all())
+    return maker.op_type == "Shape" or (maker.op_type in _KEEP and all(map(_never_negative, _numbers_of(maker))))
+
+
+def _numbers_of(maker: Any) -> Any:
+    """Those inputs of a node that decide what sign it has."""
+    kept = maker.inputs[-1:] if maker.op_type == "Mod" else maker.inputs
+    return kept[:1] if maker.op_type in _MOVE else kept
+
+
+_MOVE = ("Squeeze", "Unsqueeze", "Reshape", "Gather", "Cast", "Identity")
+_KEEP = (*_MOVE, "Add", "Mul", "Div", "Mod", "Max", "Min")
+_FLOATS = (1, 11)  # onnx.TensorProto's
 
 
 _OPSETS = range(11, 21)

@@ -1,0 +1,107 @@
+"""What torch's dynamo exporter has no ONNX of, or the wrong one, number by number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from .onnx_running import end_of
+from .onnx_script import ir, op
+
+Operator = Callable[..., Any]
+
+
+def numbers() -> dict[Operator, Operator]:
+    """A part of the exporter's `custom_translation_table`."""
+    import torch
+
+    aten = torch.ops.aten
+    return {
+        aten.vdot.default: _inner_product,
+        aten.dot.default: _inner_product,
+        aten.signbit.default: _is_negative,
+        aten.copysign.Tensor: _with_sign_of,
+        aten.copysign.Scalar: _with_sign_of,
+        aten.hypot.default: _hypotenuse,
+        aten._cdist_forward.default: _distances,
+        aten.scatter_reduce.two: _scatter,
+    }
+
+
+def _inner_product(self: Any, other: Any) -> Any:
+    return op.ReduceSum(op.Mul(self, other), keepdims=False)
+
+
+def _is_negative(self: Any) -> Any:
+    """Also of -0.0, which is not less than 0: what it divides is."""
+    zero = op.CastLike(op.Constant(value_int=0), self)
+    less = op.Less(self, zero)
+    return op.Or(less, op.Less(op.Reciprocal(self), zero)) if self.dtype.is_floating_point() else less
+
+
+def _with_sign_of(self: Any, other: Any) -> Any:
+    size = op.Abs(self if self.dtype.is_floating_point() else op.Cast(self, to=ir.DataType.FLOAT))
+    if isinstance(other, bool | int | float):
+        return op.Neg(size) if math.copysign(1.0, other) < 0 else size
+    return op.Where(_is_negative(other), op.Neg(size), size)
+
+
+def _hypotenuse(self: Any, other: Any) -> Any:
+    """Against the longer leg: the square of a large number is infinite, and that of a small one 0."""
+    one, two = op.Abs(self), op.Abs(other)
+    long, short = op.Max(one, two), op.Min(one, two)
+    unit = op.CastLike(op.Constant(value_float=1.0), self)
+    zero = op.CastLike(op.Constant(value_float=0.0), self)
+    alone = op.Or(op.Equal(long, zero), op.IsInf(long))
+    part = op.Div(op.Where(alone, zero, short), op.Where(alone, unit, long))
+    return op.Mul(long, op.Sqrt(op.Add(unit, op.Mul(part, part))))
+
+
+def _distances(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> Any:  # noqa: ARG001  (how fast, not what)
+    """Between the rows of the one and of the other: (..., P, M), (..., R, M) -> (..., P, R)."""
+    apart = op.Abs(op.Sub(op.Unsqueeze(x1, [-2]), op.Unsqueeze(x2, [-3])))
+    if p == 0:
+        return op.ReduceSum(op.Cast(op.Greater(apart, op.CastLike(0.0, apart)), to=x1.dtype), [-1], keepdims=False)
+    if p == 1:
+        return op.ReduceSum(apart, [-1], keepdims=False)
+    if p == 2:
+        return op.ReduceL2(apart, [-1], keepdims=False)
+    if math.isinf(p):
+        return op.ReduceMax(apart, [-1], keepdims=False)
+    power, root = (op.Constant(value=ir.tensor(value, dtype=x1.dtype)) for value in (p, 1 / p))
+    return op.Pow(op.ReduceSum(op.Pow(apart, power), [-1], keepdims=False), root)
+
+
+def _scatter(  # noqa: PLR0917  (the operator's own arguments)
+    self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True
+) -> Any:
+    """The exporter's own takes the last number for a mean, and the least finite one where all are -inf."""
+    kind, rank = self.dtype, self.rank
+    if rank == 0:
+        self, index, src = (op.Reshape(each, [1]) for each in (self, index, src))
+    elif index.shape != src.shape:  # what lies beyond the places is not read
+        src = op.Slice(src, [0] * rank, op.Shape(index), list(range(rank)))
+    if not include_self:
+        ends = {"amin": end_of(kind, lowest=False), "amax": end_of(kind, lowest=True), "prod": 1}
+        self = op.ScatterElements(self, index, _filled(ends.get(reduce, 0), kind, index), axis=dim)
+    made = op.ScatterElements(self, index, src, axis=dim, reduction=_REDUCTIONS[reduce])
+    if reduce == "mean":
+        start = _filled(int(include_self), kind, self)
+        times = op.ScatterElements(start, index, _filled(1, kind, index), axis=dim, reduction="add")
+        made = _shared(made, op.Max(times, _filled(1, kind, self)), kind)
+    return op.Squeeze(made, [0]) if rank == 0 else made
+
+
+_REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amin": "min", "amax": "max"}
+
+
+def _shared(total: Any, count: Any, kind: Any) -> Any:
+    """A sum by its count; of integers rounded down."""
+    if kind.is_floating_point():
+        return op.Div(total, count)
+    return op.Div(op.Sub(total, op.Mod(total, count)), count)
+
+
+def _filled(value: float, kind: Any, like: Any) -> Any:
+    return op.Expand(op.Constant(value=ir.tensor(value, dtype=kind)), op.Shape(like))

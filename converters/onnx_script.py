@@ -1,0 +1,21 @@
+"""onnxscript's operators and types, for translations of the dynamo exporter's. Imported by the first that is used.
+
+Any: its own types do not know that a number or a list stands for a constant, nor what the exporter hands over.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+class _Lazy:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(getattr(importlib.import_module("onnxscript"), self._name), attribute)
+
+
+op: Any = _Lazy("opset18")
+ir: Any = _Lazy("ir")

@@ -1,0 +1,136 @@
+"""What torch's dynamo exporter lacks, in ONNX Runtime as in PyTorch: values, places, types, at any sizes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from torch import Tensor
+
+from transload.converters.onnx_export import translations
+
+NAN, INF = float("nan"), float("inf")
+BORDERS = torch.tensor([-1.0, -1, 0, 0.5, 0.5, 2])
+DYNAMIC = torch.export.Dim.DYNAMIC
+Tensors = tuple[Tensor, ...]
+
+
+class Running(torch.nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensors:
+        of_integers = torch.cumprod(y.int(), 1), *torch.cummin(y.int(), 0)
+        logs = torch.logcumsumexp(x, 1), torch.logcumsumexp(200 * x, -1)
+        return (
+            *torch.cummax(x, 1),
+            *torch.cummin(x, -1),
+            torch.cumprod(x, 0),
+            *of_integers,
+            *logs,
+            y[0, 0, 0].cumprod(0),
+        )
+
+
+class Ordering(torch.nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensors:
+        rows = torch.searchsorted(x.sort(-1)[0], x), torch.searchsorted(x, y, sorter=x.argsort(-1), right=True)
+        one = torch.searchsorted(BORDERS, x, out_int32=True), torch.searchsorted(BORDERS.long(), 1.5)
+        buckets = torch.bucketize(y, BORDERS), torch.bucketize(y, BORDERS, right=True)
+        middle = x.median(1)[0], x.median(-1, keepdim=True)[0], x.median(), y.long().median(-1)[0]
+        ordered = *torch.sort(y, dim=1, stable=True), *torch.sort(y, dim=-1, stable=True, descending=True)
+        return *rows, *one, *buckets, *middle, *ordered, x.kthvalue(1, -1)[0], *x.kthvalue(2, 1, True), *y.mode(1)
+
+
+class Numbers(torch.nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensors:
+        dots = torch.vdot(x.flatten(), y.flatten()), torch.dot(y.long().flatten(), y.long().flatten())
+        signs = torch.copysign(x, y), torch.copysign(y.long(), -0.0), torch.signbit(y / INF), torch.signbit(y.long())
+        apart = [torch.cdist(x, y, p=p) for p in (0, 1, 3, INF)]
+        return *dots, *signs, torch.hypot(x, y), torch.hypot(3e30 * x, y), *apart
+
+
+class Scattered(torch.nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensors:
+        at = (y > 0).long()  # the last place is never hit
+        kinds = [(way, own) for way in ("sum", "mean", "prod", "amin", "amax") for own in (True, False)]
+        floats = [x.scatter_reduce(1, at, y, way, include_self=own) for way, own in kinds]
+        part = x.scatter_reduce(1, at[:, :1], y, "mean", include_self=False)
+        return (
+            *floats,
+            part,
+            x.long().scatter_reduce(1, at, y.long(), "mean"),
+            (-x / 0).scatter_reduce(1, at, -x / 0, "amax"),
+        )
+
+
+class Sizes(torch.nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensors:
+        high, wide = x.shape[1], x.shape[2]
+        more = -(-high // 4) * 4 - high
+        return torch.nn.functional.pad(x, (0, (wide - 9) // 2 + 5, 0, more)), y[:, : wide // 2], y * ((high - 9) // -2)
+
+
+def ties(*shape: int) -> Tensor:
+    return torch.randint(-4, 5, shape).float() / 2
+
+
+@pytest.mark.parametrize("kind", [Running, Ordering, Numbers, Scattered, Sizes])
+def test_what_the_exporter_lacks_is_as_in_pytorch(kind: type[torch.nn.Module], tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, path = kind(), tmp_path / "model.onnx"
+    pairs = [(torch.randn(sizes), ties(*sizes)) for sizes in [(2, 3, 4), (1, 2, 7), (5, 6, 3)]]
+    session = exported(model, pairs[0], path)
+    for pair in pairs:
+        agrees(session, model, pair)
+
+
+def test_what_is_no_number_and_what_is_infinite_is_as_in_pytorch(tmp_path: Path) -> None:
+    class Odd(torch.nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensors:
+            places = *torch.cummax(x, 0), *torch.cummin(x, 1), *x.median(1), x.median(), torch.searchsorted(BORDERS, x)
+            return *places, torch.logcumsumexp(y, 1), torch.hypot(y, y), torch.copysign(y, x)
+
+    rows = torch.tensor([[1, NAN, 2], [INF, -INF, 0], [-0.0, NAN, 3], [3, -INF, INF]])
+    pair = rows, rows.nan_to_num(5.0, INF, -INF)
+    agrees(exported(Odd(), pair, tmp_path / "model.onnx"), Odd(), pair)
+
+
+def test_running_along_nothing_gives_nothing(tmp_path: Path) -> None:
+    class Nothing(torch.nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensors:
+            return *torch.cummax(x, 0), torch.cumprod(y, 1)
+
+    session = exported(Nothing(), (torch.randn(2, 3), torch.randn(2, 3)), tmp_path / "model.onnx")
+    for shape in ((0, 3), (2, 0)):
+        agrees(session, Nothing(), (torch.zeros(shape), torch.zeros(shape)))
+
+
+def exported(model: torch.nn.Module, pair: Tensors, path: Path) -> onnxruntime.InferenceSession:
+    axes = tuple(dict.fromkeys(range(each.dim()), DYNAMIC) for each in pair)
+    program = torch.export.export(model, pair, dynamic_shapes=axes, strict=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's own, of what PyTorch will drop
+        made = torch.onnx.export(
+            program,
+            dynamo=True,
+            opset_version=20,
+            optimize=True,
+            verbose=False,
+            custom_translation_table=translations(),
+        )
+    assert made is not None
+    made.save(path)
+    return onnxruntime.InferenceSession(path)
+
+
+def agrees(session: onnxruntime.InferenceSession, model: torch.nn.Module, pair: Tensors) -> None:
+    names = [each.name for each in session.get_inputs()]
+    feeds = {name: each.numpy() for name, each in zip("xy", pair, strict=True) if name in names}
+    got: Sequence[Any] = session.run(None, feeds)
+    for at, (value, wanted) in enumerate(zip(got, model(*pair), strict=True)):
+        assert value.dtype == wanted.numpy().dtype, at
+        np.testing.assert_allclose(value, wanted.numpy(), rtol=1e-5, atol=1e-6, err_msg=f"output {at}")
