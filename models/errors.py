@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from .foreign import printable
+
 
 class Exit(IntEnum):
     """Exit status of every command (docs/exit-codes.md)."""
@@ -32,9 +34,8 @@ class TransloadError(Exception):
     exit_code: Exit = Exit.USAGE
 
     def __init__(self, what: str, *, fix: str) -> None:
-        super().__init__(f"{what}\n  fix: {fix}")
-        self.what = what
-        self.fix = fix
+        self.what, self.fix = printable(what), printable(fix)
+        super().__init__(f"{self.what}\n  fix: {self.fix}")
 
 
 class BadRequest(TransloadError):

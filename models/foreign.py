@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")  # as torch's exporter writes them for a terminal
+_STEERS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # a terminal; what ends a line does not
 
 
 def first_line(error: object, most: int = 200, *, skip: tuple[str, ...] = (), nothing: str | None = None) -> str:
     """The first line of an error, or of its text, that says anything, up to `most` characters of it. Lines that begin
     with one of `skip` say nothing. Where no line does: `nothing`, or the error's class."""
-    lines = (line.strip() for line in _COLOUR.sub("", text_of(error)).splitlines())
+    lines = (line.strip() for line in text_of(error).splitlines())
     found = next((line for line in lines if line and not line.startswith(skip)), None)
     if found is None:
         return type(error).__name__ if nothing is None else nothing
@@ -20,6 +21,13 @@ def first_line(error: object, most: int = 200, *, skip: tuple[str, ...] = (), no
 def text_of(error: object) -> str:
     """What an error says; nothing, where its own code fails to say it."""
     try:
-        return str(error)
+        return printable(str(error))
     except Exception:  # noqa: BLE001  (it is anybody's code)
         return ""
+
+
+def printable(text: str) -> str:
+    """The text as any file and any terminal takes it: without colours. What else steers a terminal is written out, and
+    so are the halves of characters that Python makes of a file's name that is no UTF-8."""
+    plain = _COLOUR.sub("", text).encode(errors="backslashreplace").decode()
+    return _STEERS.sub(lambda found: f"\\x{ord(found[0]):02x}", plain)
