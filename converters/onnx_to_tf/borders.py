@@ -48,18 +48,19 @@ def _slice(low: Size, high: Size, size: Size) -> slice:
 def sliced(tensor: TfTensor, cut: Sequence[slice]) -> TfTensor:
     """The parts of a tensor along each axis, as it lies. Where a start or an end is computed, TFLite's converter
     forgets the sizes of all axes that the same slice cuts by numbers: those are cut before."""
-    if not any(_computes(part) for part in cut):
+    if not any(computes(part) for part in cut):
         return tensor[tuple(cut)]
-    now = [slice(None) if _computes(part) else part for part in cut]
+    now = [slice(None) if computes(part) else part for part in cut]
     if any(part not in _WHOLE for part in now):
         tensor = tensor[tuple(now)]
-    return tensor[tuple(part if _computes(part) else slice(None) for part in cut)]
+    return tensor[tuple(part if computes(part) else slice(None) for part in cut)]
 
 
 _WHOLE = (slice(None), slice(None, None, 1))
 
 
-def _computes(part: slice) -> bool:
+def computes(part: slice) -> bool:
+    """Whether its start or its end is known only when the model runs."""
     return not all(each is None or isinstance(each, int) for each in (part.start, part.stop))
 
 

@@ -166,6 +166,15 @@ class Value:
         good for who wants sizes, and not for who hands them on."""
         return self.parts if self.native is None else None
 
+    def with_parts_of(self, value: Value, arrange: Callable[[Array], Array] = lambda places: places) -> Value:
+        """This value, now knowing what is known of its elements: those of `value`, as `arrange` puts their places. So
+        exporters turn pads round: a vector by pairs, from behind, by columns. No more than matrices: they lie one way.
+        """
+        if value.parts is not None and None not in value.shape and value.rank <= 2:
+            places = arrange(np.arange(len(value.parts)).reshape(value.shape))
+            self.parts = tuple(value.parts[at] for at in places.reshape(-1))
+        return self
+
     def size_parts(self, *, exact: bool = False) -> tuple[Size, ...] | None:
         """The elements of an integer scalar or vector of known length, or None where it is none.
 

@@ -51,7 +51,8 @@ def cast_to(op: Op, value: Value, dtype: str) -> Value:
     if value.only_parts is not None and dtype in ("int32", "int64"):
         return op.sized(value.only_parts, scalar=value.rank == 0, dtype=dtype)
     made = rounded(value.tensor(value.layout), dtype, saturate=saturate)
-    return computed(made, value.layout, non_negative=value.non_negative and dtype in FLOATS, dtype=dtype)
+    answer = computed(made, value.layout, non_negative=value.non_negative and dtype in FLOATS, dtype=dtype)
+    return answer.with_parts_of(value) if dtype == "int64" else answer
 
 
 def rounded(tensor: TfTensor, dtype: str, *, saturate: bool = True) -> TfTensor:

@@ -38,7 +38,7 @@ for _name, (_since, _dtypes, _function) in _BINARY.items():
 def equal(op: Op) -> Value:
     """Whether a and b are equal. A size and a negative number never are: exporters ask whether an axis is -1."""
     a, b = op.value(0), op.value(1)
-    if a.parts is not None or b.parts is not None:
+    if (a.parts is not None or b.parts is not None) and max(a.rank, b.rank) < 2:
         left, right = a.size_parts(), b.size_parts()
         if left is not None and right is not None and len(left) == len(right):
             answers = [_same_size(*pair) for pair in zip(left, right, strict=True)]

@@ -52,7 +52,7 @@ def reshape_to(op: Op) -> Value:
     if value.only_parts is not None and len(wanted) < 2:
         return op.sized(value.only_parts, scalar=not wanted, dtype=value.dtype)
     target = list(wanted) if literal_zero else _zeros_kept(value, wanted)
-    return reshaped(value, _resolved(value, target))
+    return reshaped(value, _resolved(value, target)).with_parts_of(value)
 
 
 def _zeros_kept(value: Value, wanted: Sequence[Size]) -> list[Size]:
@@ -228,6 +228,7 @@ def transpose_axes(op: Op) -> Value:
     else:
         answer = computed(transpose(native, physical))
     answer.non_negative = value.non_negative
+    answer.with_parts_of(value, lambda places: places.transpose(order))
     return answer.as_long_as(value, enumerate(axis % value.rank for axis in order))
 
 

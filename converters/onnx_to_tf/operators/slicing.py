@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..borders import sliced
+from ..borders import computes, sliced
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, INDICES, lowers
@@ -40,6 +40,8 @@ def _sliced(op: Op, starts: Sequence[Size], ends: Sequence[Size], axes: list[int
         cut[value.place(axis)] = _cut(value, axis, start, end, step)
     native = value.tensor(value.layout)
     answer = computed(sliced(native, _left_open(value, cut)), value.layout, non_negative=value.non_negative)
+    if value.parts is not None and not any(computes(part) for part in cut):
+        answer.with_parts_of(value, lambda places: places[tuple(cut)])
     return answer.as_long_as(value, [(axis, axis) for axis in range(value.rank) if axis not in axes])
 
 

@@ -96,6 +96,27 @@ def test_what_is_known_of_the_channels_is_not_forgotten_where_another_axis_is_pa
     bench.model_agrees(text, *({"x": floats(2, 3, h, w), "more": ints(m)} for h, w, m in [(4, 5, 1), (3, 2, 0)]))
 
 
+def test_pads_that_are_turned_round_by_pairs_are_known_where_they_are_numbers(bench):
+    text = (
+        HEAD
+        + """ g (float[b, 3, h, w] x, int32[1] more) => (float[b, 2, p, q] y) <
+        int32[1] none = {0}, int32[4] others = {0, 0, 0, 0}, int64[2] pairs = {-1, 2}, int64[1] flat = {-1},
+        int64[1] first = {-1}, int64[1] past = {-9}, int64[1] axis = {0}, int64[1] back = {-1},
+        float[2, 3, 1, 1] kernel = {1, 2, 3, -1, 0, 1}> {
+        given = Concat <axis = 0> (none, more, more, none, others)
+        matrix = Reshape(given, pairs)
+        reversed = Slice(matrix, first, past, axis, back)
+        turned = Transpose <perm = [1, 0]> (reversed)
+        vector = Reshape(turned, flat)
+        pads = Cast <to = 7> (vector)
+        wide = Pad(x, pads)
+        y = Conv(wide, kernel)
+    }"""
+    )
+    more = [np.array([each], np.int32) for each in (2, 0)]
+    bench.model_agrees(text, *({"x": floats(2, 3, h, w), "more": m} for h, w, m in [(4, 5, more[0]), (3, 2, more[1])]))
+
+
 def test_channels_cut_by_numbers_are_known_where_the_same_slice_cuts_another_axis_by_a_computed_one(bench):
     text = (
         HEAD
