@@ -13,8 +13,8 @@ from ..models.job import Job
 from ..models.signature import Signature
 from .export_bounds import settle
 from .onnx_export import TORCHSCRIPT_OPSET, check_names_differ, finish
-from .onnx_floor import mend_floors
 from .onnx_fused import mend_fused
+from .onnx_older import mend_older_exporter
 from .torch_export import example_inputs, export
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
     specs = (*source.signature.inputs, *source.signature.outputs)
     path = job.out / PAYLOAD[Format.ONNX]
     module = _load(source)
-    mend_floors()
+    mend_older_exporter()
     mend_fused()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole, and TorchScript itself

@@ -15,8 +15,9 @@ from ..models.programs import load_program
 from ..models.signature import Signature, TensorSpec
 from ..models.sources import read_source
 from .onnx_bags import bags
-from .onnx_floor import division, mend_floors
+from .onnx_floor import division
 from .onnx_numbers import numbers
+from .onnx_older import mend_older_exporter
 from .onnx_ordering import ordering
 from .onnx_running import running
 from .onnx_weights import join
@@ -74,7 +75,7 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
     specs = (*source.signature.inputs, *source.signature.outputs)
     inputs = example_inputs(source.signature)
     path = job.out / PAYLOAD[Format.ONNX]
-    mend_floors()
+    mend_older_exporter()
     model, note = script_or_module(build_model(job.inputs["source"]), source.signature, call_of(source), inputs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole; it is the fallback on purpose

@@ -19,7 +19,7 @@ def mend_floors() -> None:
     import torch
 
     exporter: Any = torch.onnx  # not all of it is in its types
-    for opset in _OPSETS:
+    for opset in OPSETS:
         exporter.register_custom_op_symbolic("aten::floor_divide", _floor_divide, opset)
         exporter.register_custom_op_symbolic("aten::__rshift_", _right_shift, opset)
 
@@ -73,7 +73,7 @@ _KEEP = (*_MOVE, "Add", "Mul", "Div", "Mod", "Max", "Min")
 _FLOATS = (1, 11)  # onnx.TensorProto's
 
 
-_OPSETS = range(11, 21)
+OPSETS = range(11, 21)
 _FLOAT, _INT64 = 1, 7  # onnx.TensorProto's
 
 
