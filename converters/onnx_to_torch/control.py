@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..onnx_graph.graph import Graph
-from .page import Block
 from .reader import Op
+from .statements import Block
 from .values import Part, Value, atom, computed, known
 
 if TYPE_CHECKING:

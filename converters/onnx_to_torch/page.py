@@ -11,7 +11,6 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from ...models.errors import Refused
 from ...models.signature import ANY_SIZE, Array, Bounds, TensorSpec
 from .names import Names, comment
 from .paste import functions
+from .statements import Block, Line
 from .values import Part, Size, Value, atom, computed, listed
 
 if TYPE_CHECKING:
@@ -41,42 +41,6 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "&": operator.and_,
     "|": operator.or_,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A statement of `forward`: its targets, its right side, and the module and source line it stands for."""
-
-    targets: tuple[str, ...]
-    code: str
-    origin: str
-
-    def __str__(self) -> str:
-        return f"{', '.join(self.targets)} = {self.code}"
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A function inside of `forward`: its name, its arguments, its statements and what it returns."""
-
-    name: str
-    arguments: tuple[str, ...]
-    lines: tuple[Line | Block, ...]
-    results: tuple[str, ...]
-    origin: str
-
-    @property
-    def code(self) -> str:
-        """All that it reads."""
-        return "\n".join([*(line.code for line in self.lines), *self.results])
-
-    def __str__(self) -> str:
-        body = [
-            *(each for line in self.lines for each in str(line).splitlines()),
-            f"return ({', '.join(self.results)},)",
-        ]
-        head = f"def {self.name}({', '.join(self.arguments)}) -> tuple[Tensor, ...]:"
-        return "\n".join(["", head, *(f"    {each}" for each in body), ""])
 
 
 def torch_tensor(array: Array) -> torch.Tensor:
@@ -410,4 +374,4 @@ class Now(Page):
         return name, self.scope[name]
 
 
-__all__ = ["Block", "Line", "Now", "Page", "array_of", "listed", "torch_tensor"]
+__all__ = ["Now", "Page", "array_of", "listed", "torch_tensor"]
