@@ -97,9 +97,9 @@ class _Graph:
     def _flatten(self, dense: Any) -> None:
         """Rows of two axes for a dense layer, which makes them of what it is given unless it keeps the axes."""
         source, weights = (self._graph.tensors[at] for at in dense.inputs[:2])
-        if len(source.shape) == 2:
-            return
         width = int(weights.shape[1])
+        if len(source.shape) == 2 and source.shape[1] == width:
+            return
         rows = copy.copy(source)
         rows.shape, rows.shapeSignature, rows.buffer = [prod(source.shape) // width, width], [-1, width], 0
         at = self._tensor(rows)

@@ -184,12 +184,15 @@ def test_one_number_is_reshaped_to_none_and_back() -> None:
     np.testing.assert_array_equal(answer(made, x), answer(flat, x))
 
 
-def test_a_dense_layer_that_makes_rows_of_more_axes_is_given_rows() -> None:
+@pytest.mark.parametrize("given", [(None, None, 24), (None, 48)], ids=str)
+def test_a_dense_layer_that_makes_rows_of_other_axes_is_given_rows(given: tuple[int | None, ...]) -> None:
     """TensorFlow's converter leaves such reshapes to the layer; here the file is made so by hand."""
     from ai_edge_litert.schema_py_generated import BuiltinOperator
 
-    flat = file_of(lambda x: chosen(x @ weight(24, 16)), None, None, 24)
+    flat = file_of(lambda x: chosen(x @ weight(24, 16)), *given[:-1], 24)
     model = unpacked(flat)
+    taken = model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]]
+    taken.shape, taken.shapeSignature = [each or 1 for each in given], [each or -1 for each in given]
     (dense,) = [
         each
         for each in model.subgraphs[0].operators
@@ -200,7 +203,7 @@ def test_a_dense_layer_that_makes_rows_of_more_axes_is_given_rows() -> None:
     rows.shape, rows.shapeSignature = [1, 16], [-1, 16]
     flat = packed(model)
     assert copies(flat)[1] == 1
-    x = np.random.default_rng(0).standard_normal((3, 5, 24)).astype(np.float32)
+    x = np.random.default_rng(0).standard_normal((3, 5, 24)[: len(given) - 1] + given[-1:]).astype(np.float32)
     made = without_lost_copies(flat)
     assert copies(made) == (0, 0)
     np.testing.assert_array_equal(answer(made, x), answer(flat, x))
