@@ -19,6 +19,7 @@ from .onnx_floor import division
 from .onnx_numbers import numbers
 from .onnx_older import mend_older_exporter
 from .onnx_ordering import ordering
+from .onnx_pools import pools
 from .onnx_running import running
 from .onnx_weights import join
 from .torch_export import example_inputs
@@ -60,7 +61,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
 
 def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
     """What the dynamo exporter lacks or has wrong: its argument `custom_translation_table`."""
-    return {**division(), **bags(), **numbers(), **ordering(), **running()}
+    return {**division(), **bags(), **numbers(), **ordering(), **pools(), **running()}
 
 
 def onnx_from_source(job: Job) -> Mapping[str, Any]:

@@ -67,6 +67,12 @@ class Scattered(torch.nn.Module):
         )
 
 
+class Pools(torch.nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensors:
+        of_picture = torch.nn.functional.adaptive_max_pool2d(x[:, None], (2, 3), return_indices=True)
+        return *of_picture, *torch.nn.functional.adaptive_max_pool1d(y, 5, return_indices=True)
+
+
 class Sizes(torch.nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> Tensors:
         high, wide = x.shape[1], x.shape[2]
@@ -78,7 +84,7 @@ def ties(*shape: int) -> Tensor:
     return torch.randint(-4, 5, shape).float() / 2
 
 
-@pytest.mark.parametrize("kind", [Running, Ordering, Numbers, Scattered, Sizes])
+@pytest.mark.parametrize("kind", [Running, Ordering, Numbers, Scattered, Pools, Sizes])
 def test_what_the_exporter_lacks_is_as_in_pytorch(kind: type[torch.nn.Module], tmp_path: Path) -> None:
     torch.manual_seed(0)
     model, path = kind(), tmp_path / "model.onnx"
