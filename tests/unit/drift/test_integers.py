@@ -114,10 +114,13 @@ def test_a_copy_that_is_wrong_for_some_integers_of_the_samples_is_told_which(pai
     assert found["reason"].endswith(
         "; wrong where lengths is 0; where such integers never come, give samples of yours: --data FILE.npz"
     )
-    found = pair("ids=int64[batch,4]").verdict(
-        lambda feeds: TABLE[feeds["ids"]], lambda feeds: -TABLE[feeds["ids"]], tries=0
-    )
-    assert "wrong where" not in found["reason"]  # all are
+
+    def otherwise(feeds: Feeds) -> Array:
+        return np.where(feeds["x"][:, :1] > 0, -last(feeds), last(feeds))
+
+    found = pair("lengths=int64[batch]", "x=float32[batch,3]").verdict(last, otherwise, tries=0)
+    assert found["status"] == "wrong"
+    assert found["reason"].endswith("dB, below 60 dB")  # right samples hold the same
 
 
 WRONG: list[tuple[str, Model, Model, str]] = [
@@ -279,7 +282,7 @@ def test_integers_that_take_memory_are_not_tried_further() -> None:
     def ask(probe: Probe, rounded: Sequence[str] = ()) -> Iterator[dict[str, Array]]:
         held[0] = max(held[0], 4 * 2**probe.bits)
         calls.append(probe.bits)
-        yield {"y": np.zeros(5)}
+        yield {"y": np.full(5, len(rounded))}  # it makes no floats of them
 
     search = Search((parse_input("n=int64[]"),), 1, [{"y": np.zeros(5)}], ask, peak=lambda: held[0])
     assert search.widest() == {"n": Reach(20, 20)}
