@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .onnx_running import end_of
+from .onnx_running import end_of, log_of_two
 from .onnx_script import ir, op
 
 Operator = Callable[..., Any]
@@ -23,6 +23,7 @@ def numbers() -> dict[Operator, Operator]:
         aten.signbit.default: _is_negative,
         aten.copysign.Tensor: _with_sign_of,
         aten.copysign.Scalar: _with_sign_of,
+        aten.logaddexp.default: log_of_two,
         aten.hypot.default: _hypotenuse,
         aten._cdist_forward.default: _distances,
         aten.scatter_reduce.two: _scatter,

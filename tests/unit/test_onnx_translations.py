@@ -50,7 +50,7 @@ class Numbers(torch.nn.Module):
         dots = torch.vdot(x.flatten(), y.flatten()), torch.dot(y.long().flatten(), y.long().flatten())
         signs = torch.copysign(x, y), torch.copysign(y.long(), -0.0), torch.signbit(y / INF), torch.signbit(y.long())
         apart = [torch.cdist(x, y, p=p) for p in (0, 1, 3, INF)]
-        return *dots, *signs, torch.hypot(x, y), torch.hypot(3e30 * x, y), *apart
+        return *dots, *signs, torch.hypot(x, y), torch.hypot(3e30 * x, y), torch.logaddexp(300 * x, y), *apart
 
 
 class Scattered(torch.nn.Module):
