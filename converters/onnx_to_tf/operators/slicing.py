@@ -10,6 +10,8 @@ from ..reader import Op
 from ..registry import ANY, INDICES, lowers
 from ..values import FAR, Size, TfTensor, Value, as_int32, computed, ranked
 
+_NOTHING = slice(FAR, FAR, 1)  # an end of 0 is to XNNPACK the end of the axis
+
 
 @lowers("Slice", since=10, T=ANY, Tind=INDICES)
 def slice_by_inputs(op: Op) -> Value:
@@ -60,7 +62,10 @@ def _cut(value: Value, axis: int, start: Size, end: Size, step: int) -> slice:
     element and a negative step: TensorFlow begins nowhere, the specification at the first element."""
     length = value.shape[axis]
     if isinstance(start, int) and isinstance(end, int) and length is not None:
-        return slice(*bounds(start, end, step, length), step)
+        first, past = bounds(start, end, step, length)
+        return _NOTHING if past == 0 and step > 0 else slice(first, past, step)
+    if step > 0 and _is(end, 0):
+        return _NOTHING
     whole = slice(-FAR, FAR) if step > 0 else slice(FAR, -FAR)
     first, last = _within(start), _within(end)
     if step < 0 and not (isinstance(first, int) and first >= -1):

@@ -166,6 +166,19 @@ def test_operands_may_be_computed(bench, name):
     bench.model_agrees(text, *({"u": given, **row} for row in rows), atol=1e-4)
 
 
+@pytest.mark.parametrize("length", ["t", "4"])
+def test_a_slice_that_ends_where_the_axis_begins_is_empty(bench, length):
+    text = (
+        HEAD
+        + f""" g (float[b, {length}, 3] x) => (float[b, u, 3] y)
+        <int64[1] axis = {{1}}, int64[1] zero = {{0}}, int64[1] last = {{-2}}> {{
+        none = Slice(x, zero, zero, axis)
+        nor = Slice(x, last, zero, axis)
+        y = Concat <axis = 1> (none, x, nor) }}"""
+    )
+    bench.model_agrees(text, {"x": floats(2, 4, 3)}, {"x": floats(1, 4, 3)})
+
+
 def test_a_split_of_computed_sizes(bench):
     text = HEAD + " g (float[b, t] x, int64[2] s) => (float[b, p] y, float[b, q] z) { y, z = Split <axis = 1> (x, s) }"
     bench.model_agrees(text, *({"x": floats(3, 6), "s": ints(*s)} for s in [(2, 4), (5, 1), (3, 3)]))
