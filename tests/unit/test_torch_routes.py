@@ -228,6 +228,18 @@ class Divided(nn.Module):
         return *modes, torch.div(x, 3), torch.div(x.float(), 3, rounding_mode="floor")
 
 
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(3, 2, batch_first=True)
+
+    def forward(self, x, lengths):
+        lengths = lengths.clamp(1, x.shape[1]).cpu()
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        rows, (last, _) = self.rnn(packed)
+        return nn.utils.rnn.pad_packed_sequence(rows, batch_first=True, total_length=x.shape[1])[0], last[0]
+
+
 class Same(nn.Module):
     def forward(self, x):
         return {"x": x * 2}
@@ -359,6 +371,10 @@ def test_buffers_halves_and_custom_functions_go_every_way(name: str, kind: str, 
 @pytest.mark.parametrize("name", ["Branches", "Loops"])
 def test_a_way_that_data_decides_is_kept_by_compiling(name: str, kind: str, tmp_path: Path) -> None:
     check(source(tmp_path, name, PLAIN), kind)
+
+
+def test_rows_of_given_lengths_go_through_the_older_exporter(tmp_path: Path) -> None:
+    check(source(tmp_path, "Packed", "x=float32[batch,time,3]", "lengths=int64[batch]"), "older")
 
 
 def test_inputs_may_be_left_out_where_they_have_defaults_and_taken_where_they_are_named(tmp_path: Path) -> None:
