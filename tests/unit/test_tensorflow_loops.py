@@ -37,7 +37,7 @@ def filled(
 
     def compute(tf: Any, x: Any) -> Any:
         n = tf.shape(x)[1]
-        size = 0 if places is None else n + places
+        size = n + places if places else n if places == 0 else 0
         shape = [5] if places is None else [None, 5]
         # With the sizes that the batch decides, and what a step makes of those before it.
         held = tf.TensorArray(tf.float32, size, dynamic_size=places is None, element_shape=shape)
