@@ -1,4 +1,5 @@
-"""Adaptive pools for torch's dynamo exporter, which has no ONNX of the largest in windows that follow the size."""
+"""Adaptive pools for torch's dynamo exporter, which has no ONNX of the largest in windows that follow the size, and
+whose mean of such windows is right at the size that was traced alone."""
 
 from __future__ import annotations
 
@@ -9,13 +10,43 @@ from .onnx_running import end_of
 from .onnx_script import ir, op
 
 Operator = Callable[..., Any]
+_PICTURES = 4  # axes
 
 
 def pools() -> dict[Operator, Operator]:
     """A part of the exporter's `custom_translation_table`."""
     import torch
 
-    return {torch.ops.aten.adaptive_max_pool2d.default: _largest}
+    return {
+        torch.ops.aten.adaptive_max_pool2d.default: _largest,
+        torch.ops.aten.adaptive_avg_pool2d.default: _mean,
+        torch.ops.aten._adaptive_avg_pool2d.default: _mean,
+    }
+
+
+def _mean(self: Any, output_size: Sequence[int]) -> Any:
+    """The mean of each window: a plain pool where they tile a picture of known sizes, else each axis times the share
+    that its places have in each window. Finite numbers only: with those shares 0 times infinity is not a number."""
+    sizes = list(self.shape)[-2:]
+    if list(output_size) == [1, 1]:
+        return op.ReduceMean(self, [-2, -1], keepdims=1)
+    known = all(isinstance(size, int) for size in sizes)
+    if known and self.rank == _PICTURES and not any(map(int.__mod__, sizes, output_size)):
+        tile = [size // count for size, count in zip(sizes, output_size, strict=True)]
+        return op.AveragePool(self, kernel_shape=tile, strides=tile)
+    turned = [*range(self.rank - 2), self.rank - 1, self.rank - 2]
+    rows, columns = (
+        _shares(op.Constant(value_int=size) if isinstance(size, int) else _size(self, axis), count, self)
+        for axis, size, count in zip((-2, -1), sizes, output_size, strict=True)
+    )
+    narrow = op.MatMul(self, columns)  # (..., H, columns)
+    return op.Transpose(op.MatMul(op.Transpose(narrow, perm=turned), rows), perm=turned)
+
+
+def _shares(size: Any, count: int, like: Any) -> Any:
+    """What each place of an axis adds to the mean of each window: (size, count), and the sum of a column is 1."""
+    inside = op.CastLike(_inside(size, count), like)
+    return op.Transpose(op.Div(inside, op.ReduceSum(inside, [-1])), perm=[1, 0])
 
 
 def _largest(self: Any, output_size: Sequence[int]) -> tuple[Any, Any]:
@@ -34,13 +65,18 @@ def _largest(self: Any, output_size: Sequence[int]) -> tuple[Any, Any]:
 
 def _along_last(value: Any, size: Any, count: int, lowest: Any) -> tuple[Any, Any]:
     """The largest of each of `count` windows, which may overlap by one, and its place in the last axis."""
+    windows = op.Where(_inside(size, count), op.Unsqueeze(value, [-2]), lowest)
+    return op.ReduceMax(windows, [-1], keepdims=False), op.ArgMax(windows, axis=-1, keepdims=False)
+
+
+def _inside(size: Any, count: int) -> Any:
+    """Whether a place is in a window: (count, size). The one at i is from floor(i size / count) to
+    ceil((i + 1) size / count) - 1, as PyTorch's AdaptivePooling.h has it."""
     at = op.Constant(value=ir.tensor([[each] for each in range(count)], dtype=ir.DataType.INT64))
     after = op.Add(op.Mul(op.Add(at, op.Constant(value_int=1)), size), op.Constant(value_int=count - 1))
     first, behind = (op.Div(each, op.Constant(value_int=count)) for each in (op.Mul(at, size), after))
     places = op.Range(op.Constant(value_int=0), size, op.Constant(value_int=1))
-    inside = op.And(op.GreaterOrEqual(places, first), op.Less(places, behind))
-    windows = op.Where(inside, op.Unsqueeze(value, [-2]), lowest)
-    return op.ReduceMax(windows, [-1], keepdims=False), op.ArgMax(windows, axis=-1, keepdims=False)
+    return op.And(op.GreaterOrEqual(places, first), op.Less(places, behind))
 
 
 def _size(value: Any, axis: int) -> Any:

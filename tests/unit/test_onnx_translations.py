@@ -70,7 +70,8 @@ class Scattered(torch.nn.Module):
 class Pools(torch.nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> Tensors:
         of_picture = torch.nn.functional.adaptive_max_pool2d(x[:, None], (2, 3), return_indices=True)
-        return *of_picture, *torch.nn.functional.adaptive_max_pool1d(y, 5, return_indices=True)
+        means = [torch.nn.functional.adaptive_avg_pool2d(x[:, None], count) for count in (1, (2, 3), (1, 5))]
+        return *of_picture, *torch.nn.functional.adaptive_max_pool1d(y, 5, return_indices=True), *means
 
 
 class Sizes(torch.nn.Module):
