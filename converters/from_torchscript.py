@@ -13,9 +13,9 @@ from ..models.job import Job
 from ..models.signature import Signature
 from .export_bounds import settle
 from .onnx_export import TORCHSCRIPT_OPSET, check_names_differ, finish
-from .onnx_fused import mend_fused
-from .onnx_older import mend_older_exporter
 from .torch_export import example_inputs, export
+from .torch_operators.fused import mend_fused
+from .torch_operators.older import mend_older_exporter
 
 if TYPE_CHECKING:
     import torch

@@ -14,15 +14,15 @@ from ..models.job import Job
 from ..models.programs import load_program
 from ..models.signature import Signature, TensorSpec
 from ..models.sources import read_source
-from .onnx_bags import bags
-from .onnx_floor import division
-from .onnx_numbers import numbers
-from .onnx_older import mend_older_exporter
-from .onnx_ordering import ordering
-from .onnx_pools import pools
-from .onnx_running import running
 from .onnx_weights import join
 from .torch_export import example_inputs
+from .torch_operators.bags import bags
+from .torch_operators.floor import division
+from .torch_operators.numbers import numbers
+from .torch_operators.older import mend_older_exporter
+from .torch_operators.ordering import ordering
+from .torch_operators.pools import pools
+from .torch_operators.running import running
 from .tracing import call_of, script_or_module
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from ..models.job import Job
 from ..models.signature import Signature, TensorSpec
 from .frozen import frozen
 from .onnx_export import declare, finish, rename_value, save
-from .tf2onnx_handlers import register
+from .tensorflow_operators.handlers import register
 from .tflite_signature import inputs_and_outputs, model_of, quantising_operators, with_unique_names
 
 if TYPE_CHECKING:

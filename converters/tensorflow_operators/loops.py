@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from ..models.errors import Refused
-from .tf2onnx_counting import Builder, Counting, Graph, Node, Variable, number, source, whole
-from .tf2onnx_lists import Lists, copied, grows, is_list, replaced, reserved_by, tell, written, zeros
+from ...models.errors import Refused
+from .counting import Builder, Counting, Graph, Node, Variable, number, source, whole
+from .lists import Lists, copied, grows, is_list, replaced, reserved_by, tell, written, zeros
 
 _FAR = 2**31  # behind the last axis
 _FIX = "serve this model as SavedModel, or write that list in the order of its steps"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .tf2onnx_counting import Builder, Graph, Node, source
+from .counting import Builder, Graph, Node, source
 
 
 def grows(node: Node) -> bool:

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .onnx_script import op
+from .script import op
 
 
 def mend_floors() -> None:

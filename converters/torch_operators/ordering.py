@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .onnx_running import FAR, end_of
-from .onnx_script import ir, op
+from .running import FAR, end_of
+from .script import ir, op
 
 Operator = Callable[..., Any]
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .onnx_running import end_of
-from .onnx_script import ir, op
+from .running import end_of
+from .script import ir, op
 
 Operator = Callable[..., Any]
 _PICTURES = 4  # axes

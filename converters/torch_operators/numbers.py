@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .onnx_running import end_of, log_of_two
-from .onnx_script import ir, op
+from .running import end_of, log_of_two
+from .script import ir, op
 
 Operator = Callable[..., Any]
 

@@ -13,7 +13,7 @@ OneHot            ONNX's counts from the end where an index is negative, and Ten
 TFL_GELU          both forms, by their definitions (https://onnx.ai/onnx/operators/onnx__Gelu.html)
 TFL_RELU_N1_TO_1  the two rectifiers of TFLite that have another upper bound than 6
 TFL_RELU_0_TO_1
-While, TensorList...  see tf2onnx_loops.py
+While, TensorList...  see loops.py
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .tf2onnx_loops import LOOPS, register_loops
+from .loops import LOOPS, register_loops
 
 Graph: TypeAlias = Any  # tf2onnx has no types
 Node: TypeAlias = Any

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .onnx_script import ir, op
+from .script import ir, op
 
 Operator = Callable[..., Any]
 Step = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]  # states, elements -> states

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .onnx_floor import OPSETS, mend_floors
+from .floor import OPSETS, mend_floors
 
 
 def mend_older_exporter() -> None:

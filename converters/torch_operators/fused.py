@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import Any, NoReturn
 
-from ..models.errors import Refused
+from ...models.errors import Refused
 
 
 def mend_fused() -> None:

@@ -1,0 +1,1 @@
+"""Operators of TensorFlow as ONNX: what tf2onnx lacks, or has wrong."""
