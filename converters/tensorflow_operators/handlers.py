@@ -9,6 +9,7 @@ Select, SelectV2  it writes c * x + (1 - c) * y and reports success: NaN and inf
 BroadcastArgs     of two shapes the one that both can be broadcast to, also as TFL_BROADCAST_ARGS
 Bitcast           of a float for the sake of its sign, as Keras's argmax reads it; any other is left over
 Bucketize         the number of boundaries that are not larger
+ScatterNd         what has one place is added up in TensorFlow; it let the last stand, and reports success
 OneHot            ONNX's counts from the end where an index is negative, and TensorFlow's is off everywhere
 TFL_GELU          both forms, by their definitions (https://onnx.ai/onnx/operators/onnx__Gelu.html)
 TFL_RELU_N1_TO_1  the two rectifiers of TFLite that have another upper bound than 6
@@ -41,6 +42,7 @@ def register() -> None:
         tf_op(name)(_handler(compute))
     tf_op(_CHOICES)(_choice())
     tf_op(_SIGN)(_sign())
+    tf_op(_SUM_OF_PLACES, onnx_op="ScatterND")(_sum_of_places())
     register_loops()
 
 
@@ -55,6 +57,20 @@ def _choice() -> type:
             Select.version_9(ctx, node, **options)
 
     return Choice
+
+
+def _sum_of_places() -> type:
+    """tf2onnx's own handler, and the reduction, of all that can be added."""
+    from tf2onnx.onnx_opset.tensor import ScatterND
+
+    class SumOfPlaces:
+        @classmethod
+        def version_16(cls, ctx: Graph, node: Node, **options: object) -> None:
+            if ctx.get_dtype(node.input[1]) != _BOOL:
+                node.set_attr("reduction", "add")
+            ScatterND.version_11(ctx, node, **options)
+
+    return SumOfPlaces
 
 
 def _sign() -> type:
@@ -216,6 +232,7 @@ _WRITTEN: Mapping[str, Compute] = {
 }
 _CHOICES = ["Select", "SelectV2"]
 _SIGN = "Bitcast"
+_SUM_OF_PLACES = "ScatterNd"
 _SIGN_BIT = -(2**31)
-_FLOAT, _INT64, _DOUBLE = 1, 7, 11  # onnx.TensorProto
-MENDED = frozenset({*_WRITTEN, *_CHOICES, _SIGN, *LOOPS})  # what tf2onnx alone does otherwise
+_FLOAT, _INT64, _BOOL, _DOUBLE = 1, 7, 9, 11  # onnx.TensorProto
+MENDED = frozenset({*_WRITTEN, *_CHOICES, _SIGN, _SUM_OF_PLACES, *LOOPS})  # what tf2onnx alone does otherwise

@@ -240,6 +240,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "OneHot along another axis, of whole numbers": lambda tf, x: tf.cast(
         tf.one_hot(whole(tf, x), tf.shape(x)[1], axis=1, dtype=tf.int32), tf.float32
     ),
+    "ScatterNd": lambda tf, x: tf.scatter_nd(tf.abs(whole(tf, x))[..., None] % 3, x, [3]),
     "Bitcast for a sign": lambda tf, x: tf.cast(
         tf.bitwise.bitwise_and(tf.bitcast(tf.math.ceil(x), tf.int32), tf.int32.min) < 0, tf.float32
     ),
@@ -249,6 +250,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 OF_TFLITE: dict[str, Callable[[Any, Any], Any]] = {
     "ONE_HOT": OPERATORS["OneHot"],
+    "SCATTER_ND": OPERATORS["ScatterNd"],
     "GELU": lambda tf, x: tf.nn.gelu(x),
     "GELU by tanh": lambda tf, x: tf.nn.gelu(x, approximate=True),
     "RELU_N1_TO_1": lambda tf, x: clipped(x, -1, 1),
