@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from transload.models.errors import BadRequest, StepFailed, ToolMissing
+from transload.models.errors import BadRequest, SessionLost, StepFailed, ToolMissing
 from transload.models.job import Job
 from transload.models.sources import WEIGHTS, CodeRef, read_source
 from transload.models.zoo import fit
@@ -149,11 +149,11 @@ def test_wherever_it_is_cut_the_best_weights_and_the_patience_are_kept(
         def save_and_stop(*args: Any, at: int = epochs, count: Any = saves) -> None:
             save_checkpoint(*args)
             if next(count) == at:
-                raise KeyboardInterrupt
+                raise SessionLost("cut", fix="")  # KeyboardInterrupt would be taken for the user's
 
         folder = tmp_path / str(epochs)
         monkeypatch.setattr(fit, "save_checkpoint", save_and_stop)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(SessionLost):
             train(job(wine, tmp_path / f"cut{epochs}", folder))
         monkeypatch.setattr(fit, "save_checkpoint", save_checkpoint)
         facts = train(job(wine, tmp_path / f"out{epochs}", folder))
