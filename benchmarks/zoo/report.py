@@ -85,6 +85,7 @@ def page(rows: Sequence[Row]) -> str:
             [
                 _HEAD,
                 *_totals(rows),
+                *_out_of_time(rows),
                 "",
                 "## By model",
                 "",
@@ -117,6 +118,14 @@ than their published smallest: the operators are the same. Seconds are those of 
 PyTorch on, in a process that had its libraries loaded, on two cores that had other work to do: read them with that in
 mind. The number of decibels is the least over all batches and sizes.
 """
+
+
+def _out_of_time(rows: Sequence[Row]) -> list[str]:
+    """How many refusals of onnx2tf are the clock's."""
+    late = [row for row in rows if row.column == COLUMNS[2] and "gave no answer in" in row.reason]
+    if not late:
+        return []
+    return ["", f"{len(late)} of onnx2tf's refusals are the limit of three or four minutes, on cores with other work."]
 
 
 def _totals(rows: Sequence[Row]) -> list[str]:
