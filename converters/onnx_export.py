@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from .torch_operators.older import mend_older_exporter
 from .torch_operators.ordering import ordering
 from .torch_operators.pools import pools
 from .torch_operators.running import running
+from .torch_operators.script import Translations
 from .tracing import call_of, script_or_module
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
     return facts
 
 
-def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
+def translations() -> Translations:
     """What the dynamo exporter lacks or has wrong: its argument `custom_translation_table`."""
     return {**division(), **bags(), **numbers(), **ordering(), **pools(), **running()}
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..onnx_graph.graph import Graph
+from ..onnx_graph.graph import Graph, Node
 from .reader import Op
 from .statements import Block
 from .values import Part, Value, atom, computed, known
@@ -243,27 +243,28 @@ def _arguments(op: Op, names: Sequence[str], states: Sequence[Value]) -> list[Va
 
 def _goes_on(body: Graph) -> bool:
     """Whether a body never ends its loop."""
-    name = body.outputs[0]
-    if _is_handed_on(body, 0, body.inputs[1]):
+    name, node = _origin(body, body.outputs[0])
+    if name == body.inputs[1]:
         return True
-    made = {each: node for node in body.nodes for each in node.outputs}
-    while name in made and made[name].op_type == "Identity":
-        name = made[name].inputs[0]
     array = body.constants.get(name)
-    if array is None and name in made and made[name].op_type == "Constant" and "value" in made[name].attributes:
+    if array is None and node is not None and node.op_type == "Constant" and "value" in node.attributes:
         from onnx import numpy_helper
 
-        array = numpy_helper.to_array(made[name].attributes["value"].t)
+        array = numpy_helper.to_array(node.attributes["value"].t)
     return array is not None and bool(np.all(array))
 
 
 def _is_handed_on(body: Graph, output: int, name: str) -> bool:
     """Whether an output of a body is one of its inputs as it is."""
+    return _origin(body, body.outputs[output])[0] == name
+
+
+def _origin(body: Graph, name: str) -> tuple[str, Node | None]:
+    """What a value was called before it was only handed on, and the node of the body that makes it, if one does."""
     made = {each: node for node in body.nodes for each in node.outputs}
-    found = body.outputs[output]
-    while found in made and made[found].op_type == "Identity":
-        found = made[found].inputs[0]
-    return found == name
+    while name in made and made[name].op_type == "Identity":
+        name = made[name].inputs[0]
+    return name, made.get(name)
 
 
 def _limit(op: Op, trips: Value | None, most: int | None) -> tuple[Part | None, str]:

@@ -4,16 +4,17 @@ no sequence can be carried into TensorFlow where the number of bags shows only a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from .script import Translations, op
 
 _SUM, _MEAN, _MAX = 0, 1, 2
 _INT64 = 7  # onnx.TensorProto's
 
 
-def bags() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """Forms without a loop: a part of the argument `custom_translation_table`."""
+def bags() -> Translations:
+    """Forms without a loop: a part of the exporter's `custom_translation_table`."""
     import torch
 
     aten: Any = torch.ops.aten
@@ -46,72 +47,49 @@ def _embedding_bag(  # noqa: PLR0917  (the operator's own arguments, of which tw
     """The rows (items, width) of a table, and of each bag (its first item at `offsets`) their sum, mean or largest:
     (bags, width); zeros for a bag without items. Then the bag of each item, the items of each bag, and what only a
     backward pass reads: PyTorch's for a sum."""
-    from onnxscript import opset18 as op
-
     number = op.Shape(offsets)
     if include_last_offset:
-        number = op.Sub(number, _ints(1))
+        number = op.Sub(number, [1])
         if mode != _SUM or padding_idx >= 0:  # a kernel that has what lies past the end in the last bag all the same
-            offsets = op.Slice(offsets, _ints(0), number, _ints(0))
-    of_each = _bag_of_each(op, op.Shape(indices), offsets)
+            offsets = op.Slice(offsets, [0], number, [0])
+    of_each = _bag_of_each(op.Shape(indices), offsets)
     if padding_idx >= 0:
-        of_each = op.Where(op.Equal(indices, op.CastLike(_int(padding_idx), indices)), number, of_each)
+        of_each = op.Where(op.Equal(indices, op.CastLike(op.Constant(value_int=padding_idx), indices)), number, of_each)
     rows = op.Gather(weight, indices)
     if per_sample_weights is not None:
-        rows = op.Mul(rows, op.Unsqueeze(per_sample_weights, _ints(1)))
-    counts, pooled = _Bags(op, of_each, number).pooled(rows, mode)
-    return pooled, of_each, counts, op.Mul(counts, _ints(0))
+        rows = op.Mul(rows, op.Unsqueeze(per_sample_weights, [1]))
+    counts, pooled = _Bags(of_each, number).pooled(rows, mode)
+    return pooled, of_each, counts, op.Mul(counts, [0])
 
 
-def _bag_of_each(op: Any, items: Any, offsets: Any) -> Any:
+def _bag_of_each(items: Any, offsets: Any) -> Any:
     """One less than the number of bags that begin at an item or before it: a bag too many where the last offset is an
     end, and an item lies past it."""
-    begun = op.Expand(_ints(0), op.Add(items, _ints(1)))
-    at = op.Unsqueeze(op.Cast(offsets, to=_INT64), _ints(1))
-    begun = op.ScatterND(begun, at, op.Expand(_ints(1), op.Shape(offsets)), reduction="add")
-    return op.Slice(op.Sub(op.CumSum(begun, _int(0)), _ints(1)), _ints(0), items, _ints(0))
+    begun = op.Expand([0], op.Add(items, [1]))
+    at = op.Unsqueeze(op.Cast(offsets, to=_INT64), [1])
+    begun = op.ScatterND(begun, at, op.Expand([1], op.Shape(offsets)), reduction="add")
+    return op.Slice(op.Sub(op.CumSum(begun, op.Constant(value_int=0)), [1]), [0], items, [0])
 
 
 @dataclass(frozen=True)
 class _Bags:
-    op: Any
     of_each: Any  # item, its bag: (items,)
     number: Any
 
     def pooled(self, rows: Any, mode: int) -> tuple[Any, Any]:
         """How many items each bag has, and what it makes of their rows."""
-        op = self.op
-        counts = self._reduced(op.Expand(_ints(1), op.Shape(self.of_each)), "add", _int(0))
-        zero = op.CastLike(_float(0.0), rows)
+        counts = self._reduced(op.Expand([1], op.Shape(self.of_each)), "add", op.Constant(value_int=0))
+        zero = op.CastLike(op.Constant(value_float=0.0), rows)
         if mode == _MAX:
-            largest = self._reduced(rows, "max", op.CastLike(_float(float("-inf")), rows))
-            return counts, op.Where(op.Unsqueeze(op.Equal(counts, _int(0)), _ints(1)), zero, largest)
+            largest = self._reduced(rows, "max", op.CastLike(op.Constant(value_float=float("-inf")), rows))
+            return counts, op.Where(op.Unsqueeze(op.Equal(counts, op.Constant(value_int=0)), [1]), zero, largest)
         total = self._reduced(rows, "add", zero)
         if mode == _MEAN:
-            total = op.Div(total, op.CastLike(op.Unsqueeze(op.Max(counts, _int(1)), _ints(1)), rows))
+            total = op.Div(total, op.CastLike(op.Unsqueeze(op.Max(counts, op.Constant(value_int=1)), [1]), rows))
         return counts, total
 
     def _reduced(self, each: Any, how: str, empty: Any) -> Any:
         """What each item has, in its bag. One bag more takes what belongs to none."""
-        op = self.op
-        shape = op.Concat(op.Add(self.number, _ints(1)), op.Shape(each, start=1), axis=0)
-        all_of_them = op.ScatterND(op.Expand(empty, shape), op.Unsqueeze(self.of_each, _ints(1)), each, reduction=how)
-        return op.Slice(all_of_them, _ints(0), self.number, _ints(0))
-
-
-def _ints(*values: int) -> Any:
-    from onnxscript import opset18 as op
-
-    return op.Constant(value_ints=list(values))
-
-
-def _int(value: int) -> Any:
-    from onnxscript import opset18 as op
-
-    return op.Constant(value_int=value)
-
-
-def _float(value: float) -> Any:
-    from onnxscript import opset18 as op
-
-    return op.Constant(value_float=value)
+        shape = op.Concat(op.Add(self.number, [1]), op.Shape(each, start=1), axis=0)
+        all_of_them = op.ScatterND(op.Expand(empty, shape), op.Unsqueeze(self.of_each, [1]), each, reduction=how)
+        return op.Slice(all_of_them, [0], self.number, [0])

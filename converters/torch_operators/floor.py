@@ -7,10 +7,9 @@ dynamo one makes of `torch.div` with a rounding mode divides floats, and so is w
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any
 
-from .script import op
+from .script import Translations, op
 
 
 def mend_floors() -> None:
@@ -24,7 +23,7 @@ def mend_floors() -> None:
         exporter.register_custom_op_symbolic("aten::__rshift_", _right_shift, opset)
 
 
-def division() -> dict[Callable[..., Any], Callable[..., Any]]:
+def division() -> Translations:
     """The right forms for the dynamo exporter: its argument `custom_translation_table`."""
     import torch
     from onnxscript.function_libs.torch_lib.ops import core

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from .running import end_of, log_of_two
-from .script import ir, op
-
-Operator = Callable[..., Any]
+from .script import Translations, ir, op
 
 
-def numbers() -> dict[Operator, Operator]:
+def numbers() -> Translations:
     """A part of the exporter's `custom_translation_table`."""
     import torch
 

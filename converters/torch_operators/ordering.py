@@ -5,16 +5,13 @@ ONNX leaves open where TopK puts what is not a number: a median of such is mende
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from .running import FAR, end_of
-from .script import ir, op
-
-Operator = Callable[..., Any]
+from .script import Translations, ir, op
 
 
-def ordering() -> dict[Operator, Operator]:
+def ordering() -> Translations:
     """A part of the exporter's `custom_translation_table`."""
     import torch
 

@@ -3,17 +3,16 @@ whose mean of such windows is right at the size that was traced alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .running import end_of
-from .script import ir, op
+from .script import Translations, ir, op, size_of
 
-Operator = Callable[..., Any]
 _PICTURES = 4  # axes
 
 
-def pools() -> dict[Operator, Operator]:
+def pools() -> Translations:
     """A part of the exporter's `custom_translation_table`."""
     import torch
 
@@ -36,7 +35,7 @@ def _mean(self: Any, output_size: Sequence[int]) -> Any:
         return op.AveragePool(self, kernel_shape=tile, strides=tile)
     turned = [*range(self.rank - 2), self.rank - 1, self.rank - 2]
     rows, columns = (
-        _shares(op.Constant(value_int=size) if isinstance(size, int) else _size(self, axis), count, self)
+        _shares(op.Constant(value_int=size) if isinstance(size, int) else size_of(self, axis), count, self)
         for axis, size, count in zip((-2, -1), sizes, output_size, strict=True)
     )
     narrow = op.MatMul(self, columns)  # (..., H, columns)
@@ -53,7 +52,7 @@ def _largest(self: Any, output_size: Sequence[int]) -> tuple[Any, Any]:
     """The largest of each window, and where in the picture it is: of equal ones the first in reading order. First
     along each row (..., H, W) -> (..., H, columns), then along what that leaves."""
     rows, columns = output_size
-    height, width = (_size(self, axis) for axis in (-2, -1))
+    height, width = (size_of(self, axis) for axis in (-2, -1))
     lowest = op.Constant(value=ir.tensor(end_of(self.dtype, lowest=True), dtype=self.dtype))
     in_rows, column = _along_last(self, width, columns, lowest)
     order = [*range(self.rank - 2), self.rank - 1, self.rank - 2]
@@ -77,8 +76,3 @@ def _inside(size: Any, count: int) -> Any:
     first, behind = (op.Div(each, op.Constant(value_int=count)) for each in (op.Mul(at, size), after))
     places = op.Range(op.Constant(value_int=0), size, op.Constant(value_int=1))
     return op.And(op.GreaterOrEqual(places, first), op.Less(places, behind))
-
-
-def _size(value: Any, axis: int) -> Any:
-    at = value.rank + axis
-    return op.Squeeze(op.Shape(value, start=at, end=at + 1))

@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .script import ir, op
+from .script import Translations, ir, op, size_of
 
-Operator = Callable[..., Any]
 Step = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]  # states, elements -> states
 FAR = 2**63 - 1  # behind the end of any axis
 
 
-def running() -> dict[Operator, Operator]:
+def running() -> Translations:
     """A part of the exporter's `custom_translation_table`."""
     import torch
 
@@ -96,8 +95,7 @@ def _places(self: Any, dim: int) -> Any:
     if self.rank == 0:
         return op.Constant(value_int=0)
     at = dim % self.rank
-    size = op.Squeeze(op.Shape(self, start=at, end=at + 1))
-    counted = op.Range(op.Constant(value_int=0), size, op.Constant(value_int=1))
+    counted = op.Range(op.Constant(value_int=0), size_of(self, at), op.Constant(value_int=1))
     shape = op.Constant(value_ints=[-1 if axis == at else 1 for axis in range(self.rank)])
     return op.Expand(op.Reshape(counted, shape), op.Shape(self))
 

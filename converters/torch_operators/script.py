@@ -6,7 +6,10 @@ Any: its own types do not know that a number or a list stands for a constant, no
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Translations: TypeAlias = dict[Callable[..., Any], Callable[..., Any]]  # PyTorch's operators, and what writes each
 
 
 class _Lazy:
@@ -19,3 +22,9 @@ class _Lazy:
 
 op: Any = _Lazy("opset18")
 ir: Any = _Lazy("ir")
+
+
+def size_of(value: Any, axis: int) -> Any:
+    """How long an axis is, counted from the end or not: a number without axes."""
+    at = axis % value.rank
+    return op.Squeeze(op.Shape(value, start=at, end=at + 1))
