@@ -1,6 +1,6 @@
 """The ONNX backend node tests through our lowering, ONNX Runtime and onnx2tf: who is right, wrong, or says no.
 
-    python benchmarks/conformance [--only REGEX] [--backend NAME ...] [--view A|B] [--jobs N] [--write]
+    python benchmarks/conformance [--only REGEX] [--backend NAME ...] [--view A|B] [--jobs N] [--limit S] [--write]
 
 --only prints what became of the cases whose name it finds; --write runs everything, and writes
 benchmarks/results/conformance.json and docs/conformance.md.
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from backends import BACKENDS
 from cases import cases, in_view_b
-from parent import run_cases
+from parent import LIMIT_S, run_cases
 from table import page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +35,7 @@ def main() -> int:
     parser.add_argument("--backend", nargs="+", choices=list(BACKENDS), default=list(OURS))
     parser.add_argument("--view", nargs="+", choices=["A", "B"], default=["A", "B"])
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds that one case may take")
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
     found = {}
@@ -66,7 +67,7 @@ def _run(asked: argparse.Namespace) -> Iterator[tuple[str, dict[str, list[str]]]
         names = [
             name for name, case in cases().items() if re.search(asked.only, name) and (view == "A" or in_view_b(case))
         ]
-        return f"{backend}/{view}", run_cases(backend, view, names, tell=bool(asked.only))
+        return f"{backend}/{view}", run_cases(backend, view, names, tell=bool(asked.only), limit_s=asked.limit)
 
     with ThreadPoolExecutor(asked.jobs) as pool:
         yield from pool.map(answers, jobs)

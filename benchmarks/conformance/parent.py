@@ -15,12 +15,15 @@ LIMIT_S = 120
 CHILD = Path(__file__).with_name("child.py")
 
 
-def run_cases(backend: str, view: str, names: Sequence[str], *, tell: bool) -> dict[str, list[str]]:
-    """By case, the status ("right", "WRONG", "error") and why. `tell` prints each as it comes, unless it is right."""
+def run_cases(
+    backend: str, view: str, names: Sequence[str], *, tell: bool, limit_s: float = LIMIT_S
+) -> dict[str, list[str]]:
+    """By case, the status ("right", "WRONG", "error") and why. `tell` prints each as it comes, unless it is right;
+    a case may take `limit_s`, the start of a process included."""
     found: dict[str, list[str]] = {}
     child: _Child | None = None
     for name in names:
-        child = child or _Child(backend, view)
+        child = child or _Child(backend, view, limit_s)
         answer = child.ask(name)
         if answer is None:
             answer = ["error", f"the process ended, {child.end()}"]
@@ -34,7 +37,8 @@ def run_cases(backend: str, view: str, names: Sequence[str], *, tell: bool) -> d
 
 
 class _Child:
-    def __init__(self, backend: str, view: str) -> None:
+    def __init__(self, backend: str, view: str, limit_s: float) -> None:
+        self._limit_s = limit_s
         self._temporary = tempfile.TemporaryDirectory()  # killed, it leaves files behind
         reading, writing = os.pipe()
         command = [sys.executable, str(CHILD), backend, view, str(writing)]
@@ -52,7 +56,7 @@ class _Child:
             print(name, file=self._process.stdin, flush=True)
         except BrokenPipeError:
             return None
-        ready, _, _ = select.select([self._replies], [], [], LIMIT_S)
+        ready, _, _ = select.select([self._replies], [], [], self._limit_s)
         line = self._replies.readline() if ready else ""
         return list(json.loads(line)[1:]) if line else None
 
@@ -63,4 +67,4 @@ class _Child:
         code = self._process.wait()
         self._replies.close()
         self._temporary.cleanup()
-        return f"after {LIMIT_S} s without an answer" if late and code == -9 else f"by signal or code {code}"
+        return f"after {self._limit_s:g} s without an answer" if late and code == -9 else f"by signal or code {code}"
