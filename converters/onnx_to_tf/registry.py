@@ -35,7 +35,7 @@ FAMILIES = (
     "einsum", "elementwise", "fused", "fused_attention", "indexing", "joining", "linear", "logic", "loops", "losses",
     "normalization", "optional", "padding", "pooling", "quantization", "quantized", "random", "recurrent", "reduction",
     "regions", "resize", "running", "sampling", "scatter", "selection", "sequences", "shape", "signal", "slicing",
-    "transposed", "unpooling",
+    "text", "transposed", "unpooling",
 )  # fmt: skip
 
 _REGISTRY = registry.Registry[Lowering](f"{__package__}.operators", FAMILIES)

@@ -100,8 +100,8 @@ def test_an_operator_that_no_route_takes_is_cut_out(tmp_path: Path, monkeypatch:
     from onnx import TensorProto, helper
 
     counts = {
-        "mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": [0],
-        "ngram_indexes": [0, 1, 2], "pool_int64s": [0, 1, 2],
+        "mode": "TFIDF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": [0],
+        "ngram_indexes": [0, 2, 1], "pool_int64s": [0, 1, 2], "weights": [1.0, 2.0, 3.0],
     }  # fmt: skip
     nodes = [
         helper.make_node("Relu", ["x"], ["a"], "relu"),
