@@ -14,6 +14,7 @@ from ..models.job import Job
 from ..models.programs import load_program
 from ..models.signature import Signature, TensorSpec
 from ..models.sources import read_source
+from .baked import model_to_export
 from .onnx_weights import join
 from .torch_export import example_inputs
 from .torch_operators.bags import bags
@@ -70,15 +71,13 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
     way may depend on data it is compiled before. Facts: note, what must be said of a trace."""
     import torch
 
-    from ..models.zoo.build import build_model
-
     source = read_source(job.inputs["source"])
     check_names_differ(source.signature)
     specs = (*source.signature.inputs, *source.signature.outputs)
     inputs = example_inputs(source.signature)
     path = job.out / PAYLOAD[Format.ONNX]
     mend_older_exporter()
-    model, note = script_or_module(build_model(job.inputs["source"]), source.signature, call_of(source), inputs)
+    model, note = script_or_module(model_to_export(job.inputs["source"]), source.signature, call_of(source), inputs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole; it is the fallback on purpose
         torch.onnx.export(

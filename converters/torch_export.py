@@ -13,6 +13,7 @@ from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
 from ..models.signature import ANY_SIZE, Signature
 from ..models.sources import read_source
+from .baked import model_to_export
 from .export_bounds import settle
 from .export_guards import other_size
 from .export_reasons import OneWay, held, one_size, one_way, refusal
@@ -31,10 +32,8 @@ def pt2_from_source(job: Job) -> Mapping[str, Any]:
     """
     import torch
 
-    from ..models.zoo.build import build_model
-
     source = read_source(job.inputs["source"])
-    model = build_model(job.inputs["source"])
+    model = model_to_export(job.inputs["source"])
     program, limits = _whole_program(model, source.signature)
     torch.export.save(program, job.out / PAYLOAD[Format.PT2])
     write_artifact(job.out, Target(Format.PT2), source.signature)

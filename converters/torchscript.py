@@ -9,6 +9,7 @@ from ..models.artifact import write_artifact
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
 from ..models.sources import read_source
+from .baked import model_to_export
 from .torch_export import example_inputs
 from .tracing import call_of, quiet, script_or_trace, unsaved
 
@@ -23,10 +24,8 @@ def torchscript_from_source(job: Job) -> Mapping[str, Any]:
     """
     import torch
 
-    from ..models.zoo.build import build_model
-
     source = read_source(job.inputs["source"])
-    model = build_model(job.inputs["source"])
+    model = model_to_export(job.inputs["source"])
     made, note = script_or_trace(model, source.signature, call_of(source), example_inputs(source.signature))
     if note:
         print(note)
