@@ -24,6 +24,7 @@ from ..models.signature import Signature, TensorSpec
 from .frozen import frozen
 from .onnx_export import declare, finish, rename_value, save
 from .tensorflow_operators.handlers import register
+from .tensorflow_operators.pairs import as_pairs
 from .tflite_signature import inputs_and_outputs, model_of, quantising_operators, with_unique_names
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def _converted(
         made = process_tf_graph(
             graph if tflite is None else None,
             opset=OPSET,
+            custom_rewriter=[as_pairs],
             input_names=_tensors("inputs", signature.inputs, inputs),
             output_names=list(dict.fromkeys(_tensors("outputs", signature.outputs, outputs))),
             tflite_path=None if tflite is None else str(tflite),

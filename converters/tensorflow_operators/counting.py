@@ -66,10 +66,13 @@ class Builder:
 
     def zeros(self, length: str, shape: str, like: int) -> str:
         """Of so many elements (int64[1]) of a shape (int64[rank]), of ONNX's dtype `like`."""
+        return self.call("Expand", self.zero(like), self.call("Concat", length, shape, axis=0))
+
+    def zero(self, like: int) -> str:
+        """The number 0 in ONNX's dtype `like`."""
         from onnx.helper import tensor_dtype_to_np_dtype
 
-        zero = self.constant(0, tensor_dtype_to_np_dtype(like))
-        return self.call("Expand", zero, self.call("Concat", length, shape, axis=0))
+        return self.constant(0, tensor_dtype_to_np_dtype(like))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ TFL_GELU          both forms, by their definitions (https://onnx.ai/onnx/operato
 TFL_RELU_N1_TO_1  the two rectifiers of TFLite that have another upper bound than 6
 TFL_RELU_0_TO_1
 While, TensorList...  see loops.py
+FFT, Real, Complex... see pairs.py, which is a rewriter and no handler
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .loops import LOOPS, register_loops
+from .pairs import register_pairs
 
 Graph: TypeAlias = Any  # tf2onnx has no types
 Node: TypeAlias = Any
@@ -44,6 +46,7 @@ def register() -> None:
     tf_op(_SIGN)(_sign())
     tf_op(_SUM_OF_PLACES, onnx_op="ScatterND")(_sum_of_places())
     register_loops()
+    register_pairs()
 
 
 def _choice() -> type:
