@@ -71,7 +71,9 @@ MOVES: dict[str, Compute] = {
 }
 FRAMES: dict[str, Compute] = {"y": there_and_back}
 ARITHMETIC: dict[str, Compute] = {
-    "sum": lambda tf, x: tf.reduce_sum(numbers(tf, x), -1) - tf.reduce_mean(numbers(tf, x), [0, -1], keepdims=True)[0],
+    "sum": lambda tf, x: (
+        tf.reduce_sum(numbers(tf, x), -1) - tf.reduce_mean(numbers(tf, x), [0, -1], keepdims=True)[..., 0]
+    ),
     "product": lambda tf, x: (
         numbers(tf, x) * tf.constant(np.arange(7) + 1j, tf.complex64) + tf.constant(1j, tf.complex64)
     ),
