@@ -1,4 +1,5 @@
-"""Integers that the samples do not hold: below zero, and of every size that a model takes. Needs numpy only.
+"""Numbers that the samples do not hold: integers below zero and of every size that a model takes, and floats with
+other last bits. Needs numpy only.
 
 Random samples hold 0 to 3, for they may be indices. What a copy does wrongly below or beyond that (a division that
 rounds to zero, a number that no longer fits 32 bits) is seen with these, at those sizes at which the model itself
@@ -75,6 +76,19 @@ def as_floats(data: Dataset, names: Iterable[str]) -> Dataset:
     """The samples with the integers of the inputs named as float32 holds them: of 24 bits."""
     rounded = {name: data.inputs[name].astype(np.float32).astype(data.inputs[name].dtype) for name in names}
     return Dataset({**data.inputs, **rounded}, data.labels)
+
+
+def with_other_last_bits(data: Dataset) -> Dataset:
+    """The samples with the next float in place of about half of them. Further from zero: whole numbers that are floats
+    stay what they are where a model cuts them off, and zeros are left alone."""
+    floats = {name: each for name, each in data.inputs.items() if each.dtype.kind == "f"}
+    return Dataset({**data.inputs, **{name: _nudged(each) for name, each in floats.items()}}, data.labels)
+
+
+def _nudged(floats: Array) -> Array:
+    chosen = _mixed(np.arange(floats.size, dtype=np.uint64)).reshape(floats.shape) % 2 == 1
+    further = np.nextafter(floats, np.copysign(np.inf, floats).astype(floats.dtype))
+    return np.asarray(np.where(chosen & (floats != 0), further, floats))
 
 
 def _numbers(like: Array, reach: Reach, name: str) -> Array:

@@ -29,6 +29,7 @@ from .recorded import ANSWERS, PROBE_SAMPLES, PROBES, Answers, Probe, Series, by
 from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, read_test_set
 
+_ROUNDED_DB = 45.0  # that rounding at every operator takes from an answer, where inputs are rounded once
 _OWN_SAMPLES = "where such integers never come, give samples of yours: --data FILE.npz"
 _REFERENCE_FIX = "make the reference again of the same data"
 
@@ -204,7 +205,7 @@ class Check:
         metric, complaint = _metric_facts(part.metric, tally)
         judgement = judge(drift, self._rule(part), metric)
         if judgement.verdict == FAIL:
-            looks = self._culprits(part, tally) if part.probe.reach else tally.looks() or self._suspects(part, tally)
+            looks = self._culprits(part, tally) if part.probe.reach else self._looks(part, tally)
             judgement = Judgement(FAIL, _sentence(judgement.reason or "", looks), judgement.tolerance)
         elif part.probe.reach:  # integers that all give one answer agree with that; the samples vary
             judgement = Judgement(PASS, None, judgement.tolerance)
@@ -216,6 +217,19 @@ class Check:
         """Beyond 32 bits what differs is told, and no fail."""
         judged = Judgement(PASS, found.judgement.reason, found.judgement.tolerance)
         return Found(found.probe, {**found.row, "verdict": PASS}, judged)
+
+    def _looks(self, part: Part, tally: _Tally) -> str | None:
+        return tally.looks() or self._suspects(part, tally) or self._unsteady(tally)
+
+    def _unsteady(self, tally: _Tally) -> str | None:
+        """Where the model multiplies rounding errors, that it does: every operator of a copy rounds once more."""
+        steady_db, got_db = self.record.steady_db, combine(tally.drifts).sqnr_db
+        if steady_db is None or got_db is None or got_db < steady_db - _ROUNDED_DB or self._precision != Precision.FP32:
+            return None
+        return (
+            f"the model itself agrees to {steady_db:.0f} dB where its inputs differ in their last bits: it multiplies "
+            "what is rounded, and no two runtimes round alike; set sqnr_db under [validate] in a pipeline file"
+        )
 
     def _culprits(self, part: Part, tally: _Tally) -> str | None:
         """The integers that a wrong answer was given to."""

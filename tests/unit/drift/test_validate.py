@@ -295,6 +295,23 @@ def test_a_reference_that_does_not_repeat_itself_is_refused(
         answer(Job({"model": artifact(tmp_path), "data": data}, tmp_path, {"runtime": "onnxruntime"}))
 
 
+@pytest.mark.parametrize("gain", [3e3, 1.0])
+def test_a_model_that_multiplies_rounding_errors_is_told_from_a_wrong_copy(
+    job: Callable[..., Job], runtimes: Callable[..., None], gain: float
+) -> None:
+    asked, noise = job(), np.random.default_rng(0)
+
+    def chaotic(x: Array) -> Array:
+        return np.asarray(np.sin(gain * (x.astype(np.float64) @ WEIGHTS)), np.float32)
+
+    runtimes(lambda x: {"y": chaotic(x)})
+    answer(Job({**asked.inputs, "model": asked.inputs["artifact"]}, asked.inputs["reference"], asked.options))
+    runtimes(lambda x: {"y": chaotic(x) + noise.normal(0, 0.002, (len(x), 4)).astype(np.float32)})
+    facts = validate.verify(asked)
+    assert facts["status"] == "wrong"
+    assert ("dB where its inputs differ in their last bits: it multiplies" in facts["reason"]) is (gain > 1)
+
+
 def test_a_payload_that_no_runtime_opens_is_wrong_and_a_missing_runtime_is_not(
     job: Callable[..., Job], runtimes: Callable[..., None]
 ) -> None:
