@@ -84,3 +84,20 @@ def reversed_sequences(x: Tensor, lengths: Tensor, batch_axis: int, time_axis: i
     shape = [1] * x.dim()
     shape[batch_axis], shape[time_axis] = x.shape[batch_axis], x.shape[time_axis]
     return x.gather(time_axis, place.reshape(shape).expand(x.shape))
+
+
+def distinct(x: Tensor, axis: int | None, in_order: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The distinct elements, or slices along an axis, sorted or in the order in which they first come; where each first
+    lies, which of them each one is, and how often each comes."""
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+        values, which, counts = torch.unique(x, return_inverse=True, return_counts=True)
+    else:
+        values, which, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=axis)
+    places = torch.arange(x.shape[axis])
+    first = torch.zeros_like(counts).scatter_reduce(0, which, places, "amin", include_self=False)
+    if in_order:
+        order = torch.argsort(first)
+        values, first, counts = values.index_select(axis, order), first[order], counts[order]
+        which = torch.argsort(order)[which]
+    return values, first, which, counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..reader import Op
-from ..registry import HELD, NUMBERS, Written, writes
+from ..registry import HELD, NUMBERS, ORDINARY, Written, writes
 
 
 @writes("TopK", since=10, T=NUMBERS)
@@ -46,9 +46,12 @@ def cumulated(op: Op) -> Written:
     return f"running_sum({x}, {axis}, {exclusive}, {backwards})"
 
 
-@writes("Unique", since=11, until=28, T=NUMBERS)
+@writes("Unique", since=11, until=28, T=ORDINARY)
 def unique(op: Op) -> Written:
-    """The distinct elements, or slices along an axis, sorted."""
-    if op.given(1) or op.has("axis") or not op.flag("sorted", True) or op.outputs > 1:
-        op.refuse("of Unique only the sorted elements themselves can be carried")
-    return f"torch.unique({op.value(0)})"
+    """The distinct elements, or slices along an axis: sorted or as they first come; where each first lies, which of
+    them each element is, and how often each comes."""
+    x, in_order = op.value(0), not op.flag("sorted", True)
+    axis = op.axis("axis", rank=x.rank) if op.has("axis") else None
+    if not in_order and not any(op.wants(at) for at in (1, 2, 3)):
+        return f"torch.unique({x})" if axis is None else f"torch.unique({x}, dim={axis})"
+    return op.unpack(f"distinct({x}, {axis}, {in_order})", 4)

@@ -7,9 +7,39 @@ from ..registry import Written, writes
 from ..values import Value
 
 _TRANSFORMED = frozenset({"float32", "float64"})  # of which PyTorch has Fourier transforms on every machine
+_LENGTHS = frozenset({"int32", "int64"})
 
 
-@writes("STFT", since=17, T1=_TRANSFORMED, T2=frozenset({"int32", "int64"}))
+@writes("DFT", since=20, T1=_TRANSFORMED, T2=_LENGTHS)
+def transform(op: Op) -> Written:
+    """Along an axis, cut or filled with zeros to a length; there or back, whole or by half a spectrum."""
+    return _transform(op, op.integers(2, "axis")[0] if op.given(2) else -2)
+
+
+@writes("DFT", since=17, until=19, T1=_TRANSFORMED, T2=_LENGTHS)
+def transform_before_20(op: Op) -> Written:
+    """Before opset 20 the axis was an attribute."""
+    return _transform(op, op.integer("axis", 1))
+
+
+def _transform(op: Op, axis: int) -> str:
+    signal, back, half = op.value(0), op.flag("inverse"), op.flag("onesided")
+    axis = op.placed(axis, signal.rank)
+    if signal.shape[-1] not in (1, 2) or axis == signal.rank - 1:
+        op.refuse(f"it transforms the axis {axis} of {signal.rank}, of which the last is to have the parts, 1 or 2")
+    is_complex = signal.shape[-1] == 2
+    if half and is_complex is not back:
+        op.refuse("half of a spectrum is made of real numbers and gives real ones", fix="set onesided to 0")
+    length = op.sizes(1, "length")[0] if op.given(1) else None
+    numbers = f"torch.view_as_complex({signal}.contiguous())" if is_complex else f"{signal}.squeeze(-1)"
+    function = f"torch.fft.{'i' if back else ''}{'r' if half else ''}fft"
+    made = f"{function}({numbers}, {length}, {axis})"
+    if back and half:
+        return f"{made}.unsqueeze(-1)"
+    return f"torch.view_as_real({made}{'' if is_complex or not back else '.resolve_conj()'})"
+
+
+@writes("STFT", since=17, T1=_TRANSFORMED, T2=_LENGTHS)
 def short_transforms(op: Op) -> Written:
     """(batch, frames, bins, 2): the transforms of pieces of a signal (batch, length, 1 or 2), by a window."""
     signal, window, half = op.value(0), op.optional(2), op.flag("onesided", True)
