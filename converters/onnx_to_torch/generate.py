@@ -13,6 +13,7 @@ from ..onnx_graph.patterns import fused
 from .names import comment
 from .page import Page
 from .paste import text_of
+from .sequence import TensorSequence
 from .values import Value
 from .walk import Walk
 
@@ -53,6 +54,8 @@ def generate(model: Model, examples: Sequence[torch.Tensor], bounds: Mapping[str
 
 def _result(name: str, value: Value) -> str:
     """An output's code: a weight is handed out as a copy."""
+    if isinstance(value, TensorSequence):
+        raise Refused(f"the output {name} is a sequence of tensors", fix="join them in the model, or list the outputs")
     if value.dtype not in _RETURNED:
         raise Refused(f"the output {name} is {value.dtype}", fix="cast it to another dtype in the model")
     code = f"{value}"

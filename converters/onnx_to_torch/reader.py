@@ -9,6 +9,7 @@ from ..onnx_graph.graph import Node
 from ..onnx_graph.node_reader import NodeReader
 from .names import number
 from .page import Page
+from .sequence import TensorSequence
 from .values import Part, Parts, Size, Value, known, of_sizes
 
 
@@ -32,10 +33,29 @@ class Op(NodeReader):
         return found
 
     def optional(self, at: int) -> Value | None:
-        """An input, or None where the model leaves it out."""
+        """A tensor that may be left out."""
+        found = self.anything(at)
+        if isinstance(found, TensorSequence):
+            self.refuse(f"its input {at} is a sequence of tensors, and it takes one tensor", fix="check the model")
+        return found
+
+    def anything(self, at: int) -> Value | None:
+        """A tensor or a sequence, or None where the model leaves it out."""
         self._inputs_read.add(at)
         found: Value | None = self._inputs[at] if at < len(self._inputs) else None
         return found
+
+    def sequence(self, at: int) -> TensorSequence:
+        """An input that must be a sequence."""
+        found = self.anything(at)
+        if not isinstance(found, TensorSequence):
+            self.refuse(f"its input {at} is no sequence of tensors", fix="check the model with onnx.checker")
+        return found
+
+    def everything(self, start: int = 0) -> list[Value]:
+        """All inputs from `start` on, tensors and sequences."""
+        found = [self.anything(at) for at in range(start, len(self._inputs))]
+        return [self.value(start + at) if each is None else each for at, each in enumerate(found)]
 
     def values(self, start: int = 0) -> list[Value]:
         """All inputs from `start` on, of an operator that takes any number."""

@@ -28,7 +28,7 @@ HELD = ORDINARY | {
 FAMILIES = (
     "activation", "casting", "constants", "convolution", "elementwise", "fused", "indexing", "joining",
     "linear", "logic", "normalization", "padding", "pooling", "quantization", "recurrent", "reduction", "resize",
-    "sampling", "selection", "shape", "signal", "slicing",
+    "sampling", "selection", "sequences", "shape", "signal", "slicing",
 )  # fmt: skip
 
 _REGISTRY = registry.Registry[Writer](f"{__package__}.operators", FAMILIES)

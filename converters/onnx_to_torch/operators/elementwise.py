@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 
 from ..reader import Op
-from ..registry import FLOATS, INTEGERS, NUMBERS, ORDINARY, Written, writes
+from ..registry import FLOATS, HELD, INTEGERS, NUMBERS, Written, writes
 from ..values import Value
 
 _UNARY = {
@@ -174,7 +174,7 @@ def is_infinite(op: Op) -> Written:
     return f"torch.{'isposinf' if above else 'isneginf'}({x})"
 
 
-@writes("Identity", since=1, T=ORDINARY)
+@writes("Identity", since=1, T=HELD, V=HELD)
 def identity(op: Op) -> Written:
     """The value itself."""
-    return op.value(0)
+    return op.anything(0) or op.value(0)
