@@ -17,6 +17,11 @@ class TensorSequence(Value):
         self.elements = tuple(elements)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it is known to have no tensor."""
+        return not self.elements
+
+    @property
     def computing(self) -> bool:
         """Whether an element is known only when the model runs."""
         return any(each.computing for each in self.elements)
@@ -34,6 +39,11 @@ class GrownSequence(TensorSequence):
     def __init__(self, stack: Value) -> None:
         super().__init__(stack.dtype, ())
         self.stack = stack  # the steps along its first axis
+
+    @property
+    def is_empty(self) -> bool:
+        """Nobody knows."""
+        return False
 
     @property
     def computing(self) -> bool:

@@ -87,7 +87,11 @@ class Op(NodeReader):
             self.refuse(f"the length of its {what} is not known", fix=f"make the {what} a vector of known length")
         if not value.rank:
             return (self.page.number(f"{value}.item()", what),)
-        return tuple(self.page.number(f"{value}[{place}].item()", what) for place in range(count))
+        parts = value.some_parts or [None] * count
+        return tuple(
+            self.page.number(f"{value}[{place}].item()", what) if part is None else part
+            for place, part in enumerate(parts)
+        )
 
     def axis(self, name: str, default: int | None = None, *, rank: int) -> int:
         """An attribute that names one of `rank` axes, counted from the first."""

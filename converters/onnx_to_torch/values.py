@@ -62,7 +62,7 @@ def listed(parts: Sequence[Part]) -> str:
 class Value:
     """One value of the model. In an f-string it is the code of its tensor."""
 
-    __slots__ = ("_code", "array", "dtype", "name", "page", "parts", "shape", "trial")
+    __slots__ = ("_code", "array", "dtype", "name", "page", "parts", "shape", "some_parts", "trial")
 
     def __init__(
         self,
@@ -81,6 +81,7 @@ class Value:
         self.shape = shape  # None is a size known only when the module runs
         self.array = array
         self.parts = parts
+        self.some_parts: Sequence[Part | None] = ()  # of a computed vector that holds sizes beside other numbers
         self.trial = trial
         self.name = name  # what a weight is called in the ONNX file
         self._code = code

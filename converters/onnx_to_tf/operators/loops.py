@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ...onnx_graph.graph import Graph, needed, reads
+from ...onnx_graph.loops import UNKNOWN_LIST, UNKNOWN_LIST_FIX, ends_of, scan_of, without_lists
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, BOOL, lowers
@@ -53,35 +54,18 @@ def _growing_loop(
 ) -> list[Value]:
     """A loop that appends a tensor to an empty sequence at every step: the tensors are a scan output."""
     places = [at for at, each in enumerate(states) if isinstance(each, TensorSequence)]
-    appended = [_appended(op, body, states[at], at) for at in places]
+    empty = all(isinstance(each, TensorSequence) and each.is_empty for each in (states[at] for at in places))
+    plain = without_lists(body, len(states), places) if empty else None
+    if plain is None:
+        op.refuse(UNKNOWN_LIST, fix=UNKNOWN_LIST_FIX)
     others = [at for at in range(len(states)) if at not in places]
-    ends = (*(body.outputs[1 + at] for at in others), *body.outputs[1 + len(states) :])
-    outputs = (body.outputs[0], *ends, *appended)
-    inputs = (*body.inputs[:2], *(body.inputs[2 + at] for at in others))
-    plain = replace(body, nodes=needed(body.nodes, outputs), inputs=inputs, outputs=outputs)
     made = _repeated_loop(op, plain, steps, condition, [states[at] for at in others])
-    grown = dict(zip(places, map(GrownSequence, made[len(ends) :]), strict=True))
+    first = len(made) - len(places)
+    grown = dict(zip(places, map(GrownSequence, made[first:]), strict=True))
     if any(grown[at].dtype != states[at].dtype for at in places):
         op.refuse("it appends tensors of another dtype than its sequence has", fix="cast them in the model")
     after = dict(zip(others, made, strict=False))
-    return [*(grown.get(at) or after[at] for at in range(len(states))), *made[len(others) : len(ends)]]
-
-
-def _appended(op: Op, body: Graph, sequence: Value, place: int) -> str:
-    """The name of what a step appends to the empty sequence at a place of the states, and does nothing else with."""
-    before, after = body.inputs[2 + place], body.outputs[1 + place]
-    maker = next((node for node in body.nodes if after in node.outputs), None)
-    rest = replace(body, nodes=tuple(node for node in body.nodes if node is not maker))
-    alone = before not in reads(rest) and [*rest.outputs].count(after) == 1
-    alone = alone and after not in reads(replace(rest, outputs=()))
-    empty = isinstance(sequence, TensorSequence) and not sequence.elements and not isinstance(sequence, GrownSequence)
-    appends = maker is not None and maker.op_type == "SequenceInsert" and not any(maker.inputs[2:])
-    if maker is None or not (alone and empty and appends and maker.inputs[0] == before):
-        op.refuse(
-            "it carries a sequence of tensors, and how many steps there are is known only when the model runs",
-            fix="collect tensors of one shape as a scan output, or make the number of steps a constant",
-        )
-    return maker.inputs[1]
+    return [*(grown.get(at) or after[at] for at in range(len(states))), *made[len(others) : first]]
 
 
 def _repeated_loop(
@@ -154,44 +138,16 @@ def _deciding(body: Graph, states: int) -> tuple[Graph, list[int]]:
         places |= found
 
 
-@dataclass(frozen=True)
-class Ends:
-    """How the inputs or outputs of a Scan lie along the steps: the axis of each, and whether it runs backwards."""
-
-    axes: tuple[int, ...]
-    backwards: tuple[bool, ...]
-
-
-def _ends(op: Op, side: str, ranks: Sequence[int]) -> Ends:
-    axes, directions = (op.ints(f"scan_{side}_{what}", [0] * len(ranks)) for what in ("axes", "directions"))
-    if len(axes) != len(ranks) or len(directions) != len(ranks) or not {*directions} <= {0, 1}:
-        op.refuse(f"its scan_{side}_axes or scan_{side}_directions do not fit {len(ranks)} tensors")
-    if any(not -rank <= axis < rank for axis, rank in zip(axes, ranks, strict=True)):
-        op.refuse(f"its scan_{side}_axes {axes} do not lie within tensors of the ranks {list(ranks)}")
-    return Ends(
-        tuple(axis % rank for axis, rank in zip(axes, ranks, strict=True)), tuple(each == 1 for each in directions)
-    )
-
-
 @lowers("Scan", since=9, V=ANY)
 def scan(op: Op) -> list[Value]:
     """Its body once for each place along an axis of the scanned inputs; what it makes lies along an axis again."""
-    count, body = op.integer("num_scan_inputs"), op.graph("body")
-    given = op.values()
-    if not 0 < count <= len(given):
-        op.refuse(f"it scans {count} of {len(given)} inputs", fix="check the model")
-    states, scanned = given[:-count], given[-count:]
-    ends = _ends(op, "input", [each.rank for each in scanned])
-    sizes = [each.size(axis) for each, axis in zip(scanned, ends.axes, strict=True)]
-    fixed = sorted({size for size in sizes if isinstance(size, int)})
-    if len(fixed) > 1:
-        op.refuse(f"its scanned inputs have {' and '.join(map(str, fixed))} steps", fix="check the model")
-    steps = fixed[0] if fixed else sizes[0]
-    places = list(zip(scanned, ends.axes, ends.backwards, strict=True))
+    body, found = op.graph("body"), scan_of(op, op.values())
+    first, axis, _ = found.scanned[0]
+    steps = first.size(axis) if found.steps is None else found.steps
     if isinstance(steps, int) and 0 < steps <= MOST_UNROLLED:
-        final, made = _unrolled_scan(op, body, steps, states, places)
+        final, made = _unrolled_scan(op, body, steps, found.states, found.scanned)
     else:
-        final, made = _repeated_scan(op, body, steps, states, places)
+        final, made = _repeated_scan(op, body, steps, found.states, found.scanned)
     return [*final, *_laid_out(op, made)]
 
 
@@ -230,7 +186,7 @@ def _along(value: Value, axis: int) -> TfTensor:
 
 def _laid_out(op: Op, made: Sequence[Value]) -> list[Value]:
     """What was stacked along axis 0, along the axis and in the direction that the node asks for."""
-    ends = _ends(op, "output", [each.rank for each in made])
+    ends = ends_of(op, "output", made)
     answers = []
     for each, axis, backwards in zip(made, ends.axes, ends.backwards, strict=True):
         if not axis and not backwards:

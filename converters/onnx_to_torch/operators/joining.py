@@ -15,7 +15,19 @@ def concat(op: Op) -> Written:
     """One after the other along an axis."""
     values = op.values()
     axis = op.axis("axis", 1, rank=values[0].rank)
-    return f"torch.cat([{', '.join(map(str, values))}], {axis})"
+    made = op.let(f"torch.cat([{', '.join(map(str, values))}], {axis})", op.node.outputs[0])
+    made.some_parts = _some_parts(values)
+    return made
+
+
+def _some_parts(values: Sequence[Value]) -> list[Part | None]:
+    """The sizes among the elements of vectors, so that a shape of which one axis hangs on the data keeps the others."""
+    if any(value.rank != 1 or value.shape[0] is None for value in values):
+        return []
+    found: list[Part | None] = []
+    for value in values:
+        found += value.size_parts() or [None] * (value.shape[0] or 0)
+    return found if any(part is not None for part in found) else []
 
 
 @writes("Split", since=18, T=HELD)

@@ -1,0 +1,97 @@
+"""What Loop and Scan say of their steps, whoever carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
+
+from .graph import Graph, needed, reads
+from .node_reader import NodeReader
+
+UNKNOWN_LIST = "it carries a sequence of tensors, and how many steps there are is known only when the model runs"
+UNKNOWN_LIST_FIX = "collect tensors of one shape as a scan output, or make the number of steps a constant"
+
+
+class Ranked(Protocol):
+    """What is asked of a value of a converter here."""
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        ...
+
+    @property
+    def shape(self) -> Sequence[int | None]:
+        """None where an axis is dynamic."""
+        ...
+
+
+Value = TypeVar("Value", bound=Ranked)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """How the inputs or outputs of a Scan lie along the steps: the axis of each, and whether it runs backwards."""
+
+    axes: tuple[int, ...]
+    backwards: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Scan(Generic[Value]):
+    """What a Scan is given."""
+
+    states: Sequence[Value]
+    scanned: Sequence[tuple[Value, int, bool]]  # with the axis of the steps, and whether it runs backwards
+    steps: int | None  # where a scanned input tells
+
+
+def scan_of(op: NodeReader, given: Sequence[Value]) -> Scan[Value]:
+    """The Scan (opset 9 or later) of these inputs."""
+    count = op.integer("num_scan_inputs")
+    if not 0 < count <= len(given):
+        op.refuse(f"it scans {count} of {len(given)} inputs", fix="check the model with onnx.checker")
+    states, scanned = given[:-count], given[-count:]
+    ends = ends_of(op, "input", scanned)
+    steps = {each.shape[axis] for each, axis in zip(scanned, ends.axes, strict=True)} - {None}
+    if len(steps) > 1:
+        counts = " and ".join(sorted(map(str, steps)))
+        op.refuse(f"its scanned inputs have {counts} steps", fix="check the model with onnx.checker")
+    return Scan(states, list(zip(scanned, ends.axes, ends.backwards, strict=True)), next(iter(steps), None))
+
+
+def ends_of(op: NodeReader, side: str, tensors: Sequence[Ranked]) -> Ends:
+    """How a Scan's inputs or outputs (`side`) lie. All attributes are read."""
+    ranks = [each.rank for each in tensors]
+    axes, directions = (op.ints(f"scan_{side}_{what}", [0] * len(ranks)) for what in ("axes", "directions"))
+    if len(axes) != len(ranks) or len(directions) != len(ranks) or not {*directions} <= {0, 1}:
+        op.refuse(f"its scan_{side}_axes or scan_{side}_directions do not fit {len(ranks)} tensors")
+    if any(not -rank <= axis < rank for axis, rank in zip(axes, ranks, strict=True)):
+        op.refuse(f"its scan_{side}_axes {axes} do not lie within tensors of the ranks {ranks}")
+    placed = tuple(axis % rank for axis, rank in zip(axes, ranks, strict=True))
+    return Ends(placed, tuple(each == 1 for each in directions))
+
+
+def without_lists(body: Graph, states: int, places: Sequence[int]) -> Graph | None:
+    """A Loop's body whose states at `places`, sequences that are empty before the loop, are scan outputs instead,
+    behind those that it has: of what each step appends. None where a step does anything else with one."""
+    appended = [_appended(body, at) for at in places]
+    if None in appended:
+        return None
+    others = [at for at in range(states) if at not in places]
+    outputs = (body.outputs[0], *(body.outputs[1 + at] for at in others), *body.outputs[1 + states :])
+    outputs += tuple(name for name in appended if name)
+    inputs = (*body.inputs[:2], *(body.inputs[2 + at] for at in others))
+    return replace(body, nodes=needed(body.nodes, outputs), inputs=inputs, outputs=outputs)
+
+
+def _appended(body: Graph, place: int) -> str | None:
+    """The name of what a step appends to the sequence at a place of the states, and does nothing else with."""
+    before, after = body.inputs[2 + place], body.outputs[1 + place]
+    maker = next((node for node in body.nodes if after in node.outputs), None)
+    rest = replace(body, nodes=tuple(node for node in body.nodes if node is not maker))
+    alone = before not in reads(rest) and [*rest.outputs].count(after) == 1
+    alone = alone and after not in reads(replace(rest, outputs=()))
+    appends = maker is not None and maker.op_type == "SequenceInsert" and not any(maker.inputs[2:])
+    return maker.inputs[1] if maker and alone and appends and maker.inputs[0] == before else None
