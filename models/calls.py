@@ -14,6 +14,7 @@ import numpy as np
 from .axes import other_axes
 from .dataset import Dataset
 from .errors import BadRequest
+from .lengths import is_length, longest
 from .signature import Array, Signature, TensorSpec, batch_axis, check_feeds
 
 SAMPLES = "*samples"  # the axis that an input without the batch has more; no axis of a model is called so
@@ -84,7 +85,7 @@ def feeds_of(
     """The inputs that a model takes, of the samples `rows`, each in memory of its own.
 
     `sizes`: axes that are to have another size than the data has. They are cropped to it, or begin again, so that all
-    values are the samples' own; alike in every input that has the axis.
+    values are the samples' own; alike in every input that has the axis. Lengths of what is cropped are shorter, too.
 
     Raises BadRequest where the data has no input of that name.
     """
@@ -96,7 +97,12 @@ def feeds_of(
             fix="name the arrays of the data as the model's inputs are named",
         )
     batch = batch_axis(signature.inputs)
-    return {spec.name: _value(data.inputs[spec.name], rows, spec, batch, sizes or {}) for spec in signature.inputs}
+    values = {spec.name: _value(data.inputs[spec.name], rows, spec, batch, sizes or {}) for spec in signature.inputs}
+    for spec in signature.inputs if sizes else ():
+        if is_length(spec):
+            most = longest(spec, signature.inputs, {**sizes_in(data, signature), **(sizes or {})})
+            values[spec.name] = np.minimum(values[spec.name], np.asarray(most, spec.dtype))
+    return values
 
 
 def _value(array: Array, rows: Array, spec: TensorSpec, batch: str | None, sizes: Mapping[str, int]) -> Array:

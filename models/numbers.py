@@ -67,8 +67,9 @@ def _bits(dtype: str) -> int:
 
 def with_numbers(data: Dataset, reaches: Mapping[str, Reach]) -> Dataset:
     """The samples with other integers in the inputs named. All sizes come about as often (by their bits), the largest
-    more often: the first two of an input are the largest and the least."""
-    wide = {name: _numbers(data.inputs[name], reach, name) for name, reach in reaches.items()}
+    more often: the first two of an input are the largest and the least. What goes no further than the samples do keeps
+    those: they may be lengths, of which none is 0."""
+    wide = {name: _numbers(data.inputs[name], reach, name) for name, reach in reaches.items() if reach != SAMPLED}
     return Dataset({**data.inputs, **wide}, data.labels)
 
 

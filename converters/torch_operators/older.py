@@ -5,17 +5,47 @@ from __future__ import annotations
 from typing import Any
 
 from .floor import OPSETS, mend_floors
+from .recurrent import mend_recurrent
 
 
 def mend_older_exporter() -> None:
-    """Whole numbers are divided as PyTorch does it, and `lengths.cpu()`, which pack_padded_sequence asks for, stays."""
+    """Whole numbers are divided as PyTorch does it, recurrent nets unpacked and with projections; and what
+    pack_padded_sequence asks for: `lengths.cpu()` stays, and that it is a tensor is answered here."""
     import torch
 
     mend_floors()
+    mend_recurrent()
     exporter: Any = torch.onnx  # not all of it is in its types
     for opset in OPSETS:
         exporter.register_custom_op_symbolic("aten::cpu", _unmoved, opset)
+        exporter.register_custom_op_symbolic("aten::__not_", _opposite, opset)
+        exporter.register_custom_op_symbolic("prim::isinstance", _is_instance, opset)
 
 
 def _unmoved(_g: Any, self: Any) -> Any:
     return self
+
+
+def _is_instance(g: Any, value: Any, **_: Any) -> Any:
+    """A constant: of a branch on it the exporter then takes one side."""
+    from torch.onnx import symbolic_helper
+
+    fits = any(value.type().isSubtypeOf(kind) for kind in g.original_node.tys("types"))
+    if not fits and value.type().kind() in _OPEN:
+        return symbolic_helper._unimplemented("isinstance", "of a value whose type shows as the model runs", value)
+    return _constant(g, fits)
+
+
+_OPEN = ("AnyType", "OptionalType", "UnionType")
+
+
+def _opposite(g: Any, value: Any) -> Any:
+    if value.node().kind() == "onnx::Constant":
+        return _constant(g, not value.node().t("value"))
+    return g.op("Not", value)
+
+
+def _constant(g: Any, value: bool) -> Any:
+    import torch
+
+    return g.op("Constant", value_t=torch.tensor(value))

@@ -12,16 +12,18 @@ from typing import Any, TypeAlias
 Translations: TypeAlias = dict[Callable[..., Any], Callable[..., Any]]  # PyTorch's operators, and what writes each
 
 
-class _Lazy:
-    def __init__(self, name: str) -> None:
-        self._name = name
+class Lazy:
+    """A part of a library, which is imported when something of it is asked for."""
+
+    def __init__(self, library: str, name: str) -> None:
+        self._library, self._name = library, name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(getattr(importlib.import_module("onnxscript"), self._name), attribute)
+        return getattr(getattr(importlib.import_module(self._library), self._name), attribute)
 
 
-op: Any = _Lazy("opset18")
-ir: Any = _Lazy("ir")
+op: Any = Lazy("onnxscript", "opset18")
+ir: Any = Lazy("onnxscript", "ir")
 
 
 def size_of(value: Any, axis: int) -> Any:

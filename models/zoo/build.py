@@ -10,6 +10,7 @@ import numpy as np
 
 from ..axes import example_sizes
 from ..errors import BadRequest
+from ..lengths import is_length, longest
 from ..signature import Array, Signature, TensorSpec
 from ..sources import WEIGHTS, read_source
 from .calling import Call, flat
@@ -77,17 +78,32 @@ def sample_tensors(
     specs: Sequence[TensorSpec], sizes: Mapping[str, int], seed: int = _SEED, *, whole_bytes: bool = False
 ) -> dict[str, Array]:
     """Arrays by name: floats normal around 0.3, so that a swapped sign, axis or channel shows; integers 0..3, which
-    every table of embeddings has (and 0..1 in masks); dynamic axes of the sizes given.
+    every table of embeddings has (and 0..1 in masks), lengths from 1 to what they measure; dynamic axes of the sizes
+    given.
 
     `whole_bytes`: int8 and uint8 are drawn over all that they hold, as pictures are: in PyTorch a byte is no index. A
     model that makes one of it (`table(codes.long())`) may have a small table, so it is not traced with these.
     """
     rng = np.random.default_rng(seed)
-    return {spec.name: _sample(spec, sizes, rng, whole_bytes=whole_bytes) for spec in specs}
+    most = {spec.name: longest(spec, specs, sizes) for spec in specs if is_length(spec)}
+    return {
+        spec.name: _lengths(spec, sizes, rng, most[spec.name])
+        if spec.name in most
+        else _sample(spec, sizes, rng, whole_bytes=whole_bytes)
+        for spec in specs
+    }
+
+
+def _lengths(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator, most: int) -> Array:
+    return np.asarray(rng.integers(1, most + 1, _shape(spec, sizes)), dtype=spec.dtype)
+
+
+def _shape(spec: TensorSpec, sizes: Mapping[str, int]) -> list[int]:
+    return [axis if isinstance(axis, int) else sizes[axis] for axis in spec.shape]
 
 
 def _sample(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator, *, whole_bytes: bool) -> Array:
-    shape = [axis if isinstance(axis, int) else sizes[axis] for axis in spec.shape]
+    shape = _shape(spec, sizes)
     dtype = np.dtype(spec.dtype)
     if dtype.kind == "f":
         return np.asarray(rng.standard_normal(shape) + 0.3, dtype=dtype)

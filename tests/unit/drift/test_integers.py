@@ -105,20 +105,20 @@ def test_a_copy_that_rounds_negative_integers_to_zero_passed_and_is_told_with_th
 
 def test_a_copy_that_is_wrong_for_some_integers_of_the_samples_is_told_which(pair: Callable[..., Pair]) -> None:
     def last(feeds: Feeds) -> Array:
-        return TABLE[feeds["lengths"] - 1]
+        return TABLE[feeds["places"] - 1]
 
     def never_empty(feeds: Feeds) -> Array:
-        return np.asarray(last(feeds) * (feeds["lengths"] > 0)[:, np.newaxis])
+        return np.asarray(last(feeds) * (feeds["places"] > 0)[:, np.newaxis])
 
-    found = pair("lengths=int64[batch]", "x=float32[batch,3]").verdict(last, never_empty, tries=0)
+    found = pair("places=int64[batch]", "x=float32[batch,3]").verdict(last, never_empty, tries=0)
     assert found["reason"].endswith(
-        "; wrong where lengths is 0; where such integers never come, give samples of yours: --data FILE.npz"
+        "; wrong where places is 0; where such integers never come, give samples of yours: --data FILE.npz"
     )
 
     def otherwise(feeds: Feeds) -> Array:
         return np.where(feeds["x"][:, :1] > 0, -last(feeds), last(feeds))
 
-    found = pair("lengths=int64[batch]", "x=float32[batch,3]").verdict(last, otherwise, tries=0)
+    found = pair("places=int64[batch]", "x=float32[batch,3]").verdict(last, otherwise, tries=0)
     assert found["status"] == "wrong"
     assert found["reason"].endswith("dB, below 60 dB")  # right samples hold the same
 
