@@ -9,7 +9,7 @@ from ..onnx_graph.graph import Node
 from ..onnx_graph.node_reader import NodeReader
 from .names import number
 from .page import Page
-from .sequence import TensorSequence
+from .sequence import GrownSequence, TensorSequence
 from .values import Part, Parts, Size, Value, known, of_sizes
 
 
@@ -46,6 +46,16 @@ class Op(NodeReader):
         return found
 
     def sequence(self, at: int) -> TensorSequence:
+        """An input that must be a sequence of known length."""
+        found = self.any_sequence(at)
+        if isinstance(found, GrownSequence):
+            self.refuse(
+                "its sequence is what a loop appended, and its length is known only when the model runs",
+                fix="stack that sequence, and take its parts from the tensor",
+            )
+        return found
+
+    def any_sequence(self, at: int) -> TensorSequence:
         """An input that must be a sequence."""
         found = self.anything(at)
         if not isinstance(found, TensorSequence):

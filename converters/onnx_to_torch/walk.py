@@ -12,7 +12,7 @@ from ...models.signature import Array
 from ..onnx_graph.bodies import body_of
 from ..onnx_graph.functions import Functions
 from ..onnx_graph.graph import Graph, Node, type_variable
-from .control import control
+from .control import CONTROL, control
 from .names import comment
 from .page import Now, Page, array_of
 from .reader import Op
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import onnx
 
 Scope = dict[str, Value]
-_CARRIED = frozenset({"If", "Loop", "Scan"})
-CONTROL = _CARRIED | {"SequenceMap"}
 _MOST_FOLDED_BYTES = 2**28  # what is larger is computed when the module runs
 
 
@@ -104,8 +102,6 @@ class Walk:
 
     def _control(self, node: Node, inputs: Sequence[Value | None], scope: Scope) -> Sequence[Value | None]:
         """A node with graphs inside."""
-        if node.op_type not in _CARRIED:
-            raise Refused(f"{node}: sequences are not carried into PyTorch", fix=Op.other_route)
         op = Op(node, inputs, self.page)
         with _refusing(op):
             answers = control(op, self.run_inside, scope)

@@ -18,40 +18,15 @@ def plain_copy(x: Tensor) -> Tensor:
     return x.clone(memory_format=torch.contiguous_format)
 
 
-def counted_loop(
-    step: Callable[..., tuple[Tensor, ...]],
-    count: Tensor | int,
-    states: tuple[Tensor, ...],
-    outputs: tuple[Tensor, ...],
-) -> tuple[Tensor, ...]:
-    """Runs `step(at, *states)`, which gives states and outputs, `count` times: the last states, and each output of all
-    steps, written into the tensors `outputs` (T, ...)."""
-
-    def more(at: Tensor, *_: Tensor) -> Tensor:
-        return at < count
-
-    def body(at: Tensor, *held: Tensor) -> tuple[Tensor, ...]:
-        made = step(at, *held[: len(states)])
-        after, new = made[: len(states)], made[len(states) :]
-        rows = zip(held[len(states) :], new, strict=True)
-        filled = tuple(rows_before.index_copy(0, at.reshape(1), row.unsqueeze(0)) for rows_before, row in rows)
-        return at + 1, *(plain_copy(each) for each in after), *filled
-
-    start = torch.zeros((), dtype=torch.int64)
-    carried = tuple(plain_copy(each) for each in states)
-    _, *last = torch._higher_order_ops.while_loop(more, body, (start, *carried, *outputs))
-    return tuple(last)
-
-
-def asking_loop(
+def turned(
     step: Callable[..., tuple[Tensor, ...]],
     first: Tensor,
     count: Tensor | int,
     states: tuple[Tensor, ...],
     outputs: tuple[Tensor, ...],
 ) -> tuple[Tensor, ...]:
-    """As counted_loop, for as long as `first`, and then the first of what each step gives, holds. Of the outputs only
-    the rows of the steps that ran are given."""
+    """Runs `step(at, *states)`, which says whether there is another one and gives states and outputs, `count` times at
+    most: how many ran, the last states, and each output of these, written into the tensors `outputs` (T, ...)."""
 
     def more(at: Tensor, goes_on: Tensor, *_: Tensor) -> Tensor:
         return goes_on & (at < count)
@@ -63,14 +38,40 @@ def asking_loop(
         filled = tuple(rows_before.index_copy(0, at.reshape(1), row.unsqueeze(0)) for rows_before, row in rows)
         return at + 1, plain_copy(asked.reshape(())), *(plain_copy(each) for each in after), *filled
 
-    start = torch.zeros((), dtype=torch.int64)
-    carried = tuple(plain_copy(each) for each in states)
-    ran, _, *last = torch._higher_order_ops.while_loop(
-        more, body, (start, plain_copy(first.reshape(())), *carried, *outputs)
-    )
+    carried = (plain_copy(first.reshape(())), *(plain_copy(each) for each in states), *outputs)
+    ran, _, *last = torch._higher_order_ops.while_loop(more, body, (torch.zeros((), dtype=torch.int64), *carried))
+    return ran, *last
+
+
+def counted_loop(
+    step: Callable[..., tuple[Tensor, ...]],
+    count: Tensor | int,
+    states: tuple[Tensor, ...],
+    outputs: tuple[Tensor, ...],
+) -> tuple[Tensor, ...]:
+    """Runs `step(at, *states)`, which gives states and outputs, `count` times: the last states, and each output of all
+    steps, written into the tensors `outputs` (T, ...)."""
+
+    def going_on(at: Tensor, *held: Tensor) -> tuple[Tensor, ...]:
+        return torch.ones((), dtype=torch.bool), *step(at, *held)
+
+    return turned(going_on, torch.ones((), dtype=torch.bool), count, states, outputs)[1:]
+
+
+def asking_loop(
+    step: Callable[..., tuple[Tensor, ...]],
+    first: Tensor,
+    count: Tensor | int,
+    states: tuple[Tensor, ...],
+    outputs: tuple[Tensor, ...],
+) -> tuple[Tensor, ...]:
+    """As counted_loop, for as long as `first`, and then the first of what each step gives, holds. Of the outputs only
+    the rows of the steps that ran are given."""
+    ran, *last = turned(step, first, count, states, outputs)
     if not outputs:
         return tuple(last)
     size = ran.item()
     torch._check(size >= 0)
     torch._check(size <= outputs[0].shape[0])
-    return *last[: len(states)], *(rows.narrow(0, 0, size) for rows in last[len(states) :])
+    those = torch.arange(size)
+    return *last[: len(states)], *(rows.index_select(0, those) for rows in last[len(states) :])

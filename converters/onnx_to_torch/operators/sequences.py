@@ -11,20 +11,12 @@ import numpy as np
 
 from ..reader import Op
 from ..registry import HELD, Written, writes
-from ..sequence import TensorSequence
-from ..values import Part, Value
+from ..sequence import GrownSequence, TensorSequence, listed
+from ..values import Part, Value, as_parts
 from .shape import as_tuple
 
 STATIC = "give the axes that the sequence is made along a fixed size, or stack the tensors instead of listing them"
 _INDICES = frozenset({"int32", "int64"})
-
-
-def listed(op: Op, elements: Sequence[Value]) -> TensorSequence:
-    """Tensors as a sequence; they must share their dtype."""
-    dtypes = sorted({each.dtype for each in elements})
-    if len(dtypes) != 1:
-        op.refuse(f"it puts {', '.join(dtypes)} into one sequence", fix="cast them to one dtype in the model")
-    return TensorSequence(op.page, dtypes[0], elements)
 
 
 @writes("SequenceEmpty", since=11, folds=False)
@@ -44,7 +36,10 @@ def sequence_construct(op: Op) -> Written:
 @writes("SequenceLength", since=11, folds=False, S=HELD)
 def sequence_length(op: Op) -> Written:
     """How many there are."""
-    return op.known(np.array(len(op.sequence(0).tensors), np.int64))
+    found = op.any_sequence(0)
+    if isinstance(found, GrownSequence):
+        return op.sized(as_parts([found.stack.size(0)]))
+    return op.known(np.array(len(found.tensors), np.int64))
 
 
 @writes("SequenceAt", since=11, folds=False, S=HELD, I=_INDICES)
@@ -117,7 +112,8 @@ def _lengths(op: Op, size: int | None, axis: int) -> Sequence[Part]:
     """Of the parts. The size along the axis may be open where the lengths are listed."""
     if op.given(1) and op.value(1).rank == 1:
         given = op.sizes(1, "split")
-        if size is not None and all(isinstance(each, int) for each in given) and sum(map(int, given)) != size:
+        known = [each for each in given if isinstance(each, int)]
+        if size is not None and len(known) == len(given) and sum(known) != size:
             op.refuse(f"its split {list(given)} is not that of {size} elements", fix="check the model")
         return given
     length = op.integers(1, "split")[0] if op.given(1) else 1
@@ -131,7 +127,12 @@ def _lengths(op: Op, size: int | None, axis: int) -> Sequence[Part]:
 @writes("ConcatFromSequence", since=11, folds=False, S=HELD)
 def concat_from_sequence(op: Op) -> Written:
     """All of them as one, joined along an axis or stacked along a new one."""
-    elements, new = op.sequence(0).tensors, op.flag("new_axis")
+    found, new = op.any_sequence(0), op.flag("new_axis")
+    if isinstance(found, GrownSequence):
+        axis = op.axis("axis", rank=found.stack.rank - 1 + new)
+        moved = f"{found.stack}.movedim(0, {axis})"
+        return moved if new else f"{moved}.flatten({axis}, {axis + 1})"
+    elements = found.tensors
     if not elements:
         op.refuse("it joins an empty sequence", fix="check the model")
     axis = op.axis("axis", rank=elements[0].rank + new)

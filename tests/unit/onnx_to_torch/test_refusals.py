@@ -31,17 +31,6 @@ def test_an_operator_that_nobody_knows(bench):
     assert "not among those that become PyTorch" in text
 
 
-def test_a_loop_over_sequences(bench):
-    inner = helper.make_graph(
-        [helper.make_node("Neg", ["part"], ["z"])],
-        "g",
-        [helper.make_empty_tensor_value_info("part")],
-        [helper.make_empty_tensor_value_info("z")],
-    )
-    text = refused(bench, helper.make_node("SequenceMap", ["x0"], ["y"], body=inner), numbers(2))
-    assert "sequences are not carried into PyTorch" in text
-
-
 def test_a_branch_that_is_known_is_taken(bench):
     x = numbers(2, 3)
     inner = [

@@ -91,6 +91,82 @@ def test_sizes_in_a_sequence_stay_sizes(bench):
     assert "item()" not in bench.written(written(bench, text), {"x": x}).text
 
 
+def test_a_body_for_each_tensor_of_a_sequence(bench):
+    text = """
+    g (float[N, 4] x, float[N, 1] y) => (float[A, B] all) {
+        parts = SplitToSequence<axis=1>(x)
+        sums = SequenceMap(parts, y) <
+            body = b (float[M, 1] part, float[M, 1] w) => (float[M, 1] z) { z = Mul(part, w) }
+        >
+        all = ConcatFromSequence<axis=1>(sums)
+    }
+    """
+    agrees(bench, text, numbers(3, 4), numbers(3, 1))
+
+
+def filling(trips, joined="all = ConcatFromSequence<axis=-1, new_axis=1>(made)", before="none = SequenceEmpty()"):
+    """A loop that appends what it makes to a list, as scripted models do."""
+    return f"""
+    g (float[N, T, 5] x, int64 k) => (float[N, 5] last, float[A, B, C] all, int64 count, float[D, E, F] rows) {{
+        sizes = Shape(x)
+        one = Constant<value_int=1>()
+        axes = Constant<value_ints=[1]>()
+        trips = {trips}
+        start = ReduceSum<keepdims=0>(x, axes)
+        {before}
+        last, made, rows = Loop(trips, , start, none) <
+            body = b (int64 i, bool go, float[N, 5] h, seq(float) held) =>
+                    (bool on, float[N, 5] next, seq(float) longer, float[N, 5] row) {{
+                on = Identity(go)
+                part = Gather<axis=1>(x, i)
+                sum = Add(part, h)
+                next = Tanh(sum)
+                row = Neg(next)
+                longer = SequenceInsert(held, next)
+            }}
+        >
+        count = SequenceLength(made)
+        {joined}
+    }}
+    """
+
+
+@pytest.mark.parametrize(
+    ("trips", "joined"),
+    [
+        ("Gather<axis=0>(sizes, one)", "all = ConcatFromSequence<axis=-1, new_axis=1>(made)"),
+        pytest.param(
+            "Identity(k)",
+            "flat = ConcatFromSequence<axis=1>(made)\n all = Unsqueeze(flat, axes)",
+            marks=pytest.mark.slow,
+        ),
+        ("Constant<value_int=7>()", "all = ConcatFromSequence<axis=0, new_axis=1>(made)"),
+    ],
+    ids=["as long as an axis", "as an input says", "as is known"],
+)
+def test_a_sequence_that_a_loop_fills(bench, trips, joined):
+    x = numbers(3, 7, 5)
+    path = written(bench, filling(trips, joined))
+    bench.same(path, {"x": x, "k": np.array(4)}, dynamic=(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("before", "joined", "said"),
+    [
+        (
+            "none = SequenceConstruct(start)",
+            "all = ConcatFromSequence<axis=-1, new_axis=1>(made)",
+            "carries a sequence",
+        ),
+        ("none = SequenceEmpty()", "y = SequenceAt(made, one)\n all = Unsqueeze(y, axes)", "what a loop appended"),
+    ],
+)
+def test_a_sequence_that_does_more_than_grow_is_refused(bench, before, joined, said):
+    path = written(bench, filling("Gather<axis=0>(sizes, one)", joined, before))
+    with pytest.raises(Refused, match=said):
+        bench.same(path, {"x": numbers(3, 7, 5), "k": np.array(4)}, dynamic=(0, 1), want=[])
+
+
 REFUSED = {
     "its position is computed by the model": "parts = SplitToSequence<axis=1>(x)\n y = SequenceAt(parts, k)",
     "the number of its parts, is known only when it runs": "parts = SplitToSequence(x)\n y = SequenceAt(parts, zero)",
