@@ -1,5 +1,5 @@
-"""Recurrent nets through torch's older exporter, traced and compiled: what is packed comes back as PyTorch gives it,
-and projections are carried."""
+"""Recurrent nets and places through torch's older exporter, traced and compiled: what is packed comes back as PyTorch
+gives it, places count from the end, and projections are carried."""
 
 from __future__ import annotations
 
@@ -57,6 +57,15 @@ class Projected(nn.Module):
         return rows, last, cells
 
 
+class Placed(nn.Module):
+    """The last row of each length: of 0 the very last, as indices below 0 count from the end; others, all between."""
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        rows = torch.arange(x.shape[0])
+        between = x[rows[:, None], :, torch.stack([lengths, -lengths], 1).clamp(-3, 2)]
+        return x[rows, lengths - 1], x[-1 - rows, (lengths - 1).int(), 1], between
+
+
 def check(
     model: nn.Module, example: Sequence[torch.Tensor], others: Sequence[Sequence[torch.Tensor]], folder: Path, how: str
 ) -> None:
@@ -100,6 +109,12 @@ def test_what_was_packed_comes_back(  # noqa: PLR0917  (the cases' own)
 ) -> None:
     model = Packed(kind, total, value, **more)
     check(model, (torch.randn(3, 5, 3), torch.tensor([2, 5, 3])), ROWS, tmp_path, how)
+
+
+@pytest.mark.parametrize("how", ["traced", "compiled"])
+def test_several_places_at_once_count_from_the_end(how: str, tmp_path: Path) -> None:
+    others = [(torch.randn(4, 6, 3), torch.tensor([0, 6, -2, 3])), (torch.randn(1, 1, 3), torch.tensor([0]))]
+    check(Placed(), (torch.randn(3, 5, 3), torch.tensor([2, 5, 0])), others, tmp_path, how)
 
 
 @pytest.mark.parametrize(
