@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-MODULES = ("basics", "borders", "windows", "resampling", "recurrent", "quantized", "indexing", "control")
+MODULES = ("basics", "borders", "windows", "resampling", "recurrent", "quantized", "indexing", "control", "detection")
 
 
 @cache

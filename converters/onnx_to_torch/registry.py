@@ -26,7 +26,7 @@ HELD = ORDINARY | {
 }  # fmt: skip
 
 FAMILIES = (
-    "activation", "casting", "constants", "convolution", "elementwise", "fused", "indexing", "joining",
+    "activation", "casting", "constants", "convolution", "detection", "elementwise", "fused", "indexing", "joining",
     "linear", "logic", "normalization", "padding", "pooling", "quantization", "recurrent", "reduction", "resize",
     "sampling", "selection", "sequences", "shape", "signal", "slicing",
 )  # fmt: skip

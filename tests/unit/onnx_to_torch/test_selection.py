@@ -7,6 +7,10 @@ import torch
 from onnx import helper
 from onnx_to_torch_bench import close, numbers
 
+from transload.converters.onnx_to_torch.page import torch_tensor
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
+
 FEW = np.array([[3, 1, 3, 2, 1], [2, 5, 3, 3, 0], [3, 1, 3, 2, 1]])
 
 
@@ -37,27 +41,73 @@ def test_sums_over_the_groups_that_the_data_name(bench):
     bench.same(path, fed, dynamic=(0, 1))
 
 
+def agrees(bench, text, *calls):
+    """The program of a model's module answers every call as ONNX Runtime; it is written with the first."""
+    path = bench.folder / "model.onnx"
+    onnx.save(onnx.parser.parse_model(HEAD + text), path)
+    inputs = onnx.load(path).graph.input
+    feeds = [dict(zip([each.name for each in inputs], call, strict=True)) for call in calls]
+    dims = [[dim.dim_param for dim in each.type.tensor_type.shape.dim] for each in inputs]
+    shapes = tuple({at: torch.export.Dim.DYNAMIC for at, name in enumerate(each) if name} for each in dims)
+    module, first = bench.module(path, feeds[0]), tuple(map(torch_tensor, calls[0]))
+    with torch.no_grad():
+        program = torch.export.export(module, first, dynamic_shapes=shapes, strict=False).module()
+    for call, fed in zip(calls, feeds, strict=True):
+        close(program(*map(torch_tensor, call)), bench.answers(path, fed))
+
+
 def test_a_shape_of_which_the_data_tell_one_axis_keeps_the_others(bench):
     """Else what is made so could not be added to what has these sizes."""
-    nodes = [
-        helper.make_node("Shape", ["x"], ["sizes"]),
-        helper.make_node("Concat", ["sizes", "k"], ["shape"], axis=0),
-        helper.make_node("Unsqueeze", ["x", "last"], ["column"]),
-        helper.make_node("Expand", ["column", "shape"], ["wide"]),
-        helper.make_node("ReduceSum", ["wide", "last"], ["sum"], keepdims=0),
-        helper.make_node("Add", ["sum", "x"], ["y"]),
-    ]
-    fed = {"x": numbers(5, 3), "k": np.array([4])}
-    path = bench.model(nodes, fed, ["y"], constants={"last": np.array([-1])}, dynamic=())
-    model = onnx.load(path)
-    for at in range(2):
-        model.graph.input[0].type.tensor_type.shape.dim[at].dim_param = f"x_{at}"
-    onnx.save(model, path)
-    module = bench.module(path, fed)
-    tensors = tuple(map(torch.from_numpy, fed.values()))
-    dynamic = torch.export.Dim.DYNAMIC
-    with torch.no_grad():
-        program = torch.export.export(module, tensors, dynamic_shapes=({0: dynamic, 1: dynamic}, {}), strict=False)
-    for rows in (5, 1, 7):
-        again = {"x": numbers(rows, 3), "k": np.array([rows])}
-        close(program.module()(*map(torch.from_numpy, again.values())), bench.answers(path, again))
+    text = """
+    g (float[A, B] x, int64[1] k) => (float[A, B] y) {
+        last = Constant<value_ints=[-1]>()
+        sizes = Shape(x)
+        shape = Concat<axis=0>(sizes, k)
+        column = Unsqueeze(x, last)
+        wide = Expand(column, shape)
+        sum = ReduceSum<keepdims=0>(wide, last)
+        y = Add(sum, x)
+    }
+    """
+    agrees(bench, text, *[[numbers(rows, 3), np.array([rows])] for rows in (5, 1, 7)])
+
+
+def boxes(pictures, count, seed=0):
+    """Corners of boxes that overlap, the first picture's in another order; two of the last one's are one."""
+    rng = np.random.default_rng(seed)
+    low, size = rng.random((pictures, count, 2)) * 4, rng.random((pictures, count, 2)) * 3
+    made = np.concatenate([low, low + size], -1).astype(np.float32)
+    made[0] = made[0][:, [2, 3, 0, 1]]
+    made[-1, 0] = made[-1, 1]
+    return made
+
+
+def scores(pictures, classes, count):
+    """With equal ones."""
+    return np.random.default_rng(count).integers(0, 8, (pictures, classes, count)).astype(np.float32) / 8
+
+
+@pytest.mark.parametrize(
+    ("most", "share", "least", "centred"),
+    [
+        ("Constant<value_int=4>()", "share", "least", 0),
+        pytest.param("Constant<value_ints=[100]>()", "share", "", 1, marks=pytest.mark.slow),
+        pytest.param("Constant<value_int=2>()", "", "", 0, marks=pytest.mark.slow),
+        pytest.param("Identity(k)", "share", "", 0, marks=pytest.mark.slow),
+    ],
+    ids=["all said", "centred", "no overlap", "as an input says"],
+)
+def test_boxes_that_overlap_none_before_them(bench, most, share, least, centred):
+    text = f"""
+    g (float[N, B, 4] boxes, float[N, C, B] scores, int64 k) => (int64[R, 3] rows) {{
+        most = {most}
+        share = Constant<value_float=0.3>()
+        least = Constant<value_float=0.25>()
+        rows = NonMaxSuppression<center_point_box={centred}>(boxes, scores, most, {share}, {least})
+    }}
+    """.replace(", , )", ")").replace(", )", ")")
+    agrees(bench, text, *[[boxes(n, b), scores(n, c, b), np.array(3)] for n, c, b in ((2, 3, 7), (3, 1, 5), (1, 2, 9))])
+
+
+def test_no_boxes_are_asked_for(bench):
+    bench.agrees("NonMaxSuppression", boxes(2, 7), scores(2, 3, 7), constants={3: np.float32(0.5)}, free=(0,))

@@ -1,0 +1,51 @@
+"""Boxes. N pictures, C classes, B boxes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .basics import size_tensor
+from .control import counted_loop
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    from ..lazy import torch
+
+
+def corners(boxes: Tensor, centred: bool) -> tuple[Tensor, Tensor]:
+    """The low and the high corner of boxes (..., 4): of any two opposite ones, or of (x, y, width, height)."""
+    if not centred:
+        a, b = boxes[..., :2], boxes[..., 2:]
+        return torch.minimum(a, b), torch.maximum(a, b)
+    half = torch.clamp(boxes[..., 2:], min=0) / 2  # a box of negative width or height overlaps nothing
+    return boxes[..., :2] - half, boxes[..., :2] + half
+
+
+def chosen_boxes(
+    boxes: Tensor, scores: Tensor, count: int, overlap: Tensor | float, least: Tensor | float | None, centred: bool
+) -> Tensor:
+    """Boxes (N, B, 4) and scores (N, C, B) to rows of (picture, class, box): of each class of each picture `count` at
+    most by falling score, those that overlap none of the ones before by more than a share of the area of both."""
+    low, high = (side.unsqueeze(1).expand(-1, scores.shape[1], -1, -1) for side in corners(boxes, centred))
+    area = (high - low).prod(-1)
+    every = torch.arange(scores.shape[2])
+    order = torch.sort(scores, dim=2, descending=True, stable=True)[1]  # of equals the first
+    ranks = torch.zeros_like(order).scatter(2, order, (scores.shape[2] - every).expand(order.shape))
+    left = ranks if least is None else torch.where(scores > least, ranks, torch.zeros_like(ranks))
+
+    def step(_: Tensor, left: Tensor) -> tuple[Tensor, ...]:
+        best = left.argmax(2, keepdim=True)
+        corner = best.unsqueeze(-1).expand(-1, -1, 1, 2)
+        shared = torch.minimum(high, high.gather(2, corner)) - torch.maximum(low, low.gather(2, corner))
+        both = torch.clamp(shared, min=0).prod(-1)
+        gone = (both / (area + area.gather(2, best) - both) > overlap) | (every == best)
+        row = torch.where(left.amax(2) > 0, best.squeeze(2), torch.full_like(best.squeeze(2), -1))
+        return torch.where(gone, torch.zeros_like(left), left), row
+
+    rows = torch.zeros((count, scores.shape[0], scores.shape[1]), dtype=torch.int64)
+    _, found = counted_loop(step, size_tensor(count, torch.int64), (left,), (rows,))
+    chosen = found.permute(1, 2, 0)
+    picture, kind, place = torch.nonzero(chosen >= 0).unbind(1)
+    return torch.stack((picture, kind, chosen[picture, kind, place]), 1)
