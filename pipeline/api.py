@@ -68,6 +68,7 @@ def convert(
     weights_key: str | None = None,
     settings: Mapping[str, Any] | None = None,
     model_seconds: float | None = None,
+    search_seconds: float | None = None,
     trust: bool = False,
     flex: bool = False,
     device: str | None = None,
@@ -84,12 +85,12 @@ def convert(
     `flex`: what TFLite has no kernel for may be TensorFlow's, for a runtime with its Flex delegate.
     `data`: an .npz file of inputs by name; without it a recipe's own data, else random samples. The first route that
     verifies is taken, and no other is tried beside it (`run` does that). A target that could not be made has a row with
-    `path` None.
+    `path` None; what it fails at, at its smallest, is looked for as long as `search_seconds` says.
 
     The result has the rows, the verdict and the folder.
     """
     made = _made_with(weights, weights_key, settings, model_seconds, trust=trust)
-    request, asked = _to_convert(model, to, inputs, data, made=made, flex=flex, device=device)
+    request, asked = _to_convert(model, to, inputs, data, made=made, flex=flex, search=search_seconds, device=device)
     return conversion.convert(request, asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
 
 
@@ -101,6 +102,7 @@ def convert_all(
     inputs: Sequence[str | TensorSpec] = (),
     data: _Path | None = None,
     model_seconds: float | None = None,
+    search_seconds: float | None = None,
     trust: bool = False,
     flex: bool = False,
     device: str | None = None,
@@ -114,7 +116,10 @@ def convert_all(
     The result has what became of each model, the verdict of the worst, and the folder.
     """
     made = _made_with(None, None, None, model_seconds, trust=trust)
-    asked = [_to_convert(model, to, inputs, data, made=made, flex=flex, device=device) for model in models]
+    asked = [
+        _to_convert(model, to, inputs, data, made=made, flex=flex, search=search_seconds, device=device)
+        for model in models
+    ]
     return convert_models(asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
 
 
@@ -126,6 +131,7 @@ def _to_convert(
     *,
     made: Mapping[str, Any],
     flex: bool,
+    search: float | None,
     device: str | None,
 ) -> tuple[RunRequest, Asked]:
     targets = [str(each if isinstance(each, Target) else parse_target(each)) for each in to]
@@ -134,7 +140,7 @@ def _to_convert(
     request = _request(
         model={"recipe": model, **made},
         # Without a cross-check: the other routes took three quarters of the time.
-        convert={"targets": targets, "cross_check": False, "flex": flex},
+        convert={"targets": targets, "cross_check": False, "flex": flex, "search_seconds": search},
         device=device,
     )
     return request, Asked(model, _specs(inputs), _path(data))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,10 +27,11 @@ from .engine import Action
 from .prepare import Prepared
 from .routing import Failure, Made, plain, runtime_of
 from .shrink_script import PIECE
+from .shrink_trial import OUT_OF_TIME
 from .zygote import framework_of
 
-SEARCH_S = 120.0  # for one piece; what was found by then counts
-_GRACE_S = 180.0  # for the trial that runs at that moment
+_GRACE_S = 180.0  # beyond the seconds that the request gives a search, for the trial that runs at their end
+_MORE = 10  # times as long, where they were too few
 _MOST_TRIED = 2  # failures of one target that are looked into
 
 _ONNX, _PT2, _TORCH = (f"{__package__}.shrink_{kind}:shrink" for kind in ("onnx", "pt2", "torch"))
@@ -69,13 +71,19 @@ class Smallest:
 
 def smallest_pieces(context: Context, prepared: Prepared, made: Sequence[Made]) -> tuple[Smallest, ...]:
     """A piece for each target that no route led to, as far as one is found. A step that keeps several targets from
-    being made is looked into once."""
+    being made is looked into once. None is begun when the request's time for searches is over."""
+    started = time.monotonic()
+    until = started + context.request.convert.search_seconds
     known: dict[tuple[str, ...], Smallest | None] = {}
     there = [str(each.target) for each in made if each.stored]
     found = []
     for each in made:
         for failure in _worth_a_look(each):
             names = failure.route.names
+            if names not in known and time.monotonic() >= until:
+                known[names] = None
+                if until > started:
+                    context.progress.note(f"what {names[-1]} fails at is not looked for: {_search_on(context)}")
             if names not in known:
                 context.progress.step(f"{each.target}: looking for what {names[-1]} fails at")
                 known[names] = _look(context, prepared, each.target, failure, there)
@@ -121,13 +129,17 @@ def _look(
         if file.name.startswith(PIECE):
             _copy(file, repeat / file.name.replace(PIECE, name, 1))
     facts = stored.facts
+    what, fix = f"{step.name} fails at {facts['where']}: {plain(facts['what'])}", _mend(step.name, facts, there)
+    if not facts["whole"]:
+        what += f"; the search ended after {_given(context)}, and there may be a smaller piece"
+        fix += f"; {_search_on(context)}"
     return Smallest(
         target=str(target),
         route=failure.route.names,
         operators=facts.get("operators"),
-        what=f"{step.name} fails at {facts['where']}: {plain(facts['what'])}",
+        what=what,
         script=f"repeat/{name}.py",
-        fix=_mend(step.name, facts, there),
+        fix=fix,
     )
 
 
@@ -140,9 +152,20 @@ def _found(context: Context, prepared: Prepared, name: str, failure: Failure) ->
             raise
         except TransloadError as error:
             why = error.what
+            if why == OUT_OF_TIME:
+                why = f"{why} of {_given(context)}; {_search_on(context)}"
     step = failure.route.steps[-1]
     context.progress.note(f"{step.target}: no smaller piece was found that {step.name} fails at: {why}")
     return None
+
+
+def _given(context: Context) -> str:
+    return f"{context.request.convert.search_seconds:g} s"
+
+
+def _search_on(context: Context) -> str:
+    """How a person has it looked for longer: what was made meanwhile is kept."""
+    return f"--search-seconds {context.request.convert.search_seconds * _MORE:g} searches on"
 
 
 def _chain(failure: Failure, entry: str) -> tuple[Step, ...]:
@@ -173,7 +196,7 @@ def _action(context: Context, prepared: Prepared, name: str, failure: Failure, e
             "chain": [[each.entry, dict(each.options)] for each in chain],
             "target": str(step.target),
             "least_db": least_db,
-            "seconds": SEARCH_S,
+            "seconds": context.request.convert.search_seconds,
             "model": prepared.model.name,
             "requires": list(requires),
         },
@@ -182,7 +205,7 @@ def _action(context: Context, prepared: Prepared, name: str, failure: Failure, e
         code="".join(entry_digest(each.entry) for each in chain) + (prepared.model.code if of_source else ""),
         root=prepared.model.root if of_source else None,
         folders=tuple(folder for each in chain for folder in third_party.folders(each)),
-        limits=replace(context.convert_limits(), seconds=SEARCH_S + _GRACE_S),
+        limits=replace(context.convert_limits(), seconds=context.request.convert.search_seconds + _GRACE_S),
         remembers_refusal=True,
     )
 

@@ -19,7 +19,7 @@ def shrink(job: Job) -> Mapping[str, Any]:
     script that shows it. Samples: shrink_samples.py.
 
     Options: step, reason, chain, target, least_db, seconds, model. The facts are {operators, operator, where, line,
-    what, fix}. Raises Refused where the whole does not fail here, or cannot be run to compare with.
+    what, fix, whole}. Raises Refused where the whole does not fail here, or cannot be run to compare with.
     """
     options = job.options
     trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
@@ -30,11 +30,11 @@ def shrink(job: Job) -> Mapping[str, Any]:
     at, found = smallest(
         len(cutter.nodes), lambda chosen: cutter.piece(chosen, flat=flat), cutter.behind, trial, whole, named
     )
-    piece, seen = found_or_refused(found, whole)
+    piece, seen = found_or_refused(found, whole, trial)
     node = cutter.nodes[at]
     piece.save(job.out / f"{PIECE}.onnx")
     kinds = {"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}}
     write_groups(job.out / f"{PIECE}.npz", **kinds)
-    facts = facts_of(seen, piece.operators, node.op_type, described(node), line_of(node))
+    facts = facts_of(seen, piece.operators, node.op_type, described(node), line_of(node), trial)
     (job.out / f"{PIECE}.py").write_text(script_of_onnx(options, facts, piece.signature, kind=seen.kind))
     return facts

@@ -29,11 +29,11 @@ def shrink(job: Job) -> Mapping[str, Any]:
     trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
     cutter, whole = _whole_failing(job, trial)
     at, found = smallest(len(cutter.nodes), cutter.piece, cutter.behind, trial, whole)
-    piece, seen = found_or_refused(found, whole)
+    piece, seen = found_or_refused(found, whole, trial)
     node = cutter.nodes[at]
     kinds = {"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}, "example": piece.others}
     write_groups(job.out / f"{PIECE}.npz", **kinds, weight=piece.weights)
-    facts = facts_of(seen, piece.operators, str(node.target), described(node), line_of(node))
+    facts = facts_of(seen, piece.operators, str(node.target), described(node), line_of(node), trial)
     script = script_of_program(options, facts, piece.signature, imports=piece.imports, code=piece.code, kind=seen.kind)
     (job.out / f"{PIECE}.py").write_text(script)
     return facts

@@ -44,8 +44,8 @@ def _shrunk(job: Job, cutter: shrink_saved_model.Cutter | shrink_tflite.Cutter, 
     whole = whole_failing(cutter, trial, job)
     cut: Callable[[Sequence[int]], _Piece | None] = cutter.piece
     at, found = smallest(len(cutter.nodes), cut, cutter.behind, trial, whole, suspects(whole.what, cutter.operators))
-    piece, seen = found_or_refused(found, whole)
-    facts = facts_of(seen, piece.operators, *cutter.described(at), None)
+    piece, seen = found_or_refused(found, whole, trial)
+    facts = facts_of(seen, piece.operators, *cutter.described(at), None, trial)
     piece.save(job.out / f"{PIECE}{SUFFIX[form]}")
     write_groups(job.out / f"{PIECE}.npz", **{"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}})
     (job.out / f"{PIECE}.py").write_text(script_of(form, options, facts, piece, seen.kind))

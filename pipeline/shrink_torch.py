@@ -37,7 +37,7 @@ def shrink(job: Job) -> Mapping[str, Any]:
     except OutOfTime:
         print("out of time: the smallest module so far is taken")
     told = replace(seen, fix=whole.fix)  # a mend may name inputs: the person has those of the whole
-    facts = facts_of(told, None, type(piece.module).__name__, piece.described, None)
+    facts = facts_of(told, None, type(piece.module).__name__, piece.described, None, trial)
     shutil.copytree(job.inputs["source"], job.out / f"{PIECE}.source")
     kinds = {"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}, "example": piece.others}
     write_groups(job.out / f"{PIECE}.npz", **kinds)

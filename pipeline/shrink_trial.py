@@ -54,6 +54,9 @@ class Piece(Protocol):
 _P = TypeVar("_P", bound=Piece)
 
 
+OUT_OF_TIME = "nothing smaller was found in the time"
+
+
 class OutOfTime(Exception):
     """The search has used its time: what was found so far counts."""
 
@@ -106,6 +109,7 @@ class Trial:
     seconds: float  # for all trials together
     started: float = 0.0
     count: int = 0
+    out_of_time: bool = False  # whether a trial was asked for that was too late
 
     def __post_init__(self) -> None:
         self.started = time.monotonic()
@@ -116,9 +120,10 @@ class Trial:
     ) -> Trouble | None:
         """What goes wrong when the step is given what `write` puts into a folder; None where nothing does.
 
-        Raises OutOfTime instead of starting a trial too late.
+        Raises OutOfTime instead of starting a trial too late; the first is never, as it is of the whole.
         """
-        if time.monotonic() - self.started > self.seconds:
+        if self.count and time.monotonic() - self.started > self.seconds:
+            self.out_of_time = True
             raise OutOfTime
         self.count += 1
         folder = self.scratch / f"trial{self.count}"
@@ -237,16 +242,21 @@ def smallest(  # noqa: PLR0917  (what is searched, how, and what for)
     return at, best
 
 
-def found_or_refused(found: tuple[_P, Trouble] | None, whole: Trouble) -> tuple[_P, Trouble]:
+def found_or_refused(found: tuple[_P, Trouble] | None, whole: Trouble, trial: Trial) -> tuple[_P, Trouble]:
     """What `smallest` has found. Raises Refused where that is nothing."""
+    if found is None and trial.out_of_time:
+        raise Refused(OUT_OF_TIME, fix="allow more: --search-seconds")
     if found is None:
         raise Refused(f"the step does not fail at any part of the model alone: {whole.what}", fix="read its log")
     return found
 
 
-def facts_of(seen: Trouble, operators: int | None, operator: str, where: str, line: str | None) -> dict[str, Any]:
-    """What a search tells of a piece, how it fails among it."""
+def facts_of(  # noqa: PLR0917  (what is told of it)
+    seen: Trouble, operators: int | None, operator: str, where: str, line: str | None, trial: Trial
+) -> dict[str, Any]:
+    """What a search tells of a piece, how it fails among it. `whole`: whether it came to its end in time."""
     return {
+        "whole": not trial.out_of_time,
         "operators": operators,
         "operator": operator,
         "where": where,

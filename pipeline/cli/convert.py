@@ -33,6 +33,7 @@ def command(
     weights_key: options.WeightsKey = None,
     set_: options.Set = None,
     model_seconds: options.ModelSeconds = None,
+    search_seconds: options.SearchSeconds = None,
     trust: options.Trust = False,
     flex: options.Flex = False,
     device: options.Device = None,
@@ -60,7 +61,8 @@ def command(
         raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
     asked: dict[str, Any] = {
         "out": out, "inputs": options.parse_inputs(input_), "data": data, "model_seconds": model_seconds,
-        "trust": trust, "flex": flex, "device": device, "store": store, "jobs": jobs, "quiet": quiet,
+        "search_seconds": search_seconds, "trust": trust, "flex": flex, "device": device, "store": store, "jobs": jobs,
+        "quiet": quiet,
     }  # fmt: skip
     own = {"weights": weights, "weights_key": weights_key, "settings": options.parse_settings(set_)}
     done, lines = _convert(model, targets, asked, own)

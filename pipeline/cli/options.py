@@ -50,6 +50,15 @@ ModelSeconds = Annotated[
     float | None,
     typer.Option("--model-seconds", min=1, metavar="S", help="The time limit for code that makes a model, 180."),
 ]
+SearchSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--search-seconds",
+        min=0,
+        metavar="S",
+        help="How long to look for the smallest piece that fails where no route is left, 90; 0: not at all.",
+    ),
+]
 Trust = Annotated[
     bool,
     typer.Option("--trust", help="Take a model whose operators may read and write files or run code."),

@@ -30,7 +30,6 @@ class Small(torch.nn.Module):
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "nets.py").write_text(NETS)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("transload.pipeline.shrink.SEARCH_S", 1.0)
     return tmp_path
 
 
@@ -46,7 +45,7 @@ def test_a_copy_is_made_of_an_onnx_file_that_onnx_runtime_cannot_open(here: Path
 
 
 def test_wrong_answers_of_every_exporter_are_each_told(here: Path) -> None:
-    done = transload.convert("nets.py:Small", ["onnx"], out="made", inputs=["x=float32[batch,7]"])
+    done = transload.convert("nets.py:Small", ["onnx"], out="made", inputs=["x=float32[batch,7]"], search_seconds=1)
     assert done.decided[1] == 1
     tried = {row.route[-1]: row for row in done.artifacts[0].tried}
     assert tried["torch.onnx-dynamo"].status == "wrong"

@@ -47,8 +47,7 @@ def convert(model: str, here: Path, steps: list[str], to: str, monkeypatch: pyte
     """By some of the steps alone."""
     known = third_party.Known(tuple(step for step in STEPS if step.name in steps))
     monkeypatch.setattr(third_party, "known", lambda: known)
-    monkeypatch.setattr("transload.pipeline.shrink.SEARCH_S", 500.0)
-    return transload.convert(model, [to], out=here / "made", store=here / "store", jobs=1)
+    return transload.convert(model, [to], out=here / "made", store=here / "store", jobs=1, search_seconds=500)
 
 
 def run_alone(script: Path, folder: Path) -> str:
@@ -147,8 +146,9 @@ def test_the_module_that_cannot_be_exported_is_found_inside_of_the_model(
 ) -> None:
     (tmp_path / "net.py").write_text(NET)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("transload.pipeline.shrink.SEARCH_S", 500.0)
-    done = transload.convert("net.py:Net", ["pt2"], out="made", inputs=["x=float32[batch,7]"], jobs=1)
+    done = transload.convert(
+        "net.py:Net", ["pt2"], out="made", inputs=["x=float32[batch,7]"], jobs=1, search_seconds=500
+    )
     assert done.artifacts[0].path is None
     (found,) = done.smallest
     assert (found.target, found.route, found.operators) == ("pt2", ("torch.export",), None)

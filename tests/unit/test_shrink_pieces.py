@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 
 from transload.converters.shrink_onnx import Cutter, described
-from transload.pipeline.shrink_trial import WRONG, Trouble, differs, first_failing, suspects
+from transload.models.errors import Refused
+from transload.pipeline.shrink_trial import (
+    OUT_OF_TIME,
+    WRONG,
+    OutOfTime,
+    Trial,
+    Trouble,
+    differs,
+    facts_of,
+    first_failing,
+    found_or_refused,
+    suspects,
+)
 
 
 @pytest.fixture
@@ -114,3 +126,15 @@ def test_answers_are_held_to_shape_and_numbers() -> None:
     turned = differs({"y": want["y"].transpose(0, 2, 1)}, want, 60)
     assert turned is not None
     assert turned.moved
+
+
+def test_a_search_whose_time_is_over_says_so_and_tries_the_whole_all_the_same(tmp_path: Path) -> None:
+    trial = Trial([], 60.0, tmp_path, 0.0)
+    seen = trial(lambda folder: None, {}, {})
+    assert seen is not None
+    assert not trial.out_of_time
+    with pytest.raises(OutOfTime):
+        trial(lambda folder: None, {}, {})
+    assert not facts_of(seen, 3, "Add", "the operator Add", None, trial)["whole"]
+    with pytest.raises(Refused, match=OUT_OF_TIME):
+        found_or_refused(None, seen, trial)
