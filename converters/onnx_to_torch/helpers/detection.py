@@ -49,3 +49,35 @@ def chosen_boxes(
     chosen = found.permute(1, 2, 0)
     picture, kind, place = torch.nonzero(chosen >= 0).unbind(1)
     return torch.stack((picture, kind, chosen[picture, kind, place]), 1)
+
+
+def bin_samples(start: Tensor, end: Tensor, bins: int, samples: int, size: int, shifted: bool) -> tuple[Tensor, ...]:
+    """The samples along an axis of `size` pixels of every region: the two pixels around each, and their shares; each
+    (regions, bins * samples). One that lies more than a pixel outside has no share in any."""
+    whole = end - start if shifted else torch.clamp(end - start, min=1)  # without a shift none is less than a pixel
+    step = (whole / (bins * samples)).unsqueeze(1)
+    at = start.unsqueeze(1) + (torch.arange(bins * samples) + 0.5) * step
+    inside = ((at >= -1) & (at <= size)).to(at.dtype)
+    low = torch.clamp(torch.floor(torch.clamp(at, min=0)), max=size - 1)
+    part = torch.where(low >= size - 1, torch.zeros_like(at), torch.clamp(at, min=0) - low)
+    first = low.long()
+    return first, torch.clamp(first + 1, max=size - 1), (1 - part) * inside, part * inside
+
+
+def aligned_regions(
+    x: Tensor, regions: Tensor, images: Tensor, bins: tuple[int, int], samples: int, scale: float, shifted: bool,
+    largest: bool,
+) -> Tensor:  # fmt: skip
+    """Regions (R, 4) of the images (R,) among x (N, C, H, W), each divided into bins, of which samples along each axis
+    are averaged, or the largest is taken: (R, C, *bins)."""
+    left, top, right, bottom = (regions * scale - (0.5 if shifted else 0.0)).unbind(1)
+    rows = bin_samples(top, bottom, bins[0], samples, x.shape[2], shifted)
+    columns = bin_samples(left, right, bins[1], samples, x.shape[3], shifted)
+    image, found = images.long()[:, None, None], []
+    for y, down in (rows[::2], rows[1::2]):
+        for across, share in (columns[::2], columns[1::2]):
+            pixels = x[image, :, y.unsqueeze(2), across.unsqueeze(1)]
+            found.append(pixels * (down.unsqueeze(2) * share.unsqueeze(1)).unsqueeze(-1))
+    terms = torch.stack(found)
+    each = (terms.amax(0) if largest else terms.sum(0)).reshape(-1, bins[0], samples, bins[1], samples, x.shape[1])
+    return (each.amax((2, 4)) if largest else each.mean((2, 4))).permute(0, 3, 1, 2)

@@ -22,6 +22,12 @@ def dequantized(x: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
     return (difference.to(torch.float32) * scale.to(torch.float32)).to(scale.dtype)
 
 
+def rescaled(sums: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+    """Whole numbers times a scale, rounded, halves to even, plus a zero point; in its dtype, saturated."""
+    kind = torch.iinfo(zero.dtype)
+    return torch.clamp(torch.round(sums.float() * scale) + zero.float(), kind.min, kind.max).to(zero.dtype)
+
+
 def in_blocks(part: Tensor, axis: int, block: int, size: int) -> Tensor:
     """Each place along an axis as often as a block is long; the last block is cut where the axis ends."""
     return part.repeat_interleave(block, axis).narrow(axis, 0, size)

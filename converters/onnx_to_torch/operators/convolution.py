@@ -49,15 +49,31 @@ def _kernel(op: Op, weight: Value) -> Sequence[int]:
 @writes("ConvInteger", since=10)
 def convolution_of_integers(op: Op) -> Written:
     """Of 8-bit numbers less their zero points, in int32; float64 holds every sum of them exactly."""
-    x, weight = op.value(0), op.value(1)
+    return f"{_whole_sums(op, (0, 2), (1, 3))}.int()"
+
+
+@writes("QLinearConv", since=10)
+def quantized_convolution(op: Op) -> Written:
+    """The same and a bias, brought from the scale of its products to the one of the answer."""
+    sums, bias, axes = _whole_sums(op, (0, 2), (3, 5)), op.optional(8), op.value(0).rank - 2
+    more = "" if bias is None else f" + {_of_filters(bias, axes)}"
+    scale = f"{op.value(1)} * {_of_filters(op.value(4), axes)} / {op.value(6)}"
+    return f"rescaled({sums}{more}, {scale}, {op.value(7)})"
+
+
+def _whole_sums(op: Op, *places: tuple[int, int]) -> str:
+    """The convolution of an input and a weight, each less its zero point."""
     parts = []
-    for at, value in ((2, x), (3, weight)):
-        zero = op.optional(at)
-        less = "" if zero is None else f" - {zero}.double()"
-        if zero is not None and zero.rank == 1 and zero.shape != (1,):
-            less = f" - {zero}.double().reshape(-1, {', '.join(['1'] * (value.rank - 1))})"
+    for at, place in places:
+        value, zero = op.value(at), op.optional(place)
+        less = "" if zero is None else f" - {_of_filters(zero, value.rank - 1)}.double()"
         parts.append(op.let(f"{value}.double(){less}", "widened"))
-    return f"{_convolved(op, f'{parts[0]}', parts[0], parts[1], '')}.int()"
+    return _convolved(op, f"{parts[0]}", parts[0], parts[1], "")
+
+
+def _of_filters(part: Value, axes: int) -> str:
+    """A number, or one for each filter, with so many axes behind."""
+    return f"{part}" if part.rank == 0 or part.shape == (1,) else f"{part}.reshape(-1{', 1' * axes})"
 
 
 @writes("ConvTranspose", since=1, T=FLOATS)

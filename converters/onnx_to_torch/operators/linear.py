@@ -9,6 +9,9 @@ from ..reader import Op
 from ..registry import NUMBERS, Written, writes
 from ..values import Value
 
+_EIGHT_BITS = frozenset({"int8", "uint8"})
+_SCALES = frozenset({"float32"})
+
 
 @writes("MatMul", since=1, T=NUMBERS)
 def matmul(op: Op) -> Written:
@@ -51,17 +54,27 @@ def einsum(op: Op) -> Written:
 @writes("MatMulInteger", since=10)
 def matmul_integer(op: Op) -> Written:
     """The product of 8-bit numbers less their zero points, in int32."""
-    a, b = (_less_zero(op, at) for at in (0, 1))
+    a, b = _less_zero(op, 0, 2, rows=True), _less_zero(op, 1, 3)
     return f"torch.matmul({a}, {b})"
 
 
-def _less_zero(op: Op, at: int) -> str:
-    value, zero = op.value(at), op.optional(at + 2)
-    if zero is None:
-        return f"{value}.int()"
-    if zero.rank == 1 and zero.shape != (1,) and at == 0:  # a zero point for each row of A
-        return f"({value}.int() - {zero}.int().unsqueeze(-1))"
-    return f"({value}.int() - {zero}.int())"
+@writes("QLinearMatMul", since=21, T1=_EIGHT_BITS, T2=_EIGHT_BITS, T3=_EIGHT_BITS, TS=_SCALES)
+@writes("QLinearMatMul", since=10, until=20, T1=_EIGHT_BITS, T2=_EIGHT_BITS, T3=_EIGHT_BITS)
+def quantized_matmul(op: Op) -> Written:
+    """The same, brought from the scale of its products to the one of the answer."""
+    a, b = _less_zero(op, 0, 2, rows=True), _less_zero(op, 3, 5)
+    scale = f"{_spread(op.value(1), rows=True)} * {_spread(op.value(4))} / {op.value(6)}"
+    return f"rescaled(torch.matmul({a}, {b}), {scale}, {op.value(7)})"
+
+
+def _less_zero(op: Op, at: int, place: int, *, rows: bool = False) -> str:
+    value, zero = op.value(at), op.optional(place)
+    return f"{value}.int()" if zero is None else f"({value}.int() - {_spread(zero, rows=rows)}.int())"
+
+
+def _spread(part: Value, *, rows: bool = False) -> str:
+    """A scale or a zero point: one, or one for each row or column of a matrix."""
+    return f"{part}.unsqueeze(-1)" if rows and part.rank == 1 and part.shape != (1,) else f"{part}"
 
 
 @writes("Det", since=11)

@@ -195,6 +195,35 @@ def test_numbers_in_eight_bits(bench):
     bench.agrees("DynamicQuantizeLinear", X, outputs=3)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_products_in_eight_bits(bench, dtype):
+    """By one scale and zero point, and by one for each filter or column."""
+
+    def eight(*shape):
+        return numbers(*shape, dtype=dtype)
+
+    one, zero = np.float32(0.02), np.array(5, dtype)
+    x, filters, matrix = eight(2, 6, 5, 4), eight(4, 3, 3, 2), eight(7, 4)
+    scales, zeros = np.array([0.1, 0.2, 0.05, 0.3], np.float32), np.array([0, 1, 2, 3], dtype)
+    held = {
+        1: one,
+        2: zero,
+        3: filters,
+        4: scales,
+        5: zeros * 0,
+        6: np.float32(0.9),
+        7: zero,
+        8: np.arange(-2, 2, dtype=np.int32),
+    }
+    for bias in (8, 7):
+        constants = {at: each for at, each in held.items() if at <= bias}
+        bench.agrees("QLinearConv", x, constants=constants, free=(0, 2, 3), group=2, pads=[1, 0, 1, 1], strides=[2, 1])
+    for several in (False, True):
+        parts = {4: scales, 5: zeros} if several else {4: one, 5: zero}
+        held = {1: one, 2: zero, 3: matrix, **parts, 6: np.float32(0.1), 7: zero}
+        bench.agrees("QLinearMatMul", eight(2, 3, 7), constants=held, free=(0, 1))
+
+
 @pytest.mark.parametrize("half", [0, 1])
 @pytest.mark.parametrize("window", [None, np.hanning(16).astype(np.float32)])
 def test_short_transforms(bench, half, window):

@@ -111,3 +111,20 @@ def test_boxes_that_overlap_none_before_them(bench, most, share, least, centred)
 
 def test_no_boxes_are_asked_for(bench):
     bench.agrees("NonMaxSuppression", boxes(2, 7), scores(2, 3, 7), constants={3: np.float32(0.5)}, free=(0,))
+
+
+@pytest.mark.parametrize(
+    ("opset", "options"),
+    [
+        (16, {"sampling_ratio": 2}),
+        (16, {"sampling_ratio": 3, "mode": "max", "coordinate_transformation_mode": "output_half_pixel"}),
+        (11, {"sampling_ratio": 1}),
+    ],
+)
+def test_regions_are_aligned(bench, opset, options):
+    rng = np.random.default_rng(0)
+    start = rng.uniform(-4, 14, (9, 2))  # some beyond the picture
+    regions = np.concatenate([start, start + rng.uniform(0, 14, (9, 2))], 1).astype(np.float32)
+    images = rng.integers(0, 2, 9)
+    sizes = {"output_height": 3, "output_width": 2, "spatial_scale": 0.5}
+    bench.agrees("RoiAlign", numbers(2, 4, 7, 6), regions, images, opset=opset, free=(0,), **sizes, **options)
