@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .loops import LOOPS, register_loops
-from .pairs import register_pairs
+from .pairs import COMPLEX, register_pairs
 
 Graph: TypeAlias = Any  # tf2onnx has no types
 Node: TypeAlias = Any
@@ -238,4 +238,4 @@ _SIGN = "Bitcast"
 _SUM_OF_PLACES = "ScatterNd"
 _SIGN_BIT = -(2**31)
 _FLOAT, _INT64, _BOOL, _DOUBLE = 1, 7, 9, 11  # onnx.TensorProto
-MENDED = frozenset({*_WRITTEN, *_CHOICES, _SIGN, _SUM_OF_PLACES, *LOOPS})  # what tf2onnx alone does otherwise
+MENDED = frozenset({*_WRITTEN, *_CHOICES, _SIGN, _SUM_OF_PLACES, *COMPLEX, *LOOPS})  # what tf2onnx alone does otherwise

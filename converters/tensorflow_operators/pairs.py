@@ -254,3 +254,5 @@ _WRITTEN: Mapping[str, Compute] = {
     **dict.fromkeys(("Div", "RealDiv"), _of(_quotient)),
     **{name: partial(_transform, write) for name, write in TRANSFORMS.items()},
 }
+# Of these that an operator has something to do with complex numbers is in the name.
+COMPLEX = frozenset({*TRANSFORMS, "Angle", "Complex", "ComplexAbs", "Conj", "Imag", "Real"})

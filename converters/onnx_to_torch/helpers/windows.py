@@ -82,3 +82,11 @@ def flat_places(places: Tensor, x: Tensor) -> Tensor:
     size = math.prod(x.shape[2:])
     planes = torch.arange(x.shape[0] * x.shape[1]).reshape(x.shape[0], x.shape[1], *[1] * (x.dim() - 2))
     return places + planes * size
+
+
+def unpooled(x: Tensor, places: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Zeros in a shape, with each value at its place among all elements."""
+    total = 1
+    for size in shape:
+        total = total * size
+    return torch.zeros(total, dtype=x.dtype).scatter(0, places.reshape(-1), x.reshape(-1)).reshape(shape)

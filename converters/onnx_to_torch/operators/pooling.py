@@ -6,6 +6,7 @@ from ..reader import Op
 from ..registry import FLOATS, NUMBERS, Written, writes
 from ..values import Value
 from ..windows import Windows, short, windows
+from .shape import as_tuple
 
 _LOWEST = {"int8": -128, "uint8": 0}
 
@@ -91,3 +92,21 @@ def global_norm(op: Op) -> Written:
     """The p-norm of each channel."""
     x, p = op.value(0), op.integer("p", 2)
     return f"({x}.abs() ** {p}).sum({_everything(x)}, keepdim=True) ** {1 / p!r}"
+
+
+@writes("MaxUnpool", since=9, T1=FLOATS, T2=frozenset({"int64"}))
+def max_unpool(op: Op) -> Written:
+    """Zeros, and each value where MaxPool found it: at its place in the flat answer that kernel, strides and pads
+    describe. Of a larger output_shape the specification's test and ONNX Runtime make two things."""
+    x, places, kernel, page = op.value(0), op.value(1), op.ints("kernel_shape"), op.page
+    strides, pads = op.ints("strides", [1] * len(kernel)), op.ints("pads", [0] * 2 * len(kernel))
+    shape = [x.size(0), x.size(1)]
+    for at, (size, stride) in enumerate(zip(kernel, strides, strict=True)):
+        more = size - stride - pads[at] - pads[at + len(kernel)]
+        shape.append(page.combine("+", page.combine("*", x.size(2 + at), stride), more))
+    wanted = op.sizes(2, "output_shape") if op.given(2) else shape
+    if len(wanted) != len(shape) or not all(map(page.same, wanted, shape)):
+        op.refuse(
+            "its output_shape is another than its windows describe", fix="leave output_shape out, and pad after it"
+        )
+    return f"unpooled({x}, {places}, {as_tuple(shape)})"

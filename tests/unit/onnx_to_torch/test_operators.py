@@ -151,6 +151,19 @@ def test_pools_of_negative_numbers(bench, options):
             bench.agrees("AveragePool", x, kernel_shape=[3, 2], count_include_pad=count, free=(0, 2, 3), **options)
 
 
+def test_what_a_pool_has_found_goes_back_to_its_place(bench):
+    options = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["y", "places"], **options),
+        helper.make_node("MaxUnpool", ["y", "places"], ["out"], **options),
+        helper.make_node("Shape", ["out"], ["shape"]),
+        helper.make_node("MaxUnpool", ["y", "places", "shape"], ["same"], **options),
+    ]
+    x = numbers(2, 3, 4, 6)
+    path = bench.model(nodes, {"x": x}, ["out", "same"], dynamic=(0, 2))
+    bench.same(path, {"x": x}, dynamic=(0, 2))
+
+
 @pytest.mark.parametrize("options", [{}, {"transA": 1}, {"transB": 1}, {"alpha": 0.5, "beta": 2.0}])
 def test_gemm(bench, options):
     a = numbers(5, 4) if "transA" in options else numbers(4, 5)
