@@ -7,8 +7,10 @@ Building the module needs torch and runs the user's code: models/zoo/build.py do
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +83,21 @@ def code_ref(text: str, root: str | None, settings: Mapping[str, Any] | None = N
     if library == "hf":
         folder = (Path(root or "") / text.partition(":")[2]).absolute()
         return CodeRef(f"hf:{folder}", None, settings or {})
-    return CodeRef(text, None if library or text.startswith("zoo:") else root, settings or {})
+    if library or text.startswith("zoo:"):
+        return CodeRef(text, None, settings or {})
+    place, colon, name = text.partition(":")
+    if root is not None and _is_hidden(place, Path(root).absolute()):
+        text = f"{place}.py{colon}{name}"
+    return CodeRef(text, root, settings or {})
+
+
+def _is_hidden(module: str, root: Path) -> bool:
+    """Whether a person's word for a file of theirs in `root` (`types` for types.py) is the name of a module of Python's
+    or of an installed one, which would be imported in its place."""
+    if not module.isidentifier() or not (root / f"{module}.py").is_file():
+        return False
+    others = [path for path in sys.path if path and Path(path).absolute() != root]  # python -m puts root there
+    return module in sys.stdlib_module_names or PathFinder.find_spec(module, others) is not None
 
 
 @dataclass(frozen=True, slots=True)

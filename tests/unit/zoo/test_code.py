@@ -10,6 +10,7 @@ import pytest
 from transload.models import code
 from transload.models.code import code_digest, entry_digest, module_file
 from transload.models.errors import BadRequest
+from transload.models.sources import code_ref
 
 
 @pytest.fixture
@@ -111,3 +112,15 @@ def test_an_installed_package_is_not_read_as_if_it_were_the_users(tmp_path: Path
     before = code_digest(site / "lib.py")
     (site / "heavy.py").write_text("changed = 1\n")
     assert code_digest(site / "lib.py") == before
+
+
+@pytest.mark.parametrize("name", ["types", "numpy", "mine"])
+def test_a_file_of_the_users_goes_before_a_module_of_its_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert code_ref(f"{name}:Net", str(tmp_path)).text == f"{name}:Net"
+    (tmp_path / f"{name}.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))  # as python -m does
+    ref = code_ref(f"{name}:Net", str(tmp_path))
+    assert ref.text == ("mine:Net" if name == "mine" else f"{name}.py:Net")
+    assert code_ref(f"{name}.inner:Net", str(tmp_path)).text == f"{name}.inner:Net"
