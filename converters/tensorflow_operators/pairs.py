@@ -254,5 +254,6 @@ _WRITTEN: Mapping[str, Compute] = {
     **dict.fromkeys(("Div", "RealDiv"), _of(_quotient)),
     **{name: partial(_transform, write) for name, write in TRANSFORMS.items()},
 }
-# Of these that an operator has something to do with complex numbers is in the name.
+
+# What the name alone says to be of complex numbers.
 COMPLEX = frozenset({*TRANSFORMS, "Angle", "Complex", "ComplexAbs", "Conj", "Imag", "Real"})

@@ -15,7 +15,7 @@ import numpy as np
 
 from .counting import Builder, Node
 
-_LONGEST = 2**11  # of a longer one the matrix is larger than most models
+_MOST_ELEMENTS = 2**22  # of a matrix: 16 MB, a transform of 2,000 real numbers
 
 
 def real(b: Builder, pair: str) -> str:
@@ -39,7 +39,7 @@ def _transform(b: Builder, kind: str, x: str, length: int | str | None) -> str:
     of numbers: cut or filled with zeros to `length`, or as long as it is."""
     size = _size(b, x, -1 if kind == "rfft" else -2)
     length = size if length is None and size >= 0 else length
-    if isinstance(length, int) and 0 < size <= _LONGEST and length <= _LONGEST:
+    if isinstance(length, int) and 0 < _elements(kind, size, length) <= _MOST_ELEMENTS:
         return _by_matrix(b, kind, x, size, length)
     if kind == "rfft":
         return _dft(b, b.call("Unsqueeze", x, b.constant([-1])), -2, length, onesided=1)
@@ -73,6 +73,12 @@ def _by_matrix(b: Builder, kind: str, x: str, size: int, length: int) -> str:
     flat = x if kind == "rfft" else _reshaped(b, x, -2, [2 * size])
     product = b.call("MatMul", flat, b.constant(rows, dtype_of(b, x)))
     return _reshaped(b, product, -1, [made.shape[-1], 2]) if gives_pairs else product
+
+
+def _elements(kind: str, size: int, length: int) -> int:
+    """Of the matrix; none are known where a size is not."""
+    rows, columns = (1 if kind == "rfft" else 2) * size, (1 if kind in ("rfft", "irfft") else 2) * length
+    return rows * columns
 
 
 def _reshaped(b: Builder, x: str, end: int, sizes: Sequence[int]) -> str:
