@@ -14,7 +14,6 @@ from ..models.signature import Signature
 from .export_bounds import settle
 from .onnx_export import TORCHSCRIPT_OPSET, check_names_differ, finish
 from .torch_export import example_inputs, export
-from .torch_operators.fused import mend_fused
 from .torch_operators.older import mend_older_exporter
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
     path = job.out / PAYLOAD[Format.ONNX]
     module = _load(source)
     mend_older_exporter()
-    mend_fused()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole, and TorchScript itself
         torch.onnx.export(

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from .floor import OPSETS, mend_floors
+from .fused import mend_fused
 from .places import mend_places
 from .recurrent import mend_recurrent
 
 
 def mend_older_exporter() -> None:
-    """Whole numbers are divided as PyTorch does it, places counted from the end, recurrent nets unpacked and with
-    projections; and what pack_padded_sequence asks for: `lengths.cpu()` stays, and that it is a tensor is known."""
+    """Whole numbers are divided as PyTorch does it, places counted from the end, attention that is fused written out,
+    recurrent nets unpacked and with projections; and of what pack_padded_sequence asks for, `lengths.cpu()` stays, and
+    that it is a tensor is known."""
     import torch
 
     mend_floors()
+    mend_fused()
     mend_places()
     mend_recurrent()
     exporter: Any = torch.onnx  # not all of it is in its types

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from transload.models.artifact import RECORD
 from transload.models.errors import BadRequest
 from transload.pipeline.several import names_of
 
@@ -73,6 +75,16 @@ def test_each_model_has_a_folder_and_one_that_cannot_be_taken_does_not_keep_the_
     assert not (here / "made" / "onnx").exists()
 
 
+def family(pid: int) -> set[int]:
+    """A process and all that it started."""
+    found = {pid}
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                found |= family(int(child))
+    return found
+
+
 def test_a_command_that_was_killed_goes_on_from_what_was_done(here: Path) -> None:
     words = ("nets.py:Small", "nets.py:Large", *WORDS, "--out", "made", "--quiet")
     process = subprocess.Popen([*PROGRAM, "convert", *words], cwd=here)
@@ -80,8 +92,15 @@ def test_a_command_that_was_killed_goes_on_from_what_was_done(here: Path) -> Non
     deadline = time.monotonic() + 240
     while len(list(actions.glob("*.json"))) < 5 and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
+    workers = family(process.pid) - {process.pid}
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
+    assert workers
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()], "workers end with what started them"
+    places = [folder for folder in (here / "made").glob("*/*") if folder.name in ("pt2", "torchscript", "onnx")]
+    assert all((folder / RECORD).is_file() for folder in places), "a target is there as a whole"
     done = {path.name: path.stat().st_mtime_ns for path in actions.glob("*.json")}
     assert len(done) >= 5
     run(here, *words)

@@ -1,4 +1,4 @@
-"""Recurrent nets and places through torch's older exporter, traced and compiled: what is packed comes back as PyTorch
+"""Recurrent nets, attention and places through torch's older exporter, traced and compiled: what is packed comes back as PyTorch
 gives it, places count from the end, and projections are carried."""
 
 from __future__ import annotations
@@ -109,6 +109,18 @@ def test_what_was_packed_comes_back(  # noqa: PLR0917  (the cases' own)
 ) -> None:
     model = Packed(kind, total, value, **more)
     check(model, (torch.randn(3, 5, 3), torch.tensor([2, 5, 3])), ROWS, tmp_path, how)
+
+
+def test_a_transformer_layer_that_pytorch_fuses_is_written_out(tmp_path: Path) -> None:
+    class Encoded(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.TransformerEncoderLayer(6, 2, 10, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+            return (self.layer(x),)
+
+    check(Encoded(), (torch.randn(3, 5, 6),), [(torch.randn(2, 7, 6),)], tmp_path, "traced")
 
 
 @pytest.mark.parametrize("how", ["traced", "compiled"])
