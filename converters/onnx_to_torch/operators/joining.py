@@ -9,6 +9,8 @@ from ..registry import HELD, Written, writes
 from ..values import Part, Value
 from .shape import as_tuple
 
+_MOST_AXES = 64  # a longer vector is no shape
+
 
 @writes("Concat", since=4, T=HELD)
 def concat(op: Op) -> Written:
@@ -22,11 +24,12 @@ def concat(op: Op) -> Written:
 
 def _some_parts(values: Sequence[Value]) -> list[Part | None]:
     """The sizes among the elements of vectors, so that a shape of which one axis hangs on the data keeps the others."""
-    if any(value.rank != 1 or value.shape[0] is None for value in values):
+    lengths = [value.shape[0] if value.rank == 1 else None for value in values]
+    if None in lengths or sum(filter(None, lengths)) > _MOST_AXES or "int" not in values[0].dtype:
         return []
     found: list[Part | None] = []
-    for value in values:
-        found += value.size_parts() or [None] * (value.shape[0] or 0)
+    for value, length in zip(values, lengths, strict=True):
+        found += value.size_parts() or [None] * (length or 0)
     return found if any(part is not None for part in found) else []
 
 
