@@ -29,7 +29,7 @@ from .given_pt2 import check_pt2, load_pt2
 from .given_saved_model import read_saved_model, signature_of_saved_model
 from .given_tflite import TfliteFile
 from .given_torchscript import check_torchscript, describe_torchscript, load_torchscript, write_flat_torchscript
-from .pt2_signature import describe_program, write_flat
+from .pt2_signature import check_axes, describe_program, write_flat
 
 _AGAIN = "make the artifact again"
 
@@ -79,6 +79,7 @@ def pt2_given(job: Job) -> Mapping[str, Any]:
     found, call = describe_program(program, path)
     signature = fit(found, _asked(job))
     check_inputs(signature.inputs)
+    check_axes(program, signature, path)
     if call is None:
         shutil.copyfile(path, job.out / PAYLOAD[Format.PT2])
     else:

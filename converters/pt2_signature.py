@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def describe_program(program: torch.export.ExportedProgram, path: Path) -> tuple[Signature, Call | None]:
-    """The signature of a program, and how it is called: None where it takes tensors by position and returns a tensor,
-    or a tuple, a list or a dict of tensors.
+    """The signature of a program, and how it is called: None where it takes tensors by position, with axes that are
+    free of each other, and returns a tensor, or a tuple, a list or a dict of tensors.
 
     Inputs have the names that torch gives to forward's arguments (`state_0` inside of `state`), outputs their path in
     what it returns (calling.flatten). A dynamic axis is the batch where it is an input's first, else named after it.
@@ -43,6 +43,7 @@ def describe_program(program: torch.export.ExportedProgram, path: Path) -> tuple
     plain = kind.is_leaf() or (
         kind.type in (dict, tuple, list) and len(outputs) == len(kind.children()) and _shallow(kind)
     )
+    plain = plain and all(_is_free(size) for name in call.inputs for size in values[name].shape)
     return signature, None if plain and call.by_position else replace(call, outputs=tuple(outputs))
 
 
@@ -80,6 +81,34 @@ def _given(program: torch.export.ExportedProgram) -> Any:
     results = next(node for node in program.graph.nodes if node.op == "output").args[0]
     own = list(results)[len(results) - kind.num_leaves :]  # what stands before them is written to buffers
     return tree_unflatten([each.meta.get("val") if hasattr(each, "meta") else each for each in own], kind)
+
+
+def check_axes(program: torch.export.ExportedProgram, signature: Signature, path: Path) -> None:
+    """Raises BadRequest where an axis that is dynamic in the signature depends on another number, as `4 * Dim("q")`
+    does: torch's exporters carry none. Where it has a size in the signature the program is exported again with that."""
+    traced = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    for spec in signature.inputs:
+        for at in spec.dynamic_axes:
+            if not _is_free(size := traced[spec.name].shape[at]):
+                raise _dependent(spec, at, size.node.expr, program, path)
+
+
+def _is_free(size: Any) -> bool:
+    return isinstance(size, int) or bool(size.node.expr.is_Symbol)
+
+
+def _dependent(spec: TensorSpec, at: int, size: Any, program: torch.export.ExportedProgram, path: Path) -> BadRequest:
+    """The refusal of an axis whose size is worked out of another number."""
+    limits = [program.range_constraints[each] for each in size.free_symbols]
+    times, rest = size.as_independent(*size.free_symbols, as_Add=False)
+    least = size.subs([(each, limit.lower) for each, limit in zip(size.free_symbols, limits, strict=True)])
+    kind = f"is a multiple of {times}, {least} or more" if rest.is_Symbol else f"has the size {size}"
+    fixed = replace(spec, shape=(*spec.shape[:at], int(least), *spec.shape[at + 1 :]), bounds=())
+    return BadRequest(
+        f"{path}: the axis {spec.shape[at]} of {spec.name} {kind}, and torch's exporters carry no axis that depends on "
+        "another number",
+        fix=f"fix it to a size, as in --input {fixed}, or name the model's Python code",
+    )
 
 
 def write_flat(program: torch.export.ExportedProgram, signature: Signature, call: Call, out: Path) -> None:
