@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..models.artifact import Artifact, read_artifact, write_artifact
@@ -30,7 +31,7 @@ def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
     path = job.out / PAYLOAD[Format.ONNX]
     module = _load(source)
     mend_older_exporter()
-    with warnings.catch_warnings():
+    with _told(module), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole, and TorchScript itself
         torch.onnx.export(
             _giving_a_tuple(module, source.signature),
@@ -43,6 +44,22 @@ def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
             dynamic_axes={spec.name: spec.dynamic_axes for spec in specs},
         )
     return finish(job.out, path, source.signature)
+
+
+@contextmanager
+def _told(module: torch.jit.ScriptModule) -> Iterator[None]:
+    """Turn whatever the exporter raises over torch.nn's attention, where that was compiled, into a sentence."""
+    try:
+        yield
+    except Exception as error:
+        graph: Any = module.inlined_graph  # not all of it is in its types
+        if not graph.findNode("aten::is_autocast_enabled", recurse=True):
+            raise
+        raise Refused(
+            "the archive holds torch.nn's attention compiled, with a fast and a slow way to choose from as it runs: "
+            "torch's exporter follows neither",
+            fix="save a trace, torch.jit.trace(model, example) under torch.no_grad(), or name the model's Python code",
+        ) from error
 
 
 def _giving_a_tuple(module: torch.jit.ScriptModule, signature: Signature) -> torch.jit.ScriptModule:

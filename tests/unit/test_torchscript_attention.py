@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from transload.converters.from_torchscript import onnx_from_torchscript
 from transload.models.artifact import write_artifact
-from transload.models.formats import Format, Target
+from transload.models.errors import Refused
+from transload.models.formats import PAYLOAD, Format, Target
 from transload.models.job import Job
 from transload.models.signature import Signature, parse_input
 from transload.serving.runtimes.onnxruntime_session import open_session
@@ -117,3 +118,16 @@ def test_a_traced_layer_comes_through(fused: bool, mask: str, settings: dict[str
 def test_traced_attention_comes_through(mask: str, mean: bool | None, outputs: list[str], tmp_path: Path) -> None:
     torch.manual_seed(0)
     agrees(Attention(mask, mean=mean), "_native_multi_head_attention", True, tmp_path, MADE, *outputs)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_attention_is_refused_with_what_helps(tmp_path: Path) -> None:
+    net = torch.jit.script(nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 4, 20, batch_first=True), 1).eval())
+    specs = (parse_input("src=float32[batch,time,12]"),), (parse_input(MADE),)
+    given, out = tmp_path / "given", tmp_path / "onnx"
+    given.mkdir()
+    out.mkdir()
+    torch.jit.save(net, given / PAYLOAD[Format.TORCHSCRIPT])
+    write_artifact(given, Target(Format.TORCHSCRIPT), Signature(*specs))
+    with pytest.raises(Refused, match=r"follows neither\n  fix: save a trace, torch.jit.trace\(model, example\)"):
+        onnx_from_torchscript(Job({"source": given}, out))
