@@ -114,7 +114,7 @@ def test_an_installed_package_is_not_read_as_if_it_were_the_users(tmp_path: Path
     assert code_digest(site / "lib.py") == before
 
 
-@pytest.mark.parametrize("name", ["types", "numpy", "mine"])
+@pytest.mark.parametrize("name", ["types", "numpy", "nobody_elses"])
 def test_a_file_of_the_users_goes_before_a_module_of_its_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,5 +122,5 @@ def test_a_file_of_the_users_goes_before_a_module_of_its_name(
     (tmp_path / f"{name}.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))  # as python -m does
     ref = code_ref(f"{name}:Net", str(tmp_path))
-    assert ref.text == ("mine:Net" if name == "mine" else f"{name}.py:Net")
+    assert ref.text == (f"{name}:Net" if name == "nobody_elses" else f"{name}.py:Net")
     assert code_ref(f"{name}.inner:Net", str(tmp_path)).text == f"{name}.inner:Net"
