@@ -17,6 +17,7 @@ from ..models.sources import read_source
 from .baked import model_to_export
 from .onnx_weights import join
 from .torch_export import example_inputs
+from .torch_operators.attention import attention
 from .torch_operators.bags import bags
 from .torch_operators.floor import division
 from .torch_operators.numbers import numbers
@@ -63,7 +64,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
 
 def translations() -> Translations:
     """What the dynamo exporter lacks or has wrong: its argument `custom_translation_table`."""
-    return {**division(), **bags(), **numbers(), **ordering(), **pools(), **running()}
+    return {**attention(), **division(), **bags(), **numbers(), **ordering(), **pools(), **running()}
 
 
 def onnx_from_source(job: Job) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .attention import mend_attention
 from .floor import OPSETS, mend_floors
 from .fused import mend_fused
 from .places import mend_places
@@ -11,11 +12,12 @@ from .recurrent import mend_recurrent
 
 
 def mend_older_exporter() -> None:
-    """Whole numbers are divided as PyTorch does it, places counted from the end, attention that is fused written out,
-    recurrent nets unpacked and with projections; and of what pack_padded_sequence asks for, `lengths.cpu()` stays, and
-    that it is a tensor is known."""
+    """Whole numbers are divided as PyTorch does it, places counted from the end, attention that is fused written out
+    and 0 where it sees nothing, recurrent nets unpacked and with projections; and of what pack_padded_sequence asks
+    for, `lengths.cpu()` stays, and that it is a tensor is known."""
     import torch
 
+    mend_attention()
     mend_floors()
     mend_fused()
     mend_places()
