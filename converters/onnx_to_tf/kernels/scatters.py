@@ -1,18 +1,9 @@
-"""Scatters that reduce, by the reductions over segments that TFLite has."""
+"""Scatters by the reductions over segments that TFLite has."""
 
 from __future__ import annotations
 
 from ..lazy import tf
 from ..values import TfTensor
-
-
-def replaced(tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
-    """`tensor` with the updates in their places. TFLite's converter would multiply what goes by 0, and infinities do
-    not go by that."""
-    if tensor.dtype == tf.bool:
-        return tf.cast(replaced(*(tf.cast(each, tf.int32) for each in (tensor, places, updates))), tf.bool)
-    touched = tf.scatter_nd(places, tf.ones_like(updates, tf.int32), tf.shape(tensor, places.dtype)) > 0
-    return tf.where(touched, tf.scatter_nd(places, updates, tf.shape(tensor, places.dtype)), tensor)
 
 
 def row_sums(updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
@@ -27,8 +18,8 @@ def row_sums(updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
 
 
 def combined(mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
-    """`tensor` with the updates at index vectors without negative ones added ("add") or multiplied ("mul"), or their
-    "max" or "min".
+    """`tensor` with the updates at index vectors without negative ones in their places ("none"), added ("add") or
+    multiplied ("mul"), or their "max" or "min".
 
     The updates of one place are brought together first. Places without any get what changes nothing: 0, 1, the lowest
     or the highest number. (For a sum TFLite's converter would count what comes to each place, take what was there as
@@ -45,6 +36,13 @@ def combined(mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -
     given = tf.reshape(updates, tf.concat([tf.shape(row), shape[depth:]], 0))
     have = tf.reshape(tensor, tf.concat([rows[None], shape[depth:]], 0))
     return tf.reshape(_FUNCTIONS[mode](have, given, row, rows), shape)
+
+
+def _last(have: TfTensor, given: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
+    """The last of what comes to a place. The specification leaves open which, but says nowhere that it may be the sum,
+    as which TFLite's own kernel has it; and a token that came twice is given twice, with one score."""
+    last = tf.math.unsorted_segment_max(tf.range(tf.size(row)), row, rows)  # below 0 where nothing comes to
+    return tf.gather(tf.concat([have, given], 0), tf.where(last < 0, tf.range(rows), last + rows))
 
 
 def _sum(have: TfTensor, given: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
@@ -70,4 +68,4 @@ def _where_any(alive: TfTensor, made: TfTensor, have: TfTensor, row: TfTensor, r
     return tf.where(tf.math.unsorted_segment_sum(tf.cast(alive, tf.int32), row, rows) > 0, made, have)
 
 
-_FUNCTIONS = {"add": _sum, "mul": _product, "max": _largest, "min": _smallest}
+_FUNCTIONS = {"none": _last, "add": _sum, "mul": _product, "max": _largest, "min": _smallest}

@@ -79,8 +79,6 @@ class TFLiteKernels(Kernels):
         return tf.reduce_sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
 
     def scatter(self, mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
-        if mode == "none":
-            return scatters.replaced(tensor, tf.cast(places, tf.int32), updates)
         return scatters.combined(mode, tensor, places, updates)
 
     def row_sums(self, updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:

@@ -8,7 +8,7 @@ from ..borders import surrounded
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, lowers
-from ..values import Layout, TfTensor, Value, biased, computed, product, reshape
+from ..values import Layout, TfTensor, Value, biased, computed, pack, product, reshape
 from ..windows import Window, read_window, taps
 
 
@@ -44,6 +44,15 @@ def channel_sizes(op: Op, kernel: Value) -> tuple[int, int]:
     return first, second
 
 
+def with_channels(tensor: TfTensor, channels: int) -> TfTensor:
+    """The tensor, channels last, with as many channels as its weight has. It is shaped so, and not only said to be:
+    TFLite's converter works out shapes anew, and has no convolution of channels whose number it does not find."""
+    if tensor.shape[-1] is not None:
+        return tensor
+    shape = tf.shape(tensor)
+    return tf.reshape(tensor, pack([*(shape[at] for at in range(tensor.shape.rank - 1)), channels]))
+
+
 def arranged(op: Op, kernel: Value, order: Sequence[int], shape: Sequence[int] = ()) -> TfTensor:
     """A weight in the order of axes that TensorFlow wants; a known one is arranged now and held as a variable."""
     if kernel.array is not None:
@@ -55,8 +64,7 @@ def arranged(op: Op, kernel: Value, order: Sequence[int], shape: Sequence[int] =
 def convolve(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
     """(N, ..., C), channels last, * (M, C / group, ...) -> (N, ..., M)"""
     _, width = channel_sizes(op, kernel)
-    if tensor.shape[-1] is None:
-        tensor.set_shape([*tensor.shape[:-1], width * group])
+    tensor = with_channels(tensor, width * group)
     if window.rank == 1:
         made = _conv2d(op, tf.expand_dims(tensor, 1), kernel, window.widened(), group)
         return tf.squeeze(made, 1)

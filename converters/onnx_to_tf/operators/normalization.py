@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -192,16 +192,28 @@ def local_response_normalization(op: Op) -> Value:
 def softmax(op: Op) -> Value:
     """exp(x) over its sum along one axis."""
     value = op.value(0)
-    axis = value.place(op.integer("axis", -1) % value.rank)
-    return mapped(value, lambda t: tf.nn.softmax(t, axis), non_negative=True)
+    return _along(tf.nn.softmax, value, op.integer("axis", -1) % value.rank, non_negative=True)
 
 
 @lowers("LogSoftmax", since=13, T=FLOATS)
 def log_softmax(op: Op) -> Value:
     """The logarithm of softmax along one axis."""
     value = op.value(0)
-    axis = value.place(op.integer("axis", -1) % value.rank)
-    return mapped(value, lambda t: tf.nn.log_softmax(t, axis))
+    return _along(tf.nn.log_softmax, value, op.integer("axis", -1) % value.rank)
+
+
+_MOST_SOFTMAX = 5  # axes that TensorFlow's kernel on a CPU takes
+
+
+def _along(function: Callable[..., TfTensor], value: Value, axis: int, *, non_negative: bool = False) -> Value:
+    """A softmax along a logical axis, with the axes before it, and those after it, as one where they are many."""
+    place = value.place(axis)
+    if value.rank <= _MOST_SOFTMAX:
+        return mapped(value, lambda t: function(t, place), non_negative=non_negative)
+    have = [value.size(each) for each in value.layout.order(value.rank)]
+    merged = reshape(value.tensor(value.layout), [product(have[:place]), have[place], product(have[place + 1 :])])
+    made = reshape(function(merged, 1), have)
+    return computed(made, value.layout, non_negative=non_negative).as_long_as(value)
 
 
 @lowers("Hardmax", since=13, T=FLOATS)
@@ -222,6 +234,6 @@ def softmax_before_13(op: Op) -> Value:
     function = tf.nn.softmax if op.node.op_type == "Softmax" else tf.nn.log_softmax
     have = [value.size(each) for each in range(value.rank)]
     if axis == value.rank - 1:
-        return computed(function(value.tensor(), -1))
+        return _along(function, value, axis, non_negative=function is tf.nn.softmax)
     flat = reshape(value.tensor(), [product(have[:axis]), product(have[axis:])])
     return computed(reshape(function(flat, -1), have))

@@ -12,7 +12,7 @@ from ..reader import Op
 from ..registry import FLOATS, lowers
 from ..values import Layout, Size, TfTensor, Value, biased, computed, pack
 from ..windows import Window, read_pads
-from .convolution import arranged, channel_sizes, convolve, kernel_sizes
+from .convolution import arranged, channel_sizes, convolve, kernel_sizes, with_channels
 
 
 @lowers("ConvTranspose", since=1, T=FLOATS)
@@ -20,11 +20,11 @@ def conv_transpose(op: Op) -> Value:
     """(N, C, ...) * (C, M / group, ...) + bias -> (N, M, ...), each axis stride (size - 1) + extent - pads wide."""
     value, kernel, group = op.value(0), op.value(1), op.integer("group", 1)
     window = _window(op, value, kernel)
-    tensor = value.tensor(Layout.CHANNELS_LAST)
+    tensor = with_channels(value.tensor(Layout.CHANNELS_LAST), channel_sizes(op, kernel)[0])
     if group > 1 or window.dilated or (window.rank == 3 and not op.kernels.three_axes):
         made = _spread(op, tensor, kernel, window, group)
     else:
-        made = _transposed(op, value, kernel, window)
+        made = _transposed(op, value, tensor, kernel, window)
     return computed(biased(made, op.optional(2)), Layout.CHANNELS_LAST)
 
 
@@ -91,8 +91,8 @@ def _target(window: Window) -> _Target:
     return _Target("VALID", tuple(_full(window, at) for at in range(window.rank)))
 
 
-def _transposed(op: Op, value: Value, kernel: Value, window: Window) -> TfTensor:
-    tensor, rank = value.tensor(Layout.CHANNELS_LAST), window.rank
+def _transposed(op: Op, value: Value, tensor: TfTensor, kernel: Value, window: Window) -> TfTensor:
+    rank = window.rank
     weight = arranged(op, kernel, (*range(2, 2 + rank), 1, 0))
     target = _target(window)
     strides, shape = list(window.strides), [value.size(0), *target.sizes, kernel.size(1)]

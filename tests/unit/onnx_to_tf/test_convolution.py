@@ -286,3 +286,24 @@ def test_pads_of_a_convolution_in_three_axes_come_on_top_of_a_pad(bench):
         y = Conv <pads = [1, 1, 1, 1, 1, 1]> (a, w)
     }"""
     bench.model_agrees(text, {"x": np.ones((2, 1, 5, 6, 3), np.float32)})
+
+
+CHANNELS_OF_THE_WEIGHT = {
+    "Conv": "y = Conv (t, w)",
+    "Conv, depthwise": "y = Conv <group = 4> (t, v)",
+    "Conv, by groups": "y = Conv <group = 2, strides = [1, 2]> (t, u)",
+    "ConvTranspose": "y = ConvTranspose (t, w)",
+}
+
+
+@pytest.mark.parametrize("name", CHANNELS_OF_THE_WEIGHT)
+def test_a_weight_says_how_many_channels_there_are(bench, name):
+    """As after `.view(b, h, w, -1)`: TFLite's converter found no number of them, and said it had no such kernel."""
+    rng = np.random.default_rng(3)
+    shapes = {"w": (4, 4, 3, 3), "u": (4, 2, 3, 3), "v": (8, 1, 3, 3)}
+    drawn = {at: ",".join(f"{each:.6f}" for each in rng.random(np.prod(shape))) for at, shape in shapes.items()}
+    weights = ", ".join(f"float{[*shape]} {at} = {{{drawn[at]}}}" for at, shape in shapes.items())
+    text = f"""<ir_version: 10, opset_import: ["" : 20]> g (float[n,h,w,c] x) => (float[n,m,p,q] y) <{weights}> {{
+      t = Transpose <perm = [0, 3, 1, 2]> (x)  {CHANNELS_OF_THE_WEIGHT[name]} }}"""
+    feeds = [{"x": rng.standard_normal(shape).astype("f4")} for shape in ((2, 5, 7, 4), (1, 4, 4, 4), (4, 4, 4, 4))]
+    bench.model_agrees(text, *feeds)

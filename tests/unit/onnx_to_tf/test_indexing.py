@@ -79,6 +79,28 @@ def test_scatters_reduce_in_tflite(bench, case, sizes, reduction):
     bench.agrees_in_tflite(scattered("ScatterND", reduction, sizes, case))
 
 
+def repeated(rng, shape):
+    return rng.integers(-2, 2, shape)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "bool"])
+def test_of_equal_places_the_last_stands(bench, case, sizes, same_sizes, dtype):
+    """As a token that comes twice is scored twice. What was there may be infinite."""
+    infinite = (lambda rng, shape: with_infinity(rng, (9, *shape[1:]))[: shape[0]]) if dtype == "float32" else None
+    values = infinite or indices(0, 2, dtype)
+    for s in (sizes, same_sizes):
+        inputs = {"x": (s("NCH"), values), "i": (s("NMH"), repeated), "u": (s("NMH"), indices(0, 9, dtype))}
+        made = case("ScatterElements", inputs, attributes={"axis": 1})
+        bench.agrees(made)
+        bench.agrees_in_tflite(made)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_slices_are_set_in_tflite_however_many(bench, case, count):
+    inputs = {"x": ((4, 5), with_infinity), "i": ((count, 1), repeated), "u": (count, 5)}
+    bench.agrees_in_tflite(case("ScatterND", inputs))
+
+
 def test_scatter_is_the_older_name(bench, case):
     made = lambda s: case(  # noqa: E731
         "Scatter", {"x": (4, s.H), "u": (2, s.H)}, {"i": np.array([[0], [3]], "i8").repeat(s.H, 1)},

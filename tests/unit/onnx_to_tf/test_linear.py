@@ -64,6 +64,11 @@ NORMS = {
     "Softmax": lambda s, case: case("Softmax", {"x": s("NCH")}, attributes={"axis": 1}),
     "Softmax before 13": lambda s, case: case("Softmax", {"x": s("NCH")}, attributes={"axis": 1}, opset=11),
     "LogSoftmax": lambda s, case: case("LogSoftmax", {"x": s("NCH")}),
+    "Softmax of many axes": lambda s, case: case("Softmax", {"x": s("NCDHWK")}, attributes={"axis": 2}),
+    "Softmax of many axes before 13": lambda s, case: case(
+        "Softmax", {"x": s("NCDHWK")}, attributes={"axis": 5}, opset=11
+    ),
+    "LogSoftmax of many axes": lambda s, case: case("LogSoftmax", {"x": s("CDHNKW")}, attributes={"axis": 3}),
     "Hardmax": lambda s, case: case("Hardmax", {"x": s("NCH")}, attributes={"axis": 1}),
 }  # fmt: skip
 
@@ -82,6 +87,11 @@ def test_products(bench, case, name):
 @pytest.mark.parametrize("name", NORMS)
 def test_normalisations(bench, case, name):
     bench.agrees_both_ways(lambda s: NORMS[name](s, case), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["Softmax of many axes", "LogSoftmax of many axes"])
+def test_softmax_of_many_axes_in_tflite(bench, case, sizes, name):
+    bench.agrees_in_tflite(NORMS[name](sizes, case), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("keep", [0, 1])
