@@ -40,7 +40,7 @@ def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     source = read_artifact(job.inputs["source"])
-    data = read_dataset(job.inputs["data"] / "calibration.npz")
+    data = read_dataset(job.inputs["data"] / "calibration.npz", source.signature.inputs)
     # Without it shapes are unknown inside a dynamo export, and operators are silently left in float.
     ready = Path("preprocessed.onnx")
     quant_pre_process(str(source.path), str(ready), skip_symbolic_shape=True)

@@ -76,7 +76,8 @@ def tflite_int8(job: Job) -> Mapping[str, Any]:
     """Weights and arithmetic in int8, by ranges seen on inputs["data"]/calibration.npz; inputs and outputs keep their
     dtypes. The facts name the operators that stay in float: TFLite has them in no other form, or 8 bits would ruin them
     (tflite_file.better_in_float)."""
-    data, signature = read_dataset(job.inputs["data"] / CALIBRATION), read_artifact(job.inputs["source"]).signature
+    signature = read_artifact(job.inputs["source"]).signature
+    data = read_dataset(job.inputs["data"] / CALIBRATION, signature.inputs)
 
     def set_up(tf: Any, converter: Any, _signature: Signature) -> None:
         _check_data(data, signature)

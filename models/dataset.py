@@ -1,21 +1,21 @@
 """Inputs by name, with labels where there are any, kept as one .npz file.
 
-The keys of the file are the input names, and `labels`. The same form is what `--data FILE.npz` takes.
+The keys of the file are the input names, and `labels`; `labels_` where an input is called `labels`, and so on. The same
+form is what `--data FILE.npz` takes.
 """
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from .errors import BadRequest
-from .signature import Array
+from .signature import Array, TensorSpec
 
-LABELS = "labels"
 MADE_BY = "make it with numpy.savez(FILE, INPUT_NAME=array, labels=array)"
 
 
@@ -33,8 +33,6 @@ class Dataset:
         arrays = [*self.inputs.values(), *([] if self.labels is None else [self.labels])]
         if len({len(array) for array in arrays}) != 1:
             raise ValueError(f"arrays of unlike length: {[array.shape for array in arrays]}")
-        if LABELS in self.inputs:
-            raise ValueError(f"no input may be called {LABELS!r}")
 
     def __len__(self) -> int:
         return len(next(iter(self.inputs.values())))
@@ -45,19 +43,28 @@ class Dataset:
         return Dataset({name: array[start:stop] for name, array in self.inputs.items()}, labels)
 
 
+def labels_key(inputs: Collection[str]) -> str:
+    """What the labels are called in a file beside inputs of these names."""
+    key = "labels"
+    while key in inputs:
+        key += "_"
+    return key
+
+
 def write_dataset(path: Path, data: Dataset) -> None:
     """Write `data` to an .npz file."""
-    labels = {} if data.labels is None else {LABELS: data.labels}
+    labels = {} if data.labels is None else {labels_key(data.inputs): data.labels}
     write_arrays(path, {**data.inputs, **labels})
 
 
-def read_dataset(path: Path) -> Dataset:
-    """Read an .npz file. Nothing in it is ever unpickled.
+def read_dataset(path: Path, inputs: Sequence[TensorSpec] = ()) -> Dataset:
+    """Read an .npz file. Nothing in it is ever unpickled. `inputs`: those of the model that it is for: what is called
+    as one of them is that, and no label.
 
     Raises BadRequest where it is no such file.
     """
     arrays = read_arrays(path)
-    labels = arrays.pop(LABELS, None)
+    labels = arrays.pop(labels_key([spec.name for spec in inputs]), None)
     try:
         return Dataset(arrays, labels)
     except (ValueError, StopIteration) as error:

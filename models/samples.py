@@ -14,7 +14,7 @@ import numpy as np
 
 from .axes import example_sizes
 from .calls import SAMPLES, check_samples, gathered, sample_specs
-from .dataset import LABELS, MADE_BY, Dataset, read_dataset, write_dataset
+from .dataset import MADE_BY, Dataset, read_dataset, write_dataset
 from .errors import BadRequest
 from .job import Job
 from .signature import Signature, TensorSpec, batch_axis, bounds_of
@@ -28,15 +28,10 @@ _TEST_SEED, _CALIBRATION_SEED = 11, 12
 
 
 def check_inputs(specs: Sequence[TensorSpec]) -> None:
-    """Hold the inputs of a model against what data files and bounds ask of them.
+    """Hold the inputs of a model against what bounds ask of them.
 
-    Raises BadRequest where one is called as the labels are, or an axis has two bounds.
+    Raises BadRequest where an axis has two bounds.
     """
-    if any(spec.name == LABELS for spec in specs):
-        raise BadRequest(
-            f"an input may not be called {LABELS!r}: data files keep the labels under that name",
-            fix="rename that input of the model",
-        )
     bounds_of(specs)
 
 
@@ -53,7 +48,7 @@ def take_samples(job: Job) -> Mapping[str, Any]:
     signature = Signature.from_json(job.options["signature"])
     check_file(path, job.options["sha256"])
     try:
-        data = read_dataset(path)
+        data = read_dataset(path, signature.inputs)
     except (MemoryError, OverflowError) as error:
         raise BadRequest(f"{path} says that it holds more than this machine can", fix=MADE_BY) from error
     if not len(data):

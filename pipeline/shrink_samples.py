@@ -30,7 +30,8 @@ def calls(job: Job) -> Iterator[tuple[Feeds, list[Feeds]]]:
     each other size of an axis and for each size of integers. With it others, one of which will do: every dynamic axis
     has another size there, the batch at least. What changes from one call to the other is dynamic. Options: reason, why
     the copy was refused."""
-    data, record = read_test_set(job), read_record(job.inputs["reference"])
+    record = read_record(job.inputs["reference"])
+    data = read_test_set(job, record.signature.inputs)
     reason = job.options["reason"]
     own = sizes_in(data, record.signature)
     answered = {axis: size for probe in record.probes for axis, size in probe.sizes.items()}

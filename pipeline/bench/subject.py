@@ -125,9 +125,9 @@ def open_subject(
 
     Raises BadRequest, ToolMissing or SessionLost as the runtime does.
     """
-    data = read_dataset(Path(feeds) / "test.npz")
     opened = open_session(runtime, Path(folder), device=device, threads=threads, services=services, model=model)
-    return Subject(opened, data, signature=Signature.from_json(signature) if signature else None)
+    asked = Signature.from_json(signature) if signature else opened.signature
+    return Subject(opened, read_dataset(Path(feeds) / "test.npz", asked.inputs), signature=asked)
 
 
 def _timer_ns(clock_ns: Clock) -> float:

@@ -107,7 +107,7 @@ class Check:
         self._signature = self.record.signature
         self._bounds = artifact.signature.bounds  # a copy may be good for fewer sizes than the model
         self._batched = self._signature.batch is not None
-        self._data = read_test_set(job)
+        self._data = read_test_set(job, self._signature.inputs)
         self._sizes = sizes_in(self._data, self._signature)
         self._reference = job.inputs["reference"]
         asked = batches_within(self._signature.inputs, batches_of(job))

@@ -42,11 +42,12 @@ def answer(job: Job) -> Mapping[str, Any]:
     Raises BadRequest where the model answers the same question in two ways (it is in training mode, or draws random
     numbers): nothing can be held against that.
     """
-    data, options = read_test_set(job), job.options
+    options = job.options
     with closing(open_for(job, "model", options["runtime"])) as session:
         wrong = check_device(session, options.get("device", "cpu"))
         if wrong:
             raise BadRequest(f"the reference did not run where it should: {wrong}", fix="name a device that is there")
+        data = read_test_set(job, session.signature.inputs)
         asked = _Asked(session, data)
         asked.batches(batches_within(session.signature.inputs, batches_of(job)))
         asked.check_repeats()

@@ -11,6 +11,7 @@ from ...models.dataset import Dataset, read_dataset
 from ...models.errors import BadRequest
 from ...models.formats import Format
 from ...models.job import Job
+from ...models.signature import TensorSpec
 from ...serving.runtimes.table import RUNTIMES
 from ...serving.session import Session
 
@@ -89,13 +90,13 @@ def open_for(job: Job, which: str, runtime: str) -> Session:
     )
 
 
-def read_test_set(job: Job) -> Dataset:
-    """The test set in inputs["data"] of a job.
+def read_test_set(job: Job, inputs: Sequence[TensorSpec]) -> Dataset:
+    """The test set in inputs["data"] of a job, for a model of these inputs.
 
     Raises BadRequest where it is empty.
     """
     path: Path = job.inputs["data"] / TEST
-    data = read_dataset(path)
+    data = read_dataset(path, inputs)
     if not len(data):
         raise BadRequest(f"{path} holds no samples", fix="give at least one")
     return data

@@ -335,7 +335,6 @@ def test_large_samples_are_fewer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("specs", "said"),
     [
-        (["labels=float32[batch]"], "an input may not be called 'labels'"),
         (["a=float32[n=1..4]", "b=float32[n=1..5]"], r"the axis n is 1\.\.4 in one place and 1\.\.5 in another"),
     ],
 )
@@ -355,6 +354,23 @@ def test_samples_of_a_file_are_the_test_set_and_calibrate(tmp_path: Path) -> Non
     np.testing.assert_array_equal(test.labels, np.arange(300))
     assert set(calibration.labels) < set(range(300))
     np.testing.assert_array_equal(calibration.inputs["x"][:, 0], calibration.labels * 4)
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_an_input_may_be_called_labels(labelled: bool, tmp_path: Path) -> None:
+    """As that of SAM's prompt encoder: the labels of the samples are then called labels_."""
+    path = tmp_path / "d.npz"
+    inputs = {"coords": np.ones((20, 4), np.float32), "labels": np.arange(20)}
+    np.savez(path, **inputs, **({"labels_": np.arange(20) * 2} if labelled else {}))
+    specs = tuple(parse_input(text) for text in ("coords=float32[n,4]", "labels=int64[n]"))
+    signature = Signature(specs, (TensorSpec("y", "float32", ("n",)),)).to_json()
+    (tmp_path / "out").mkdir()
+    job = Job({}, tmp_path / "out", {"path": str(path), "sha256": digest_of(path), "signature": signature})
+    assert take_samples(job)["labels"] is labelled
+    for name in ("test", "calibration"):
+        data = read_dataset(tmp_path / "out" / f"{name}.npz", specs)
+        assert list(data.inputs) == ["coords", "labels"]
+        assert data.labels is None or np.array_equal(data.labels, data.inputs["labels"] * 2)
 
 
 def test_a_file_that_changed_after_the_command_began_is_not_read(tmp_path: Path) -> None:
