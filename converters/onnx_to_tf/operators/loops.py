@@ -13,9 +13,9 @@ from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, BOOL, lowers
 from ..repeat import MOST_UNROLLED, Turn, repeat
-from ..sequence import GrownSequence, TensorSequence
+from ..sequence import TensorSequence
 from ..values import CARRIERS, FAR, Size, TfTensor, Value, as_int32, computed, transpose
-from .sequences import stacked, unstacked
+from .sequences import longer, stacked, unstacked
 
 # A condition is worked out ahead for as many steps at most; and so many steps are unrolled where there is no other way.
 MOST_AHEAD = 256
@@ -52,18 +52,15 @@ def _unrolled_loop(op: Op, body: Graph, count: int, states: Sequence[Value]) -> 
 def _growing_loop(
     op: Op, body: Graph, steps: Size | None, condition: Value | None, states: Sequence[Value]
 ) -> list[Value]:
-    """A loop that appends a tensor to an empty sequence at every step: the tensors are a scan output."""
+    """A loop that appends a tensor to a sequence at every step: the tensors are a scan output."""
     places = [at for at, each in enumerate(states) if isinstance(each, TensorSequence)]
-    empty = all(isinstance(each, TensorSequence) and each.is_empty for each in (states[at] for at in places))
-    plain = without_lists(body, len(states), places) if empty else None
+    plain = without_lists(body, len(states), places)
     if plain is None:
         op.refuse(UNKNOWN_LIST, fix=UNKNOWN_LIST_FIX)
     others = [at for at in range(len(states)) if at not in places]
     made = _repeated_loop(op, plain, steps, condition, [states[at] for at in others])
     first = len(made) - len(places)
-    grown = dict(zip(places, map(GrownSequence, made[first:]), strict=True))
-    if any(grown[at].dtype != states[at].dtype for at in places):
-        op.refuse("it appends tensors of another dtype than its sequence has", fix="cast them in the model")
+    grown = {at: longer(op, states[at], rows) for at, rows in zip(places, made[first:], strict=True)}
     after = dict(zip(others, made, strict=False))
     return [*(grown.get(at) or after[at] for at in range(len(states))), *made[len(others) : first]]
 

@@ -1,7 +1,7 @@
 """Sequences of tensors as lists that exist while lowering only: their lengths and the places in them must be known.
 
 torch's exporter writes a split as SplitToSequence and SequenceAt. What is in a sequence may be computed; how many
-tensors there are, and which of them is meant, may not; but for what a loop appends, which is joined as one tensor.
+tensors there are, and which of them is meant, may not; but for what a loop appends, which is one tensor of rows.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import numpy as np
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, INDICES, lowers
-from ..sequence import TensorSequence
+from ..sequence import GrownSequence, TensorSequence
 from ..values import Size, Value, computed, product, reshape, transpose
 from .casting import dtype_named
+from .indexing import from_start
 
 STATIC = "give the axes that the sequence is made along a fixed size, or stack the tensors instead of listing them"
 
@@ -52,6 +53,9 @@ def sequence_length(op: Op) -> Value:
 @lowers("SequenceAt", since=11, S=ANY, I=INDICES)
 def sequence_at(op: Op) -> Value:
     """One of them."""
+    grown = op.grown(0)
+    if grown is not None:
+        return computed(tf.gather(grown.tensor(), from_start(op, op.value(1), grown.size(0))))
     elements = op.sequence(0).elements
     return elements[_place(op, 1, len(elements))]
 
@@ -59,7 +63,10 @@ def sequence_at(op: Op) -> Value:
 @lowers("SequenceInsert", since=11, S=ANY, T=ANY, I=INDICES)
 def sequence_insert(op: Op) -> TensorSequence:
     """One more, at the end or before a place."""
-    sequence, new = op.sequence(0), op.value(1)
+    grown, new = op.anything(0), op.value(1)
+    if isinstance(grown, GrownSequence) and op.optional(2) is None:
+        return longer(op, grown, computed(tf.expand_dims(new.tensor(), 0)))
+    sequence = op.sequence(0)
     if new.dtype != sequence.dtype:
         op.refuse(f"it puts {new.dtype} into a sequence of {sequence.dtype}", fix="cast it in the model")
     elements = list(sequence.elements)
@@ -124,6 +131,36 @@ def stacked(op: Op, values: Sequence[Value], axis: int) -> Value:
     if sizes is not None:
         return op.sized(sizes, dtype=values[0].dtype)
     return computed(tf.stack([each.tensor() for each in values], axis), dtype=values[0].dtype)
+
+
+def longer(op: Op, sequence: Value, rows: Value) -> GrownSequence:
+    """A sequence, and behind it the places along the first axis of a tensor, which are known only when it runs."""
+    if rows.dtype != sequence.dtype:
+        op.refuse("it appends tensors of another dtype than its sequence has", fix="cast them in the model")
+    before = sequence.stack if isinstance(sequence, GrownSequence) else _piled(op, sequence, rows.shape[1:])
+    if before is None:
+        return GrownSequence(rows)
+    # Of a loop without steps nobody has seen how large a row would have been.
+    nothing = tf.equal(rows.size(0), 0)
+    sizes = [
+        tf.where(nothing, before.size(at), rows.size(at)) if rows.shape[at] is None else rows.size(at)
+        for at in range(1, rows.rank)
+    ]
+    after = reshape(rows.tensor(), [rows.size(0), *sizes])
+    return GrownSequence(computed(tf.concat([before.tensor(), after], 0)))
+
+
+def _piled(op: Op, sequence: Value, shape: Sequence[int | None]) -> Value | None:
+    """Tensors that are of a shape all of them, along a new first axis; None where there are none."""
+    elements = sequence.elements if isinstance(sequence, TensorSequence) else ()
+    for each in elements:
+        if each.rank != len(shape) or any(a != b for a, b in zip(each.shape, shape, strict=True) if None not in (a, b)):
+            op.refuse(
+                f"it appends a tensor of the shape {tuple(shape)} to a sequence that has one of {each.shape}, "
+                "and how often is known only when the model runs",
+                fix="append tensors of one shape",
+            )
+    return stacked(op, list(elements), 0) if elements else None
 
 
 def _sizes(values: Sequence[Value], rank: int) -> list[Size] | None:

@@ -276,7 +276,6 @@ def test_a_sequence_as_long_as_its_loop_is_joined(bench, axis, new_axis):
 OTHERWISE = {
     "inserted before a place": {"step": "zero = Constant <value_int = 0> () h2 = SequenceInsert (h, d, zero)"},
     "read inside": {"step": "k = SequenceLength (h) e = CastLike (k, x) p = Add (d, e) h2 = SequenceInsert (h, p)"},
-    "begun with a tensor": {"start": "empty = SequenceConstruct (x)"},
     "left as it is": {"step": "h2 = Identity (h)"},
 }
 
@@ -287,9 +286,34 @@ def test_a_sequence_that_does_more_than_grow_is_refused(bench, how):
         lowered(bench, filling(**OTHERWISE[how]))
 
 
-def test_of_a_sequence_as_long_as_its_loop_no_tensor_is_taken(bench):
+def test_of_a_sequence_as_long_as_its_loop_no_tensor_is_taken_out(bench):
     with pytest.raises(Refused, match="its input 0 is a sequence as long as a loop had steps"):
-        lowered(bench, filling(end="zero = Constant <value_int = 0> () y = SequenceAt (s, zero)"))
+        lowered(bench, filling(end="t = SequenceErase (s) y = ConcatFromSequence <axis = 0> (t)"))
+
+
+def test_a_list_that_a_loop_filled_is_read_backwards_into_another_that_has_a_tensor_already(bench):
+    """As the tags of a CRF are found: back from the end, along what each step wrote down; of one step at least."""
+    end = """one = Constant <value_int = 1> ()  m = SequenceLength (s)  less = Sub (m, one)
+      tags = SequenceConstruct (last)
+      lost, all = Loop (less, true, last, tags)
+      <body = bb (int64 j, bool go, float[N,3] t, seq(float[N,3]) g) => (bool more, float[N,3] u, seq(float[N,3]) g2) {
+        more = Identity (go)  back = Sub (less, one)  at = Sub (back, j)
+        e = SequenceAt (s, at)  u = Sub (t, e)  g2 = SequenceInsert (g, u) }>
+      wider = SequenceInsert (all, x)  y = ConcatFromSequence <axis = 1, new_axis = 1> (wider)"""
+    bench.model_agrees(HEAD + filling(end=end), *feeds(3))
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_of_a_list_that_a_loop_filled_a_tensor_is_taken(bench, place):
+    bench.model_agrees(HEAD + filling(end=f"k = Constant <value_int = {place}> () y = SequenceAt (s, k)"), *feeds(3))
+
+
+def test_a_list_that_has_a_tensor_of_another_shape_is_refused(bench):
+    start = "w = Constant <value_floats = [1.0]> ()  empty = SequenceConstruct (w)"
+    with pytest.raises(
+        Refused, match=r"appends a tensor of the shape \(None, 3\) to a sequence that has one of \(1,\)"
+    ):
+        lowered(bench, filling(start=start))
 
 
 SCAN = """g (float[{shape}] x, float[N,2] h0) => (float[] last, float[] y)
