@@ -168,7 +168,7 @@ def describe_torchscript(
     specs = tuple(given[name] for name in call.inputs)
     model = _asked(module, path)
     try:
-        signature, call_or_none = infer_signature(model, specs, call)
+        signature, call_or_none, _ = infer_signature(model, specs, call)
     except RuntimeError as error:
         fix = f"hold {' '.join(map(str, specs))} against what it takes"
         if any(str(weight.dtype) == "torch.bfloat16" for weight in module.parameters()):

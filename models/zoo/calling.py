@@ -221,12 +221,26 @@ def parameter_names(forward: Callable[..., Any]) -> str:
 
 
 def flatten(given: Any) -> dict[str, torch.Tensor]:
-    """Every tensor of a result by its path: `output` alone, `output_0` of a tuple, `logits` of a dict or a dataclass,
-    `hidden_states_0`, `output_1_0` of what is nested. What is None is left out.
+    """Every tensor of a result by its path, as `parted` has them.
 
     Raises BadRequest with the first thing in it that is neither a tensor nor holds tensors.
     """
-    found: dict[str, torch.Tensor] = {}
+    found, constants = parted(given)
+    for name, value in constants.items():
+        raise _strange(value, name)
+    return found
+
+
+def parted(given: Any) -> tuple[dict[str, torch.Tensor], dict[str, object]]:
+    """Every tensor of a result by its path, and every number, truth value and text: `output` alone, `output_0` of a
+    tuple, `logits` of a dict or a dataclass, `hidden_states_0`, `output_1_0` of what is nested. What is None is left
+    out.
+
+    Raises BadRequest with the first thing in it that is none of these and holds none, or where nothing is a tensor.
+    """
+    import torch
+
+    found: dict[str, Any] = {}
     for path, value in _walk(given, ()):
         name = "_".join(path) if path else ALONE
         if name in found:
@@ -234,9 +248,10 @@ def flatten(given: Any) -> dict[str, torch.Tensor]:
                 f"two outputs of the model are both called {name}", fix="rename a key of what forward returns"
             )
         found[name] = value
-    if not found:
+    tensors = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
+    if not tensors:
         raise BadRequest("the model returns no tensor", fix="let forward return what it computes")
-    return found
+    return tensors, {name: value for name, value in found.items() if name not in tensors}
 
 
 def carried(found: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -246,28 +261,31 @@ def carried(found: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: value.float() if value.dtype == torch.bfloat16 else value for name, value in found.items()}
 
 
-def _walk(given: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], torch.Tensor]]:
+def _walk(given: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     import torch
 
     if given is None:
         return
-    if isinstance(given, torch.Tensor):
+    if isinstance(given, (torch.Tensor, *_CONSTANTS, torch.SymInt, torch.SymFloat, torch.SymBool)):
         yield path, given
         return
     parts = _parts(given)
     if parts is None:
-        kind = f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
-        where = f" as {'_'.join(path)}" if path else ""
-        cache = kind.startswith("transformers.cache_utils.")
-        raise BadRequest(
-            f"the model returns {kind}{where}, which holds no tensors",
-            fix="set use_cache=False in its config, or let forward return what it needs of that as tensors"
-            if cache
-            else "let forward return tensors, or tuples, lists, dicts or dataclasses of them",
-        )
+        raise _strange(given, "_".join(path))
     named = isinstance(given, Mapping) or not isinstance(given, tuple | list) or hasattr(given, "_fields")
     for key, value in parts:
         yield from _walk(value, (*(path or (() if named else (ALONE,))), key))
+
+
+def _strange(given: Any, name: str) -> BadRequest:
+    kind = f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
+    cache = kind.startswith("transformers.cache_utils.")
+    return BadRequest(
+        f"the model returns {kind}{f' as {name}' if name else ''}, which holds no tensors",
+        fix="set use_cache=False in its config, or let forward return what it needs of that as tensors"
+        if cache
+        else "let forward return tensors, or tuples, lists, dicts or dataclasses of them",
+    )
 
 
 def _parts(given: Any) -> list[tuple[str, Any]] | None:
@@ -315,7 +333,9 @@ def flat(model: torch.nn.Module, call: Call) -> torch.nn.Module:
 
         def forward(self, *inputs: torch.Tensor) -> Any:
             arguments, keywords = call.bind(inputs)
-            found = carried(flatten(_called(self.model, call.scratch, arguments, keywords)))
+            found = carried(parted(_called(self.model, call.scratch, arguments, keywords))[0])
+            if torch.jit.is_tracing():  # sizes, which are no outputs elsewhere, are tensors then
+                found = {name: value for name, value in found.items() if name in call.outputs}
             if list(found) != list(call.outputs):
                 raise BadRequest(
                     f"the model returned {', '.join(found)} where its signature names {', '.join(call.outputs)}",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest
+from ..foreign import first_line
 from ..job import Job
 from ..recipe import Recipe
 from ..signature import Signature, TensorSpec
@@ -110,7 +111,7 @@ def _called(job: Job, ref: CodeRef, model: torch.nn.Module, halves: bool) -> _Fo
     inputs = tuple(TensorSpec.from_json(row) for row in job.options.get("inputs") or ())
     example = None if inputs else find_example(ref, model)
     if example is None and (inputs := inputs or _known(ref, model)):
-        return _Found(*infer_signature(model, tuple(_wide(spec) for spec in inputs) if halves else inputs))
+        return _found(*infer_signature(model, tuple(_wide(spec) for spec in inputs) if halves else inputs))
     example = example or dummy_example(model)
     if example is None:
         raise BadRequest(
@@ -120,7 +121,13 @@ def _called(job: Job, ref: CodeRef, model: torch.nn.Module, halves: bool) -> _Fo
     if halves:
         example = in_float32_too(example)
     specs, note = specs_of(example, model)
-    return _Found(*infer_signature(model, specs, example.call), (note,) if note else ())
+    return _found(*infer_signature(model, specs, example.call), note)
+
+
+def _found(signature: Signature, call: Call | None, constants: Mapping[str, object], note: str | None = None) -> _Found:
+    left = ", ".join(f"{name}={value!r}" for name, value in constants.items())
+    said = f"left out, as it is no tensor: {first_line(left)}" if left else None
+    return _Found(signature, call, tuple(filter(None, (note, said))))
 
 
 def _known(ref: CodeRef, model: torch.nn.Module) -> tuple[TensorSpec, ...]:

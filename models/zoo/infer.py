@@ -11,7 +11,7 @@ from ..axes import two_sizes
 from ..errors import BadRequest
 from ..signature import ANY_SIZE, Array, Signature, TensorSpec, batch_axis, bounds_of, served_dtype
 from .build import sample_tensors
-from .calling import Call, call_by_name, carried, flatten, is_flat, takes_no_more
+from .calling import Call, call_by_name, carried, is_flat, parted, takes_no_more
 
 if TYPE_CHECKING:
     import torch
@@ -21,15 +21,16 @@ _NAMED = "name the outputs in the signature of a Recipe; `transload new NAME` wr
 
 def infer_signature(
     model: torch.nn.Module, inputs: tuple[TensorSpec, ...], call: Call | None = None
-) -> tuple[Signature, Call | None]:
-    """The signature of a model with these inputs, from calls in which every dynamic axis has another size; and how it
-    is called, or None where it takes its inputs by position and gives a tensor, or a plain tuple or list of them.
+) -> tuple[Signature, Call | None, Mapping[str, object]]:
+    """The signature of a model with these inputs, from calls in which every dynamic axis has another size; how it is
+    called, or None where it takes its inputs by position and gives a tensor, or a plain tuple or list of them; and the
+    numbers and texts among its outputs, which are alike in all calls and no outputs of a copy.
 
     `call`: how the inputs go in, where it is known (its outputs are not yet); else it is found by their names.
     An axis of an output that changes with an input's axis has its name, one that changes otherwise a name of its own.
-    Outputs are called by their path in what forward returns (calling.flatten).
+    Outputs are called by their path in what forward returns (calling.parted).
 
-    Raises BadRequest where the inputs do not go in, or the outputs are not tensors that numpy knows.
+    Raises BadRequest where the inputs do not go in, or the outputs are not tensors that numpy knows, or constants.
     """
     names = tuple(spec.name for spec in inputs)
     call = call or call_by_name(model.forward, names, f"forward of {type(model).__name__}")
@@ -40,7 +41,8 @@ def infer_signature(
         with contextlib.suppress(Exception):  # it may be larger than the model takes
             given.append(_given(model, call, sample_tensors(inputs, large)))
             sizes.append(large)
-    found = [carried(flatten(each)) for each in given]
+    both = [parted(each) for each in given]
+    found, constants = [carried(each) for each, _ in both], [each for _, each in both]
     names_found = list(found[0])
     for other in found[1:]:
         if list(other) != names_found:
@@ -48,10 +50,28 @@ def infer_signature(
                 f"the model returns {', '.join(names_found)} at one size of its inputs, {', '.join(other)} at another",
                 fix="let forward return the same parts at every size",
             )
+    _check_constant(constants)
     known = {tuple(each[axis] for each in sizes): axis for axis in sizes[0]}
     outputs = tuple(_spec(name, [each[name] for each in found], known) for name in names_found)
     plain = call.by_position and takes_no_more(model.forward, len(inputs)) and all(map(is_flat, given))
-    return Signature(inputs, outputs), None if plain else replace(call, outputs=tuple(names_found))
+    how = None if plain else replace(call, outputs=tuple(names_found))
+    return Signature(inputs, outputs), how, constants[0]
+
+
+def _check_constant(found: Sequence[Mapping[str, object]]) -> None:
+    """Hold the numbers and texts that a model returned in several calls against each other: what changes is an answer,
+    and no copy could give it.
+
+    Raises BadRequest.
+    """
+    for name, value in found[0].items():
+        for other in found[1:]:
+            if name in other and repr(other[name]) != repr(value):  # NaN is alike
+                raise BadRequest(
+                    f"the model returns {name} as {value!r} at one size of its inputs, as {other[name]!r} at another, "
+                    "and the formats carry tensors alone",
+                    fix="let forward return it as a tensor, as in torch.tensor(...), or not at all",
+                )
 
 
 def _large(inputs: tuple[TensorSpec, ...], first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:

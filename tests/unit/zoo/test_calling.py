@@ -60,6 +60,7 @@ def test_results_are_named_by_their_path(given: Any, names: list[str]) -> None:
         (None, "the model returns no tensor\n"),
         ((), "the model returns no tensor\n"),
         ((ONE, 3), "the model returns int as output_1, which holds no tensors"),
+        (3, "the model returns no tensor\n"),
         ({"y": ONE, "cache": [object()]}, "the model returns object as cache_0, which holds no tensors"),
     ],
 )

@@ -43,6 +43,10 @@ class Listed(nn.Module):
     def forward(self, image):
         return image, [object()]
 
+class Named(nn.Module):
+    def forward(self, image):
+        return {"logits": image, "task": "classify", "version": 3}
+
 class Fails(nn.Module):
     def forward(self, image):
         return image @ image
@@ -210,6 +214,12 @@ def test_a_model_without_weights_has_no_weights_file(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / WEIGHTS).exists()
     made = build_model(tmp_path / "out")(torch.from_numpy(np.full((1, 3, 2), 1.5, np.float32)))
     assert made[0].unique().tolist() == [3.0]
+
+
+def test_what_is_left_out_of_the_outputs_is_told(tmp_path: Path) -> None:
+    facts = take_weights(job(tmp_path, "mine.py:Named", inputs=INPUTS[1:]))
+    assert [row["name"] for row in facts["signature"]["outputs"]] == ["logits"]
+    assert facts["notes"] == ["left out, as it is no tensor: task='classify', version=3"]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from transload.converters.tracing import traced
 from transload.models.errors import BadRequest
 from transload.models.signature import parse_input
+from transload.models.zoo.calling import flat
 from transload.models.zoo.infer import infer_signature
 
 
@@ -55,6 +57,33 @@ def test_bounds_are_kept_to() -> None:
     assert outputs(looks, "image=float32[batch,time=4..9]") == ["output=float32[batch,time]"]
     assert len(seen) > 1
     assert seen <= set(range(4, 10))
+
+
+def test_texts_and_numbers_are_no_outputs() -> None:
+    model = Does(lambda x: {"task": "classify", "logits": x, "meta": {"version": 3, "mean": x.mean(-1)}})
+    signature, call, constants = infer_signature(model, (parse_input("x=float32[batch,3]"),))
+    assert [spec.name for spec in signature.outputs] == ["logits", "meta_mean"]
+    assert constants == {"task": "classify", "meta_version": 3}
+    assert call is not None
+    x = torch.ones(2, 3)
+    assert [each.shape for each in flat(model, call)(x)] == [(2, 3), (2,)]
+
+
+def test_a_number_that_changes_is_refused_as_no_copy_can_give_it() -> None:
+    with pytest.raises(BadRequest) as caught:
+        outputs(lambda x: (x, x.shape[0]), "x=float32[batch,3]")
+    assert str(caught.value) == (
+        "the model returns output_1 as 5 at one size of its inputs, as 6 at another, and the formats carry tensors "
+        "alone\n  fix: let forward return it as a tensor, as in torch.tensor(...), or not at all"
+    )
+
+
+def test_a_size_in_a_result_is_no_output_of_a_trace_either() -> None:
+    model = Does(lambda x: {"logits": x * 2, "classes": x.shape[1]})
+    call = infer_signature(model, (parse_input("x=float32[batch,3]"),))[1]
+    assert call is not None
+    made = traced(flat(model, call), (torch.ones(2, 3),))
+    assert made(torch.ones(4, 3)).shape == (4, 3)
 
 
 def test_parts_and_ranks_that_change_with_a_size_are_refused() -> None:
