@@ -26,7 +26,7 @@ from .room import Room
 from .routes import Route, require_routes, routes_to, steps_for
 from .routing import Made
 from .rows import artifact_row
-from .shrink import Smallest, smallest_pieces
+from .shrink.search import Smallest, smallest_pieces
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from .interpreters import lacking
 from .prepare import Described, Prepared
 from .zygote import framework_of
 
-_GIVEN = "transload.converters.given"
+_GIVEN = "transload.converters.given.take"
 _SAMPLES = "transload.models.samples"
 TAKEN = (
     "FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "

@@ -47,7 +47,7 @@ def _recipe(context: Context, ref: CodeRef, code: str) -> Mapping[str, object] |
     """What the code says of itself where it is a recipe."""
     action = Action(
         "describe",
-        "transload.converters.given:describe_code",
+        "transload.converters.given.take:describe_code",
         options=prepare.ref_options(CodeRef(ref.text, ref.root)),
         framework="torch",
         code=code,

@@ -49,7 +49,7 @@ class Basis:
 
 @dataclass(frozen=True)
 class Failure:
-    """A step that gave nothing that may be used: pipeline/shrink.py looks for a smaller piece of it that fails."""
+    """A step that gave nothing that may be used: shrink/search.py looks for a smaller piece of it that fails."""
 
     route: Route  # up to the step, which is its last
     source: Stored  # what the step was given

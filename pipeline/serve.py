@@ -24,7 +24,7 @@ from .given import Kind, kind_of, require, require_runtime
 from .isolation import Limits, Spawn, Worker
 from .request import read_request
 
-_CHECK = "transload.converters.given:check_artifact"
+_CHECK = "transload.converters.given.take:check_artifact"
 _SERVER = "transload.serving.server.embedded:open_server"
 _LOOK_S = 0.5  # how often it is seen whether the worker lives
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from transload.converters.given import keras_given, saved_model_given, tflite_given, torchscript_given
+from transload.converters.given.take import keras_given, saved_model_given, tflite_given, torchscript_given
 from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.signature import TensorSpec

@@ -20,7 +20,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from transload.converters import tflite
-from transload.converters.given import read_checked
+from transload.converters.given.take import read_checked
 from transload.converters.saved_model import saved_model_from_onnx
 from transload.models.artifact import RECORD, read_artifact, write_artifact
 from transload.models.dataset import Dataset, write_dataset

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import pytest
 
-from transload.converters.given import keras_given, saved_model_given, tflite_given
+from transload.converters.given.take import keras_given, saved_model_given, tflite_given
 from transload.converters.keras_export import saved_model_from_keras
 from transload.converters.tensorflow_to_onnx import onnx_from_saved_model, onnx_from_tflite
 from transload.converters.tflite_signature import inputs_and_outputs, model_of, with_unique_names

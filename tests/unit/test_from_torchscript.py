@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from transload.converters.from_torchscript import onnx_from_torchscript, pt2_from_torchscript
-from transload.converters.given import torchscript_given
-from transload.converters.given_torchscript import check_torchscript
+from transload.converters.given.take import torchscript_given
+from transload.converters.given.torchscript import check_torchscript
 from transload.models.artifact import read_artifact
 from transload.models.errors import BadRequest
 from transload.models.job import Job

@@ -13,7 +13,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from transload.converters.content import format_of_content
-from transload.converters.given import artifact_given, check_artifact, fit, onnx_given, pt2_given
+from transload.converters.given.take import artifact_given, check_artifact, fit, onnx_given, pt2_given
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.dataset import read_dataset
 from transload.models.errors import BadRequest, ToolMissing

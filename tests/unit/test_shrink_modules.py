@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transload.converters.shrink_torch import Recorder
+from transload.converters.shrink.torch import Recorder
 from transload.models.signature import Signature, parse_input
 
 

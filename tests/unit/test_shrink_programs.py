@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from transload.converters.shrink_pt2 import Cutter, described, line_of
+from transload.converters.shrink.pt2 import Cutter, described, line_of
 from transload.models.signature import Signature, parse_input
 
 SIGNATURE = Signature(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.shrink_saved_model import Cutter
+from transload.converters.shrink.saved_model import Cutter
 from transload.models.artifact import write_artifact
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.formats import Format, Target
@@ -23,9 +23,9 @@ from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.drift.sessions import TEST
-from transload.pipeline.shrink_script_tensorflow import script_of
-from transload.pipeline.shrink_tensorflow import of_saved_model
-from transload.pipeline.shrink_trial import Trial, smallest
+from transload.pipeline.shrink.script_tensorflow import script_of
+from transload.pipeline.shrink.tensorflow import of_saved_model
+from transload.pipeline.shrink.trial import Trial, smallest
 
 TF2ONNX = "transload.converters.tensorflow_to_onnx:onnx_from_saved_model"
 TFLITE = "transload.converters.tflite:tflite_fp32"

@@ -17,10 +17,12 @@ from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Signature, parse_input
 from transload.models.sources import CodeRef, Source, write_source
-from transload.pipeline import shrink_onnx, shrink_pt2, shrink_torch
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.drift.sessions import TEST
-from transload.pipeline.shrink_samples import calls
+from transload.pipeline.shrink.onnx import shrink as shrink_onnx
+from transload.pipeline.shrink.pt2 import shrink as shrink_pt2
+from transload.pipeline.shrink.samples import calls
+from transload.pipeline.shrink.torch import shrink as shrink_torch
 
 TIME = 5  # of the data, and the size that the broken steps take for a constant
 SIGNATURE = Signature((parse_input("x=float32[batch,time,3]"),), (parse_input("y=float32[batch,3]"),))
@@ -182,7 +184,7 @@ def write_onnx(folder: Path) -> None:
 
 def test_an_operator_of_an_onnx_graph(here: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[Path], str]) -> None:
     write_onnx(here / "source")
-    facts = shrunk(here, shrink_onnx.shrink, "onnxruntime", ["broken_steps:mean_of_five"], monkeypatch)
+    facts = shrunk(here, shrink_onnx, "onnxruntime", ["broken_steps:mean_of_five"], monkeypatch)
     assert (facts["operators"], facts["operator"]) == (1, "ReduceMean")
     assert lengths(here).isdisjoint({TIME})
     assert "AssertionError: b: off by up to " in said(here)
@@ -192,7 +194,7 @@ def test_a_module_of_a_model_in_pytorch(
     here: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[Path], str]
 ) -> None:
     write_source(here / "source", Source(CodeRef("size_net:Net", str(here)), SIGNATURE, ""))
-    facts = shrunk(here, shrink_torch.shrink, "torch", ["broken_steps:trace_of_source"], monkeypatch)
+    facts = shrunk(here, shrink_torch, "torch", ["broken_steps:trace_of_source"], monkeypatch)
     assert facts["where"] == "the module sum (Sum, size_net.py:5)"
     assert lengths(here).isdisjoint({TIME})
     assert "SessionLost: torchscript gave no answer to inputs that fit the signature: " in said(here)
@@ -210,7 +212,7 @@ def test_an_operator_of_an_exported_program(
     torch.export.save(made, here / "source" / "model.pt2")
     write_artifact(here / "source", Target(Format.PT2), SIGNATURE)
     chain = ["transload.converters.torch_export:pt2_from_source", "broken_steps:trace_of_program"]
-    facts = shrunk(here, shrink_pt2.shrink, "torch", chain, monkeypatch)
+    facts = shrunk(here, shrink_pt2, "torch", chain, monkeypatch)
     assert (facts["operators"], facts["operator"]) == (1, "aten.div.Tensor")
     assert facts["line"].startswith("size_net.py:24: return self.last((torch.relu(self.first(x)) / x.shape[1])")
     assert lengths(here).isdisjoint({TIME})

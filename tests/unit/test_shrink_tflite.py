@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.shrink_tflite import Cutter
+from transload.converters.shrink.tflite import Cutter
 from transload.models.artifact import write_artifact
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.formats import Format, Target
@@ -23,7 +23,7 @@ from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.drift.sessions import TEST
-from transload.pipeline.shrink_tensorflow import of_tflite
+from transload.pipeline.shrink.tensorflow import of_tflite
 from transload.serving.runtimes.tflite import open_session
 
 SIGNATURE = Signature((parse_input("x=float32[batch,6]"),), (parse_input("y=float32[batch,4]"),))

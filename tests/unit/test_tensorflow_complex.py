@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.given import saved_model_given, tflite_given
+from transload.converters.given.take import saved_model_given, tflite_given
 from transload.converters.tensorflow_to_onnx import onnx_from_saved_model, onnx_from_tflite
 from transload.models.errors import Refused
 from transload.models.job import Job

@@ -12,9 +12,9 @@ import zipfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from ..models.errors import BadRequest, TransloadError
-from ..models.foreign import first_line
-from ..models.programs import load_program
+from ...models.errors import BadRequest, TransloadError
+from ...models.foreign import first_line
+from ...models.programs import load_program
 
 if TYPE_CHECKING:
     import torch

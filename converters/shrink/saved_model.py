@@ -1,7 +1,7 @@
 """Pieces of a SavedModel: some operators of the graph that it serves as a graph of their own, fed with what they are
 fed in the whole.
 
-For finding the smallest piece that a converter fails at (pipeline/shrink.py). Worker only.
+For finding the smallest piece that a converter fails at (pipeline/shrink/search.py). Worker only.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..models.artifact import write_artifact
-from ..models.errors import Refused
-from ..models.formats import PAYLOAD, Format, Target
-from ..models.signature import DTYPES, Array, Signature, TensorSpec
-from ..models.store import size_of
-from .frozen import frozen
-from .saved_model import SIGNATURE
-from .shrink_graph import Graph, spec_of
+from ...models.artifact import write_artifact
+from ...models.errors import Refused
+from ...models.formats import PAYLOAD, Format, Target
+from ...models.signature import DTYPES, Array, Signature, TensorSpec
+from ...models.store import size_of
+from ..frozen import frozen
+from ..saved_model import SIGNATURE
+from .graph import Graph, spec_of
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -16,13 +16,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from ..models.errors import Refused, TransloadError
-from ..models.job import Job, Work
-from ..models.signature import Array
-from ..serving.checked import first_words
-from .drift.layout import explain, structure
-from .drift.numeric import combine, compare
-from .drift.sessions import default_runtime, open_session
+from ...models.errors import Refused, TransloadError
+from ...models.job import Job, Work
+from ...models.signature import Array
+from ...serving.checked import first_words
+from ..drift.layout import explain, structure
+from ..drift.numeric import combine, compare
+from ..drift.sessions import default_runtime, open_session
 
 WRONG = "answers wrongly"
 _MOVED = "the layout was lost"  # in the words of drift/layout.py

@@ -12,24 +12,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..models.artifact import Artifact, read_artifact, write_artifact
-from ..models.errors import BadRequest
-from ..models.formats import PAYLOAD, Format, Target
-from ..models.job import Job
-from ..models.keras_model import signature_of_keras
-from ..models.recipe import Recipe
-from ..models.samples import check_file, check_inputs
-from ..models.signature import Axis, Signature, TensorSpec, bounds_of
-from ..models.store import digest_of
-from ..models.zoo.catalogue import load_named, ref_of
-from .content import check_content
-from .given_keras import check_keras, load_given_keras
-from .given_onnx import OnnxFile, check_external, parse_onnx
-from .given_pt2 import check_pt2, load_pt2
-from .given_saved_model import read_saved_model, signature_of_saved_model
-from .given_tflite import TfliteFile
-from .given_torchscript import check_torchscript, describe_torchscript, load_torchscript, write_flat_torchscript
-from .pt2_signature import check_axes, describe_program, write_flat
+from ...models.artifact import Artifact, read_artifact, write_artifact
+from ...models.errors import BadRequest
+from ...models.formats import PAYLOAD, Format, Target
+from ...models.job import Job
+from ...models.keras_model import signature_of_keras
+from ...models.recipe import Recipe
+from ...models.samples import check_file, check_inputs
+from ...models.signature import Axis, Signature, TensorSpec, bounds_of
+from ...models.store import digest_of
+from ...models.zoo.catalogue import load_named, ref_of
+from ..content import check_content
+from ..pt2_signature import check_axes, describe_program, write_flat
+from .keras import check_keras, load_given_keras
+from .onnx import OnnxFile, check_external, parse_onnx
+from .pt2 import check_pt2, load_pt2
+from .saved_model import read_saved_model, signature_of_saved_model
+from .tflite import TfliteFile
+from .torchscript import check_torchscript, describe_torchscript, load_torchscript, write_flat_torchscript
 
 _AGAIN = "make the artifact again"
 

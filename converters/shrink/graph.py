@@ -1,5 +1,5 @@
 """Pieces of a graph whose operators read and make tensors by name: what is behind an operator, what a piece is fed and
-gives, and what of it stays dynamic. Shared by the kinds of graph (shrink_onnx.py, shrink_saved_model.py).
+gives, and what of it stays dynamic. Shared by the kinds of graph (onnx.py, saved_model.py, tflite.py).
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from ..models.signature import Array, Axis, TensorSpec
+from ...models.signature import Array, Axis, TensorSpec
 
 _SMALL = 8  # elements of a vector of integers that is taken for sizes, which converters want to know
 

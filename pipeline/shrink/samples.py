@@ -11,15 +11,15 @@ from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..models.axes import bounds_within
-from ..models.calls import feeds_of, sizes_in
-from ..models.dataset import Dataset, write_arrays
-from ..models.job import Job
-from ..models.signature import Array
-from .drift.integers import reach_told
-from .drift.recorded import Probe, Record, read_record
-from .drift.sessions import read_test_set
-from .shrink_trial import Piece, Trial, Trouble, does_not_fail
+from ...models.axes import bounds_within
+from ...models.calls import feeds_of, sizes_in
+from ...models.dataset import Dataset, write_arrays
+from ...models.job import Job
+from ...models.signature import Array
+from ..drift.integers import reach_told
+from ..drift.recorded import Probe, Record, read_record
+from ..drift.sessions import read_test_set
+from .trial import Piece, Trial, Trouble, does_not_fail
 
 Feeds: TypeAlias = Mapping[str, Array]
 _T = TypeVar("_T")

@@ -1,6 +1,6 @@
 """When no route leads to a target: the smallest piece of the model that fails, as a script for a bug report.
 
-A worker looks for the piece (shrink_onnx.py, shrink_tensorflow.py, shrink_pt2.py, shrink_torch.py), in bounded time.
+A worker looks for the piece (onnx.py, tensorflow.py, pt2.py, torch.py), in bounded time.
 It is help for a target that is lost already: where nothing is found, or the looking itself fails, that is said, and
 nothing else changes.
 """
@@ -15,30 +15,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..converters import third_party
-from ..converters.steps import STEPS, Step
-from ..models.code import entry_digest
-from ..models.errors import DiskFull, TransloadError
-from ..models.formats import Format, Precision, Target
-from ..models.store import Stored
-from .context import Context
-from .drift.rules import LEAST_SQNR_DB
-from .engine import Action
-from .prepare import Prepared
-from .routing import Failure, Made, plain, runtime_of
-from .shrink_script import PIECE
-from .shrink_trial import OUT_OF_TIME
-from .zygote import framework_of
+from ...converters import third_party
+from ...converters.steps import STEPS, Step
+from ...models.code import entry_digest
+from ...models.errors import DiskFull, TransloadError
+from ...models.formats import Format, Precision, Target
+from ...models.store import Stored
+from ..context import Context
+from ..drift.rules import LEAST_SQNR_DB
+from ..engine import Action
+from ..prepare import Prepared
+from ..routing import Failure, Made, plain, runtime_of
+from ..zygote import framework_of
+from .script import PIECE
+from .trial import OUT_OF_TIME
 
 _GRACE_S = 180.0  # beyond the seconds that the request gives a search, for the trial that runs at their end
 _MORE = 10  # times as long, where they were too few
 _MOST_TRIED = 2  # failures of one target that are looked into
 
-_ONNX, _PT2, _TORCH = (f"{__package__}.shrink_{kind}:shrink" for kind in ("onnx", "pt2", "torch"))
+_ONNX, _PT2, _TORCH = (f"{__package__}.{kind}:shrink" for kind in ("onnx", "pt2", "torch"))
 _OF_GRAPH = {
     Format.ONNX: _ONNX,
-    Format.SAVED_MODEL: f"{__package__}.shrink_tensorflow:of_saved_model",
-    Format.TFLITE: f"{__package__}.shrink_tensorflow:of_tflite",
+    Format.SAVED_MODEL: f"{__package__}.tensorflow:of_saved_model",
+    Format.TFLITE: f"{__package__}.tensorflow:of_tflite",
 }
 _EXPORT = next(step for step in STEPS if step.name == "torch.export")  # what makes a program of a piece of one
 _LIBRARIES = {

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..models.formats import PAYLOAD, Format
-from ..models.signature import Signature
-from .toolchain import version_of
+from ...models.formats import PAYLOAD, Format
+from ...models.signature import Signature
+from ..toolchain import version_of
 
 PIECE = "piece"  # the name of the files in the result, before the run gives them its own
 
@@ -160,7 +160,7 @@ piece = build_model(HERE.with_suffix(".source")).get_submodule({path!r})
 """
 
 _FLAT = """
-from transload.converters.shrink_torch import flat
+from transload.converters.shrink.torch import flat
 
 piece = flat(piece, {inputs})  # what it gives as one tuple
 """
@@ -218,7 +218,7 @@ _CONVERT = {
 _ANY_STEP = """\
         from importlib import import_module
 
-        from transload.converters.shrink_torch import hold
+        from transload.converters.shrink.torch import hold
         from transload.models.job import Job
         from transload.models.signature import Signature
         from transload.pipeline.drift.sessions import default_runtime, open_session

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..converters.shrink_onnx import Cutter, described, line_of
-from ..models.artifact import read_artifact
-from ..models.job import Job
-from .shrink_samples import whole_failing, write_groups
-from .shrink_script import PIECE, script_of_onnx
-from .shrink_trial import WRONG, Trial, facts_of, found_or_refused, smallest, suspects
+from ...converters.shrink.onnx import Cutter, described, line_of
+from ...models.artifact import read_artifact
+from ...models.job import Job
+from .samples import whole_failing, write_groups
+from .script import PIECE, script_of_onnx
+from .trial import WRONG, Trial, facts_of, found_or_refused, smallest, suspects
 
 
 def shrink(job: Job) -> Mapping[str, Any]:
     """Find the piece of the artifact in inputs["source"] that the step of the options fails at, and write it with a
-    script that shows it. Samples: shrink_samples.py.
+    script that shows it. Samples: samples.py.
 
     Options: step, reason, chain, target, least_db, seconds, model. The facts are {operators, operator, where, line,
     what, fix, whole}. Raises Refused where the whole does not fail here, or cannot be run to compare with.

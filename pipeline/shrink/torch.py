@@ -12,18 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..converters.shrink_torch import Piece, Recorder
-from ..models.job import Job
-from ..models.sources import read_source
-from ..models.zoo.build import build_model
-from .shrink_samples import calls, recorded, write_groups
-from .shrink_script import PIECE, script_of_module
-from .shrink_trial import OutOfTime, Trial, Trouble, does_not_fail, facts_of
+from ...converters.shrink.torch import Piece, Recorder
+from ...models.job import Job
+from ...models.sources import read_source
+from ...models.zoo.build import build_model
+from .samples import calls, recorded, write_groups
+from .script import PIECE, script_of_module
+from .trial import OutOfTime, Trial, Trouble, does_not_fail, facts_of
 
 
 def shrink(job: Job) -> Mapping[str, Any]:
     """Find the module of the source in inputs["source"] that the step of the options fails at, and write a script that
-    shows it. Options and facts as in shrink_onnx.py; `operators` is None, `operator` the module's class.
+    shows it. Options and facts as in onnx.py; `operators` is None, `operator` the module's class.
 
     Raises Refused where the whole does not fail here.
     """

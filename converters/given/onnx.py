@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..models.errors import BadRequest
-from ..models.foreign import first_line
-from ..models.formats import PAYLOAD, Format
-from ..models.signature import DTYPES, Axis, Signature, TensorSpec
-from .onnx_export import declare, save
+from ...models.errors import BadRequest
+from ...models.foreign import first_line
+from ...models.formats import PAYLOAD, Format
+from ...models.signature import DTYPES, Axis, Signature, TensorSpec
+from ..onnx_export import declare, save
 
 if TYPE_CHECKING:
     import onnx

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..models.errors import BadRequest
-from ..models.signature import Axis, Signature, TensorSpec, served_dtype
-from ..models.tensor_names import DEFAULT
-from .saved_model_operators import ALLOWED, RESTORING, SAVING, TRUST, what_it_does
-from .saved_model_proto import calls_of, message_class
+from ...models.errors import BadRequest
+from ...models.signature import Axis, Signature, TensorSpec, served_dtype
+from ...models.tensor_names import DEFAULT
+from ..saved_model_operators import ALLOWED, RESTORING, SAVING, TRUST, what_it_does
+from ..saved_model_proto import calls_of, message_class
 
 BATCH = "batch"
 _AGAIN = "copy it again, or save it again with tf.saved_model.save"

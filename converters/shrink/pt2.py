@@ -1,7 +1,7 @@
 """Pieces of an exported program: some of its operators as a module of their own, fed with what they are fed in the
 whole.
 
-For finding the smallest piece that a step fails at (pipeline/shrink_pt2.py). Worker only.
+For finding the smallest piece that a step fails at (pipeline/shrink/pt2.py). Worker only.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..models.signature import Array, Signature
-from .shrink_onnx import line_in
-from .shrink_torch import Axes, array_of, hold
+from ...models.signature import Array, Signature
+from .onnx import line_in
+from .torch import Axes, array_of, hold
 
 if TYPE_CHECKING:
     import torch

@@ -1,6 +1,6 @@
 """Pieces of an ONNX model: some of its operators as a model of their own, fed with what they are fed in the whole.
 
-For finding the smallest piece that a converter fails at (pipeline/shrink.py). Worker only.
+For finding the smallest piece that a converter fails at (pipeline/shrink/search.py). Worker only.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..models.artifact import write_artifact
-from ..models.errors import Refused
-from ..models.formats import PAYLOAD, Format, Target
-from ..models.signature import Array, Signature, TensorSpec
-from ..models.store import size_of
-from .shrink_graph import Graph, spec_of
+from ...models.artifact import write_artifact
+from ...models.errors import Refused
+from ...models.formats import PAYLOAD, Format, Target
+from ...models.signature import Array, Signature, TensorSpec
+from ...models.store import size_of
+from .graph import Graph, spec_of
 
 if TYPE_CHECKING:
     import onnx

@@ -18,13 +18,13 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ..models.errors import BadRequest
-from ..models.foreign import first_line
-from ..models.signature import Signature, TensorSpec
-from ..models.zoo.calling import Call, Leaf, flat, flatten, is_flat
-from ..models.zoo.infer import infer_signature
-from .torch_export import example_inputs
-from .tracing import traced
+from ...models.errors import BadRequest
+from ...models.foreign import first_line
+from ...models.signature import Signature, TensorSpec
+from ...models.zoo.calling import Call, Leaf, flat, flatten, is_flat
+from ...models.zoo.infer import infer_signature
+from ..torch_export import example_inputs
+from ..tracing import traced
 
 if TYPE_CHECKING:
     import torch

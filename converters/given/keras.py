@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ..models.errors import BadRequest
-from ..models.foreign import first_line
-from ..models.keras_model import load_keras
+from ...models.errors import BadRequest
+from ...models.foreign import first_line
+from ...models.keras_model import load_keras
 
 _AGAIN = "copy it again, or save it again with model.save(FILE.keras)"
 _EXPORT = "where you trust it, load it yourself, call model.export(FOLDER), and name that folder"

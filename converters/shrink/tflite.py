@@ -1,7 +1,7 @@
 """Pieces of a TFLite file: some operators of its main graph as a file of their own, fed with what they are fed in the
 whole.
 
-For finding the smallest piece that a converter fails at (pipeline/shrink.py). Worker only.
+For finding the smallest piece that a converter fails at (pipeline/shrink/search.py). Worker only.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ..models.artifact import write_artifact
-from ..models.formats import PAYLOAD, Format, Target
-from ..models.signature import DTYPES, Array, Signature, TensorSpec
-from .saved_model import SIGNATURE
-from .shrink_graph import Graph, spec_of
-from .tflite_file import main_operators
-from .tflite_signature import inputs_and_outputs, model_of, packed, with_unique_names
+from ...models.artifact import write_artifact
+from ...models.formats import PAYLOAD, Format, Target
+from ...models.signature import DTYPES, Array, Signature, TensorSpec
+from ..saved_model import SIGNATURE
+from ..tflite_file import main_operators
+from ..tflite_signature import inputs_and_outputs, model_of, packed, with_unique_names
+from .graph import Graph, spec_of
 
 
 @dataclass(frozen=True)

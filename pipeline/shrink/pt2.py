@@ -10,18 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..converters.shrink_pt2 import Cutter, described, line_of
-from ..models.artifact import read_artifact
-from ..models.job import Job
-from ..models.programs import load_program
-from .shrink_samples import calls, recorded, write_groups
-from .shrink_script import PIECE, script_of_program
-from .shrink_trial import Trial, Trouble, does_not_fail, facts_of, found_or_refused, smallest
+from ...converters.shrink.pt2 import Cutter, described, line_of
+from ...models.artifact import read_artifact
+from ...models.job import Job
+from ...models.programs import load_program
+from .samples import calls, recorded, write_groups
+from .script import PIECE, script_of_program
+from .trial import Trial, Trouble, does_not_fail, facts_of, found_or_refused, smallest
 
 
 def shrink(job: Job) -> Mapping[str, Any]:
     """Find the piece of the program in inputs["source"] that the step of the options fails at, and write it with a
-    script that shows it. Options and facts as in shrink_onnx.py; the chain begins with torch.export.
+    script that shows it. Options and facts as in onnx.py; the chain begins with torch.export.
 
     Raises Refused where the whole does not fail here.
     """

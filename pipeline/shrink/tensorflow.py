@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..converters import shrink_saved_model, shrink_tflite
-from ..models.artifact import read_artifact
-from ..models.formats import Format
-from ..models.job import Job
-from .shrink_samples import whole_failing, write_groups
-from .shrink_script import PIECE
-from .shrink_script_tensorflow import SUFFIX, Shown, script_of
-from .shrink_trial import Piece, Trial, facts_of, found_or_refused, smallest, suspects
+from ...converters.shrink import saved_model, tflite
+from ...models.artifact import read_artifact
+from ...models.formats import Format
+from ...models.job import Job
+from .samples import whole_failing, write_groups
+from .script import PIECE
+from .script_tensorflow import SUFFIX, Shown, script_of
+from .trial import Piece, Trial, facts_of, found_or_refused, smallest, suspects
 
 
 class _Piece(Piece, Shown, Protocol):
@@ -25,20 +25,20 @@ class _Piece(Piece, Shown, Protocol):
 
 def of_saved_model(job: Job) -> Mapping[str, Any]:
     """Find the piece of the SavedModel in inputs["source"] that the step of the options fails at, and write it with a
-    script that shows it. Options and facts as in shrink_onnx.py.
+    script that shows it. Options and facts as in onnx.py.
 
     Raises Refused where the whole does not fail here, or cannot be frozen and run to compare with.
     """
     source = read_artifact(job.inputs["source"])
-    return _shrunk(job, shrink_saved_model.Cutter(source.path, source.signature), Format.SAVED_MODEL)
+    return _shrunk(job, saved_model.Cutter(source.path, source.signature), Format.SAVED_MODEL)
 
 
 def of_tflite(job: Job) -> Mapping[str, Any]:
     """The same of the TFLite file in inputs["source"]."""
-    return _shrunk(job, shrink_tflite.Cutter(read_artifact(job.inputs["source"]).path), Format.TFLITE)
+    return _shrunk(job, tflite.Cutter(read_artifact(job.inputs["source"]).path), Format.TFLITE)
 
 
-def _shrunk(job: Job, cutter: shrink_saved_model.Cutter | shrink_tflite.Cutter, form: Format) -> Mapping[str, Any]:
+def _shrunk(job: Job, cutter: saved_model.Cutter | tflite.Cutter, form: Format) -> Mapping[str, Any]:
     options = job.options
     trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
     whole = whole_failing(cutter, trial, job)

@@ -1,6 +1,6 @@
 """The modules inside a PyTorch model, each as a model of its own, fed with what it is fed in the whole.
 
-For finding the smallest module that a converter fails at (pipeline/shrink_torch.py). Runs the user's code: worker only.
+For finding the smallest module that a converter fails at (pipeline/shrink/torch.py). Runs the user's code: worker only.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..models.signature import DTYPES, Array, Axis, Signature, TensorSpec
-from ..models.sources import CodeRef, Source, write_source
+from ...models.signature import DTYPES, Array, Axis, Signature, TensorSpec
+from ...models.sources import CodeRef, Source, write_source
 
 if TYPE_CHECKING:
     import torch

@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from ..converters.tensorflow_operators.handlers import MENDED
-from ..converters.tensorflow_to_onnx import OPSET
-from ..models.formats import Format
-from ..models.signature import Signature, TensorSpec
-from .shrink_script import by_step, comparison, head
+from ...converters.tensorflow_operators.handlers import MENDED
+from ...converters.tensorflow_to_onnx import OPSET
+from ...models.formats import Format
+from ...models.signature import Signature, TensorSpec
+from .script import by_step, comparison, head
 
 _TF2ONNX = """
 from pathlib import Path
@@ -103,7 +103,7 @@ _WRITE = """write_saved_model(
             {tensors},
         )"""
 _IMPORTS = """import tensorflow as tf
-from transload.converters.shrink_saved_model import write_saved_model
+from transload.converters.shrink.saved_model import write_saved_model
 """
 
 

@@ -1,0 +1,1 @@
+"""Pieces cut out of a model, a module for each format: what pipeline/shrink/ tries steps on."""
