@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ..models.errors import ERRORS, TransloadError
-from ..models.foreign import first_line
+from ..models.foreign import first_line, told_by
 from ..models.job import Job
 from ..models.store import disk_full, is_disk_full
 
@@ -104,7 +104,7 @@ def _described(error: BaseException) -> dict[str, str]:
     if isinstance(error, SystemExit):
         return {"kind": "foreign", "what": f"called exit({error.code})", "fix": ""}
     said = first_line(error, 300, nothing="no message")
-    return {"kind": "foreign", "what": f"{type(error).__name__}: {said}", "fix": ""}
+    return {"kind": "foreign", "what": f"{type(told_by(error)).__name__}: {said}", "fix": ""}
 
 
 def _record_reads(not_recorded: list[str]) -> set[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from transload.models.errors import BadRequest
@@ -27,6 +29,49 @@ class Mute(Exception):
     ],
 )
 def test_the_first_line_that_says_anything_is_told(error: object, line: str) -> None:
+    assert first_line(error) == line
+
+
+def raised_from(*said: str) -> Exception:
+    """An error as a tool raises it from another, outermost first."""
+    errors = [RuntimeError(each) for each in said]
+    for outer, inner in pairwise(errors):
+        outer.__cause__ = inner
+    return errors[0]
+
+
+EXPORT = "Failed to convert the exported program to an ONNX model. \x1b[96mThis is step 3/3\x1b[0m. Next steps:\n- try"
+NODE = "Error when translating node %mul_3. See the stack trace for more information."
+MISSING = "No ONNX function found for <OpOverload(op='aten.mul', overload='Scalar')>."
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (raised_from(EXPORT, NODE, MISSING), MISSING),
+        (
+            raised_from(
+                "An error occurred when running the '<onnx_ir.passes.PassManager object at 0x7f9c>' pass after []",
+                "An error occurred at step 0",
+                "Error during constant folding for node 'node_split' (::SplitToSequence)",
+                "'NoneType' object has no attribute 'ndim'",
+            ),
+            "Error during constant folding for node 'node_split' (::SplitToSequence)",
+        ),
+        (raised_from("my configuration is wrong", "depth"), "my configuration is wrong"),
+        (raised_from("An error occurred at step 0"), "An error occurred at step 0"),
+        (ValueError("<onnx_ir.passes.PassManager object at 0x7f9cefe9f710> fails"), "PassManager fails"),
+        (
+            ValueError(
+                "Unsupported: ONNX export of operator Unfold, input size not accessible. Please feel free to request "
+                "support or submit a pull request on PyTorch GitHub: https://github.com/pytorch/pytorch/issues  "
+                "[Caused by the value 'x defined in (%x : Float(*, 3, *, *)"
+            ),
+            "Unsupported: ONNX export of operator Unfold, input size not accessible.",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_tool_says_to_its_own_people_is_left_to_the_log(error: object, line: str) -> None:
     assert first_line(error) == line
 
 
