@@ -26,6 +26,7 @@ from .torch_operators.ordering import ordering
 from .torch_operators.pools import pools
 from .torch_operators.running import running
 from .torch_operators.script import Translations
+from .torch_operators.shifts import shifts
 from .tracing import call_of, script_or_module
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
 
 def translations() -> Translations:
     """What the dynamo exporter lacks or has wrong: its argument `custom_translation_table`."""
-    return {**attention(), **division(), **bags(), **numbers(), **ordering(), **pools(), **running()}
+    return {**attention(), **division(), **bags(), **numbers(), **ordering(), **pools(), **running(), **shifts()}
 
 
 def onnx_from_source(job: Job) -> Mapping[str, Any]:

@@ -22,6 +22,8 @@ def numbers() -> Translations:
         aten.copysign.Scalar: _with_sign_of,
         aten.logaddexp.default: log_of_two,
         aten.hypot.default: _hypotenuse,
+        aten.fmax.default: _larger_number,
+        aten.fmin.default: _smaller_number,
         aten._cdist_forward.default: _distances,
         aten.scatter_reduce.two: _scatter,
     }
@@ -43,6 +45,25 @@ def _with_sign_of(self: Any, other: Any) -> Any:
     if isinstance(other, bool | int | float):
         return op.Neg(size) if math.copysign(1.0, other) < 0 else size
     return op.Where(_is_negative(other), op.Neg(size), size)
+
+
+def _larger_number(self: Any, other: Any) -> Any:
+    """Of a NaN and a number the number."""
+    if self.dtype == ir.DataType.BOOL:
+        return op.Or(self, other)
+    return _of_numbers(op.Max, self, other)
+
+
+def _smaller_number(self: Any, other: Any) -> Any:
+    if self.dtype == ir.DataType.BOOL:
+        return op.And(self, other)
+    return _of_numbers(op.Min, self, other)
+
+
+def _of_numbers(chosen: Any, self: Any, other: Any) -> Any:
+    if not self.dtype.is_floating_point():
+        return chosen(self, other)
+    return op.Where(op.IsNaN(self), other, op.Where(op.IsNaN(other), self, chosen(self, other)))
 
 
 def _hypotenuse(self: Any, other: Any) -> Any:

@@ -50,7 +50,21 @@ class Numbers(torch.nn.Module):
         dots = torch.vdot(x.flatten(), y.flatten()), torch.dot(y.long().flatten(), y.long().flatten())
         signs = torch.copysign(x, y), torch.copysign(y.long(), -0.0), torch.signbit(y / INF), torch.signbit(y.long())
         apart = [torch.cdist(x, y, p=p) for p in (0, 1, 3, INF)]
-        return *dots, *signs, torch.hypot(x, y), torch.hypot(3e30 * x, y), torch.logaddexp(300 * x, y), *apart
+        numbers = torch.fmax(x, y), torch.fmin(x, y), torch.fmax(x.int(), y.int()), torch.fmin(x > 0, y > 0)
+        return *dots, *signs, *numbers, torch.hypot(x, y), torch.hypot(3e30 * x, y), torch.logaddexp(300 * x, y), *apart
+
+
+class Shifted(torch.nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensors:
+        kinds = torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64
+        wide = (x * 2e9).long()
+        by = (y * 20).clamp(min=0).long()
+        values = [wide.to(kind) for kind in kinds]
+        ways = [
+            [each << 3, each << 9, each >> 1, each >> 40, each >> by.to(each.dtype), each << by.to(each.dtype)]
+            for each in values
+        ]
+        return *(each for way in ways for each in way), wide >> -1, 200 >> by, torch.tensor(-7) << by
 
 
 class Scattered(torch.nn.Module):
@@ -85,7 +99,7 @@ def ties(*shape: int) -> Tensor:
     return torch.randint(-4, 5, shape).float() / 2
 
 
-@pytest.mark.parametrize("kind", [Running, Ordering, Numbers, Scattered, Pools, Sizes])
+@pytest.mark.parametrize("kind", [Running, Ordering, Numbers, Shifted, Scattered, Pools, Sizes])
 def test_what_the_exporter_lacks_is_as_in_pytorch(kind: type[torch.nn.Module], tmp_path: Path) -> None:
     torch.manual_seed(0)
     model, path = kind(), tmp_path / "model.onnx"
@@ -99,7 +113,7 @@ def test_what_is_no_number_and_what_is_infinite_is_as_in_pytorch(tmp_path: Path)
     class Odd(torch.nn.Module):
         def forward(self, x: Tensor, y: Tensor) -> Tensors:
             places = *torch.cummax(x, 0), *torch.cummin(x, 1), *x.median(1), x.median(), torch.searchsorted(BORDERS, x)
-            return *places, torch.logcumsumexp(y, 1), torch.hypot(y, y), torch.copysign(y, x)
+            return *places, torch.logcumsumexp(y, 1), torch.hypot(y, y), torch.copysign(y, x), torch.fmax(x, y)
 
     rows = torch.tensor([[1, NAN, 2], [INF, -INF, 0], [-0.0, NAN, 3], [3, -INF, INF]])
     pair = rows, rows.nan_to_num(5.0, INF, -INF)
