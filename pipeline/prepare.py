@@ -11,6 +11,7 @@ from ..converters.steps import missing
 from ..models.axes import batches_within
 from ..models.errors import BadRequest, StepFailed, ToolMissing
 from ..models.formats import Target
+from ..models.masks import masks
 from ..models.numbers import free_integers
 from ..models.signature import Signature
 from ..models.sources import CodeRef
@@ -220,7 +221,10 @@ def answer_reference(
         root=model.root,
         limits=context.limits(),
     )
-    if data.facts.get("random") and free_integers(model.signature.inputs):
+    inputs = model.signature.inputs
+    if data.facts.get("random") and masks(inputs):
+        asked = replace(asked, options={**asked.options, "random": True})
+    if data.facts.get("random") and free_integers(inputs):
         return _with_numbers(context.executor, asked)
     return context.executor.perform(asked)
 

@@ -23,6 +23,7 @@ from ...models.sources import CodeRef
 from ...serving.session import Session
 from .integers import WORD_BITS, Call, culprits, eased_db, reach_told, suspects
 from .layout import explain, join, structure
+from .masks import values_told
 from .metric import metric_row
 from .numeric import Drift, OutputDrift, combine, compare
 from .recorded import ANSWERS, PROBE_SAMPLES, PROBES, Answers, Probe, Series, by_sample, read_calls, read_record
@@ -31,6 +32,7 @@ from .sessions import batches_of, read_test_set
 
 _ROUNDED_DB = 45.0  # that rounding at every operator takes from an answer, where inputs are rounded once
 _OWN_SAMPLES = "where such integers never come, give samples of yours: --data FILE.npz"
+_OWN_MASKS = "where such a mask never comes, give samples of yours: --data FILE.npz"
 _REFERENCE_FIX = "make the reference again of the same data"
 
 
@@ -155,8 +157,8 @@ class Check:
 
     def _is_asked(self, probe: Probe) -> bool:
         """A reduced precision is right within the range of what it was made with alone."""
-        if probe.reach:
-            return self._precision == Precision.FP32 and probe.batch in self._batches
+        if not probe.as_sampled:
+            return (not probe.reach or self._precision == Precision.FP32) and probe.batch in self._batches
         return bool(probe.sizes) and all(size in self._own(axis) for axis, size in probe.sizes.items())
 
     def _own(self, axis: str | None) -> Bounds:
@@ -169,7 +171,7 @@ class Check:
         where = f"at batch {probe.batch}" if self._batched and not probe.sizes else ""
         if sizes:
             where = f"at {', '.join(f'{axis}={size}' for axis, size in sizes.items())}"
-        where = f"with {reach_told(probe.reach)}" if probe.reach else where
+        where = values_told(probe, self._signature.inputs) or where
         return Part(probe, where, self._data, rows, answers, metric)
 
     def run(self, session: Session, part: Part, before: Sequence[Found] = ()) -> Found:
@@ -207,7 +209,7 @@ class Check:
         if judgement.verdict == FAIL:
             looks = self._culprits(part, tally) if part.probe.reach else self._looks(part, tally)
             judgement = Judgement(FAIL, _sentence(judgement.reason or "", looks), judgement.tolerance)
-        elif part.probe.reach:  # integers that all give one answer agree with that; the samples vary
+        elif not part.probe.as_sampled:  # what all gives one answer agrees with that; the samples vary
             judgement = Judgement(PASS, None, judgement.tolerance)
         elif complaint and judgement.verdict == PASS and self._rule(part).by_metric:
             judgement = Judgement(INCONCLUSIVE, complaint, judgement.tolerance)
@@ -247,7 +249,8 @@ class Check:
     def _eased(self, part: Part, before: Sequence[Found]) -> float:
         """The floor where integers are larger than in the probe before."""
         floor_db = Rule.of(self._precision, self._floor_db).sqnr_db
-        last = [one for one in before if one.probe.batch == part.probe.batch and not one.probe.sizes]
+        alike = [one for one in before if one.probe.batch == part.probe.batch]
+        last = [one for one in alike if not one.probe.sizes and not one.probe.fills]
         if not last:
             return floor_db
         more = part.probe.bits - max(last[-1].probe.bits, SAMPLED.bits)
@@ -269,6 +272,8 @@ class Check:
             reason = f"{reason}; where that size never comes, say so: {mend}"
         elif judged.verdict == FAIL and 0 < part.probe.bits <= WORD_BITS:
             reason = f"{reason}; {_OWN_SAMPLES}"
+        elif judged.verdict == FAIL and part.probe.fills:
+            reason = f"{reason}; {_OWN_MASKS}"
         row = {
             "runtime": self.runtime,
             "batch": part.probe.batch,
@@ -286,7 +291,7 @@ class Check:
 
     def agreement(self, found: Sequence[Found], sqnr_db: float | None) -> str:
         """One sentence on a copy that is right: how well it agrees, and where that was seen."""
-        batches = [str(one.probe.batch) for one in found if not one.probe.sizes and not one.probe.reach]
+        batches = [str(one.probe.batch) for one in found if not one.probe.sizes and one.probe.as_sampled]
         seen = [f"batches {', '.join(batches)}{self._narrower(self._signature.batch)}"] if self._batched else []
         seen += [self._sizes_seen(axis, sizes) for axis, sizes in self.sizes(found).items()]
         how = "to the last bit" if sqnr_db is None else f"to {sqnr_db:.0f} dB"
@@ -303,7 +308,7 @@ class Check:
 
     def sizes(self, found: Sequence[Found]) -> dict[str, list[int]]:
         """The sizes of each axis other than the batch at which the copy did not fail, the data's own first."""
-        good = [one.probe.sizes for one in found if one.verdict != FAIL]
+        good = [one.probe.sizes for one in found if one.verdict != FAIL and one.probe.as_sampled]
         own = {axis: [size] if any(not sizes for sizes in good) else [] for axis, size in self._sizes.items()}
         return {axis: [*sizes, *(one[axis] for one in good if axis in one)] for axis, sizes in own.items()}
 

@@ -22,11 +22,10 @@ from ...models.numbers import SAMPLED, Reach, free_integers, widest
 from ...models.signature import TensorSpec
 from .integers import reach_told
 from .recorded import FIRST_BITS, Answers, Probe, Series
+from .unlike import unlike
 
 STEPS = (FIRST_BITS, 6, 10, 15, 20, 26, 31, 36, 44, 53, 62)  # bits; what has 32 and 64 bits ends beside one
 MOST_TRIES, _MOST_S = 60, 120.0  # one try more may begin while both last
-_LARGER = 4  # times the usual size of an output: the integers are sizes themselves
-_SMALL = 256  # elements, which no output is too large with
 _FLOAT_BITS = 24  # that float32 holds
 _SLOWER, _NOTICED_S = 4.0, 0.2  # times the usual, and beyond it, in seconds: the integers count steps
 _MORE_BYTES = 128 << 20  # that one call may need beyond all before it: the next integers are up to 64 times as large
@@ -173,10 +172,9 @@ class Search:
             self._tries = 0
             print(f"not tried beyond {said}: a call takes far longer than usual, or far more memory")
             return None
-        unlike = self._unlike(answers)
-        if unlike:
-            print(f"not tried with {said}: {unlike}")
-        return None if unlike else answers
+        if why := unlike(self._usual, answers):
+            print(f"not tried with {said}: {why}")
+        return None if why else answers
 
     def _affordable(self, probe: Probe) -> list[Answers]:
         """What the model answers; nothing from the call on that is slow, or that takes memory."""
@@ -197,17 +195,6 @@ class Search:
 
     def _is_slow(self, call_s: float) -> bool:
         return self._call_s is not None and call_s > _SLOWER * self._call_s + _NOTICED_S
-
-    def _unlike(self, answers: Series) -> str | None:
-        """Why the answers tell nothing: they have grown, or are no numbers where they usually are."""
-        for name in answers[0]:
-            usual, here = ([call[name] for call in calls] for calls in (self._usual, answers))
-            most = max(array.size for array in usual)
-            if max(array.size for array in here) > max(_LARGER * most, _SMALL):
-                return f"the output {name} grows with the integers"
-            if all(np.isfinite(array).all() for array in usual) and not all(np.isfinite(array).all() for array in here):
-                return f"the output {name} is not finite"
-        return None
 
 
 def _most_bits(reaches: Reaches) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 from ...models.axes import bounds_within
 from ...models.dataset import Dataset, read_arrays, write_arrays
 from ...models.errors import BadRequest
+from ...models.masks import Fill, with_fills
 from ...models.numbers import Reach, with_numbers
 from ...models.signature import Array, Signature
 
@@ -31,22 +32,36 @@ _AGAIN = "make the reference again"
 
 Answers: TypeAlias = Mapping[str, Array]
 Series: TypeAlias = Sequence[Answers]  # of one call after another
-Key: TypeAlias = tuple[int, tuple[tuple[str, int], ...], tuple[tuple[str, Reach], ...]]
+Key: TypeAlias = tuple[
+    int, tuple[tuple[str, int], ...], tuple[tuple[str, Reach], ...], tuple[tuple[str, Fill], ...]
+]  # of a Probe: its fields in their order
 
 
 @dataclass(frozen=True)
 class Probe:
     """Calls of one batch size. `sizes`: the axes that have another size in them than the data has. `reach`: the inputs
-    that have other integers in them, and how large ones."""
+    that have other integers in them, and how large ones. `fills`: the masks that hide all or nothing."""
 
     batch: int
     sizes: Mapping[str, int] = field(default_factory=dict)
     reach: Mapping[str, Reach] = field(default_factory=dict)
+    fills: Mapping[str, Fill] = field(default_factory=dict)
+
+    @classmethod
+    def of_key(cls, key: Key) -> Probe:
+        """What has that key."""
+        batch, sizes, reach, fills = key
+        return cls(batch, dict(sizes), dict(reach), dict(fills))
 
     @property
     def key(self) -> Key:
         """What tells it from other probes."""
-        return self.batch, tuple(self.sizes.items()), tuple(self.reach.items())
+        return self.batch, tuple(self.sizes.items()), tuple(self.reach.items()), tuple(self.fills.items())
+
+    @property
+    def as_sampled(self) -> bool:
+        """Whether its inputs hold what the samples hold, cropped or not."""
+        return not (self.reach or self.fills)
 
     @property
     def bits(self) -> int:
@@ -55,11 +70,14 @@ class Probe:
 
     def of(self, data: Dataset) -> Dataset:
         """The samples that it sees."""
-        return with_numbers(data.rows(0, PROBE_SAMPLES), self.reach) if self.reach else data
+        if self.as_sampled:
+            return data
+        return with_fills(with_numbers(data.rows(0, PROBE_SAMPLES), self.reach), self.fills, self.batch)
 
     def rows(self, samples: int) -> Iterator[Array]:
         """The samples of each call, the first ones of `samples`; from the start again where there are fewer."""
-        wanted = LEVEL_SAMPLES if self.bits > FIRST_BITS else SIZE_SAMPLES if self.sizes else PROBE_SAMPLES
+        few = self.sizes or self.fills
+        wanted = LEVEL_SAMPLES if self.bits > FIRST_BITS else SIZE_SAMPLES if few else PROBE_SAMPLES
         calls = max(1, min(-(-wanted // self.batch), samples // self.batch))
         for at in range(calls):
             yield np.arange(at * self.batch, (at + 1) * self.batch) % samples
@@ -104,7 +122,8 @@ def read_record(folder: Path) -> Record:
 
 
 def _probe(row: Mapping[str, Any]) -> Probe:
-    return Probe(row["batch"], row["sizes"], _reaches(row["reach"]))
+    fills = {name: Fill(each) for name, each in row["fills"].items()}
+    return Probe(row["batch"], row["sizes"], _reaches(row["reach"]), fills)
 
 
 def _reaches(found: Mapping[str, Sequence[int]]) -> dict[str, Reach]:

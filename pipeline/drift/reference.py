@@ -17,10 +17,12 @@ from ...models.calls import feeds_of, sizes_in, whole
 from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
+from ...models.masks import masks
 from ...models.numbers import Reach, as_floats, with_other_last_bits
 from ...models.signature import Array, Axis, Bounds, TensorSpec, batch_axis
 from ...serving.device import check_device
 from ...serving.session import Session
+from .masks import filled
 from .numeric import combine, compare
 from .reach import Search
 from .recorded import ANSWERS, PROBES, Answers, Key, Probe, Record, Series, by_sample, write_calls, write_record
@@ -36,8 +38,9 @@ def answer(job: Job) -> Mapping[str, Any]:
     """Record what the model in inputs["model"] (a source or an artifact) answers to the test set.
 
     Options: runtime, device, threads, batches, chunk, model; probes_only: not the whole set, which only `validate`
-    reads, and which takes most of the time; tries: the samples are random, and other integers are tried in their place,
-    so many times at most. Facts: device, samples, refused ({axis: {size: why}}).
+    reads, and which takes most of the time; random: the samples are, and masks that hide all or nothing are tried in
+    their place; tries: so are other integers, so many times at most. Facts: device, samples, refused
+    ({axis: {size: why}}).
 
     Raises BadRequest where the model answers the same question in two ways (it is in training mode, or draws random
     numbers): nothing can be held against that.
@@ -56,12 +59,14 @@ def answer(job: Job) -> Mapping[str, Any]:
         if not options.get("probes_only"):
             chunk, answers = asked.whole(int(options.get("chunk", CHUNK)))
             write_calls(job.out / ANSWERS, [answers])
+        if options.get("random"):
+            asked.masks()
         asked.sizes()
         reach = asked.numbers(options["tries"]) if "tries" in options else {}
         device = session.device
     write_calls(job.out / PROBES, list(asked.found.values()))
     refused = {axis: [*sizes] for axis, sizes in asked.refused.items()}
-    probes = tuple(Probe(batch, dict(sizes), dict(integers)) for batch, sizes, integers in asked.found)
+    probes = tuple(map(Probe.of_key, asked.found))
     write_record(job.out, Record(session.signature, probes, chunk, refused, asked.constant, reach, steady_db))
     return {"device": device, "samples": len(data), "refused": asked.refused}
 
@@ -160,6 +165,13 @@ class _Asked:
         self.refused.setdefault(axis, {})[size] = why
         print(f"the model itself does not answer at {axis}={size}: {why}")  # for the step's log
         return False
+
+    def masks(self) -> None:
+        """Ask with masks that hide all, or nothing."""
+        found = masks(self.session.signature.inputs)
+        usual = self.found[Probe(self._largest).key]
+        for probe, answers in filled(found, self._largest, usual, self._numbers):
+            self.found[probe.key] = answers
 
     def numbers(self, tries: int) -> dict[str, Reach]:
         """Ask with other integers than random samples hold. How large they may be, by input."""

@@ -65,7 +65,7 @@ def verify(job: Job) -> Mapping[str, Any]:
         return {"status": "unverified", "reason": reason, "sqnr_db": None, "batches": [], "sizes": {}}
     except BadRequest as error:  # the payload itself is at fault: a runtime refuses what a converter made
         return {"status": "wrong", "reason": error.what, "sqnr_db": None, "batches": [], "sizes": {}, "ran": False}
-    of_samples = [one for one in found if not one.probe.reach]
+    of_samples = [one for one in found if one.probe.as_sampled]
     least_db = min((one.row["sqnr_db"] for one in of_samples if one.row["sqnr_db"] is not None), default=None)
     lone = check.lone(found)
     worst = max(map(_RANK.index, [*(one.verdict for one in found), INCONCLUSIVE if lone else PASS]))
@@ -100,7 +100,7 @@ def _worst_by_batch(found: Sequence[Found]) -> list[Found]:
 
 
 def _loudness(found: Found) -> tuple[int, float]:
-    noise = None if found.probe.reach else found.row["sqnr_db"]  # with large integers more of it is no fault
+    noise = found.row["sqnr_db"] if found.probe.as_sampled else None  # with large integers more of it is no fault
     return _RANK.index(found.verdict), -math.inf if noise is None or found.verdict == FAIL else -noise
 
 

@@ -15,8 +15,8 @@ from ...models.axes import bounds_within
 from ...models.calls import feeds_of, sizes_in
 from ...models.dataset import Dataset, write_arrays
 from ...models.job import Job
-from ...models.signature import Array
-from ..drift.integers import reach_told
+from ...models.signature import Array, TensorSpec
+from ..drift.masks import values_told
 from ..drift.recorded import Probe, Record, read_record
 from ..drift.sessions import read_test_set
 from .trial import Piece, Trial, Trouble, does_not_fail
@@ -35,7 +35,7 @@ def calls(job: Job) -> Iterator[tuple[Feeds, list[Feeds]]]:
     reason = job.options["reason"]
     own = sizes_in(data, record.signature)
     answered = {axis: size for probe in record.probes for axis, size in probe.sizes.items()}
-    for probe in sorted(record.probes, key=lambda probe: _order(probe, reason)):
+    for probe in sorted(record.probes, key=lambda probe: _order(probe, record.signature.inputs, reason)):
         sizes = {**own, **probe.sizes}
         back = {axis: own[axis] for axis in probe.sizes if axis in own}
         all_others = {axis: answered.get(axis, size) for axis, size in sizes.items()} | back
@@ -82,11 +82,11 @@ def recorded(make: Callable[[Feeds, Feeds], _T], first: Feeds, seconds: list[Fee
     return make(first, last)
 
 
-def _order(probe: Probe, reason: str) -> tuple[bool, bool, bool, int]:
-    """First the sizes and the integers that the check has named when it refused the copy. Else the data's own, and
-    several samples: of one alone an axis cannot be told from another."""
+def _order(probe: Probe, specs: Sequence[TensorSpec], reason: str) -> tuple[bool, bool, bool, int]:
+    """First the sizes, the integers and the masks that the check has named when it refused the copy. Else the data's
+    own, and several samples: of one alone an axis cannot be told from another."""
     where = ", ".join(f"{axis}={size}" for axis, size in probe.sizes.items())  # as drift/check.py says it
-    said = f"with {reach_told(probe.reach)}" if probe.reach else where and f"at {where}"
+    said = values_told(probe, specs) or (where and f"at {where}")
     named = bool(said) and f"{said}: " in reason
     return not named, bool(said), probe.batch == 1, probe.batch
 

@@ -1,0 +1,146 @@
+"""Masks that hide all, or nothing: what a model answers to, its copies owe, and the sentence names the mask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from transload.models.artifact import write_artifact
+from transload.models.calls import sample_specs
+from transload.models.dataset import Dataset, write_dataset
+from transload.models.formats import Format, Target
+from transload.models.job import Job
+from transload.models.masks import Fill, masks, with_fills
+from transload.models.signature import Array, Signature, parse_input
+from transload.models.zoo.build import sample_tensors
+from transload.pipeline.drift import reference, validate
+from transload.pipeline.drift.recorded import Probe, read_record
+
+from .test_integers import FakeSession
+
+Feeds = Mapping[str, Array]
+Model = Callable[[Feeds], Array]
+Verdict = Callable[..., Mapping[str, Any]]
+
+
+@pytest.fixture
+def verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
+    """What is said of a copy of a model. `random`: whether its samples are."""
+
+    def held(
+        model: Model, copy: Model, *inputs: str, precision: str = "fp32", random: bool = True
+    ) -> Mapping[str, Any]:
+        specs = tuple(map(parse_input, inputs))
+        signature = Signature(specs, (parse_input("y=float32[any]"),))
+        (tmp_path / "model.onnx").touch()
+        write_dataset(tmp_path / "test.npz", Dataset(sample_tensors(sample_specs(specs), _SIZES, seed=4)))
+        for module, answers in ((reference, model), (validate, copy)):
+            session = FakeSession(signature, answers)
+            monkeypatch.setattr(module, "open_for", lambda *_, session=session: session)
+        given = dict.fromkeys(("model", "artifact", "data", "reference"), tmp_path)
+        reference.answer(Job(given, tmp_path, {"runtime": "torch", "random": random}))
+        write_artifact(tmp_path, Target(Format.ONNX), signature)
+        return validate.verify(Job(given, tmp_path, {"runtime": "onnxruntime", "precision": precision}))
+
+    return held
+
+
+_SIZES = {"batch": 20, "*samples": 20, "heard": 24}
+
+
+def attended(feeds: Feeds, *, blind: float) -> Array:
+    """The mean of what is seen: of nothing `blind` times the mean of all."""
+    x, seen = feeds["x"], feeds["mask"].astype(np.float32)
+    count = seen.sum(-1, keepdims=True)
+    mean = (x * seen).sum(-1, keepdims=True) / np.maximum(count, 1)
+    return np.asarray(np.where(count > 0, mean, blind * x.mean(-1, keepdims=True)))
+
+
+def right(feeds: Feeds) -> Array:
+    return attended(feeds, blind=0)
+
+
+def mean(feeds: Feeds) -> Array:
+    return attended(feeds, blind=1)
+
+
+def nothing(feeds: Feeds) -> Array:
+    return attended(feeds, blind=np.nan)
+
+
+X = "x=float32[batch,24]"
+
+
+@pytest.mark.parametrize("copy", [mean, nothing])
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize(
+    ("mask", "said"), [("mask=bool[batch,24]", "with mask all false: "), ("mask=int64[batch,24]", "with mask all 0: ")]
+)
+def test_a_copy_that_is_wrong_of_a_row_that_sees_nothing_is_told_so(
+    copy: Model, precision: str, mask: str, said: str, verdict: Verdict
+) -> None:
+    found = verdict(right, copy, X, mask, precision=precision)
+    assert found["status"] == "wrong"
+    assert found["reason"].startswith(said)
+    assert found["reason"].endswith("; where such a mask never comes, give samples of yours: --data FILE.npz")
+
+
+def test_the_mask_is_named_and_not_the_size_at_which_it_hides_all(verdict: Verdict) -> None:
+    found = verdict(right, mean, "x=float32[batch,heard]", "mask=bool[batch,heard]")
+    assert found["reason"].startswith("with mask all false: ")
+    assert "say so" not in found["reason"]
+
+
+def test_a_right_copy_is_verified_and_what_is_no_number_in_the_model_is_not_asked(
+    verdict: Verdict, tmp_path: Path
+) -> None:
+    assert verdict(right, right, X, "mask=bool[batch,24]")["status"] == "verified"
+    assert _fills(tmp_path) == ["none", "all", "some none", "some all"]
+    assert verdict(nothing, mean, X, "mask=bool[batch,24]")["status"] == "verified"
+    assert _fills(tmp_path) == ["all", "some all"]
+
+
+def test_where_two_masks_have_no_answer_together_each_is_asked_alone(verdict: Verdict, tmp_path: Path) -> None:
+    def model(feeds: Feeds) -> Array:
+        hidden = ~(feeds["mask"].any(-1, keepdims=True) | feeds["other"].any(-1, keepdims=True))
+        return np.asarray(np.where(hidden, np.nan, right(feeds)))
+
+    found = verdict(model, mean, X, "mask=bool[batch,24]", "other=bool[batch,24]")
+    assert found["reason"].startswith("with mask all false: ")
+    probes = [each.fills for each in read_record(tmp_path).probes if each.fills.get("mask") != each.fills.get("other")]
+    assert {"mask": Fill.NONE} in probes
+    assert {"other": Fill.NONE} in probes
+
+
+def test_samples_of_ones_own_are_taken_as_they_are(verdict: Verdict, tmp_path: Path) -> None:
+    assert verdict(right, mean, X, "mask=bool[batch,24]", random=False)["status"] == "verified"
+    assert _fills(tmp_path) == []
+
+
+def test_every_second_call_keeps_what_it_has() -> None:
+    data = Dataset({"mask": np.tile([True, False], (6, 1))})
+    kept = [True, False]
+    assert (
+        with_fills(data, {"mask": Fill.NONE}, 2).inputs["mask"].tolist()
+        == [[False] * 2] * 2 + [kept] * 2 + [[False] * 2] * 2
+    )
+    rows = [[True] * 2, kept, kept]
+    assert with_fills(data, {"mask": Fill.SOME_ALL}, 2).inputs["mask"].tolist() == rows * 2
+
+
+def test_what_is_a_mask_is_told_by_its_dtype_or_its_name() -> None:
+    words = ("ids=int64[batch]", "attention_mask=int64[batch]", "keep=bool[batch]", "some_mask=float32[batch,3]")
+    assert [spec.name for spec in masks(tuple(map(parse_input, words)))] == ["attention_mask", "keep", "some_mask"]
+
+
+def _fills(folder: Path) -> list[str]:
+    return [str(fill) for probe in read_record(folder).probes for fill in probe.fills.values()]
+
+
+def test_a_probe_is_what_its_key_says() -> None:
+    probe = Probe(5, {"length": 3}, {}, {"mask": Fill.ALL})
+    assert Probe.of_key(probe.key) == probe
