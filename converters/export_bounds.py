@@ -8,14 +8,13 @@ is for them, and where it does not, its bounds say so.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..models.axes import example_sizes
 from ..models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
-from .export_guards import SOURCE, agree, holds, leaves
+from .export_guards import Guard, agree, leaves, read_guard
 from .export_reasons import answers, ranges
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ class _Trial:
         self.program, self.model, self.signature = program, model, signature
         self.guards: list[str] = getattr(program, "_guards_code", None) or []
         self._names = [str(name) for name in program.graph_signature.user_inputs]
+        self._known: dict[str, Guard | None] = {}  # each is asked at many sizes
 
     def lowered(self, axis: str) -> int | None:
         """Let the program answer at the sizes below its first one, down to where it no longer does as the model does.
@@ -141,17 +141,13 @@ class _Trial:
 
     def _broken(self, sizes: Mapping[str, int], guards: Collection[str] | None = None) -> list[str]:
         """The guards, of all of them unless some are given, that do not hold at these sizes."""
+        known = ((text, self._guard(text)) for text in (self.guards if guards is None else guards))
+        return [text for text, guard in known if guard is not None and not guard.holds(sizes)]
 
-        def size_of(found: re.Match[str]) -> str:
-            spec = self.signature.inputs[self._names.index(found["name"])]
-            axis = spec.shape[int(found["axis"])]
-            return str(sizes[axis] if isinstance(axis, str) else axis)
-
-        known = [
-            guard for guard in (self.guards if guards is None else guards)
-            if all(each["name"] in self._names and each["at"] is None for each in SOURCE.finditer(guard))
-        ]  # fmt: skip
-        return [guard for guard in known if not holds(SOURCE.sub(size_of, guard))]
+    def _guard(self, text: str) -> Guard | None:
+        if text not in self._known:
+            self._known[text] = read_guard(text, self._names, self.signature)
+        return self._known[text]
 
     def _agrees(self, points: Sequence[Mapping[str, int]], small: set[str]) -> bool | None:
         """Whether the program, without the guards of `small` sizes, is for these sizes and answers as the model does;

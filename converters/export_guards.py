@@ -1,85 +1,174 @@
 """Sizes that a program of torch.export leaves out, and whether the model takes another way there.
 
-`if x.shape[1] == 80` gives a program for every size but 80, and no range of sizes tells it: torch keeps a guard beside
-the program, which the formats made of it do not have. Most such guards are of torch's own making and change nothing. So
-the model is asked at sizes that each of them leaves out, and the program without its guards, too.
+`if x.shape[1] == 80` gives a program for every size but 80, and no range of sizes tells it; `if h > 2 * w` gives one
+for all but tall pictures. torch keeps a guard beside the program, which the formats made of it do not have. Most such
+guards are of torch's own making and change nothing. So the model is asked at sizes that break each of them, and the
+program without its guards, too.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations, zip_longest
+from types import CodeType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ..models.axes import example_sizes
 from ..models.signature import ANY_SIZE, Signature
+from .far_sizes import elements, least_sizes, most_elements
 
 if TYPE_CHECKING:
     import torch
 
-SOURCE = re.compile(r"L\['(?P<name>\w+)'\](?:\[(?P<at>\d+)\])?\.size\(\)\[(?P<axis>\d+)\]")
+_SOURCE = re.compile(r"L\['(?P<name>\w+)'\](?P<part>\[\d+\])?\.size\(\)\[(?P<axis>\d+)\]")
 _SIZES = range(2, 1025)  # the check that follows asks the least size of every axis; above this a call may be large
-_BEGIN = (
-    2,
-    9,
-    65,
-)  # of the sizes that a guard leaves out, the first from each of these on: a model may take none below
-_MOST = 12  # sizes to ask
+_COARSE = (*range(2, 129), *range(129, 1025, 32))  # where one axis leaves others behind, it does so ever after
+_BEGIN = (2, 9, 65)  # of the sizes that break a guard, the first from each of these on: a model may take none below
+_MOST = 16  # sizes to ask
+_MOST_ELEMENTS = 1_000_000  # of the inputs of a call at sizes of several axes
 _BATCH = 2
 _NEAR = 1e-3  # of the largest answer: another way of the model's lies further, other rounding nearer
+_WORDS: dict[str, Any] = {
+    "__builtins__": {"max": max, "min": min, "round": round, "abs": abs, "int": int, "float": float},
+    "math": math,
+    "torch": SimpleNamespace(sym_float=float, sym_int=int, sym_max=max, sym_min=min),
+}
 
 
-def other_size(
-    program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature
-) -> tuple[tuple[str, ...], int] | None:
-    """Axes, and a size of them that the program leaves out and at which it does not answer as the model does; several
-    axes where it is left out that they are of one size."""
-    left = dict.fromkeys(_left_out(program, signature))
-    return next((each for each in list(left)[:_MOST] if _differs(program, model, signature, *each)), None)
+@dataclass(frozen=True)
+class Guard:
+    """A condition on sizes of inputs that torch keeps beside a program. `axes`: the dynamic ones in it, by name."""
+
+    text: str
+    axes: tuple[str, ...]
+    code: CodeType
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """Whether it holds at sizes of the axes; true where it cannot be told."""
+        try:
+            return bool(eval(self.code, _WORDS, {"sizes": sizes}))  # noqa: S307  (of torch's own writing)
+        except Exception:  # noqa: BLE001  (a guard in other words is none of those that are looked for)
+            return True
 
 
-def _left_out(program: torch.export.ExportedProgram, signature: Signature) -> Iterator[tuple[tuple[str, ...], int]]:
-    """For each guard on sizes of inputs, some within the bounds of its axes that break it."""
+def guards_of(program: torch.export.ExportedProgram, signature: Signature) -> list[Guard]:
+    """The guards of a program that are on nothing but sizes of its inputs."""
     names = [str(name) for name in program.graph_signature.user_inputs]
-    for guard in getattr(program, "_guards_code", None) or ():
-        found = [each for each in SOURCE.finditer(guard) if each["name"] in names and each["at"] is None]
-        axes = dict.fromkeys(signature.inputs[names.index(each["name"])].shape[int(each["axis"])] for each in found)
-        bounds = [signature.bounds.get(str(axis), ANY_SIZE) for axis in axes]
-        allowed = (size for size in _SIZES if all(each.nearest(size) == size for each in bounds))
-        sizes = [size for size in allowed if not holds(SOURCE.sub(str(size), guard))]
-        for size in dict.fromkeys(next((each for each in sizes if each >= begin), 0) for begin in _BEGIN):
-            if size:
-                yield tuple(str(axis) for axis in axes), size
+    read = (read_guard(text, names, signature) for text in getattr(program, "_guards_code", None) or ())
+    return [guard for guard in read if guard is not None]
 
 
-def holds(guard: str) -> bool:
-    """Whether a guard, Python of torch's own writing, holds, with sizes in the places of its axes."""
+def read_guard(text: str, names: Sequence[str], signature: Signature) -> Guard | None:
+    """A guard of a program whose inputs have these names; None where it is on more than sizes of them."""
+    axes: dict[str, None] = {}
+
+    def size_of(found: re.Match[str]) -> str:
+        axis = signature.inputs[names.index(found["name"])].shape[int(found["axis"])]
+        if isinstance(axis, int):
+            return str(axis)
+        axes[axis] = None
+        return f"sizes[{axis!r}]"
+
+    if any(each["name"] not in names or each["part"] for each in _SOURCE.finditer(text)):
+        return None
+    python = _SOURCE.sub(size_of, text)
     try:
-        return bool(eval(guard, {"__builtins__": {"max": max, "min": min}}))  # noqa: S307
-    except Exception:  # noqa: BLE001  (a guard in other words is none of those that are looked for)
-        return True
+        return Guard(text, tuple(axes), compile(python, "<guard>", "eval"))
+    except SyntaxError:
+        return None
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Sizes of the axes of a guard that break it. `of_one_size`: it is broken by their being alike."""
+
+    sizes: Mapping[str, int]
+    of_one_size: bool = False
+
+
+def other_way_at(
+    program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature
+) -> tuple[LeftOut, list[dict[str, int]]] | None:
+    """Sizes that the program leaves out and at which it does not answer as the model does, where there are any; and
+    all that were found to be left out, those of every dynamic axis."""
+    left = _left_out(program, signature)
+    own = example_sizes(signature.inputs, _BATCH)
+    found = next((each for each in left if _differs(program, model, signature, {**own, **each.sizes})), None)
+    return None if found is None else (found, [{**own, **each.sizes} for each in left])
+
+
+def _left_out(program: torch.export.ExportedProgram, signature: Signature) -> list[LeftOut]:
+    """Some sizes for each guard on sizes of inputs, within bounds, that break it: first one of each."""
+    of_each = [_breaking(guard, signature) for guard in guards_of(program, signature) if guard.axes]
+    in_turn = chain.from_iterable(zip_longest(*of_each))
+    found: list[LeftOut] = []
+    for each in in_turn:
+        if each is not None and each.sizes not in [former.sizes for former in found]:
+            found.append(each)
+        if len(found) == _MOST:
+            break
+    return found
+
+
+def _breaking(guard: Guard, signature: Signature) -> Iterator[LeftOut]:
+    """Sizes of the axes of a guard that break it, those that are found soonest on each of its lines."""
+    own, most = example_sizes(signature.inputs, _BATCH), max(_MOST_ELEMENTS, most_elements(signature.inputs))
+    lines = [[each for each in line if not guard.holds(each)] for line in _lines(guard.axes, signature)]
+    for begin in _BEGIN:
+        for line in lines:
+            far = (each for each in line if max(each.values()) >= begin)
+            fits = (each for each in far if len(each) == 1 or elements(signature.inputs, {**own, **each}) <= most)
+            if found := next(fits, None):
+                yield LeftOut(found, _of_one_size(guard, found))
+
+
+def _of_one_size(guard: Guard, sizes: Mapping[str, int]) -> bool:
+    first, *others = sizes.values()
+    return set(others) == {first} and guard.holds({**sizes, guard.axes[0]: first + 1})
+
+
+def _lines(axes: Sequence[str], signature: Signature) -> Iterator[Iterator[dict[str, int]]]:
+    """Ways through the sizes of some axes: all of one size; then some of them growing while the others stay small, or
+    not as small. A relation between axes breaks on one of these, whatever their ratio is."""
+    yield _line({}, axes, _SIZES, signature)
+    for small in _BEGIN:
+        base = {axis: size for axis, size in least_sizes(signature.inputs, small).items() if axis in axes}
+        for count in range(1, len(axes)):
+            for growing in combinations(axes, count):
+                yield _line(base, growing, _COARSE, signature)
+
+
+def _line(
+    base: Mapping[str, int], growing: Sequence[str], sizes: Iterable[int], signature: Signature
+) -> Iterator[dict[str, int]]:
+    bounds = [signature.bounds.get(axis, ANY_SIZE) for axis in growing]
+    allowed = (size for size in sizes if all(each.nearest(size) == size for each in bounds))
+    return ({**base, **dict.fromkeys(growing, size)} for size in allowed)
 
 
 def _differs(
-    program: torch.export.ExportedProgram,
-    model: torch.nn.Module,
-    signature: Signature,
-    axes: tuple[str, ...],
-    size: int,
+    program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature, sizes: Mapping[str, int]
 ) -> bool:
+    """Whether the program without its guards does not answer as the model does; false where the model has no answer."""
     import torch
 
     from ..models.zoo.build import sample_tensors
 
-    arrays = sample_tensors(signature.inputs, {**example_sizes(signature.inputs, _BATCH), **dict.fromkeys(axes, size)})
+    arrays = sample_tensors(signature.inputs, sizes)
     inputs = [torch.from_numpy(arrays[spec.name]) for spec in signature.inputs]
-    try:
-        with torch.no_grad():
-            wanted = model(*(each.clone() for each in inputs))
-            got = program.module(check_guards=False)(*inputs)
-    except Exception:  # noqa: BLE001  (a size that the model itself does not take)
-        return False
-    return any(not agree(a, b) for a, b in zip(leaves(got), leaves(wanted), strict=True))
+    with torch.no_grad():
+        try:
+            wanted = leaves(model(*(each.clone() for each in inputs)))
+        except Exception:  # noqa: BLE001  (a size that the model itself does not take)
+            return False
+        try:
+            got = leaves(program.module(check_guards=False)(*inputs))
+        except Exception:  # noqa: BLE001  (a size that the program alone does not take)
+            return True
+    return len(got) != len(wanted) or not all(map(agree, got, wanted))
 
 
 def leaves(given: Any) -> list[Any]:
@@ -93,9 +182,10 @@ def agree(got: torch.Tensor, wanted: torch.Tensor) -> bool:
     """Whether a program took the way that the model took: alike but for rounding."""
     import torch
 
-    if got.shape != wanted.shape:
+    if got.shape != wanted.shape or got.dtype != wanted.dtype:
         return False
     if not wanted.is_floating_point():
         return torch.equal(got, wanted)
-    most = float(wanted.abs().max()) if wanted.numel() else 0.0
+    finite = wanted[wanted.isfinite()].abs()
+    most = float(finite.max()) if finite.numel() else 0.0
     return torch.allclose(got, wanted, rtol=0.0, atol=_NEAR * max(most, 1e-6), equal_nan=True)

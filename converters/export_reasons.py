@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
+import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ..models.axes import axes_of, example_sizes
 from ..models.errors import Refused, TransloadError
 from ..models.foreign import first_line
 from ..models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
 from ..models.zoo.frames import line_of_error, line_of_now, quoted
+from .export_guards import LeftOut
 
 if TYPE_CHECKING:
     import torch
@@ -44,13 +48,34 @@ class Guards:
     lines: list[tuple[str, str | None]] = field(default_factory=list)  # guard, `file:line`
     symbols: dict[str, str] = field(default_factory=dict)  # torch's source of an axis -> symbol
 
-    def line_on(self, source: str, words: Sequence[str]) -> str | None:
-        """The line of the first guard on an axis that holds one of `words`."""
-        symbol = self.symbols.get(source)
+    def line_on(self, sources: Collection[str], words: Sequence[str]) -> str | None:
+        """The line of the first guard that holds one of `words` and is on an axis of one of torch's sources."""
+        symbols = {symbol for source, symbol in self.symbols.items() if source in sources}
         for guard, line in self.lines:
-            if symbol and line and re.search(rf"\b{symbol}\b", guard) and any(word in guard for word in words):
+            if line and symbols & set(re.findall(r"\w+", guard)) and any(word in guard for word in words):
                 return line
         return None
+
+    def line_against(self, sizes: Mapping[str, int]) -> str | None:
+        """The line of the first guard that does not hold at sizes, by torch's source of an axis."""
+        values = {symbol: sizes[source] for source, symbol in self.symbols.items() if source in sizes}
+        return next((line for guard, line in self.lines if line and not _true(guard, values)), None)
+
+
+def _true(guard: str, values: Mapping[str, int]) -> bool:
+    """Whether a guard in sympy's words is true; true where it cannot be told."""
+    try:
+        return bool(eval(guard, _SYMPY, dict(values)))  # noqa: S307  (of torch's own writing)
+    except Exception:  # noqa: BLE001  (a guard in other words, or on more than sizes of inputs)
+        return True
+
+
+_SYMPY: dict[str, Any] = {
+    "__builtins__": {},
+    "Eq": operator.eq, "Ne": operator.ne, "Max": max, "Min": min, "Mod": operator.mod, "PythonMod": operator.mod,
+    "IntTrueDiv": operator.truediv, "ToFloat": float, "FloatPow": operator.pow, "RoundToInt": round,
+    "CeilToInt": math.ceil, "FloorToInt": math.floor, "TruncToInt": math.trunc,
+}  # fmt: skip
 
 
 class _Listener(logging.Handler):
@@ -117,9 +142,9 @@ def _fixed_axis(source: str, model: torch.nn.Module, signature: Signature, attem
             attempt()
         except Exception as again:  # noqa: BLE001  (it is the error that is being explained)
             del again
-    line = guards.line_on(source, ("Eq(",))
-    where = f" at {quoted(line)}" if line else ""
     spec, at = spec_of(source, model, signature)
+    line = guards.line_on(list(_sources_of(str(spec.shape[at]), guards, model, signature)), ("Eq(",))
+    where = f" at {quoted(line)}" if line else ""
     fixed = replace(spec, shape=(*spec.shape[:at], "SIZE", *spec.shape[at + 1 :]), bounds=())
     return Refused(
         f"the axis {spec.shape[at]} of {spec.name} cannot be dynamic: the model makes its size a constant{where}",
@@ -180,6 +205,7 @@ def ranges(program: torch.export.ExportedProgram, signature: Signature) -> dict[
 
 
 _ENDLESS = 2**31
+_BATCH = 2
 _MOST_TRIED = 4096  # sizes above are not tried: one call could take all memory
 
 
@@ -187,12 +213,11 @@ def answers(model: torch.nn.Module, signature: Signature, axis: str, size: int) 
     """Whether the model itself answers at this size of an axis."""
     import torch
 
-    from ..models.axes import example_sizes
     from ..models.zoo.build import sample_tensors
 
     if size > _MOST_TRIED:
         return False
-    arrays = sample_tensors(signature.inputs, {**example_sizes(signature.inputs, 2), axis: size})
+    arrays = sample_tensors(signature.inputs, {**example_sizes(signature.inputs, _BATCH), axis: size})
     try:
         with torch.no_grad():
             model(*(torch.from_numpy(arrays[spec.name]) for spec in signature.inputs))
@@ -202,12 +227,18 @@ def answers(model: torch.nn.Module, signature: Signature, axis: str, size: int) 
 
 
 class OneWay(Refused):
-    """The model takes another way at other sizes than those that a program holds for."""
+    """The model takes another way at other sizes than those that a program holds for. `left_out`: sizes of every
+    dynamic axis that the program leaves out; none where it holds for a range of sizes."""
+
+    left_out: Sequence[Mapping[str, int]] = ()
 
 
 def one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> OneWay:
     """The refusal of a program that holds for `good` sizes of an axis alone, with the line that is to blame."""
-    spec, where = _blamed(axis, ("<", ">", "Ne("), signature, model, attempt)
+    least = signature.bounds.get(axis, ANY_SIZE).low
+    outside = good.low - 1 if good.low > least or good.high is None else good.high + 1
+    where = _blamed({axis: outside}, ("<", ">", "Ne("), signature, model, attempt)
+    spec = next(spec for spec in signature.inputs if axis in spec.shape)
     bounded = replace(spec, bounds=(*((name, each) for name, each in spec.bounds if name != axis), (axis, good)))
     return OneWay(
         f"the model takes another way at other sizes of {axis}{where}; one program holds for {good} alone",
@@ -215,27 +246,45 @@ def one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Modul
     )
 
 
-def one_size(axes: Sequence[str], size: int, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> OneWay:
-    """The refusal of a program that is wrong at one size of an axis, or where several are of one size."""
-    _, where = _blamed(axes[0], ("Ne(", "Eq("), signature, model, attempt)
-    if len(axes) > 1:
+def left_out(left: LeftOut, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> OneWay:
+    """The refusal of a program that is wrong at one size of an axis, or where several have a relation."""
+    where = _blamed(left.sizes, ("Ne(", "Eq("), signature, model, attempt)
+    if left.of_one_size:
         return OneWay(
-            f"the model takes another way where {' and '.join(axes)} are of one size{where}",
+            f"the model takes another way where {' and '.join(left.sizes)} are of one size{where}",
             fix="compute both ways, or fix one of them to a size with --input",
         )
+    if len(left.sizes) > 1:
+        sizes = " and ".join(f"{axis}={size}" for axis, size in left.sizes.items())
+        return OneWay(
+            f"the model takes another way at {sizes}{where}",
+            fix="compute both ways, or give --input bounds or fixed sizes without these",
+        )
+    ((axis, size),) = left.sizes.items()
     return OneWay(
-        f"the model takes another way at the size {size} of {axes[0]}{where}",
+        f"the model takes another way at the size {size} of {axis}{where}",
         fix="compute both ways, or give --input bounds without that size",
     )
 
 
 def _blamed(
-    axis: str, words: Sequence[str], signature: Signature, model: torch.nn.Module, attempt: Attempt
-) -> tuple[TensorSpec, str]:
-    """The input that has the axis, and " at " and the line of the first guard on it that holds one of `words`."""
+    sizes: Mapping[str, int], words: Sequence[str], signature: Signature, model: torch.nn.Module, attempt: Attempt
+) -> str:
+    """Where the first guard stands that does not hold at some sizes, which a program leaves out; else the first on
+    their axes that holds one of `words`."""
     with listened() as guards:
         attempt()
-    spec, at = next((spec, at) for spec in signature.inputs for at, name in spec.dynamic_axes.items() if name == axis)
-    sources = [source for source in guards.symbols if spec_of(source, model, signature) == (spec, at)]
-    line = next((each for each in (guards.line_on(source, words) for source in sources) if each), None)
-    return spec, f" at {quoted(line)}" if line else ""
+    axes = axes_of(signature.inputs)
+    known = {source: axis for axis in axes for source in _sources_of(axis, guards, model, signature)}
+    every = {**example_sizes(signature.inputs, _BATCH), **sizes}
+    line = guards.line_against({source: every[axis] for source, axis in known.items()})
+    line = line or guards.line_on([source for source, axis in known.items() if axis in sizes], words)
+    return f" at {quoted(line)}" if line else ""
+
+
+def _sources_of(axis: str, guards: Guards, model: torch.nn.Module, signature: Signature) -> Iterator[str]:
+    """An axis in torch's words, in every input that has it."""
+    for source in guards.symbols:
+        spec, at = spec_of(source, model, signature)
+        if spec.shape[at] == axis:
+            yield source

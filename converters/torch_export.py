@@ -15,8 +15,8 @@ from ..models.signature import ANY_SIZE, Signature
 from ..models.sources import read_source
 from .baked import model_to_export
 from .export_bounds import settle
-from .export_guards import other_size
-from .export_reasons import OneWay, held, one_size, one_way, refusal
+from .export_guards import other_way_at
+from .export_reasons import OneWay, held, left_out, one_way, refusal
 
 if TYPE_CHECKING:
     import torch
@@ -43,10 +43,13 @@ def pt2_from_source(job: Job) -> Mapping[str, Any]:
 def _whole_program(
     model: torch.nn.Module, signature: Signature
 ) -> tuple[torch.export.ExportedProgram, Mapping[str, list[int]]]:
-    """A program that is good for every size that the signature allows, single ones between them, too."""
+    """A program that is good for every size that the signature allows, single ones between them, too, and whatever
+    relation the axes have."""
     program, limits = _held_program(model, signature)
-    if found := other_size(program, model, signature):
-        raise one_size(*found, signature, model, lambda: _attempt(model, signature))
+    if found := other_way_at(program, model, signature):
+        refused = left_out(found[0], signature, model, lambda: _attempt(model, signature))
+        refused.left_out = found[1]
+        raise refused
     return program, limits
 
 
@@ -72,7 +75,7 @@ def _held_program(
     raise one_way(*found.narrow, signature, model, lambda: _attempt(model, signature))
 
 
-def other_way(model: torch.nn.Module, signature: Signature) -> Refused | None:
+def other_way(model: torch.nn.Module, signature: Signature) -> OneWay | None:
     """Why one trace of the model does not hold for every size that the signature allows; None where torch.export sees
     no branch on a size, or does not carry the model at all."""
     try:

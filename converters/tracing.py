@@ -9,24 +9,25 @@ a few sizes would.
 from __future__ import annotations
 
 import inspect
-import math
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TextIO
 
-from ..models.axes import example_sizes, two_sizes
+from ..models.axes import two_sizes
 from ..models.errors import Refused
 from ..models.foreign import first_line
-from ..models.signature import ANY_SIZE, Signature, TensorSpec, bounds_of
+from ..models.signature import Signature
 from ..models.sources import Source
 from ..models.zoo.build import sample_tensors
 from ..models.zoo.calling import Call, flat
 from ..models.zoo.checks import questions
-from ..models.zoo.frames import quoted, user_line
-from .export_reasons import stopped
+from ..models.zoo.frames import line_of_now, quoted, user_line
+from .export_guards import agree, leaves
+from .export_reasons import OneWay, stopped
+from .far_sizes import far_sizes
 from .torch_export import other_way
 
 if TYPE_CHECKING:
@@ -111,19 +112,14 @@ def script_or_trace(
 ) -> tuple[torch.jit.ScriptModule, str | None]:
     """The module as TorchScript, and what must be said of it: None where a trace of it is whole, or it was compiled.
 
-    Raises Refused where its way depends on data, and its source cannot be compiled.
+    Raises Refused where its way depends on data or on sizes, and its source cannot be compiled.
     """
-    asked = data_questions(model, signature)
-    if not asked:
-        watched = _watched(model, inputs)
-        compiled = _for_all_sizes(watched, model, signature, call, inputs)
-        return watched[0] if compiled is None else compiled, None
-    try:
-        return scripted(model, call, inputs), None
-    except Exception as error:
-        if any(asked.values()):
-            raise _one_way(asked, error) from error
-    return traced(model, inputs), _one_answer(asked)
+    compiled, note = _for_all_data(model, signature, call, inputs)
+    if compiled is not None:
+        return compiled, note
+    watched = _watched(model, inputs)
+    compiled = _for_all_sizes(watched, model, signature, call, inputs)
+    return watched.trace if compiled is None else compiled, note
 
 
 def script_or_module(
@@ -134,20 +130,35 @@ def script_or_module(
 
     Raises Refused where its way was seen to depend on them, and it cannot be compiled.
     """
-    asked = data_questions(model, signature)
-    if asked:
-        try:
-            return scripted(model, call, inputs), None
-        except Exception as error:
-            if any(asked.values()):
-                raise _one_way(asked, error) from error
-            print(f"compiling the source fails: {_why(error)}")
+    compiled, note = _for_all_data(model, signature, call, inputs)
+    if compiled is not None:
+        return compiled, note
     try:
         watched = _watched(model, inputs)
     except Exception:  # noqa: BLE001  (the exporter will say it in words of its own)
-        return model, None
+        return model, note
     compiled = _for_all_sizes(watched, model, signature, call, inputs)
-    return (model if compiled is None else compiled), (_one_answer(asked) if asked else None)
+    return (model if compiled is None else compiled), note
+
+
+def _for_all_data(
+    model: torch.nn.Module, signature: Signature, call: Call | None, inputs: Sequence[torch.Tensor]
+) -> tuple[torch.jit.ScriptModule | None, str | None]:
+    """The module compiled, where it makes Python values of its data and its source is taken; else what must be said of
+    a trace, if anything.
+
+    Raises Refused where these values were seen to differ, and it cannot be compiled.
+    """
+    asked = data_questions(model, signature)
+    if not asked:
+        return None, None
+    try:
+        return scripted(model, call, inputs), None
+    except Exception as error:
+        if any(asked.values()):
+            raise _one_way(asked, error) from error
+        print(f"compiling the source fails: {_why(error)}")
+    return None, _one_answer(asked)
 
 
 def _one_answer(asked: Mapping[str, bool]) -> str:
@@ -156,95 +167,149 @@ def _one_answer(asked: Mapping[str, bool]) -> str:
 
 
 def _for_all_sizes(
-    watched: tuple[torch.jit.ScriptModule, str],
+    watched: _Watched,
     model: torch.nn.Module,
     signature: Signature,
     call: Call | None,
     inputs: Sequence[torch.Tensor],
 ) -> torch.jit.ScriptModule | None:
-    """The module compiled, where what `_watched` gives does not hold at every size: it keeps one way of a branch, or
-    how often a loop over an axis went round (`for t in range(x.shape[1])`). None where it holds.
+    """The module compiled, where a trace of it does not hold at every size: it keeps one way of a branch, how often a
+    loop over an axis went round (`for t in range(x.shape[1])`), or a number made of a size. None where it holds.
 
-    Raises Refused for a branch whose source cannot be compiled, and for a loop that tells at large sizes alone. Of any
-    other loop None is given then, too: the check at other sizes that follows every route says what is wrong.
+    Raises Refused where the source cannot be compiled, or holds no better.
     """
-    made, warned = watched
-    refused = other_way(model, signature) if _BRANCH in warned else None
-    if refused is None and _holds_elsewhere(made, model, two_sizes(signature.inputs), signature):
-        if _holds_elsewhere(made, model, _large_sizes(signature.inputs), signature):
-            return None
-        refused = _OF_ONE_SIZE
+    refused: Refused | None = other_way(model, signature) if watched.branches else None
+    asked: Sequence[Mapping[str, int]] = refused.left_out if isinstance(refused, OneWay) else ()
+    if asked and _wrong_at(watched.trace, model, asked, signature) is None:
+        refused = None  # these sizes are left out of the program alone
+    points = [*two_sizes(signature.inputs), *far_sizes(signature.inputs)]
+    wrong = None if refused else _wrong_at(watched.trace, model, points, signature)
+    if wrong is not None:
+        asked, refused = [wrong], _kept_size(watched, model, signature, wrong)
+    if refused is None:
+        return None
     try:
-        return scripted(model, call, inputs)
+        compiled = scripted(model, call, inputs)
     except Exception as error:
         print(f"compiling the source fails: {_why(error)}")
-        if refused is not None:
-            raise refused from error
-        return None
+        raise refused from error
+    if _wrong_at(compiled, model, asked, signature) is not None:
+        raise refused
+    return compiled
 
 
-def _watched(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[torch.jit.ScriptModule, str]:
-    """A trace, and what the tracer warned of: sizes are tensors to it, and tests and numbers made of them are fixed."""
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        made = traced(model, inputs)
-    for each in said:
-        print(warnings.formatwarning(each.message, each.category, each.filename, each.lineno), end="")
-    return made, " ".join(str(each.message) for each in said)
+@dataclass(frozen=True)
+class _Watched:
+    """A trace, and what the tracer warned of: sizes are tensors to it, and tests and numbers made of them are fixed.
+    `warned`: each with the line of the user's."""
+
+    trace: torch.jit.ScriptModule
+    warned: Sequence[tuple[str, str | None]]
+
+    @property
+    def branches(self) -> bool:
+        return any(_BRANCH in text for text, _ in self.warned)
 
 
 _BRANCH = "Python boolean"
 
 
-_OF_ONE_SIZE = Refused(
-    "the model makes a number of Python of a size: a trace keeps it, and is wrong at larger sizes",
-    fix="keep it a size, as x.shape[1] is, or give bounds, as in --input x=float32[batch,time=1..64]",
-)
-_LARGE = (65, 257, 1025)  # sizes that none of the checks has
-_MOST_ELEMENTS = 100_000  # of the inputs of such a call
+def _watched(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> _Watched:
+    warned: list[tuple[str, str | None]] = []
+
+    def note(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        print(warnings.formatwarning(message, category, filename, lineno, line), end="", file=file)
+        warned.append((str(message), line_of_now()))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = note  # at once: the stack has the user's line, where the warning may have torch's
+        made = traced(model, inputs)
+    return _Watched(made, warned)
 
 
-def _large_sizes(specs: Sequence[TensorSpec]) -> Iterator[dict[str, int]]:
-    """Each dynamic axis at sizes far from those of the checks, one at a time, as far as its bounds and memory allow."""
-    own, bounds = example_sizes(specs, _BATCH), bounds_of(specs)
-    for axis in own:
-        for size in dict.fromkeys(map(bounds.get(axis, ANY_SIZE).nearest, _LARGE)):
-            sizes = {**own, axis: size}
-            shapes = ([sizes[each] if isinstance(each, str) else each for each in spec.shape] for spec in specs)
-            if size != own[axis] and sum(map(math.prod, shapes)) <= _MOST_ELEMENTS:
-                yield sizes
+def _kept_size(watched: _Watched, model: torch.nn.Module, signature: Signature, wrong: Mapping[str, int]) -> Refused:
+    """The refusal of a trace that answers otherwise than the model at some sizes, with the line that is to blame."""
+    numbers = (line for text, line in watched.warned if _BRANCH not in text)
+    place = next(filter(None, numbers), None) or _unlike(watched.trace, model, signature, wrong)
+    place = place or next(filter(None, (line for _, line in watched.warned)), None)
+    sizes = " and ".join(f"{axis}={size}" for axis, size in wrong.items())
+    return Refused(
+        f"the model makes a number of Python of a size{f' at {quoted(place)}' if place else ''}: a trace keeps it, and "
+        f"answers otherwise than the model at {sizes}",
+        fix="keep it a size, as x.shape[1] is and x.stride(), int(...), len(x) and math.log(...) are not; or give the "
+        "sizes that it is for, as in --input x=float32[batch,time=1..64] or x=float32[batch,64]",
+    )
 
 
-def _holds_elsewhere(
+def _unlike(
+    trace: torch.jit.ScriptModule, model: torch.nn.Module, signature: Signature, sizes: Mapping[str, int]
+) -> str | None:
+    """The user's line where a trace made at these sizes first differs from the one there is."""
+    import torch
+
+    arrays = sample_tensors(signature.inputs, sizes)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            other = traced(model, [torch.from_numpy(arrays[spec.name]) for spec in signature.inputs])
+    except Exception:  # noqa: BLE001  (what it stops at says nothing of the trace there is)
+        return None
+    for one, another in zip(_nodes(trace), _nodes(other), strict=False):
+        if one[:2] != another[:2]:
+            return _place_in(one[2])
+    return None
+
+
+def _nodes(trace: torch.jit.ScriptModule) -> Iterator[tuple[str, str, str]]:
+    """Kind, value where it is a constant, and source of what a trace does."""
+    for node in trace.inlined_graph.nodes():
+        constant = node.kind() == "prim::Constant"
+        yield node.kind(), str(node.output().toIValue()) if constant else "", str(node.sourceRange())
+
+
+def _place_in(source: str) -> str | None:
+    """The user's line in the source that torch gives of a node: `file(line): function`, innermost first."""
+    found = re.findall(r"^(\S+\.py)\((\d+)\): ", source, re.M)
+    return user_line((file, int(line)) for file, line in reversed(found))
+
+
+def _wrong_at(
     made: torch.jit.ScriptModule, model: torch.nn.Module, points: Iterable[Mapping[str, int]], signature: Signature
-) -> bool:
-    """Whether a trace answers as the model does at these sizes of the dynamic axes; true where the model gives none."""
-    import torch
-    from torch.utils import _pytree as pytree
-
+) -> Mapping[str, int] | None:
+    """The first of these sizes of the dynamic axes at which a script does not answer as the model does; sizes that the
+    model itself does not take are passed over."""
     for sizes in points:
-        arrays = sample_tensors(signature.inputs, sizes)
-        answers: list[list[torch.Tensor]] = []
-        for asked in (model, made):
-            given = [torch.from_numpy(arrays[spec.name].copy()) for spec in signature.inputs]
-            try:
-                with torch.no_grad():
-                    answers.append([leaf for leaf in pytree.tree_leaves(asked(*given)) if torch.is_tensor(leaf)])
-            except Exception as error:  # noqa: BLE001  (of the model: it does not take these sizes)
-                if asked is made:
-                    print(f"the trace does not hold at {sizes}: {_why(error)}")
-                    return False
-                break
-        if len(answers) == 2 and not all(map(_alike, *answers)):
+        wanted, got = (_answers(each, signature, sizes) for each in (model, made))
+        if isinstance(wanted, Exception):
+            continue
+        if isinstance(got, Exception):
+            print(f"the trace does not hold at {sizes}: {_why(got)}")
+            return sizes
+        if len(got) != len(wanted) or not all(map(agree, got, wanted)):
             print(f"the trace answers otherwise than the model at {sizes}")
-            return False
-    return True
+            return sizes
+    return None
 
 
-def _alike(got: torch.Tensor, want: torch.Tensor) -> bool:
+def _answers(module: torch.nn.Module, signature: Signature, sizes: Mapping[str, int]) -> list[torch.Tensor] | Exception:
+    """The tensors that a module answers with at these sizes, or what it raises."""
     import torch
 
-    return got.shape == want.shape and torch.allclose(got, want, rtol=1e-2, atol=1e-3, equal_nan=True)
+    arrays = sample_tensors(signature.inputs, sizes)
+    try:
+        with torch.no_grad():
+            given = module(*(torch.from_numpy(arrays[spec.name].copy()) for spec in signature.inputs))
+    except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
+        return error
+    return [leaf for leaf in leaves(given) if torch.is_tensor(leaf)]
 
 
 def _one_way(asked: Mapping[str, bool], error: Exception) -> Refused:
@@ -305,7 +370,7 @@ def unsaved(error: Exception) -> Refused | None:
     text = str(error)
     if "Python function call" not in text:
         return None
-    place = user_line((file, int(line)) for file, line in reversed(re.findall(r"^(\S+\.py)\((\d+)\): ", text, re.M)))
+    place = _place_in(text)
     return Refused(
         "TorchScript cannot hold a torch.autograd.Function that is called by another name"
         + (f", at {quoted(place)}" if place else ""),

@@ -4,7 +4,7 @@ do on whichever way data takes, or are refused with the line that stands in the 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import onnxruntime
 import pytest
 import torch
 
-from transload.converters.export_reasons import held
+from transload.converters import tracing
+from transload.converters.export_reasons import OneWay, held
 from transload.converters.onnx_export import onnx_from_pt2, onnx_from_source
 from transload.converters.torch_export import export, pt2_from_source
 from transload.converters.torchscript import torchscript_from_source
@@ -26,6 +27,7 @@ from transload.models.zoo.given import take_weights
 
 CODE = '''
 import dataclasses
+import math
 import numpy as np
 import torch
 from torch import nn
@@ -180,6 +182,19 @@ class Length(nn.Module):
         return x * len(x)
 
 
+class Lengths(nn.Module):  # the sum meets a size that another line has fixed
+    def forward(self, x, lengths):
+        mask = torch.arange(4).expand(len(lengths), 4) < lengths[:, None]
+        return (x * mask).sum(1)
+
+
+class Rows(nn.Module):
+    def forward(self, x):
+        x = torch.nn.functional.max_pool2d(x[:, None, None], (1, 3), 1, (0, 1))[:, 0, 0]
+        rows = x.shape[1] // 128 + 1
+        return torch.cat([row - row.mean(1, keepdim=True) for row in x.chunk(rows, 1)], 1)
+
+
 class Wide(nn.Module):
     def forward(self, x):
         return x * 2 if x.shape[1] < 40 else x * 3
@@ -200,6 +215,53 @@ class Often(nn.Module):  # no size that is checked goes round even once
 class Rooted(nn.Module):  # constant at every small size, and numpy is not compiled
     def forward(self, x):
         return x + float(np.int64(x.shape[1]) // 100)
+
+
+class Tall(nn.Module):  # of two axes, where one is larger than it ever is in a check
+    def forward(self, x):
+        h, w = x.shape[1:]
+        if h > 2 * w:
+            x = x.mT
+        return x[:, :, 0].sum(1)
+
+
+class Flat(nn.Module):
+    def forward(self, x):
+        w, h = x.shape[1:]
+        if h > 2 * w:
+            x = x.mT
+        return x[:, :, 0].sum(1)
+
+
+class Windows(nn.Module):  # a program of up to 8 steps has no window for more, and stops
+    def forward(self, x):
+        out = torch.zeros_like(x)
+        for start in range(0, max(x.shape[1] - 8, 0) + 1, 4):
+            end = min(start + 8, x.shape[1])
+            out[:, start:end] += torch.softmax(x[:, start:end], dim=1)
+        return out
+
+
+class Strided(nn.Module):  # a number of two sizes, and no warning of the tracer's
+    def forward(self, x):
+        half = lambda n: n // 2  # what torch.jit.script does not take
+        size, stride = list(x.shape), list(x.stride())
+        size[1] = -(-size[1] // 2)
+        stride[1] = stride[1] * 2
+        stride[0] = half(2 * stride[0])
+        return x.as_strided(size, stride)
+
+
+class Logarithm(nn.Module):
+    def forward(self, x):
+        return x * np.float64(math.log(x.shape[1], 16))
+
+
+class Halved(nn.Module):
+    def forward(self, x):
+        half = lambda n: n // 2  # what torch.jit.script does not take
+        assert x.shape[1] < 4096
+        return x[:, : half(x.shape[1])]
 
 
 class Rare(nn.Module):  # no sample takes the other way
@@ -410,6 +472,9 @@ REFUSALS = {
                "the axis batch of x cannot be dynamic: the model makes its size a constant at {line}\n"
                "  fix: keep it a size there, as x.shape[0] is and int(...), len(x) and range(...) are not; "
                "or fix it, as in --input x=float32[SIZE,4]"),
+    "Rows": (pt2_from_source, WIDE, "return torch.cat([row - row.mean",
+             "the model takes another way at other sizes of time at {line}; one program holds for 1..127 alone\n"
+             "  fix: say so, as in --input x=float32[batch,time=1..127], or compute both ways"),
     "Wide": (pt2_from_source, WIDE, "return x * 2 if x.shape[1]",
              "the model takes another way at other sizes of time at {line}; one program holds for 1..39 alone\n"
              "  fix: say so, as in --input x=float32[batch,time=1..39], or compute both ways"),
@@ -438,6 +503,15 @@ def test_what_cannot_be_carried_is_refused_with_the_users_line(name: str, tmp_pa
     with pytest.raises(Refused) as caught:
         made(step, start, "made")
     assert str(caught.value) == words.format(line=at(tmp_path, line))
+
+
+def test_a_size_that_is_made_a_constant_is_named_with_the_line_that_does_it(tmp_path: Path) -> None:
+    with pytest.raises(Refused) as caught:
+        made(pt2_from_source, source(tmp_path, "Lengths", PLAIN, "lengths=float32[batch]"), "made")
+    assert caught.value.what == (
+        "the axis batch of x cannot be dynamic: the model makes its size a constant at "
+        f"{at(tmp_path, 'mask = torch.arange(4).expand(len(')}"
+    )
 
 
 def test_what_torch_export_stops_at_is_named_with_the_line(tmp_path: Path) -> None:
@@ -481,6 +555,61 @@ def test_a_way_that_no_sample_and_no_checked_size_takes_is_kept(
     run, model = run_of(kind, start, signature), build_model(start)
     for x in (torch.rand(2, 4), 5000 * torch.rand(2, 4), torch.rand(2, 250 if words is WIDE else 4)):
         np.testing.assert_allclose(run({"x": x.numpy()})["output"], model(x).numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("Tall", (33, 16)), ("Flat", (16, 33))])
+def test_a_way_that_a_relation_of_two_axes_decides_is_seen_whichever_is_the_larger(
+    name: str, sizes: tuple[int, int], tmp_path: Path
+) -> None:
+    start = source(tmp_path, name, "x=float32[batch,height=16..,width=16..]")
+    words = "another way at height={} and width={} at .*`if h > 2 . w:`".format(*sizes)
+    with pytest.raises(Refused, match=words):
+        made(pt2_from_source, start, "made")
+    run, model = run_of("torchscript", start, read_source(start).signature), build_model(start)
+    for height, width in ((100, 20), (20, 100), (20, 21)):
+        x = torch.randn(2, height, width)
+        np.testing.assert_allclose(run({"x": x.numpy()})["output"], model(x).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_size_at_which_the_program_alone_stops_is_left_out_of_it(tmp_path: Path) -> None:
+    start = source(tmp_path, "Windows", "x=float32[batch,time,3]")
+    with pytest.raises(Refused, match=r"another way at the size 9 of time at .*`for start in range"):
+        made(pt2_from_source, start, "made")
+    run, model = run_of("older", start, read_source(start).signature), build_model(start)
+    for time in (5, 9, 30):
+        x = torch.randn(2, time, 3)
+        np.testing.assert_allclose(run({"x": x.numpy()})["output"], model(x).numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("step", [torchscript_from_source, onnx_from_source])
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("Strided", "return x.as_strided(size, stride)"), ("Logarithm", "return x * np.float64(math.log")],
+)
+def test_a_trace_that_answers_otherwise_is_never_handed_on(
+    name: str, line: str, step: Callable[[Job], Mapping[str, Any]], tmp_path: Path
+) -> None:
+    with pytest.raises(Refused) as caught:
+        made(step, source(tmp_path, name, WIDE), "made")
+    assert caught.value.what == (
+        f"the model makes a number of Python of a size at {at(tmp_path, line)}: a trace keeps it, and answers "
+        "otherwise than the model at batch=5 and time=8"
+    )
+
+
+@pytest.mark.parametrize("left_out", [(), [{"batch": 2, "time": 9}]])
+def test_sizes_that_are_left_out_of_a_program_alone_are_in_a_trace(
+    left_out: Sequence[Mapping[str, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = OneWay("the program stops", fix="compute both ways")
+    refused.left_out = left_out
+    monkeypatch.setattr(tracing, "other_way", lambda *_: refused)
+    start = source(tmp_path, "Halved", WIDE)
+    if left_out:
+        check(start, "torchscript")
+    else:
+        with pytest.raises(OneWay, match="the program stops"):
+            made(torchscript_from_source, start, "made")
 
 
 @pytest.mark.parametrize("step", [torchscript_from_source, onnx_from_source])
