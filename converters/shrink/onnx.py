@@ -152,7 +152,7 @@ def described(node: onnx.NodeProto) -> str:
 
 
 def line_of(node: onnx.NodeProto) -> str | None:
-    """`file.py:14: x = x.flip(1)` of the user's own code, as torch's exporter has noted it; else the module's name."""
+    """The line of the user's own code, as torch's exporter has noted it; else the module's name."""
     noted = {each.key: each.value for each in node.metadata_props}
     if line := line_in(noted.get(_STACK, "")):
         return line
@@ -161,13 +161,13 @@ def line_of(node: onnx.NodeProto) -> str | None:
 
 
 def line_in(trace: str) -> str | None:
-    """The innermost line of the user's own code in a stack trace of torch's."""
+    """The innermost line of the user's own code in a stack trace of torch's: "net.py:14 (`x = x.flip(1)`)"."""
     frames = [each for each in _FRAME.finditer(trace) if not any(place in each["file"] for place in _TORCHS)]
     if not frames:
         return None
     last = frames[-1]
     text = last["text"].strip()
-    return f"{Path(last['file']).name}:{last['line']}{f': {text}' if text else ''}"
+    return f"{Path(last['file']).name}:{last['line']}{f' (`{text}`)' if text else ''}"
 
 
 def _value_info(spec: TensorSpec) -> Any:

@@ -185,7 +185,7 @@ def described(node: torch.fx.Node) -> str:
 
 
 def line_of(node: torch.fx.Node) -> str | None:
-    """`net.py:14: x = x.flip(1)`, as torch.export has noted it."""
+    """The line of the user's own code, as torch.export has noted it."""
     return line_in(node.meta.get("stack_trace") or "")
 
 

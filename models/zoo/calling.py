@@ -334,7 +334,7 @@ def flat(model: torch.nn.Module, call: Call) -> torch.nn.Module:
         def forward(self, *inputs: torch.Tensor) -> Any:
             arguments, keywords = call.bind(inputs)
             found = carried(parted(_called(self.model, call.scratch, arguments, keywords))[0])
-            if torch.jit.is_tracing():  # sizes, which are no outputs elsewhere, are tensors then
+            if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]  # sizes are tensors then
                 found = {name: value for name, value in found.items() if name in call.outputs}
             if list(found) != list(call.outputs):
                 raise BadRequest(

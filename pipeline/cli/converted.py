@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ...models.formats import parse_target
 from ..conversion import Converted, agreement
 from ..report.format import needs_flex, size, stretch
-from ..result import ArtifactRow
+from ..result import ArtifactRow, TriedRow
 from ..several import ConvertedModels
+from ..shrink.search import Smallest
 from .render import table
 
 
@@ -41,39 +43,81 @@ def _row(row: ArtifactRow) -> tuple[str, str, str, str, str]:
 
 
 def _notes(done: Converted) -> Iterator[str]:
-    """Why a target is not there; and which routes gave wrong answers where another led to it."""
+    """Why targets are not there, each cause once; and which routes gave no right answers where another led to one."""
+    lost: dict[str, list[ArtifactRow]] = {}
     for row in done.artifacts:
         if row.path is None:
-            log = _log(done.folder, row)
-            said = agreement(row)
-            yield f"{row.name}: {said}{f' ({log})' if log and '.log)' not in said else ''}"
-            yield from _others(row)
-            yield from _smallest(done, row.name)
-            continue
+            lost.setdefault(_cause(agreement(row), row), []).append(row)
+    for rows in lost.values():
+        names = [row.name for row in rows]
+        pieces = [each for each in done.smallest if each.target in names]
+        yield from map(_cut, _why(done.folder, rows, pieces))
+    for row in done.artifacts:
         for tried in row.tried:
-            if tried.status == "wrong":
-                yield f"{row.name}: passed over {' > '.join(tried.route)}, which answers wrongly: {tried.reason}"
+            if row.path is not None and tried.status == "wrong":
+                what = "does not answer" if _NO_ANSWER in tried.reason else "answers wrongly"
+                yield _cut(f"{row.name}: passed over {' > '.join(tried.route)}, which {what}: {tried.reason}")
 
 
-def _others(row: ArtifactRow) -> Iterator[str]:
-    """What other routes to the target ended in: the line of the model to mend may stand in one of theirs."""
-    said = [agreement(row)]
-    for tried in row.tried:
-        if tried.status in ("failed", "wrong") and tried.reason not in said and len(said) < _MOST_REASONS:
-            said.append(tried.reason)
-            yield f"  by {' > '.join(tried.route)}: {tried.reason}"
+_NO_ANSWER = " gave no answer to "  # serving/checked.py
 
 
-_MOST_REASONS = 3
+def _why(folder: Path, rows: Sequence[ArtifactRow], pieces: Sequence[Smallest]) -> Iterator[str]:
+    """What keeps some targets from being there, all by one cause; where their routes fail, and what helps."""
+    said = agreement(rows[0])
+    log = _log(folder, rows[0])
+    fixes = [each.fix for each in pieces]
+    yield f"{', '.join(row.name for row in rows)}: {_before(said, '; ', fixes)}" + (
+        f" ({log})" if log and ".log)" not in said else ""
+    )
+    others = list(_others(rows))
+    for tried in others:
+        yield f"  by {' > '.join(tried.route)}: {_before(tried.reason, '; ', fixes)}"
+    if pieces:
+        what = _before(pieces[0].what, ": ", [said, *(tried.reason for tried in others)])
+        yield f"  at its smallest: {what}"
+        yield from dict.fromkeys(f"  script: {folder / each.script}" for each in pieces)
+        yield f"  fix: {pieces[0].fix}"
 
 
-def _smallest(done: Converted, target: str) -> Iterator[str]:
-    """Where the target's routes fail, the script that shows it, and what helps."""
-    for each in done.smallest:
-        if each.target == target:
-            yield f"  at its smallest: {each.what}"
-            yield f"  script: {done.folder / each.script}"
-            yield f"  fix: {each.fix}"
+def _others(rows: Sequence[ArtifactRow]) -> Iterator[TriedRow]:
+    """The routes to the targets that ended in something else: the line of the model to mend may stand there."""
+    seen = {_cause(agreement(rows[0]), rows[0])}
+    for row in rows:
+        new = 0
+        for tried in row.tried:
+            cause = _cause(tried.reason, row)
+            if tried.status in ("failed", "wrong") and cause not in seen and new < _MOST_OTHERS:
+                seen.add(cause)
+                new += 1
+                yield tried
+
+
+_MOST_OTHERS = 2  # of a target
+
+
+def _cause(reason: str, row: ArtifactRow) -> str:
+    """What a route ended in, without the step that it ended at and its log: that differs where the cause is one."""
+    for step in {step for tried in row.tried for step in tried.route}:
+        reason = reason.removeprefix(f"{step}: ")
+    return _LOG.sub("", reason)
+
+
+_LOG = re.compile(r" \(logs/\S+\.log\)$")
+
+
+def _before(text: str, mark: str, said: Iterable[str]) -> str:
+    """A text without what follows a mark in it, where that is said anyway."""
+    ends = (found.start() for found in re.finditer(re.escape(mark), text))
+    return next((text[:end] for end in ends if any(text[end + len(mark) :] in each for each in said)), text)
+
+
+def _cut(line: str) -> str:
+    """A line without the end of a long line of code; convert.json has all of it."""
+    return _CODE.sub(r"`\1...`", line)
+
+
+_CODE = re.compile(r"`([^`]{80})[^`]{8,}`")
 
 
 def _verdict(done: Converted) -> str:

@@ -218,7 +218,8 @@ def _mend(step: str, facts: Mapping[str, Any], there: Sequence[str]) -> str:
     others = [f"{' and '.join(there)} {'is' if len(there) == 1 else 'are'} there and verified"] if there else []
     not_run = facts["what"].startswith("onnxruntime cannot open")
     library = "ONNX Runtime" if not_run else _LIBRARIES.get(kind, "the step's author")
-    report = f"write that line in other operators, or send the script and its files to {library}"
+    line = "write that line in other operators, or " if facts["line"] else ""
+    report = f"{line}send the script and its files to {library}"
     return "; ".join(filter(None, [known, *others, "" if facts["fix"] else report]))
 
 

@@ -84,7 +84,7 @@ def test_the_operator_that_onnx2tf_gets_wrong_is_found_and_shown(
     assert done.decided[1] == 1
     (found,) = done.smallest
     assert (found.target, found.route, found.operators) == ("saved-model", ("onnx2tf",), 1)
-    assert found.what.startswith(f"onnx2tf fails at the operator Resize (grow), from net.py:14: {line}: agrees to ")
+    assert found.what.startswith(f"onnx2tf fails at the operator Resize (grow), from net.py:14 (`{line}`): agrees to ")
     assert found.fix.startswith("an ONNX file of opset 17 is converted rightly")
     assert done.document["smallest"][0]["script"] == found.script == "repeat/smallest.saved-model.onnx2tf.py"
     text = (done.folder / found.script).read_text()

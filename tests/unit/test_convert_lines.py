@@ -1,0 +1,86 @@
+"""What `convert` prints for a person where targets are lost: each cause once, whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from transload.models.formats import parse_target
+from transload.pipeline.cli.converted import lines
+from transload.pipeline.conversion import Converted
+from transload.pipeline.result import ArtifactRow, Status, TriedRow
+from transload.pipeline.shrink.search import Smallest
+
+CODE = "u = [" + ", ".join(f"F.max_pool2d(x, {size})" for size in range(2, 12)) + "]"
+WHY = f"the axis height of x cannot be dynamic: its size is a constant at net.py:11 (`{CODE}`)"
+MEND = "keep it a size there"
+SHORT = f"`{CODE[:80]}...`"
+
+
+def lost(name: str, *tried: tuple[str, str]) -> ArtifactRow:
+    """A target that no route led to: routes, as in "a > b", and what each ended in."""
+    rows = tuple(TriedRow(tuple(route.split(" > ")), "failed", reason) for route, reason in tried)
+    target = parse_target(name)
+    words = name, str(target.format), str(target.precision)
+    return ArtifactRow(*words, None, None, None, Status.FAILED, (), rows, 0.0, None, ())
+
+
+def test_a_cause_that_keeps_several_targets_from_being_made_is_told_once() -> None:
+    older = "Unsupported: Unfold"
+    rows = (
+        lost(
+            "onnx",
+            ("torch.export > torch.onnx-dynamo", f"torch.export: {WHY}; {MEND}"),
+            ("torch.onnx-torchscript", f"{older} (logs/convert.onnx.torch.onnx-torchscript.log)"),
+            ("torch.jit > torchscript.onnx", f"torch.jit: {WHY}; {MEND}"),
+        ),
+        lost(
+            "tflite",
+            ("torch.export > torch.onnx-dynamo > lowering-tflite", f"torch.export: {WHY}; {MEND}"),
+            ("torch.onnx-torchscript > lowering-tflite", f"torch.onnx-torchscript: {older}"),
+            ("torch.onnx-torchscript > onnx2tf", "ValueError: a name"),
+        ),
+    )
+    smallest = tuple(
+        Smallest(row.name, ("torch.export",), None, f"torch.export fails at the module a: {WHY}", "repeat/a.py", MEND)
+        for row in rows
+    )
+    done = Converted(rows, Path("out"), smallest)
+    assert lines(done)[3:] == [
+        f"onnx, tflite: torch.export: {WHY.replace(f'`{CODE}`', SHORT)}",
+        f"  by torch.onnx-torchscript: {older} (logs/convert.onnx.torch.onnx-torchscript.log)",
+        "  by torch.onnx-torchscript > onnx2tf: ValueError: a name",
+        "  at its smallest: torch.export fails at the module a",
+        "  script: out/repeat/a.py",
+        f"  fix: {MEND}",
+        "",
+        "FAIL  0 of 2 targets verified, in out",
+    ]
+    assert CODE in done.document["smallest"][0]["what"]
+    assert CODE in done.document["artifacts"][1]["tried"][0]["reason"]
+
+
+def test_other_causes_are_told_by_themselves() -> None:
+    rows = (lost("onnx", ("torch.onnx-dynamo", "no operator")), lost("tflite", ("lowering", "no kernel; use another")))
+    piece = Smallest("tflite", ("lowering",), 1, "lowering fails at Conv: off by 3", "repeat/b.py", "shrink it")
+    assert lines(Converted(rows, Path("out"), (piece,)))[3:-2] == [
+        "onnx: no operator",
+        "tflite: no kernel; use another",
+        "  at its smallest: lowering fails at Conv: off by 3",
+        "  script: out/repeat/b.py",
+        "  fix: shrink it",
+    ]
+
+
+def test_what_gave_no_answer_did_not_answer_wrongly() -> None:
+    tried = (
+        TriedRow(("a",), "wrong", "at n=3: torch gave no answer to inputs that fit the signature: guard"),
+        TriedRow(("b",), "wrong", "agrees to 3 dB"),
+        TriedRow(("c",), "verified", "agrees to 140 dB"),
+    )
+    row = ArtifactRow(
+        "onnx", "onnx", "fp32", "onnx/model.onnx", "0" * 64, 9, Status.VERIFIED, ("c",), tried, 1.0, None, (1,)
+    )
+    assert lines(Converted((row,), Path("out")))[2:4] == [
+        f"onnx: passed over a, which does not answer: {tried[0].reason}",
+        f"onnx: passed over b, which answers wrongly: {tried[1].reason}",
+    ]
