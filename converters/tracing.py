@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from ..models.axes import two_sizes
 from ..models.errors import Refused
@@ -217,15 +217,8 @@ _BRANCH = "Python boolean"
 def _watched(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> _Watched:
     warned: list[tuple[str, str | None]] = []
 
-    def note(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
-        print(warnings.formatwarning(message, category, filename, lineno, line), end="", file=file)
+    def note(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any) -> None:
+        print(warnings.formatwarning(message, category, filename, lineno), end="")
         warned.append((str(message), line_of_now()))
 
     with warnings.catch_warnings():
