@@ -218,8 +218,10 @@ def _mend(step: str, facts: Mapping[str, Any], there: Sequence[str]) -> str:
     others = [f"{' and '.join(there)} {'is' if len(there) == 1 else 'are'} there and verified"] if there else []
     not_run = facts["what"].startswith("onnxruntime cannot open")
     library = "ONNX Runtime" if not_run else _LIBRARIES.get(kind, "the step's author")
-    line = "write that line in other operators, or " if facts["line"] else ""
-    report = f"{line}send the script and its files to {library}"
+    own = "write that line in other operators, or " if facts["line"] else ""
+    if "its program is for sizes with " in facts["what"]:  # serving/runtimes/torch_module.py
+        own = "where your sizes keep to that, fix such an axis or give it bounds in --input, or "
+    report = f"{own}send the script and its files to {library}"
     return "; ".join(filter(None, [known, *others, "" if facts["fix"] else report]))
 
 

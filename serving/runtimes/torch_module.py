@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...models.errors import ToolMissing
-from ...models.signature import Array, Signature
+from ...models.signature import Array, Signature, TensorSpec
 from ..checked import CheckedSession
 from ..device import whole
 
@@ -71,15 +72,40 @@ class TorchSession(CheckedSession):
         # Made outside of inference mode, so that an answer which is a view of an input can be told (_owned).
         tensors = [torch.from_numpy(np.array(value, order="C")).to(self._at) for value in values]
         with torch.inference_mode():
-            given = self._module(*tensors)
+            given = self._called(tensors)
         answers = self._named(given, self._outputs).values()
         self._seen = _device_of(answers) or self._seen
         return [_owned(answer) for answer in answers]
+
+    def _called(self, tensors: Sequence[torch.Tensor]) -> Any:
+        try:
+            return self._module(*tensors)
+        except AssertionError as error:
+            if guard := _GUARD.match(str(error)):
+                only = in_axes(guard["guard"], self._signature.inputs)
+                raise RuntimeError(f"its program is for sizes with {only} alone") from error
+            raise
 
     def _release(self) -> None:
         del self._module
         if self._at.type == "cuda":
             self._torch.cuda.empty_cache()
+
+
+_GUARD = re.compile(r"Guard failed: (?P<guard>.+)", re.DOTALL)  # of an exported program, in torch's words
+_SIZE = re.compile(r"(?P<name>\w+)(?P<keys>(?:\[[^\]]*\])*)\.size\(\)\[(?P<axis>\d+)\]")
+
+
+def in_axes(guard: str, specs: Sequence[TensorSpec]) -> str:
+    """A condition of an exported program on sizes, `x.size()[2] >= 2`, by the names that the axes have."""
+    shapes = {spec.name: spec.shape for spec in specs}
+
+    def axis(found: re.Match[str]) -> str:
+        name = "_".join([found["name"], *re.findall(r"\w+", found["keys"])])
+        shape = shapes.get(name, ())
+        return str(shape[int(found["axis"])]) if int(found["axis"]) < len(shape) else found[0]
+
+    return re.sub(r"torch\.sym_\w+\((\w+)\)|math\.", r"\1", _SIZE.sub(axis, guard)).replace("+ -1 * ", "- ")
 
 
 def _owned(answer: torch.Tensor) -> Array:

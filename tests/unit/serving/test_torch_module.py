@@ -1,0 +1,46 @@
+"""What PyTorch's sessions say of sizes that a program was not exported for."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+import pytest
+import torch
+
+from transload.models.errors import SessionLost
+from transload.models.signature import Signature, parse_input
+from transload.serving.runtimes.torch_module import TorchSession, in_axes
+
+INPUTS = (parse_input("image=float32[batch,3,height,width]"), parse_input("state_k=float32[batch,time]"))
+
+
+@pytest.mark.parametrize(
+    ("guard", "text"),
+    [
+        ("2 * (image.size()[2] // 2) != image.size()[2]", "2 * (height // 2) != height"),
+        ("math.trunc(0.29 * torch.sym_float(image.size()[3])) >= 2", "trunc(0.29 * width) >= 2"),
+        ("max(1, image.size()[3] + -1 * image.size()[3] % 4) == 8", "max(1, width - width % 4) == 8"),
+        ("state['k'].size()[1] == image.size()[1]", "time == 3"),
+        ("other.size()[1] == image.size()[4]", "other.size()[1] == image.size()[4]"),
+    ],
+)
+def test_a_condition_names_the_axes_as_the_signature_does(guard: str, text: str) -> None:
+    assert in_axes(guard, INPUTS) == text
+
+
+def raises(said: str) -> TorchSession:
+    def module(*_: torch.Tensor) -> NoReturn:
+        raise AssertionError(said)
+
+    return TorchSession("torch", Signature(INPUTS[:1], INPUTS[:1]), module, torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [("Guard failed: image.size()[2] >= 8", "its program is for sizes with height >= 8 alone"), ("no such", "no such")],
+)
+def test_sizes_outside_of_a_program_are_told_in_a_sentence(said: str, told: str) -> None:
+    with pytest.raises(SessionLost) as caught:
+        raises(said).run({"image": np.ones((1, 3, 4, 4), np.float32)})
+    assert caught.value.what == f"torch gave no answer to inputs that fit the signature: {told}"
