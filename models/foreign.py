@@ -12,6 +12,8 @@ _ASIDE = re.compile(
     r"\s*(?:Please feel free to request support or submit a pull request on PyTorch GitHub: \S+"
     r"|See the stack trace for more information\.?|\[Caused by the value '.*)",
 )
+# What Keras puts on a line of its own: the layer that an error is of.
+_LAYER = re.compile(r"^Exception encountered when calling (.+)\.\s+")
 # Errors that name a stage of a tool's own and were raised from one that names the cause.
 _WRAPPER = re.compile(
     r"Failed to convert the exported program to an ONNX model\.|Error when translating node "
@@ -24,7 +26,8 @@ def first_line(error: object, most: int = 200, *, skip: tuple[str, ...] = (), no
     with one of `skip` say nothing. Where no line does: `nothing`, or the error's class. Of an error that only names the
     stage of a tool it is the line of what it was raised from."""
     error = told_by(error)
-    lines = (_OBJECT.sub(r"\1", _ASIDE.sub("", line)).strip() for line in text_of(error).splitlines())
+    text = _LAYER.sub(r"\1: ", text_of(error))
+    lines = (_OBJECT.sub(r"\1", _ASIDE.sub("", line)).strip() for line in text.splitlines())
     found = next((line for line in lines if line and not line.startswith(skip)), None)
     if found is None:
         return type(error).__name__ if nothing is None else nothing

@@ -160,7 +160,7 @@ class Router:
         if before.steps:
             outcome = self._walk(before)
             if outcome.stored is None:
-                named = outcome.reason if outcome.inherited else f"{before.names[-1]}: {outcome.reason}"
+                named = outcome.reason if outcome.inherited else _named(before.names[-1], outcome.reason)
                 return _Outcome(outcome.status, named, inherited=True, failure=outcome.failure)
             source = outcome.stored
             unseen = f"{before.names[-1]}: {outcome.reason}" if outcome.not_run else ""
@@ -183,7 +183,7 @@ class Router:
         except StepFailed as error:  # its own mend is to read the log
             return _Outcome("failed", f"{plain(error.what)} (logs/{action.name}.log)")
         except TransloadError as error:
-            return _Outcome("failed", f"{plain(error.what)}; {error.fix}")
+            return _Outcome("failed", f"{plain(error.what).rstrip('.')}; {error.fix}")
         batches, said = tuple(facts["batches"]), plain(facts["reason"])
         if facts["status"] == "wrong" and not facts.get("ran", True):
             return _Outcome("unverified", said, made, not_run=True)
@@ -204,6 +204,11 @@ class Router:
 def plain(reason: str) -> str:
     """A sentence without the places of files in the store and in a worker, and without ONNX Runtime's numbers."""
     return re.sub(r"/\S*/(?:objects/[0-9a-f]{64}|trial\d+/\w+)/|\[ONNXRuntimeError\] : \d+ : ", "", reason)
+
+
+def _named(step: str, reason: str) -> str:
+    """What a step ended in, for the routes that go on from it."""
+    return reason if reason.startswith(f"{step} ") else f"{step}: {reason}"
 
 
 def _said(outcome: _Outcome) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ..models.errors import BadRequest, SessionLost, TransloadError
-from ..models.foreign import first_line, text_of
+from ..models.foreign import first_line
 from ..models.signature import Array, Signature, TensorSpec, check_feeds
 
 _WORDS = 240  # characters of a foreign message that a sentence can carry; the whole of it is in the log, as the cause
@@ -24,13 +24,10 @@ _AROUND = re.compile(
     r"|Status Message: (/\S+:\d+ .*? was false\. )?"
 )
 
-# What Keras puts on a line of its own: the layer that an error is of.
-_LAYER = re.compile(r"^Exception encountered when calling (.+)\.\s+")
-
 
 def first_words(error: object) -> str:
     """The first line of a foreign error, or of its text, that says anything; cut to what a sentence can carry."""
-    said = first_line(_LAYER.sub(r"\1: ", text_of(error)), sys.maxsize, skip=_EMPTY, nothing=type(error).__name__)
+    said = first_line(error, sys.maxsize, skip=_EMPTY, nothing=type(error).__name__)
     text = _AROUND.sub("", said)
     return text if len(text) <= _WORDS else f"{text[:_WORDS]}..."
 

@@ -97,13 +97,13 @@ _MOST_OTHERS = 2  # of a target
 
 
 def _cause(reason: str, row: ArtifactRow) -> str:
-    """What a route ended in, without the step that it ended at and its log: that differs where the cause is one."""
+    """What a route ended in, without the step, its opset and its log, which differ where the cause is one."""
     for step in {step for tried in row.tried for step in tried.route}:
         reason = reason.removeprefix(f"{step}: ")
-    return _LOG.sub("", reason)
+    return _ASIDE.sub("", reason)
 
 
-_LOG = re.compile(r" \(logs/\S+\.log\)$")
+_ASIDE = re.compile(r" \(logs/\S+\.log\)$| to ONNX opset version \d+")
 
 
 def _before(text: str, mark: str, said: Iterable[str]) -> str:

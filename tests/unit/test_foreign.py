@@ -25,6 +25,7 @@ class Mute(Exception):
         (RuntimeError("it fails at \x1b[96mstep 3/3\x1b[0m"), "it fails at step 3/3"),
         (OSError("no file a\udcff\x1b[2J\x07"), r"no file a\udcff\x1b[2J\x07"),
         ("only text", "only text"),
+        ("Exception encountered when calling layer x (type T).\n\nRank 1.\n", "layer x (type T): Rank 1."),
         (ValueError("x" * 500), "x" * 200),
     ],
 )

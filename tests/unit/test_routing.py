@@ -55,7 +55,7 @@ class FakeExecutor:
         if name in self.full:
             raise disk_full("store")
         if name in self.refuse:
-            raise Refused(f"{name} will not", fix="another model")
+            raise Refused(f"{name} will not.", fix="another model")
         return stored(f"{action.inputs['source'].digest}>{name}")
 
 
@@ -174,7 +174,7 @@ def test_nothing_is_built_on_a_wrong_artifact() -> None:
     assert executor.done == ["a", "b"]
     assert made.tried[0].status == "wrong"
     assert made.tried[0].reason == "a: seen src>a"
-    assert made.tried[-1].reason == "b: b will not; another model"
+    assert made.tried[-1].reason == "b will not; another model"
 
 
 def test_a_shared_prefix_is_walked_once() -> None:
