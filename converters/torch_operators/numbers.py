@@ -22,6 +22,7 @@ def numbers() -> Translations:
         aten.copysign.Scalar: _with_sign_of,
         aten.logaddexp.default: log_of_two,
         aten.hypot.default: _hypotenuse,
+        aten.clamp.Tensor: _within,
         aten.fmax.default: _larger_number,
         aten.fmin.default: _smaller_number,
         aten._cdist_forward.default: _distances,
@@ -45,6 +46,17 @@ def _with_sign_of(self: Any, other: Any) -> Any:
     if isinstance(other, bool | int | float):
         return op.Neg(size) if math.copysign(1.0, other) < 0 else size
     return op.Where(_is_negative(other), op.Neg(size), size)
+
+
+def _within(self: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002  (the operator's own arguments)
+    """Between numbers as one operator: of the maximum and the minimum that the exporter writes, its optimiser makes an
+    invalid model where one value is clamped twice, as it gives the bounds of both one name."""
+    bounds = [each if each is None else op.CastLike(each, self) for each in (min, max)]
+    if all(each is None or each.rank == 0 for each in (min, max)):
+        return op.Clip(self, *bounds)
+    for bound, narrowed in zip(bounds, (op.Max, op.Min), strict=True):
+        self = self if bound is None else narrowed(self, bound)
+    return self
 
 
 def _larger_number(self: Any, other: Any) -> Any:

@@ -51,7 +51,24 @@ class Numbers(torch.nn.Module):
         signs = torch.copysign(x, y), torch.copysign(y.long(), -0.0), torch.signbit(y / INF), torch.signbit(y.long())
         apart = [torch.cdist(x, y, p=p) for p in (0, 1, 3, INF)]
         numbers = torch.fmax(x, y), torch.fmin(x, y), torch.fmax(x.int(), y.int()), torch.fmin(x > 0, y > 0)
-        return *dots, *signs, *numbers, torch.hypot(x, y), torch.hypot(3e30 * x, y), torch.logaddexp(300 * x, y), *apart
+        cut = (
+            x.clamp(0, 1),
+            x.clamp(-1, x.shape[1]),
+            x.clamp(0.5),
+            x.clamp(2, 1),
+            x.clamp(y, y + 1),
+            y.clip(max=0),
+        )
+        return (
+            *dots,
+            *signs,
+            *numbers,
+            *cut,
+            torch.hypot(x, y),
+            torch.hypot(3e30 * x, y),
+            torch.logaddexp(300 * x, y),
+            *apart,
+        )
 
 
 class Shifted(torch.nn.Module):

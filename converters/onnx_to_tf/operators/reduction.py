@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from ..kernels import Kernels
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, FLOATS, NUMBERS, lowers
-from ..values import Layout, TfTensor, Value, as_int32, computed, mapped, product, ranked
+from ..values import Layout, TfTensor, Value, as_int32, computed, mapped, product, ranked, reshape
 
 Axes = Sequence[int] | TfTensor
 Over = Callable[[Kernels, TfTensor, Axes, bool], TfTensor]
@@ -121,8 +122,25 @@ def reduced(op: Op, axes: Sequence[int], over: Over) -> Value:
     left = [axis for axis in range(value.rank) if axis not in gone]
     layout, after = (value.layout, value.layout) if keep else _layouts(value.layout, left)
     places = sorted(layout.place(axis, value.rank) for axis in gone)
-    answer = computed(over(op.kernels, value.tensor(layout), places, keep), after)
+    if value.rank > _MOST_REDUCED:
+        made = _in_fewer_axes(op, value, layout, places, over, keep=keep)
+    else:
+        made = over(op.kernels, value.tensor(layout), places, keep)
+    answer = computed(made, after)
     return answer.as_long_as(value, zip(left, left, strict=True) if keep else enumerate(left))
+
+
+_MOST_REDUCED = 6  # axes that XNNPACK reduces; of seven it ends with the interpreter
+
+
+def _in_fewer_axes(op: Op, value: Value, layout: Layout, places: Sequence[int], over: Over, *, keep: bool) -> TfTensor:
+    """Over places of a layout, with neighbours of which all are reduced, or none is, as one axis."""
+    sizes = [value.size(axis) for axis in layout.order(value.rank)]
+    runs = [list(run) for _, run in groupby(range(value.rank), lambda place: place in places)]
+    merged = reshape(value.tensor(layout), [product([sizes[place] for place in run]) for run in runs])
+    made = over(op.kernels, merged, [at for at, run in enumerate(runs) if run[0] in places], False)
+    left = [1 if place in places else size for place, size in enumerate(sizes) if keep or place not in places]
+    return reshape(made, left)
 
 
 def _over_computed(op: Op, axes: Value, reduction: Reduction, *, noop: bool) -> Value:

@@ -110,6 +110,15 @@ def test_reductions(bench, case, op_type, keep):
             )
 
 
+@pytest.mark.parametrize("keep", [0, 1])
+def test_reductions_of_seven_axes_in_both_dialects(bench, case, sizes, keep):
+    """XNNPACK takes six, and ends with the interpreter at seven."""
+    made = lambda s, op_type, axes: case(op_type, {"x": s("NCDHWKM")}, {"a": ints(*axes)}, {"keepdims": keep})  # noqa: E731
+    for op_type, axes in (("ReduceSum", [2, 5, 6]), ("ReduceMax", [0, 3])):
+        bench.agrees_both_ways(lambda s, op_type=op_type, axes=axes: made(s, op_type, axes), rtol=1e-4, atol=1e-4)
+        bench.agrees_in_tflite(made(sizes, op_type, axes), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("op_type", REDUCTIONS)
 def test_no_axes_are_all_axes_unless_said_otherwise(bench, case, op_type):
     empty = {"a": np.zeros(0, np.int64)}
