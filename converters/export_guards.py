@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     import torch
 
 _SOURCE = re.compile(r"L\['(?P<name>\w+)'\](?P<part>\[\d+\])?\.size\(\)\[(?P<axis>\d+)\]")
-_SIZES = range(2, 1025)  # the check that follows asks the least size of every axis; above this a call may be large
-_COARSE = (*range(2, 129), *range(129, 1025, 32))  # where one axis leaves others behind, it does so ever after
+_LEAST = 2  # the check that follows asks the least size of every axis
+_EVERY = range(1023)  # beyond the least size of an axis; farther a call may be large
+_MANY = (*range(128), *range(128, 1023, 32))  # likewise, where the other axes have other sizes than their least
 _BEGIN = (2, 9, 65)  # of the sizes that break a guard, the first from each of these on: a model may take none below
 _MOST = 16  # sizes to ask
 _MOST_ELEMENTS = 1_000_000  # of the inputs of a call at sizes of several axes
@@ -133,19 +134,20 @@ def _of_one_size(guard: Guard, sizes: Mapping[str, int]) -> bool:
 def _lines(axes: Sequence[str], signature: Signature) -> Iterator[Iterator[dict[str, int]]]:
     """Ways through the sizes of some axes: all of one size; then some of them growing while the others stay small, or
     not as small. A relation between axes breaks on one of these, whatever their ratio is."""
-    yield _line({}, axes, _SIZES, signature)
+    yield _line({}, axes, _EVERY, signature)
     for small in _BEGIN:
         base = {axis: size for axis, size in least_sizes(signature.inputs, small).items() if axis in axes}
         for count in range(1, len(axes)):
             for growing in combinations(axes, count):
-                yield _line(base, growing, _COARSE, signature)
+                yield _line(base, growing, _EVERY if small == _LEAST else _MANY, signature)
 
 
 def _line(
-    base: Mapping[str, int], growing: Sequence[str], sizes: Iterable[int], signature: Signature
+    base: Mapping[str, int], growing: Sequence[str], beyond: Iterable[int], signature: Signature
 ) -> Iterator[dict[str, int]]:
     bounds = [signature.bounds.get(axis, ANY_SIZE) for axis in growing]
-    allowed = (size for size in sizes if all(each.nearest(size) == size for each in bounds))
+    least = max(_LEAST, *(each.low for each in bounds))
+    allowed = (least + more for more in beyond if all(least + more in each for each in bounds))
     return ({**base, **dict.fromkeys(growing, size)} for size in allowed)
 
 

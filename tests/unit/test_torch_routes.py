@@ -233,6 +233,14 @@ class Flat(nn.Module):
         return x[:, :, 0].sum(1)
 
 
+class Apart(nn.Module):
+    def forward(self, x):
+        h, w = x.shape[1:]
+        if h - w == 300:
+            x = x.mT
+        return x[:, :, 0].sum(1)
+
+
 class Windows(nn.Module):  # a program of up to 8 steps has no window for more, and stops
     def forward(self, x):
         out = torch.zeros_like(x)
@@ -557,16 +565,18 @@ def test_a_way_that_no_sample_and_no_checked_size_takes_is_kept(
         np.testing.assert_allclose(run({"x": x.numpy()})["output"], model(x).numpy(), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "sizes"), [("Tall", (33, 16)), ("Flat", (16, 33))])
+@pytest.mark.parametrize(
+    ("name", "least", "sizes"), [("Tall", 16, (33, 16)), ("Flat", 16, (16, 33)), ("Apart", 224, (524, 224))]
+)
 def test_a_way_that_a_relation_of_two_axes_decides_is_seen_whichever_is_the_larger(
-    name: str, sizes: tuple[int, int], tmp_path: Path
+    name: str, least: int, sizes: tuple[int, int], tmp_path: Path
 ) -> None:
-    start = source(tmp_path, name, "x=float32[batch,height=16..,width=16..]")
-    words = "another way at height={} and width={} at .*`if h > 2 . w:`".format(*sizes)
+    start = source(tmp_path, name, f"x=float32[batch,height={least}..,width={least}..]")
+    words = "another way at height={} and width={} at .*`if h ".format(*sizes)
     with pytest.raises(Refused, match=words):
         made(pt2_from_source, start, "made")
     run, model = run_of("torchscript", start, read_source(start).signature), build_model(start)
-    for height, width in ((100, 20), (20, 100), (20, 21)):
+    for height, width in ((100, 20), (20, 100), (20, 21), sizes):
         x = torch.randn(2, height, width)
         np.testing.assert_allclose(run({"x": x.numpy()})["output"], model(x).numpy(), rtol=1e-4, atol=1e-5)
 
