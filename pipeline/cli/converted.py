@@ -30,7 +30,7 @@ def lines_of_all(done: ConvertedModels) -> list[str]:
             notes.append(f"{each.name}: {each.error.what}; {each.error.fix}" if each.error else each.name)
         else:
             rows += [(each.name, *_row(row)) for row in each.converted.artifacts]
-            notes += [f"{each.name}, {note}" for note in _notes(each.converted)]
+            notes += [note if note.startswith(" ") else f"{each.name}: {note}" for note in _notes(each.converted)]
     return [*table(rows), *(["", *notes] if notes else []), "", _verdict_of_all(done)]
 
 

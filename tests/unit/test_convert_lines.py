@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from transload.models.formats import parse_target
-from transload.pipeline.cli.converted import lines
+from transload.pipeline.cli.converted import lines, lines_of_all
 from transload.pipeline.conversion import Converted
 from transload.pipeline.result import ArtifactRow, Status, TriedRow
+from transload.pipeline.several import ConvertedModel, ConvertedModels
 from transload.pipeline.shrink.search import Smallest
 
 CODE = "u = [" + ", ".join(f"F.max_pool2d(x, {size})" for size in range(2, 12)) + "]"
@@ -68,6 +69,18 @@ def test_other_causes_are_told_by_themselves() -> None:
         "  at its smallest: lowering fails at Conv: off by 3",
         "  script: out/repeat/b.py",
         "  fix: shrink it",
+    ]
+
+
+def test_of_several_models_each_has_its_name_before_its_causes() -> None:
+    rows = (lost("onnx", ("a", "no operator"), ("b", "no route")), lost("tflite", ("a", "no operator")))
+    made = Converted(rows, Path("out"))
+    done = tuple(ConvertedModel(name, f"net.py:{name}", Path("out"), made) for name in ("Large", "Small"))
+    assert lines_of_all(ConvertedModels(done, Path("out")))[5:-2] == [
+        "Large: onnx, tflite: no operator",
+        "  by b: no route",
+        "Small: onnx, tflite: no operator",
+        "  by b: no route",
     ]
 
 
