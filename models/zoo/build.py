@@ -108,11 +108,20 @@ def _sample(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator
     if dtype.kind == "f":
         return np.asarray(rng.standard_normal(shape) + 0.3, dtype=dtype)
     if dtype.kind == "b":
-        return np.asarray(rng.random(shape) < 0.6)
+        return _flags(shape, rng)
     if whole_bytes and dtype.itemsize == 1 and not is_told(spec.name):
         limits = np.iinfo(dtype)
         return np.asarray(rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True))
     return np.asarray(_whole_numbers(spec.name, shape, rng), dtype=dtype)
+
+
+def _flags(shape: Sequence[int], rng: np.random.Generator) -> Array:
+    """True and false, both in each row along the last axis where that has two places: a mask that hides all is a
+    question of its own (models/masks.py), and PyTorch's fused encoder raises an error to it."""
+    drawn = np.asarray(rng.random(shape) < 0.6)
+    if shape and shape[-1] > 1:
+        drawn[..., 0] ^= drawn.all(axis=-1) | ~drawn.any(axis=-1)
+    return drawn
 
 
 def is_told(name: str) -> bool:
