@@ -73,6 +73,11 @@ def with_numbers(data: Dataset, reaches: Mapping[str, Reach]) -> Dataset:
     return Dataset({**data.inputs, **wide}, data.labels)
 
 
+def with_ones(data: Dataset, names: Iterable[str]) -> Dataset:
+    """The samples with ones in the inputs named."""
+    return Dataset({**data.inputs, **{name: np.ones_like(data.inputs[name]) for name in names}}, data.labels)
+
+
 def as_floats(data: Dataset, names: Iterable[str]) -> Dataset:
     """The samples with the integers of the inputs named as float32 holds them: of 24 bits."""
     rounded = {name: data.inputs[name].astype(np.float32).astype(data.inputs[name].dtype) for name in names}

@@ -18,7 +18,7 @@ from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
 from ...models.masks import masks
-from ...models.numbers import Reach, as_floats, with_other_last_bits
+from ...models.numbers import Reach, as_floats, free_integers, with_ones, with_other_last_bits
 from ...models.signature import Array, Axis, Bounds, TensorSpec, batch_axis
 from ...serving.device import check_device
 from ...serving.session import Session
@@ -32,6 +32,7 @@ CHUNK = 256
 _SIZES_FIX = (
     "give the sizes that it takes, as in --input image=float32[batch,3,h=32..256,w=32..256], or --data FILE.npz"
 )
+_VALUES_FIX = "give samples of yours that hold such as it takes: --data FILE.npz"
 
 
 def answer(job: Job) -> Mapping[str, Any]:
@@ -92,8 +93,24 @@ class _Asked:
                 sizes = {signature.batch or "": batch, **sizes_in(self.data, signature)}
                 at = ", ".join(f"{axis}={size}" for axis, size in sizes.items() if axis)
                 where = f" at {at}" if at else ""
-                fix = _mend(signature.inputs)
+                if names := self._refused_integers(probe):
+                    where, fix = f"{where} to these integers of {' and '.join(names)}, but to ones", _VALUES_FIX
+                else:
+                    fix = _mend(signature.inputs)
                 raise BadRequest(f"the model itself does not answer{where}: {error.what}", fix=fix) from error
+
+    def _refused_integers(self, probe: Probe) -> Sequence[str]:
+        """The inputs in which ones in place of what they hold have an answer: one of them, else all. Empty where the
+        sizes are at fault, or what is no integer."""
+        names = [spec.name for spec in free_integers(self.session.signature.inputs)]
+        for chosen in [*([name] for name in names), *([names] if len(names) > 1 else [])]:
+            data = with_ones(self.data, chosen)
+            try:
+                list(self._answers(probe, probe.rows(len(data)), data))
+            except TransloadError:
+                continue
+            return chosen
+        return ()
 
     def whole(self, chunk: int) -> tuple[int, list[Answers]]:
         """Ask the whole test set, `chunk` samples at a time, or as many as the model takes."""

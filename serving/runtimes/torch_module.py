@@ -58,6 +58,7 @@ class TorchSession(CheckedSession):
         self._at = device
         self._torch = torch
         self._named = name_outputs
+        self._quiet: Callable[[], contextlib.AbstractContextManager[None]] = torch.inference_mode
         parameters: Callable[[], Iterable[torch.Tensor]] = getattr(module, "parameters", tuple)
         self._seen = _device_of(parameters()) or str(device)
 
@@ -71,11 +72,21 @@ class TorchSession(CheckedSession):
         # A copy, always: a module may write into its input, and PyTorch takes neither read-only nor reversed arrays.
         # Made outside of inference mode, so that an answer which is a view of an input can be told (_owned).
         tensors = [torch.from_numpy(np.array(value, order="C")).to(self._at) for value in values]
-        with torch.inference_mode():
-            given = self._called(tensors)
-        answers = self._named(given, self._outputs).values()
+        answers = self._named(self._given(tensors), self._outputs).values()
         self._seen = _device_of(answers) or self._seen
         return [_owned(answer) for answer in answers]
+
+    def _given(self, tensors: Sequence[torch.Tensor]) -> Any:
+        no_grad = self._torch.no_grad
+        try:
+            with self._quiet():
+                return self._called(tensors)
+        except RuntimeError as error:
+            if self._quiet is no_grad or not re.search("grad|backward", str(error)):
+                raise
+        self._quiet = no_grad  # it takes gradients itself, inside of enable_grad: no tensor of inference mode has any
+        with self._quiet():
+            return self._called(tensors)
 
     def _called(self, tensors: Sequence[torch.Tensor]) -> Any:
         try:

@@ -227,6 +227,22 @@ def test_a_reference_that_does_not_answer_at_all_names_the_sizes(held: Callable[
     assert "h=32..256" in caught.value.fix
 
 
+def test_where_ones_have_an_answer_the_integers_are_named_and_no_size(held: Callable[..., Held]) -> None:
+    def model(feeds: Feeds) -> Array:
+        if not feeds["count"].all():
+            raise SessionLost("torch gave no answer: nothing to count", fix="ask otherwise")
+        return feeds["x"].mean(axis=(1, 2))
+
+    pair = held("x=float32[batch,tokens,4]", "ids=int64[batch]", "count=int64[batch]")
+    with pytest.raises(BadRequest) as caught:
+        pair.recorded(model)
+    assert caught.value.what == (
+        "the model itself does not answer at batch=1, tokens=5 to these integers of count, but to ones: torch gave no "
+        "answer: nothing to count"
+    )
+    assert caught.value.fix == "give samples of yours that hold such as it takes: --data FILE.npz"
+
+
 def test_axes_of_two_inputs_that_may_be_one_are_told_to_get_one_name(held: Callable[..., Held]) -> None:
     def masked(feeds: Feeds) -> Array:
         if feeds["ids"].shape != feeds["mask"].shape:

@@ -44,3 +44,16 @@ def test_sizes_outside_of_a_program_are_told_in_a_sentence(said: str, told: str)
     with pytest.raises(SessionLost) as caught:
         raises(said).run({"image": np.ones((1, 3, 4, 4), np.float32)})
     assert caught.value.what == f"torch gave no answer to inputs that fit the signature: {told}"
+
+
+def test_a_model_that_takes_gradients_itself_answers() -> None:
+    def slope(x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            (made,) = torch.autograd.grad((x**3).sum(), x)
+        return made
+
+    session = TorchSession("torch", Signature(INPUTS[1:], INPUTS[1:]), slope, torch.device("cpu"))
+    fed = np.array([[1, 2, 3]], np.float32)
+    for _ in range(2):
+        np.testing.assert_allclose(session.run({"state_k": fed})["state_k"], 3 * fed**2)
