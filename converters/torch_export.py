@@ -17,6 +17,7 @@ from .baked import model_to_export
 from .export_bounds import settle
 from .export_guards import other_way_at
 from .export_reasons import OneWay, held, left_out, one_way, refusal
+from .torch_operators.lines import lines_of_any_length
 
 if TYPE_CHECKING:
     import torch
@@ -114,7 +115,8 @@ def export(model: torch.nn.Module, signature: Signature, more: int = 0) -> torch
 def _attempt(model: torch.nn.Module, signature: Signature, more: int = 0) -> torch.export.ExportedProgram:
     import torch
 
-    with torch.no_grad():  # a block without gradients inside the model else becomes one that cannot be loaded again
+    # A block without gradients inside the model else becomes one that cannot be loaded again.
+    with torch.no_grad(), lines_of_any_length():
         return torch.export.export(
             model, example_inputs(signature, more=more), dynamic_shapes=dynamic_shapes(signature), strict=False
         )

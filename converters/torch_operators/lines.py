@@ -1,0 +1,41 @@
+"""`torch.linspace` of as many steps as an axis is long, for torch.export, which makes that number a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def lines_of_any_length() -> Iterator[None]:
+    """While a model is captured: a line whose number of steps is a size is written in what keeps it one. In the place
+    of PyTorch's function, and by no mode, which would stand between the model's lines and all that they call."""
+    import torch
+
+    module: Any = torch
+    own = torch.linspace
+
+    def linspace(*args: Any, **more: Any) -> Any:
+        line = _line(*args, **more)
+        return own(*args, **more) if line is None else line
+
+    module.linspace = linspace
+    try:
+        yield
+    finally:
+        module.linspace = own
+
+
+def _line(start: Any, end: Any, steps: Any = None, *, dtype: Any = None, **more: Any) -> Any:
+    """As PyTorch's kernel has it: the first half counted from the start, and the second from the end. None where the
+    kernel itself will do, and for whole numbers, which it rounds on its way."""
+    import torch
+
+    kind = dtype or torch.get_default_dtype()
+    if not isinstance(steps, torch.SymInt) or not kind.is_floating_point or more.keys() - {"device"}:
+        return None
+    at = torch.arange(steps, dtype=kind, **more)
+    left = at.flip(0)
+    step = (end - start) / (at + left).clamp(min=1)  # the number of steps less one, at every place
+    return torch.where((at < left) | (at == 0), start + step * at, end - step * left)
