@@ -52,11 +52,20 @@ def _notes(done: Converted) -> Iterator[str]:
         names = [row.name for row in rows]
         pieces = [each for each in done.smallest if each.target in names]
         yield from map(_cut, _why(done.folder, rows, pieces))
-    for row in done.artifacts:
+    yield from map(_cut, _passed_over([row for row in done.artifacts if row.path is not None]))
+
+
+def _passed_over(rows: Sequence[ArtifactRow]) -> Iterator[str]:
+    """The cheaper routes to targets that are there which gave no right answers, each cause once."""
+    wrong: dict[str, list[tuple[str, TriedRow]]] = {}
+    for row in rows:
         for tried in row.tried:
-            if row.path is not None and tried.status == "wrong":
-                what = "does not answer" if _NO_ANSWER in tried.reason else "answers wrongly"
-                yield _cut(f"{row.name}: passed over {' > '.join(tried.route)}, which {what}: {tried.reason}")
+            if tried.status == "wrong":
+                wrong.setdefault(_cause(tried.reason, row), []).append((row.name, tried))
+    for found in wrong.values():
+        names, tried = ", ".join(dict.fromkeys(name for name, _ in found)), found[0][1]
+        what = "does not answer" if _NO_ANSWER in tried.reason else "answers wrongly"
+        yield f"{names}: passed over {' > '.join(tried.route)}, which {what}: {tried.reason}"
 
 
 _NO_ANSWER = " gave no answer to "  # serving/checked.py

@@ -88,12 +88,14 @@ def test_what_gave_no_answer_did_not_answer_wrongly() -> None:
     tried = (
         TriedRow(("a",), "wrong", "at n=3: torch gave no answer to inputs that fit the signature: guard"),
         TriedRow(("b",), "wrong", "agrees to 3 dB"),
+        TriedRow(("b", "c"), "wrong", "b: agrees to 3 dB"),
         TriedRow(("c",), "verified", "agrees to 140 dB"),
     )
-    row = ArtifactRow(
-        "onnx", "onnx", "fp32", "onnx/model.onnx", "0" * 64, 9, Status.VERIFIED, ("c",), tried, 1.0, None, (1,)
-    )
-    assert lines(Converted((row,), Path("out")))[2:4] == [
-        f"onnx: passed over a, which does not answer: {tried[0].reason}",
-        f"onnx: passed over b, which answers wrongly: {tried[1].reason}",
+    rows = [
+        ArtifactRow(name, name, "fp32", name, "0" * 64, 9, Status.VERIFIED, ("c",), tried, 1.0, None, (1,))
+        for name in ("onnx", "tflite")
+    ]
+    assert lines(Converted(tuple(rows), Path("out")))[3:-2] == [
+        f"onnx, tflite: passed over a, which does not answer: {tried[0].reason}",
+        "onnx, tflite: passed over b, which answers wrongly: agrees to 3 dB",
     ]
