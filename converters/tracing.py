@@ -134,7 +134,8 @@ def script_or_module(
     if compiled is not None:
         return compiled, note
     try:
-        watched = _watched(model, inputs)
+        with _as_in_the_exporter():
+            watched = _watched(model, inputs)
     except Exception:  # noqa: BLE001  (the exporter will say it in words of its own)
         return model, note
     compiled = _for_all_sizes(watched, model, signature, call, inputs)
@@ -324,6 +325,19 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript is deprecated as a whole, and still served
         yield
+
+
+@contextmanager
+def _as_in_the_exporter() -> Iterator[None]:
+    """A model that asks torch.onnx.is_in_onnx_export() takes the way meanwhile that it takes in torch's older one."""
+    from torch.onnx._internal.torchscript_exporter._globals import GLOBALS
+
+    former = GLOBALS.in_onnx_export
+    GLOBALS.in_onnx_export = True
+    try:
+        yield
+    finally:
+        GLOBALS.in_onnx_export = former
 
 
 class _NoContext:

@@ -260,6 +260,11 @@ class Strided(nn.Module):  # a number of two sizes, and no warning of the tracer
         return x.as_strided(size, stride)
 
 
+class Asking(nn.Module):
+    def forward(self, x):
+        return x * (x.shape[1] if torch.onnx.is_in_onnx_export() else np.float64(x.shape[1]))
+
+
 class Logarithm(nn.Module):
     def forward(self, x):
         return x * np.float64(math.log(x.shape[1], 16))
@@ -605,6 +610,12 @@ def test_a_trace_that_answers_otherwise_is_never_handed_on(
         f"the model makes a number of Python of a size at {at(tmp_path, line)}: a trace keeps it, and answers "
         "otherwise than the model at batch=5 and time=8"
     )
+
+
+def test_a_way_that_is_for_the_exporter_alone_is_what_is_asked(tmp_path: Path) -> None:
+    start = source(tmp_path, "Asking", WIDE)
+    run = run_of("older", start, read_source(start).signature)
+    np.testing.assert_allclose(run({"x": np.ones((2, 9), np.float32)})["output"], np.full((2, 9), 9))
 
 
 @pytest.mark.parametrize("left_out", [(), [{"batch": 2, "time": 9}]])
