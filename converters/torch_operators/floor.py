@@ -73,7 +73,7 @@ _FLOATS = (1, 11)  # onnx.TensorProto's
 
 
 OPSETS = range(11, 21)
-_FLOAT, _INT64 = 1, 7  # onnx.TensorProto's
+_FLOAT, INT64 = 1, 7  # onnx.TensorProto's
 
 
 def _floor_divide(g: Any, self: Any, other: Any) -> Any:
@@ -98,7 +98,7 @@ def _floor(g: Any, self: Any, other: Any) -> Any:
     """What Div rounds to zero, one less where something is left and the signs differ."""
     quotient = g.op("Div", self, other)
     left = g.op("Sub", self, g.op("Mul", quotient, other))
-    below, negative, rest = (g.op("Cast", each, to_i=_INT64) for each in (self, other, left))
+    below, negative, rest = (g.op("Cast", each, to_i=INT64) for each in (self, other, left))
     zero = g.op("Constant", value_t=_number(0))
     differ = g.op("Xor", g.op("Less", below, zero), g.op("Less", negative, zero))
     is_less = g.op("And", differ, g.op("Not", g.op("Equal", rest, zero)))
@@ -119,10 +119,11 @@ def _is_size(value: Any) -> bool:
 
 
 def _is_signed(value: Any) -> bool:
-    return _scalar(value) in ("Char", "Short", "Int", "Long")
+    return scalar_of(value) in ("Char", "Short", "Int", "Long")
 
 
-def _scalar(value: Any) -> str:
+def scalar_of(value: Any) -> str:
+    """The exporter's name of a dtype, or nothing where it knows none."""
     kind = _jit_type(value)
     return str(kind.scalar_name()) if kind else ""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .attention import mend_attention
-from .floor import OPSETS, mend_floors
+from .floor import INT64, OPSETS, mend_floors, scalar_of
 from .fused import mend_fused
 from .places import mend_places
 from .recurrent import mend_recurrent
@@ -26,6 +27,8 @@ def mend_older_exporter() -> None:
     for opset in OPSETS:
         exporter.register_custom_op_symbolic("aten::cpu", _unmoved, opset)
         exporter.register_custom_op_symbolic("aten::__not_", _opposite, opset)
+        exporter.register_custom_op_symbolic("aten::ceil", _rounded("Ceil"), opset)
+        exporter.register_custom_op_symbolic("aten::floor", _rounded("Floor"), opset)
         exporter.register_custom_op_symbolic("prim::isinstance", _is_instance, opset)
 
 
@@ -44,6 +47,17 @@ def _is_instance(g: Any, value: Any, **_: Any) -> Any:
 
 
 _OPEN = ("AnyType", "OptionalType", "UnionType")
+
+
+def _rounded(name: str) -> Callable[..., Any]:
+    """`math.ceil` and `math.floor` of compiled code give whole numbers, which count the steps of a loop."""
+
+    def translation(g: Any, value: Any) -> Any:
+        made = g.op(name, value)
+        whole = scalar_of(g.original_node.output()) == "Long"  # what was an int is a tensor of it by now
+        return g.op("Cast", made, to_i=INT64) if whole else made
+
+    return translation
 
 
 def _opposite(g: Any, value: Any) -> Any:

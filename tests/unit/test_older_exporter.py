@@ -1,8 +1,9 @@
-"""Recurrent nets, attention and places through torch's older exporter, traced and compiled: what is packed comes back as PyTorch
-gives it, places count from the end, and projections are carried."""
+"""Recurrent nets, attention and places through torch's older exporter, traced and compiled: what is packed comes back
+as PyTorch gives it, places count from the end, and projections are carried."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -142,3 +143,20 @@ def test_so_is_a_state_that_they_begin_with_where_weights_are_constants(tmp_path
     check(model, (torch.randn(5, 3, 3),), [(torch.randn(7, 2, 3),)], tmp_path, "frozen")
     with pytest.raises(Refused, match="that begins with a state of the model's with proj_size"):
         check(model, (torch.randn(5, 3, 3),), [], tmp_path, "traced")
+
+
+class Blocks(nn.Module):
+    """As many steps as blocks, and the rounded numbers themselves, which stay floats where they are a tensor's."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        total = torch.zeros_like(x[:, 0])
+        for at in range(math.ceil(x.shape[1] / 4)):
+            total = total + x[:, at * 4 : at * 4 + 4].amax(1)
+        for at in range(math.floor(x.shape[1] / 3)):
+            total = total - x[:, at * 3]
+        return total, x.ceil(), torch.floor(x)
+
+
+def test_rounded_sizes_count_the_steps_of_a_loop(tmp_path: Path) -> None:
+    others = [(torch.randn(2, length, 3),) for length in (8, 9, 1)]
+    check(Blocks(), (torch.randn(3, 7, 3),), others, tmp_path, "compiled")
