@@ -214,7 +214,7 @@ def test_an_operator_of_an_exported_program(
     chain = ["transload.converters.torch_export:pt2_from_source", "broken_steps:trace_of_program"]
     facts = shrunk(here, shrink_pt2, "torch", chain, monkeypatch)
     assert (facts["operators"], facts["operator"]) == (1, "aten.div.Tensor")
-    assert facts["line"].startswith("size_net.py:24: return self.last((torch.relu(self.first(x)) / x.shape[1])")
+    assert facts["line"].startswith("size_net.py:24 (`return self.last((torch.relu(self.first(x)) / x.shape[1])")
     assert lengths(here).isdisjoint({TIME})
     assert "AssertionError: div: off by up to " in said(here)
 
