@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def _line(start: Any, end: Any, steps: Any = None, *, dtype: Any = None, **more:
     kind = dtype or torch.get_default_dtype()
     if not isinstance(steps, torch.SymInt) or not kind.is_floating_point or more.keys() - {"device"}:
         return None
-    at = torch.arange(steps, dtype=kind, **more)
+    at = torch.arange(cast("int", steps), dtype=kind, **more)
     left = at.flip(0)
     step = (end - start) / (at + left).clamp(min=1)  # the number of steps less one, at every place
     return torch.where((at < left) | (at == 0), start + step * at, end - step * left)
