@@ -69,10 +69,11 @@ def test_two_dynamic_axes_are_verified_at_several_sizes_within_their_bounds(here
     assert rows[0]["batches_verified"] == [1, 2, 5]
 
 
-def test_a_copy_that_keeps_the_length_of_its_example_is_found_out(here: Path) -> None:
+def test_a_trace_that_keeps_the_length_of_its_example_is_refused_with_the_line(here: Path) -> None:
     words = ("net.py:Baked", "--input", "x=float32[batch,tokens,3]", "--to", "torchscript", "--out", "baked")
-    done = run(here, "convert", *words, "--quiet", status=1)
-    assert "at tokens=4: output output agrees to" in done.stdout
+    done = run(here, "convert", *words, "--quiet", status=4)
+    assert "net.py:18 (`return x.sum(1) / float(np.int64(x.shape[1]))" in done.stdout
+    assert "answers otherwise than the model at batch=5 and tokens=8" in done.stdout
 
 
 def test_a_graph_without_a_batch_is_converted_validated_and_measured(here: Path) -> None:
