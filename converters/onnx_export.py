@@ -19,6 +19,7 @@ from .onnx_weights import join
 from .torch_export import example_inputs
 from .torch_operators.attention import attention
 from .torch_operators.bags import bags
+from .torch_operators.complexes import complex_refused
 from .torch_operators.floor import division
 from .torch_operators.numbers import numbers
 from .torch_operators.older import mend_older_exporter
@@ -44,16 +45,21 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
     source = read_artifact(job.inputs["source"])
     check_names_differ(source.signature)
     program = load_program(source.path)
-    exported = torch.onnx.export(
-        program,
-        dynamo=True,
-        opset_version=job.options.get("opset", DYNAMO_OPSET),
-        input_names=[spec.name for spec in source.signature.inputs],
-        output_names=[_inner(spec) for spec in source.signature.outputs],
-        optimize=True,
-        verbose=False,
-        custom_translation_table=translations(),
-    )
+    try:
+        exported = torch.onnx.export(
+            program,
+            dynamo=True,
+            opset_version=job.options.get("opset", DYNAMO_OPSET),
+            input_names=[spec.name for spec in source.signature.inputs],
+            output_names=[_inner(spec) for spec in source.signature.outputs],
+            optimize=True,
+            verbose=False,
+            custom_translation_table=translations(),
+        )
+    except Exception as error:
+        if refused := complex_refused(error, program):
+            raise refused from error
+        raise
     if exported is None:
         raise Refused("torch.onnx.export returned no program", fix="read the log of this step")
     path = job.out / PAYLOAD[Format.ONNX]
