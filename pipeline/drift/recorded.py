@@ -28,6 +28,7 @@ PROBE_SAMPLES = 20  # that a probe of a batch size sees, at least, where there a
 SIZE_SAMPLES = 10  # that a probe of another size of an axis sees
 FIRST_BITS = 3  # of the smallest integers that are put into samples: what a sign or a rounding does shows there
 LEVEL_SAMPLES = 5  # that a probe of larger ones sees
+FILL_CALLS = 2  # of a probe of filled masks: every second keeps what it has (models/masks.py)
 _AGAIN = "make the reference again"
 
 Answers: TypeAlias = Mapping[str, Array]
@@ -76,8 +77,8 @@ class Probe:
 
     def rows(self, samples: int) -> Iterator[Array]:
         """The samples of each call, the first ones of `samples`; from the start again where there are fewer."""
-        few = self.sizes or self.fills
-        wanted = LEVEL_SAMPLES if self.bits > FIRST_BITS else SIZE_SAMPLES if few else PROBE_SAMPLES
+        wanted = LEVEL_SAMPLES if self.bits > FIRST_BITS else SIZE_SAMPLES if self.sizes else PROBE_SAMPLES
+        wanted = FILL_CALLS * self.batch if self.fills else wanted
         calls = max(1, min(-(-wanted // self.batch), samples // self.batch))
         for at in range(calls):
             yield np.arange(at * self.batch, (at + 1) * self.batch) % samples

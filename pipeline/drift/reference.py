@@ -184,10 +184,10 @@ class _Asked:
         return False
 
     def masks(self) -> None:
-        """Ask with masks that hide all, or nothing."""
+        """Ask with masks that hide all, or nothing: of few samples, for there are several ways to fill a mask."""
         found = masks(self.session.signature.inputs)
-        usual = self.found[Probe(self._largest).key]
-        for probe, answers in filled(found, self._largest, usual, self._numbers):
+        few = min((batch for batch, *_ in self.found if batch > 1), default=self._largest)
+        for probe, answers in filled(found, few, self.found[Probe(few).key], self._numbers):
             self.found[probe.key] = answers
 
     def numbers(self, tries: int) -> dict[str, Reach]:
