@@ -21,6 +21,7 @@ def numbers() -> Translations:
         aten.copysign.Tensor: _with_sign_of,
         aten.copysign.Scalar: _with_sign_of,
         aten.logaddexp.default: log_of_two,
+        aten.log_sigmoid.default: _log_of_sigmoid,
         aten.hypot.default: _hypotenuse,
         aten.clamp.Tensor: _within,
         aten.fmax.default: _larger_number,
@@ -28,6 +29,11 @@ def numbers() -> Translations:
         aten._cdist_forward.default: _distances,
         aten.scatter_reduce.two: _scatter,
     }
+
+
+def _log_of_sigmoid(self: Any) -> Any:
+    """By Softplus: the exporter's Log of Sigmoid is minus infinity from about -104 on."""
+    return op.Neg(op.Softplus(op.Neg(self)))
 
 
 def _inner_product(self: Any, other: Any) -> Any:

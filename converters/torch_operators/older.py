@@ -14,8 +14,8 @@ from .recurrent import mend_recurrent
 
 def mend_older_exporter() -> None:
     """Whole numbers are divided as PyTorch does it, places counted from the end, attention that is fused written out
-    and 0 where it sees nothing, recurrent nets unpacked and with projections; and of what pack_padded_sequence asks
-    for, `lengths.cpu()` stays, and that it is a tensor is known."""
+    and 0 where it sees nothing, recurrent nets unpacked and with projections; log_sigmoid stays finite; and of what
+    pack_padded_sequence asks for, `lengths.cpu()` stays, and that it is a tensor is known."""
     import torch
 
     mend_attention()
@@ -29,11 +29,17 @@ def mend_older_exporter() -> None:
         exporter.register_custom_op_symbolic("aten::__not_", _opposite, opset)
         exporter.register_custom_op_symbolic("aten::ceil", _rounded("Ceil"), opset)
         exporter.register_custom_op_symbolic("aten::floor", _rounded("Floor"), opset)
+        exporter.register_custom_op_symbolic("aten::log_sigmoid", _log_of_sigmoid, opset)
         exporter.register_custom_op_symbolic("prim::isinstance", _is_instance, opset)
 
 
 def _unmoved(_g: Any, self: Any) -> Any:
     return self
+
+
+def _log_of_sigmoid(g: Any, self: Any) -> Any:
+    """As numbers.py has it for the dynamo exporter."""
+    return g.op("Neg", g.op("Softplus", g.op("Neg", self)))
 
 
 def _is_instance(g: Any, value: Any, **_: Any) -> Any:

@@ -160,3 +160,12 @@ class Blocks(nn.Module):
 def test_rounded_sizes_count_the_steps_of_a_loop(tmp_path: Path) -> None:
     others = [(torch.randn(2, length, 3),) for length in (8, 9, 1)]
     check(Blocks(), (torch.randn(3, 7, 3),), others, tmp_path, "compiled")
+
+
+class LogOfSigmoid(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+        return (nn.functional.logsigmoid(x),)
+
+
+def test_the_log_of_a_sigmoid_is_finite_far_below_zero(tmp_path: Path) -> None:
+    check(LogOfSigmoid(), (torch.randn(3, 4),), [(torch.linspace(-300, 300, 12).reshape(3, 4),)], tmp_path, "traced")
