@@ -69,10 +69,6 @@ class Window:
         """The pads of all axes of a tensor that lies channels last."""
         return [(0, 0), *self.pads, (0, 0)]
 
-    def bare(self) -> Window:
-        """Without pads: over a tensor that has them already."""
-        return replace(self, pads=((0, 0),) * self.rank, upper=False)
-
     def of(self, axes: slice) -> Window:
         """Some of its axes alone."""
         return Window(

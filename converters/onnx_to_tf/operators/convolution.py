@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..borders import surrounded
 from ..lazy import tf
@@ -87,7 +88,7 @@ def _conv2d(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int)
         # (M, 1, h, w), where M = C * multiplier and C varies slowest -> (h, w, C, multiplier)
         weight = arranged(op, kernel, order, (*window.kernel, channels, filters // channels))
         if not window.same:  # TensorFlow 2.21 fuses explicit padding with a bias, and aborts
-            tensor, window = surrounded(tensor, window.widths), window.bare()
+            tensor = surrounded(tensor, window.widths)
         padding = "SAME" if window.same else "VALID"
         return op.kernels.depthwise_conv2d(tensor, weight, window.strides, padding, window.dilations)
     weight = arranged(op, kernel, order, (*window.kernel, channels // group, filters))
@@ -96,9 +97,9 @@ def _conv2d(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int)
 
 def _conv2d_of_groups(tensor: TfTensor, weight: TfTensor, window: Window) -> TfTensor:
     """The number of groups is that of the channels by that of the weight. Pads that are numbers are the kernel's."""
+    padding: Any = "SAME" if window.same else [list(pair) for pair in window.widths]
     if not window.same and not window.fixed:
-        tensor, window = surrounded(tensor, window.widths), window.bare()
-    padding = "SAME" if window.same else [list(pair) for pair in window.widths]
+        tensor, padding = surrounded(tensor, window.widths), "VALID"
     return tf.nn.conv2d(tensor, weight, window.strides, padding, dilations=window.dilations)
 
 

@@ -55,6 +55,13 @@ def test_conv(bench, case, name):
     bench.agrees_both_ways(made, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("group", [1, 2, 4])
+def test_pads_stay_where_the_strides_would_fit_without(bench, case, group):
+    kernel = {"w": weight(4, 4 // group, 3, 3)}
+    attributes = {"pads": [1, 1, 1, 1], "strides": [3, 3], "group": group}
+    bench.agrees(case("Conv", {"x": ("N", 4, 6, 9)}, kernel, attributes), rtol=1e-4, atol=1e-4)
+
+
 def test_conv_without_a_bias_and_with_axes_of_any_size(bench, case):
     kernel = {"w": weight(4, 3, 3, 3)}
     lowered = bench.lowered(case("Conv", {"x": ("N", 3, "N", "N")}, kernel, {"pads": [1, 1, 1, 1], "strides": [2, 2]}))
