@@ -137,6 +137,8 @@ class _Asked:
         """The signal to noise of the answers, in dB, where inputs differ in their last bits. A model that multiplies
         rounding errors has copies that no check can tell from wrong ones. None where nothing is rounded, or it changes
         nothing."""
+        if not any(array.dtype.kind == "f" for array in self.data.inputs.values()):
+            return None
         probe = Probe(self._largest)
         rows = next(probe.rows(len(self.data)))
         try:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...onnx_graph.sequences import place_among
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, INDICES, lowers
@@ -87,14 +88,7 @@ def sequence_erase(op: Op) -> TensorSequence:
 
 
 def _place(op: Op, index: int, length: int, *, end: bool = False) -> int:
-    """A place in a sequence, counted from the start; negative ones are given from the back, of `length` tensors."""
-    found = op.value(index)
-    if found.array is None:
-        op.refuse("its position is computed by the model", fix=STATIC)
-    place = int(found.array.reshape(()))
-    if not -length <= place < length + end:
-        op.refuse(f"its position is {place}, and the sequence has {length} tensors", fix="check the model")
-    return place + length if place < 0 else place
+    return place_among(op, op.value(index).array, length, STATIC, end=end)
 
 
 @lowers("SplitToSequence", since=11, T=ANY, I=INDICES)
