@@ -37,6 +37,7 @@ def convert_all(context: Context, prepared: Prepared) -> list[Made]:
             limits=context.convert_limits(),
         ),
         steps_for(context.request.convert.requested),
+        ahead=context.jobs > 1,
     )
 
     def make(target: Target) -> Made:

@@ -1,9 +1,9 @@
 """From the source to a target: every chain of steps, cheapest first, and the first that verifies.
 
 A step that returned 0 has proved nothing: what it made is reloaded in a fresh process and compared with the reference
-before the next step builds on it, and before it counts as an artifact. One exception: what its own runtime cannot run
-at all (ONNX Runtime lacks an operator) answered nothing wrong; the next step may build on it, and then only agreement
-with the reference counts.
+before it counts as an artifact, or what was built on it does. Where cores would be idle meanwhile, the next step starts
+from it before that answer is there. One exception: what its own runtime cannot run at all (ONNX Runtime lacks an
+operator) answered nothing wrong; the next step may build on it, and then only agreement with the reference counts.
 """
 
 from __future__ import annotations
@@ -88,15 +88,44 @@ class _Outcome:
         return self.stored is not None and not self.not_run
 
 
-class Router:
-    """Walks routes for one basis. Thread-safe; a prefix that several routes share is walked once."""
+@dataclass(frozen=True)
+class _Walk:
+    """One prefix of a route, under way or done. `made`: what the next step starts from, None where nothing is."""
 
-    def __init__(self, executor: Executor, basis: Basis, steps: tuple[Step, ...] | None = None) -> None:
+    made: Future[Stored | None] = field(default_factory=Future)
+    outcome: Future[_Outcome] = field(default_factory=Future)
+
+    def is_lost(self) -> bool:
+        """Whether it is known already that nothing may be built on it."""
+        return self.outcome.done() and self.outcome.result().stored is None
+
+
+_LOST = _Outcome("failed", "what it starts from is no good")
+
+
+def _given(source: Stored) -> _Walk:
+    """What every route begins with."""
+    walk = _Walk()
+    walk.made.set_result(source)
+    walk.outcome.set_result(_Outcome("given", "", source))
+    return walk
+
+
+class Router:
+    """Walks routes for one basis. Thread-safe; a prefix that several routes share is walked once.
+
+    `ahead`: a step starts as soon as there is something to start from, while that is being checked.
+    """
+
+    def __init__(
+        self, executor: Executor, basis: Basis, steps: tuple[Step, ...] | None = None, *, ahead: bool = False
+    ) -> None:
         self._executor = executor
         self._basis = basis
         self._steps = steps_for() if steps is None else steps
+        self._ahead = ahead
         self._lock = threading.Lock()
-        self._outcomes: dict[tuple[str, ...], Future[_Outcome]] = {}
+        self._walks: dict[tuple[str, ...], _Walk] = {}
 
     def make(self, target: Target, *, cross_check: bool = False) -> Made:
         """The target by the cheapest route that verifies; with `cross_check` also by every other last step, once."""
@@ -143,47 +172,76 @@ class Router:
 
     def _walk(self, route: Route) -> _Outcome:
         """The outcome of a route, found or waited for or worked out."""
-        with self._lock:
-            ours = route.names not in self._outcomes
-            future = self._outcomes.setdefault(route.names, Future())
+        walk, ours = self._begun(route)
         if ours:
-            try:
-                future.set_result(self._work_out(route))
-            except BaseException as error:
-                future.set_exception(error)
-                raise
-        return future.result()
+            self._go(route, walk)
+        return walk.outcome.result()
 
-    def _work_out(self, route: Route) -> _Outcome:
+    def _begin(self, route: Route) -> _Walk:
+        """The same, without waiting for the outcome where the next step may go ahead."""
+        walk, ours = self._begun(route)
+        if ours and self._ahead:
+            threading.Thread(target=self._go, args=(route, walk)).start()
+        elif ours:
+            self._go(route, walk)
+        return walk
+
+    def _begun(self, route: Route) -> tuple[_Walk, bool]:
+        """The walk of a route, and whether it is the caller's to do."""
+        with self._lock:
+            ours = route.names not in self._walks
+            return self._walks.setdefault(route.names, _Walk()), ours
+
+    def _go(self, route: Route, walk: _Walk) -> None:
+        stored = None
+        try:
+            outcome = self._work_out(route, walk)
+            stored = outcome.stored
+            walk.outcome.set_result(outcome)
+        except BaseException as error:  # noqa: BLE001  (who asks for the outcome meets it)
+            walk.outcome.set_exception(error)
+        finally:
+            if not walk.made.done():
+                walk.made.set_result(stored)
+
+    def _work_out(self, route: Route, walk: _Walk) -> _Outcome:
         step, before = route.steps[-1], Route(route.steps[:-1])
-        source, unseen = self._basis.source, ""
-        if before.steps:
-            outcome = self._walk(before)
-            if outcome.stored is None:
-                named = outcome.reason if outcome.inherited else _named(before.names[-1], outcome.reason)
-                return _Outcome(outcome.status, named, inherited=True, failure=outcome.failure)
-            source = outcome.stored
-            unseen = f"{before.names[-1]}: {outcome.reason}" if outcome.not_run else ""
-        if why := lacking(step):
-            return _Outcome("missing", f"{step.name} {why}")
-        outcome = self._try(route, source, unseen)
+        former = self._begin(before) if before.steps else _given(self._basis.source)
+        why = lacking(step)
+        tried = _Outcome("missing", f"{step.name} {why}") if why else self._try(route, former, walk)
+        base = former.outcome.result()
+        if base.stored is None:
+            named = base.reason if base.inherited else _named(before.names[-1], base.reason)
+            return _Outcome(base.status, named, inherited=True, failure=base.failure)
+        unseen = f"{before.names[-1]}: {base.reason}" if base.not_run else ""
+        outcome = tried if isinstance(tried, _Outcome) else self._judged(route, *tried, unseen)
         if outcome.status in ("wrong", "failed") or outcome.not_run:
-            return replace(outcome, failure=Failure(route, source, _said(outcome), outcome.reason))
+            return replace(outcome, failure=Failure(route, base.stored, _said(outcome), outcome.reason))
         return outcome
 
-    def _try(self, route: Route, source: Stored, unseen: str) -> _Outcome:
-        """What the last step makes, checked. `unseen`: why nothing has run what it starts from, empty where it ran."""
+    def _try(self, route: Route, former: _Walk, walk: _Walk) -> tuple[Stored, Mapping[str, Any]] | _Outcome:
+        """What the last step makes, and the facts of its check; or why there is none."""
+        source = former.made.result()
+        if source is None or former.is_lost():
+            return _LOST
         action = conversion(self._basis, route, source)
         try:
             made = self._executor.perform(action)
+            if former.is_lost():
+                return _LOST
+            if self._ahead:
+                walk.made.set_result(made)
             action = verification(self._basis, route, made)
-            facts = self._executor.perform(action).facts
+            return made, self._executor.perform(action).facts
         except DiskFull:
             raise  # no route is better than another then
         except StepFailed as error:  # its own mend is to read the log
             return _Outcome("failed", f"{plain(error.what)} (logs/{action.name}.log)")
         except TransloadError as error:
             return _Outcome("failed", f"{plain(error.what).rstrip('.')}; {error.fix}")
+
+    def _judged(self, route: Route, made: Stored, facts: Mapping[str, Any], unseen: str) -> _Outcome:
+        """What the check says of a step. `unseen`: why nothing has run what it starts from, empty where it ran."""
         batches, said = tuple(facts["batches"]), plain(facts["reason"])
         if facts["status"] == "wrong" and not facts.get("ran", True):
             return _Outcome("unverified", said, made, not_run=True)

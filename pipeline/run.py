@@ -30,6 +30,7 @@ from .prepare import Described, Prepared
 from .progress import Progress
 from .request import GateSection, RunRequest
 from .result import SCHEMA, RunResult, to_json
+from .room import Room
 from .routes import steps_for
 from .routing import Made, require_routes, routes_to
 from .rows import artifact_row
@@ -64,7 +65,8 @@ def run(
     device = resolve_device(request.device)
     store = Store(places.store)
     folder = new_run_folder(places.runs, Path(request.model.recipe.removeprefix("zoo:")).stem, started_at)
-    context = Context(request, LocalExecutor(store, folder), folder, progress or Progress(), device, places.jobs)
+    executor = LocalExecutor(store, folder, Room(places.jobs))
+    context = Context(request, executor, folder, progress or Progress(), device, places.jobs)
     try:
         with disk_errors(folder):
             return _run(context, started_at, started)

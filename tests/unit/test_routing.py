@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -175,6 +176,47 @@ def test_nothing_is_built_on_a_wrong_artifact() -> None:
     assert made.tried[0].status == "wrong"
     assert made.tried[0].reason == "a: seen src>a"
     assert made.tried[-1].reason == "b will not; another model"
+
+
+class Held(FakeExecutor):
+    """Each of the checks `waits` names ends only when the conversion that it names has been done."""
+
+    def __init__(self, waits: dict[str, str], wrong: tuple[str, ...] = ()) -> None:
+        super().__init__(wrong=wrong)
+        self.waits = waits
+        self.converted = {name: Event() for name in waits.values()}
+
+    def perform(self, action: Action) -> Stored:
+        if action.entry == VERIFY:
+            step = action.inputs["artifact"].digest.split(">")[-1]
+            if step in self.waits:
+                assert self.converted[self.waits[step]].wait(10), f"{self.waits[step]} waited for the check of {step}"
+        found = super().perform(action)
+        if (done := self.converted.get(action.entry.partition(":")[2])) is not None:
+            done.set()
+        return found
+
+
+def test_the_next_step_starts_while_what_it_starts_from_is_being_checked() -> None:
+    executor = Held({"a": "own", "own": "lite"})
+    made = Router(executor, basis(), STEPS_HERE, ahead=True).make(LITE)
+    assert (executor.done, str(made.route)) == (["a", "own", "lite"], "a > own > lite")
+    assert [row.status for row in made.tried].count("verified") == 1
+
+
+def test_what_was_built_ahead_on_a_wrong_artifact_counts_for_nothing() -> None:
+    executor = Held({"a": "own"}, wrong=("a",))
+    made = Router(executor, basis(), STEPS_HERE, ahead=True).make(SAVED)
+    assert str(made.route) == "b > own"
+    assert made.tried[0].status == "wrong"
+    assert [failure.route.names for failure in made.failures] == [("a",)]
+
+
+def test_nothing_is_built_ahead_on_what_is_known_to_be_wrong() -> None:
+    executor = Held({"a": "own"}, wrong=("a", "b"))
+    made = Router(executor, basis(), STEPS_HERE, ahead=True).make(SAVED)
+    assert made.stored is None
+    assert "other" not in executor.done
 
 
 def test_a_shared_prefix_is_walked_once() -> None:
