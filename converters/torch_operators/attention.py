@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .floor import OPSETS
 from .script import Lazy, Translations, ir, op
+from .traced import OPSETS
 
 _theirs: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "nn")
 

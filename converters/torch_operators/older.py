@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .attention import mend_attention
-from .floor import INT64, OPSETS, mend_floors, scalar_of
+from .floor import mend_floors
 from .fused import mend_fused
 from .places import mend_places
 from .recurrent import mend_recurrent
+from .traced import INT64, OPSETS, scalar_of
 
 
 def mend_older_exporter() -> None:

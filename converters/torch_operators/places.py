@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .floor import OPSETS
 from .script import Lazy
+from .traced import OPSETS
 
 _helper: Any = Lazy("torch.onnx", "symbolic_helper")  # not all of it is in its types
 

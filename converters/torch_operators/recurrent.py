@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ...models.errors import Refused
-from .floor import OPSETS
 from .script import Lazy
+from .traced import OPSETS
 
 _helper: Any = Lazy("torch.onnx", "symbolic_helper")  # not all of it is in its types
 _INT64 = 7  # onnx.TensorProto's

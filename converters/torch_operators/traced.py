@@ -1,0 +1,49 @@
+"""What translations of torch's older exporter share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+OPSETS = range(11, 21)
+FLOAT, INT64, DOUBLE = 1, 7, 11  # onnx.TensorProto's
+
+
+class Traced:
+    """What writes into the older exporter's graph, called as `op` is: so one formula serves both exporters. Its
+    attributes are whole numbers, and a Python number is a constant of float32."""
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def node(*inputs: Any, **attributes: int) -> Any:
+            given = [self._constant(each) if isinstance(each, float) else each for each in inputs]
+            return self._graph.op(name, *given, **{f"{key}_i": value for key, value in attributes.items()})
+
+        return node
+
+    def _constant(self, value: float) -> Any:
+        import torch
+
+        return self._graph.op("Constant", value_t=torch.tensor(value, dtype=torch.float32))
+
+
+def scalar_of(value: Any) -> str:
+    """The exporter's name of a dtype, or nothing where it knows none."""
+    kind = jit_type(value)
+    return str(kind.scalar_name()) if kind else ""
+
+
+def onnx_type(value: Any) -> Any:
+    """Of a value whose dtype the exporter knows."""
+    return jit_type(value).onnx_type()
+
+
+def jit_type(value: Any) -> Any:
+    """What the exporter calls a dtype, or None where it knows none."""
+    import torch
+
+    kinds: Any = torch.onnx
+    kind = kinds.JitScalarType.from_value(value, kinds.JitScalarType.UNDEFINED)
+    return None if kind is kinds.JitScalarType.UNDEFINED else kind
