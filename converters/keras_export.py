@@ -7,20 +7,29 @@ variables in TFLite that no runtime reads; ExportArchive with a function of ours
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from ..models.artifact import read_artifact, write_artifact
+from ..models.axes import other_axes
+from ..models.errors import Refused
+from ..models.foreign import first_line
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
 from ..models.keras_model import function_of_keras, load_keras
+from ..models.signature import Signature
 from .saved_model import rename_inputs
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # what TensorFlow takes as the name of an argument
 
 
 def saved_model_from_keras(job: Job) -> Mapping[str, Any]:
-    """Export the model in inputs["source"] with a `serving_default` of its names, layout and dynamic axes."""
+    """Export the model in inputs["source"] with a `serving_default` of its names, layout and dynamic axes.
+
+    Raises Refused where one of Keras's layers cannot be called without knowing a size that is open.
+    """
     import keras
     import tensorflow as tf
 
@@ -35,11 +44,68 @@ def saved_model_from_keras(job: Job) -> Mapping[str, Any]:
         tf.TensorSpec([None if isinstance(axis, str) else axis for axis in spec.shape], spec.dtype, aliases[spec.name])
         for spec in signature.inputs
     ]
+    serve = tf.function(function_of_keras(model, signature), input_signature=specs, autograph=False)
+    with _naming_layers(signature), _stepping_over_time():
+        serve.get_concrete_function()
     archive = keras.export.ExportArchive()
     archive.track(model)
-    archive.add_endpoint("serve", function_of_keras(model, signature), input_signature=specs)
+    archive.add_endpoint("serve", serve)
     path = job.out / PAYLOAD[Format.SAVED_MODEL]
     archive.write_out(str(path), verbose=False)
     rename_inputs(path, {alias: name for name, alias in aliases.items() if alias != name})
     write_artifact(job.out, Target(Format.SAVED_MODEL), signature)
     return {"layers": len(model.layers), "version": keras.__version__}
+
+
+@contextmanager
+def _naming_layers(signature: Signature) -> Iterator[None]:
+    """Some layers compute with sizes in Python, which a graph whose sizes are open does not have."""
+    open_axes = other_axes(signature.inputs)
+    try:
+        yield
+    except Exception as error:
+        if not open_axes:
+            raise
+        sized = (
+            replace(spec, shape=tuple("SIZE" if axis in open_axes else axis for axis in spec.shape), bounds=())
+            for spec in signature.inputs
+        )
+        raise Refused(
+            f"Keras has no graph of this model where {', '.join(open_axes)} may be of any size: {first_line(error)}",
+            fix=f"give them sizes, as in {' '.join(f'--input {spec}' for spec in sized)}",
+        ) from error
+
+
+@contextmanager
+def _stepping_over_time() -> Iterator[None]:
+    """TimeDistributed as it answers where it is called with an array.
+
+    Where the number of steps is open, Keras 3.15 takes as many as there are samples: it asks for the first size before
+    it turns batch and time around.
+    """
+    from keras import ops
+    from keras.layers import TimeDistributed
+
+    known = TimeDistributed.call
+
+    def call(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        if inputs.shape[1] is not None:
+            return known(self, inputs, training=training, mask=mask)
+        steps = ops.swapaxes(inputs, 0, 1)
+        masks = None if mask is None else ops.swapaxes(mask, 0, 1)
+
+        def step(at: Any) -> Any:
+            options: dict[str, Any] = {}
+            if masks is not None and self.layer._call_has_mask_arg:
+                options["mask"] = masks[at]
+            if self.layer._call_has_training_arg:
+                options["training"] = training
+            return self.layer.call(steps[at], **options)
+
+        return ops.swapaxes(ops.vectorized_map(step, ops.arange(ops.shape(steps)[0])), 0, 1)
+
+    TimeDistributed.call = call
+    try:
+        yield
+    finally:
+        TimeDistributed.call = known

@@ -14,14 +14,15 @@ from ..models.foreign import first_line
 from ..models.signature import Array, Signature, TensorSpec, check_feeds
 
 _WORDS = 240  # characters of a foreign message that a sentence can carry; the whole of it is in the log, as the cause
-# What TensorFlow puts before the line that says what is wrong.
-_EMPTY = ("Graph execution error", "Detected at node", "<stack traces unavailable>")
+# What TensorFlow puts before the line that says what is wrong, and lines of Python's, which led there.
+_EMPTY = ("Graph execution error", "Detected at node", "<stack traces unavailable>", 'File "')
 
 # What ONNX Runtime puts around that: numbers of its own, the file once more, the line of its source and the condition
-# there.
+# there. And TensorFlow: functions and operators by names of its own.
 _AROUND = re.compile(
     r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Non-zero status code returned while running |Load model from .*? failed:)?"
     r"|Status Message: (/\S+:\d+ .*? was false\. )?"
+    r"|\{\{function_node \S+\}\} ?|\s*\[Op:\S+\]( name:.*)?$"
 )
 
 

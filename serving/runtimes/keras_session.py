@@ -1,4 +1,4 @@
-"""Keras: a `keras` artifact as Keras itself answers, in one compiled call."""
+"""Keras: a `keras` artifact as Keras itself answers where it is called, with the sizes of each call."""
 
 from __future__ import annotations
 
@@ -41,21 +41,18 @@ def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: A
 
 
 class KerasSession(CheckedSession):
-    """A model and the function that was compiled of it. `own`: the signature as Keras has it, in its order."""
+    """A model, called eagerly. `own`: the signature as Keras has it, in its order.
+
+    Layers do otherwise in a graph whose sizes are open (Keras 3.15's TimeDistributed takes as many steps there as there
+    are samples). An export is such a graph, and a reference that was one, too, would share its faults.
+    """
 
     def __init__(self, signature: Signature, model: Any, own: Signature) -> None:
         import tensorflow as tf
 
-        super().__init__(NAME, signature, (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError))
-        # The record's sizes: it may fix what the file leaves open, and some layers of Keras need that in a graph.
-        specs = {
-            spec.name: tf.TensorSpec([None if isinstance(axis, str) else axis for axis in spec.shape], spec.dtype)
-            for spec in signature.inputs
-        }
-        call = tf.function(
-            function_of_keras(model, own), input_signature=[specs[spec.name] for spec in own.inputs], autograph=False
-        )
-        self._call = call.get_concrete_function()
+        # Layers look at sizes themselves, before TensorFlow does: then it is a ValueError.
+        super().__init__(NAME, signature, (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError, ValueError))
+        self._call = function_of_keras(model, own)
         at = {spec.name: at for at, spec in enumerate(signature.inputs)}
         self._order = [at[spec.name] for spec in own.inputs]
         self._names = [spec.name for spec in signature.outputs]

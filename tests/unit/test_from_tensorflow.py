@@ -20,7 +20,7 @@ from transload.converters.keras_export import saved_model_from_keras
 from transload.converters.tensorflow_to_onnx import onnx_from_saved_model, onnx_from_tflite
 from transload.converters.tflite_signature import inputs_and_outputs, model_of, with_unique_names
 from transload.models.artifact import read_artifact, write_artifact
-from transload.models.errors import BadRequest, Refused
+from transload.models.errors import Refused
 from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Array, Signature, TensorSpec, parse_input
@@ -137,12 +137,36 @@ def test_a_layer_that_needs_sizes_is_called_with_those_that_are_given(tmp_path: 
 
     x = keras.Input((None, None, 3), name="image")
     keras.Model(x, keras.layers.UpSampling2D(interpolation="bilinear")(x)).save(tmp_path / "m.keras")
-    with pytest.raises(BadRequest, match=r"UpSampling2D.call\(\): Using a symbolic"):
-        open_keras(taken(keras_given, tmp_path / "m.keras", tmp_path / "open"), "cpu", 1)
+    with pytest.raises(Refused) as caught:
+        step(saved_model_from_keras, taken(keras_given, tmp_path / "m.keras", tmp_path / "open"), tmp_path / "none")
+    assert caught.value.what.startswith(
+        "Keras has no graph of this model where image_1, image_2 may be of any size: UpSampling2D.call(): Using a symb"
+    )
+    assert caught.value.fix == "give them sizes, as in --input image=float32[batch,SIZE,SIZE,3]"
     given = taken(keras_given, tmp_path / "m.keras", tmp_path / "keras", parse_input("image=float32[batch,6,5,3]"))
     agrees(
         open_tensorflow(step(saved_model_from_keras, given, tmp_path / "made"), "cpu", 1), open_keras(given, "cpu", 1)
     )
+
+
+@of_keras
+def test_a_layer_at_each_step_is_called_as_often_as_there_are_steps(tmp_path: Path) -> None:
+    """Keras's own graph of it takes as many steps as there are samples."""
+    import keras
+
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    seen = keras.layers.Embedding(9, 4, mask_zero=True)(ids)
+    deep = keras.layers.TimeDistributed(keras.layers.Dense(3))(seen)
+    rows = keras.Input((None, None, 2), name="rows")
+    shares = keras.layers.TimeDistributed(keras.layers.Softmax())(rows, mask=rows > 0.5)
+    model = keras.Model([ids, rows], [deep, shares])
+    model.save(tmp_path / "m.keras")
+    given = taken(keras_given, tmp_path / "m.keras", tmp_path / "keras")
+    reference = open_keras(given, "cpu", 1)
+    agrees(open_tensorflow(step(saved_model_from_keras, given, tmp_path / "made"), "cpu", 1), reference)
+    feeds = sample_tensors(reference.signature.inputs, {"batch": 2, "ids_1": 6, "rows_1": 3, "rows_2": 4}, 2)
+    for got, want in zip(reference.run(feeds).values(), model([feeds["ids"], feeds["rows"]]), strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 @of_keras

@@ -93,5 +93,21 @@ def test_what_keras_says_has_its_layer_and_its_reason() -> None:
     assert first_words(ValueError(text)) == "UpSampling2D.call(): It may not."
 
 
+def test_what_tensorflow_says_is_not_where_python_was() -> None:
+    traced = (
+        "Graph execution error:\n\nDetected at node add defined at (most recent call last):\n"
+        '  File "<frozen runpy>", line 198, in _run_module_as_main\n\n  File "net.py", line 3, in call\n\n'
+        "Incompatible shapes: [3] vs. [4]\n\t [[{{node add}}]] [Op:__inference_call_4]"
+    )
+    assert first_words(ValueError(traced)) == "Incompatible shapes: [3] vs. [4]"
+
+
+def test_what_tensorflow_says_is_without_its_own_names() -> None:
+    around = "{{function_node __wrapped__AddV2_device_/job:localhost/task:0/device:CPU:0}} "
+    assert first_words(ValueError(f"{around}Wrong: [3] [Op:AddV2] name: ")) == "Wrong: [3]"
+    keras = f"Exception encountered when calling Add.call().\n\n\x1b[1m{around}Wrong: [3] [Op:AddV2]\x1b[0m\n\nArg"
+    assert first_words(ValueError(keras)) == "Add.call(): Wrong: [3]"
+
+
 def test_an_error_that_says_nothing_is_told_by_its_class() -> None:
     assert first_words(ZeroDivisionError()) == "ZeroDivisionError"
