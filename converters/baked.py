@@ -17,6 +17,7 @@ from ..models.foreign import first_line
 from ..models.signature import Signature
 from ..models.sources import read_source
 from .export_guards import agree, leaves
+from .torch_operators.encoders import answer_as_packed
 
 if TYPE_CHECKING:
     import torch
@@ -25,11 +26,13 @@ _BATCH = 2
 
 
 def model_to_export(folder: Path) -> torch.nn.Module:
-    """As build_model gives it, or, where weights of it are computed, a copy of that with what they come to. Where such
-    a copy cannot be made, or answers otherwise, that is printed, and the model itself is given."""
+    """As build_model gives it, with encoders that can be captured; or, where weights of it are computed, a copy of that
+    with what they come to. Where such a copy cannot be made, or answers otherwise, that is printed, and the model
+    without is given."""
     from ..models.zoo.build import build_model
 
     model = build_model(folder)
+    answer_as_packed(model)
     if not _is_computed(model):
         return model
     try:

@@ -29,6 +29,7 @@ from .export_guards import agree, leaves
 from .export_reasons import OneWay, stopped
 from .far_sizes import far_sizes
 from .torch_export import other_way
+from .torch_operators.encoders import as_made
 
 if TYPE_CHECKING:
     import torch
@@ -69,7 +70,7 @@ def scripted(model: torch.nn.Module, call: Call | None, inputs: Sequence[torch.T
     """
     import torch
 
-    with quiet():
+    with quiet(), as_made(model):
         if call is None:
             return torch.jit.script(model)
         own: Any = model.model

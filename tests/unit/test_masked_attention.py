@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as attend
 
 from transload.converters.onnx_export import translations
+from transload.converters.torch_operators.encoders import answer_as_packed, as_made
 from transload.converters.torch_operators.older import mend_older_exporter
 
 DYNAMIC = torch.export.Dim.DYNAMIC
@@ -91,3 +92,61 @@ def test_a_row_that_sees_nothing_is_0_by_the_older_exporter(tmp_path: Path) -> N
         dynamic_axes={**axes, "seen": {0: "batch", 2: "queries", 3: "keys"}},
     )
     agrees(model, path)
+
+
+class Padded(torch.nn.Module):
+    """A classifier's usual encoder, with a norm of its own behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = torch.nn.TransformerEncoderLayer(8, 2, 12, batch_first=True)
+        self.encoder = torch.nn.TransformerEncoder(layer, 2, torch.nn.LayerNorm(8))
+        torch.nn.init.normal_(self.encoder.norm.bias)
+
+    def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
+        return self.encoder(x, src_key_padding_mask=hidden)
+
+
+BEHIND = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0], [0, 1, 1, 1, 1]]).bool()
+BETWEEN = torch.tensor([[0, 1, 0, 0, 1], [0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]).bool()
+PADS = (BEHIND, BETWEEN, BEHIND[1:2], BEHIND[2:], torch.tensor([[0], [0]]).bool())
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporter and of the tracer, each about itself
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_a_padded_encoder_answers_0_where_pytorch_packs_its_rows(dynamo: bool, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    mend_older_exporter()
+    model, path = Padded().eval().requires_grad_(False), tmp_path / "model.onnx"
+    answers = [(x, hidden, model(x, hidden)) for hidden in PADS for x in [torch.randn(*hidden.shape, 8)]]
+    assert len(answers[0][2][BEHIND].unique(dim=0)) == 1, "the model is asked with rows that PyTorch packs"
+    answer_as_packed(model)
+    example, names = (torch.randn(3, 5, 8), BETWEEN), ["x", "hidden"]
+    with torch.no_grad():
+        if dynamo:
+            sizes = {0: DYNAMIC, 1: DYNAMIC}
+            program = torch.export.export(model, example, dynamic_shapes=(sizes, sizes), strict=False)
+            made = torch.onnx.export(
+                program, input_names=names, custom_translation_table=translations(), optimize=False, verbose=False
+            )
+            assert made is not None
+            made.save(path)
+        else:
+            axes = {name: {0: "batch", 1: "tokens"} for name in names}
+            torch.onnx.export(
+                model, example, str(path), dynamo=False, opset_version=17, input_names=names, dynamic_axes=axes
+            )
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for x, hidden, wanted in answers:
+        np.testing.assert_allclose(model(x, hidden), wanted, atol=1e-5)
+        got = session.run(None, {"x": x.numpy(), "hidden": hidden.numpy()})[0]
+        np.testing.assert_allclose(got, wanted, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")  # of TorchScript, about itself
+def test_a_padded_encoder_is_compiled_from_pytorchs_own_source() -> None:
+    model = Padded().eval()
+    answer_as_packed(model)
+    with as_made(model):
+        torch.jit.script(model)
+    assert type(model.encoder) is not torch.nn.TransformerEncoder
