@@ -127,11 +127,16 @@ class TfliteFile:
         return Signature(tuple(inputs), tuple(outputs))
 
     def _shapes(self, inputs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> list[tuple[int, ...]]:
-        """The shapes of the outputs of a call on zeros."""
+        """The shapes of the outputs of a call on ones, or zeros for integers: LiteRT's FLOOR_DIV takes no divisor that
+        is 0, and an integer may be an index."""
         given, made = inputs_and_outputs(self._model)
         at = {each.name: each.at for each in given}
         feeds: dict[int, Array] = {
-            at[spec.name]: np.zeros([axis if isinstance(axis, int) else sizes[axis] for axis in spec.shape], spec.dtype)
+            at[spec.name]: np.full(
+                [axis if isinstance(axis, int) else sizes[axis] for axis in spec.shape],
+                1 if np.issubdtype(spec.dtype, np.floating) else 0,
+                spec.dtype,
+            )
             for spec in inputs
         }
         try:

@@ -2,8 +2,9 @@
 
 Erfc              tf2onnx writes an operator `Erfc`, which ONNX does not have, and reports success
 FloorDiv          of whole numbers it writes ONNX's Div, which rounds towards zero, and reports success
-FloorMod          the same; ONNX's Mod has the sign of the divisor
-Expm1, Log1p      by their definitions, as torch's exporters write them
+FloorMod          the same; of floats it is a divisor off where the quotient was rounded up to a whole number
+TFL_FLOOR_DIV     of floats LiteRT divides in double, and rounds down what TensorFlow has rounded up
+Expm1, Log1p      by their definitions, and near 0 by others that keep the last digits
 Select, SelectV2  it writes c * x + (1 - c) * y and reports success: NaN and infinities come through from the side that
                   is not chosen, and a choice between sizes is no longer seen as one
 BroadcastArgs     of two shapes the one that both can be broadcast to, also as TFL_BROADCAST_ARGS
@@ -38,13 +39,14 @@ Compute: TypeAlias = Callable[..., str]  # a _Writer and the names of the inputs
 @cache
 def register() -> None:
     """Add the handlers; a second call does nothing."""
-    from tf2onnx.handler import tf_op
+    from tf2onnx.handler import tf_op, tfl_op
 
     for name, compute in _WRITTEN.items():
         tf_op(name)(_handler(compute))
     tf_op(_CHOICES)(_choice())
     tf_op(_SIGN)(_sign())
     tf_op(_SUM_OF_PLACES, onnx_op="ScatterND")(_sum_of_places())
+    tfl_op(_QUOTIENT, tf_op="FloorDiv")(_quotient())
     register_loops()
     register_pairs()
 
@@ -74,6 +76,22 @@ def _sum_of_places() -> type:
             ScatterND.version_11(ctx, node, **options)
 
     return SumOfPlaces
+
+
+def _quotient() -> type:
+    """TensorFlow's operator, in LiteRT's precision."""
+
+    class Quotient:
+        @classmethod
+        def to_tf(cls, ctx: Graph, node: Node, **_options: object) -> None:
+            if ctx.get_dtype(node.input[0]) != _FLOAT:
+                return
+            for name in tuple(node.input):
+                ctx.insert_new_node_on_input(node, "Cast", name, to=_DOUBLE)
+            ctx.set_dtype(node.output[0], _DOUBLE)
+            ctx.insert_new_node_on_output("Cast", node.output[0], to=_FLOAT)
+
+    return Quotient
 
 
 def _sign() -> type:
@@ -144,8 +162,36 @@ def _floor_div(w: _Writer, x: str, y: str) -> str:
 
 
 def _floor_mod(w: _Writer, x: str, y: str) -> str:
-    """What is left of x: x - y * floor(x / y)."""
-    return w.call("Mod", x, y) if w.is_whole else w.sub(x, w.mul(y, _floor_div(w, x, y)))
+    """What is left of x, with the sign of y. Of floats as TensorFlow does it: what is left when rounding towards zero,
+    which is exact, and once more y where that has the other sign."""
+    if w.is_whole:
+        return w.call("Mod", x, y)
+    left, zero = w.call("Mod", x, y, fmod=1), w.number(0)
+    other_sign = w.call("Xor", w.call("Less", left, zero), w.call("Less", y, zero))
+    is_none = w.call("Equal", left, zero)
+    return w.call("Where", w.call("And", other_sign, w.call("Not", is_none)), w.call("Add", left, y), left)
+
+
+def _expm1(w: _Writer, x: str) -> str:
+    """exp(x) - 1. Near 0 by the numbers that are left after rounding: (u - 1) x / log(u), of u = exp(x) (W. Kahan)."""
+    u, one = w.call("Exp", x), w.number(1)
+    less = w.sub(u, one)
+    return _near_zero(w, x, u, w.call("Div", w.mul(less, x), w.call("Log", u)), less)
+
+
+def _log1p(w: _Writer, x: str) -> str:
+    """log(1 + x). Near 0 by the numbers that are left after rounding: log(u) x / (u - 1), of u = 1 + x (W. Kahan)."""
+    one = w.number(1)
+    u = w.call("Add", x, one)
+    log = w.call("Log", u)
+    return _near_zero(w, x, u, w.call("Div", w.mul(log, x), w.sub(u, one)), log)
+
+
+def _near_zero(w: _Writer, x: str, u: str, near: str, far: str) -> str:
+    """`near` where x is small, x itself where that is too small to change `u` from 1, else `far`."""
+    is_lost = w.call("Equal", u, w.number(1))
+    is_near = w.call("Less", w.call("Abs", x), w.number(0.5))
+    return w.call("Where", is_lost, x, w.call("Where", is_near, near, far))
 
 
 class _Writer:
@@ -163,9 +209,10 @@ class _Writer:
         """Whether the node computes with whole numbers."""
         return bool(np.issubdtype(self._dtype, np.integer))
 
-    def call(self, operator: str, *inputs: str) -> str:
+    def call(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """A node of ONNX; the name of its output."""
-        return str(self.graph.make_node(operator, list(inputs), op_name_scope=self.node.name).output[0])
+        made = self.graph.make_node(operator, list(inputs), attr=attributes, op_name_scope=self.node.name)
+        return str(made.output[0])
 
     def length(self, vector: str) -> int:
         """The number of elements."""
@@ -200,7 +247,7 @@ class _Writer:
 
     def cast(self, x: str, to: int) -> str:
         """The same numbers in a dtype of ONNX."""
-        return str(self.graph.make_node("Cast", [x], attr={"to": to}, op_name_scope=self.node.name).output[0])
+        return self.call("Cast", x, to=to)
 
 
 def _handler(compute: Compute) -> type:
@@ -223,8 +270,8 @@ _WRITTEN: Mapping[str, Compute] = {
     "Erfc": lambda w, x: w.sub(w.number(1), w.call("Erf", x)),
     "FloorDiv": _floor_div,
     "FloorMod": _floor_mod,
-    "Expm1": lambda w, x: w.sub(w.call("Exp", x), w.number(1)),
-    "Log1p": lambda w, x: w.call("Log", w.call("Add", x, w.number(1))),
+    "Expm1": _expm1,
+    "Log1p": _log1p,
     "BroadcastArgs": _broadcast_shape,
     "Bucketize": _buckets,
     "OneHot": _one_hot,
@@ -236,6 +283,7 @@ _WRITTEN: Mapping[str, Compute] = {
 _CHOICES = ["Select", "SelectV2"]
 _SIGN = "Bitcast"
 _SUM_OF_PLACES = "ScatterNd"
+_QUOTIENT = "TFL_FLOOR_DIV"
 _SIGN_BIT = -(2**31)
 _FLOAT, _INT64, _BOOL, _DOUBLE = 1, 7, 9, 11  # onnx.TensorProto
 MENDED = frozenset({*_WRITTEN, *_CHOICES, _SIGN, _SUM_OF_PLACES, *COMPLEX, *LOOPS})  # what tf2onnx alone does otherwise

@@ -295,6 +295,41 @@ def test_operators_that_tf2onnx_lacks(name: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("form", ["saved-model", "tflite"])
+def test_floors_of_quotients_and_what_is_left_are_the_runtimes_own(form: str, tmp_path: Path) -> None:
+    """Where a quotient is rounded up to a whole number they differ between runtimes: LiteRT divides in double."""
+    import tensorflow as tf
+
+    def compute(x: Any, y: Any) -> dict[str, Any]:
+        return {"mod": x % y, "div": x // y}
+
+    folder = saved(tmp_path / "sm", compute, *(tf.TensorSpec([None, 6], name=name) for name in "xy"))
+    if form == "tflite":
+        given = taken(tflite_given, tflite(folder, tmp_path / "m.tflite"), tmp_path / "given")
+        made, reference = step(onnx_from_tflite, given, tmp_path / "onnx"), open_tflite(given, "cpu", 1)
+    else:
+        given = taken(saved_model_given, folder, tmp_path / "given")
+        made, reference = step(onnx_from_saved_model, given, tmp_path / "onnx"), open_tensorflow(given, "cpu", 1)
+    x = np.float32([[-1.5, 1.5, 0.6, 1e4, -0.0, 7], [1.2, -0.3, 1e-30, np.inf, -6, np.nan]])
+    y = np.float32([[-0.1, 0.3, 0.2, -3, 2, -7], [-0.3, 0.1, 1e-31, 2, np.inf, 1]])
+    want, got = reference.run({"x": x, "y": y}), open_onnx(made, "cpu", 1).run({"x": x, "y": y})
+    for name, value in want.items():
+        np.testing.assert_array_equal(got[name], value, name)
+
+
+def test_small_numbers_keep_their_digits(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    spec = tf.TensorSpec([None], name="x")
+    folder = saved(tmp_path / "sm", lambda x: {"e": tf.math.expm1(x), "l": tf.math.log1p(x)}, spec)
+    made = step(onnx_from_saved_model, taken(saved_model_given, folder, tmp_path / "given"), tmp_path / "onnx")
+    x = np.float32([1e-30, 3e-8, -1.7e-6, 0.003, -0.49, 0.51, 0, -1, 90, np.inf, -np.inf, -2])
+    got = open_onnx(made, "cpu", 1).run({"x": x})
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(got["e"], np.expm1(x), rtol=1e-6)
+        np.testing.assert_allclose(got["l"], np.log1p(x), rtol=1e-6)
+
+
 def kernels(model: Any) -> set[str]:
     from ai_edge_litert.schema_py_generated import BuiltinOperator
 
