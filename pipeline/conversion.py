@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..models.errors import BadRequest, Exit
 from ..models.formats import PAYLOAD, Target
 from .commands import document, new_context, place_for, scratch, write
 from .context import Context
-from .convert import convert_all, expect_frameworks
+from .convert import convert_all, converting, expect_frameworks
 from .gate import verdict_of, why_not_made
 from .given import Asked, check_writable, prepare_given, start_of
 from .places import Places
@@ -89,7 +90,7 @@ def convert(
     context = new_context(request, out, places, progress, room)
     expect_frameworks(context, start_of(asked.text))
     with place_for(out), scratch(context):
-        prepared = prepare_given(context, asked, probes_only=True)
+        prepared = prepare_given(context, asked, probes_only=True, meanwhile=partial(converting, context))
         with progress.stage("convert", len(request.targets)) as stage:
             made = convert_all(context, prepared)
             stage.note = f"{sum(each.stored is not None for each in made)} of {len(made)} targets made"

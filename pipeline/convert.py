@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from ..models.errors import TransloadError
 from ..models.formats import Target
 from .context import Context
-from .prepare import Prepared, batches
-from .routes import steps_for
-from .routing import Basis, Made, Route, Router, routes_to, runtime_of
+from .prepare import Begun, Prepared, batches
+from .routes import Route, routes_to, steps_for
+from .routing import Basis, Made, Origin, Router, conversion, runtime_of
 from .zygote import framework_of
 
 
@@ -14,11 +19,45 @@ def expect_frameworks(context: Context, start: Target | None) -> None:
     """Tell the executor which frameworks the cheapest routes from `start` to the targets will import."""
     wanted = {"torch"} if start is None else set()
     for target in context.request.targets:
-        routes = routes_to(target, start, steps_for(context.request.convert.requested))
-        route = next((each for each in routes if not each.lacking), Route(()))
-        for step in route.steps:
+        for step in _cheapest(context, target, start).steps:
             wanted |= {framework_of(step.requires), framework_of(runtime_of(step.target).requires)}
     context.executor.expect(sorted(wanted - {""}), context.limits())
+
+
+def _cheapest(context: Context, target: Target, start: Target | None) -> Route:
+    """The cheapest route that can be taken here; an empty one where there is none."""
+    routes = routes_to(target, start, steps_for(context.request.convert.requested))
+    return next((each for each in routes if not each.lacking), Route(()))
+
+
+@contextmanager
+def converting(context: Context, begun: Begun) -> Iterator[None]:
+    """The cheapest routes are walked meanwhile, where there is a core for them: whoever takes a step later finds it
+    done. Whether it is right nobody has asked yet."""
+    routes = [_cheapest(context, target, begun.start) for target in context.request.targets]
+    over = threading.Event()
+
+    def make(route: Route) -> None:
+        made = begun.source
+        for count in range(1, len(route.steps) + 1):
+            if not over.is_set():
+                made = context.executor.perform(conversion(_origin(context, begun), Route(route.steps[:count]), made))
+
+    def make_all() -> None:
+        for route in routes:
+            with suppress(TransloadError):  # who takes the step later meets it
+                make(route)
+
+    thread = threading.Thread(target=make_all)
+    if context.jobs > 1:
+        thread.start()
+    try:
+        yield
+    except BaseException:
+        context.executor.stop()
+        raise
+    finally:
+        over.set()
 
 
 def convert_all(context: Context, prepared: Prepared) -> list[Made]:
@@ -26,15 +65,10 @@ def convert_all(context: Context, prepared: Prepared) -> list[Made]:
     router = Router(
         context.executor,
         Basis(
-            source=prepared.source,
-            start=prepared.start,
-            data=prepared.data,
+            **vars(_origin(context, prepared)),
             reference=prepared.reference,
             verify_options={"device": "cpu", "threads": 1, "batches": batches(context, prepared.model)},
             sqnr_db=context.request.validate_.sqnr_db,
-            code=prepared.model.code,
-            root=prepared.model.root,
-            limits=context.convert_limits(),
         ),
         steps_for(context.request.convert.requested),
         ahead=context.jobs > 1,
@@ -46,3 +80,14 @@ def convert_all(context: Context, prepared: Prepared) -> list[Made]:
         return made
 
     return context.side_by_side(make, context.request.targets)
+
+
+def _origin(context: Context, begun: Begun) -> Origin:
+    return Origin(
+        source=begun.source,
+        start=begun.start,
+        data=begun.data,
+        code=begun.model.code,
+        root=begun.model.root,
+        limits=context.convert_limits(),
+    )

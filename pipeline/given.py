@@ -31,7 +31,7 @@ from .drift.sessions import DEFAULT_RUNTIME, runtime_for
 from .engine import Action
 from .given_code import take_code
 from .interpreters import lacking
-from .prepare import Described, Prepared
+from .prepare import Begun, Described, Meanwhile, Prepared, nothing
 from .zygote import framework_of
 
 _GIVEN = "transload.converters.given.take"
@@ -168,7 +168,9 @@ def without_inputs_of(candidate: str, against: Asked) -> Asked:
     return replace(against, inputs=()) if mine else against
 
 
-def prepare_given(context: Context, asked: Asked, *, probes_only: bool = False) -> Prepared:
+def prepare_given(
+    context: Context, asked: Asked, *, probes_only: bool = False, meanwhile: Meanwhile = nothing
+) -> Prepared:
     """The model, the data that it is judged on, and its own answers: to all of it, or to the probes of a conversion.
 
     Raises TransloadError.
@@ -180,12 +182,13 @@ def prepare_given(context: Context, asked: Asked, *, probes_only: bool = False) 
     with context.progress.stage("reference") as stage:
         require_runtime(taken.runtime)
         data = take_data(context, taken, asked.data)
-        with _called_as_given(context, taken, asked.text):
+        begun = Begun(model=taken.model, source=taken.stored, data=data, start=taken.start)
+        with meanwhile(begun), _called_as_given(context, taken, asked.text):
             reference = prepare.answer_reference(
                 context, taken.model, taken.stored, data, taken.runtime, probes_only=probes_only
             )
         stage.note = f"{_count(data, asked.data, taken)} answered by {taken.runtime}"
-    return Prepared(taken.model, taken.stored, data, reference, taken.start)
+    return Prepared.of(begun, reference)
 
 
 @contextmanager

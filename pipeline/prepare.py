@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..converters.steps import missing
 from ..models.axes import batches_within
@@ -53,15 +54,34 @@ class Described:
         return self.ref.root if self.ref else None
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What conversion starts from and is held against."""
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """What conversion starts from."""
 
     model: Described
     source: Stored
     data: Stored
-    reference: Stored
     start: Target | None = None  # what `source` holds; None: a model in PyTorch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Begun):
+    """What conversion starts from and is held against."""
+
+    reference: Stored
+
+    @classmethod
+    def of(cls, begun: Begun, reference: Stored) -> Prepared:
+        """With the reference's answers beside it."""
+        return cls(model=begun.model, source=begun.source, data=begun.data, start=begun.start, reference=reference)
+
+
+Meanwhile: TypeAlias = Callable[[Begun], AbstractContextManager[None]]  # what is done while the reference is asked
+
+
+def nothing(begun: Begun) -> AbstractContextManager[None]:  # noqa: ARG001
+    """Nothing is done meanwhile."""
+    return nullcontext()
 
 
 def describe(context: Context) -> Described:

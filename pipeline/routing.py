@@ -32,19 +32,25 @@ from .zygote import framework_of
 VERIFY = "transload.pipeline.drift.validate:verify"
 
 
-@dataclass(frozen=True)
-class Basis:
-    """What every route of a run starts from and is held against."""
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """What every route of a run starts from."""
 
     source: Stored  # of the model in PyTorch, or of a given artifact
     start: Target | None
     data: Stored
-    reference: Stored
-    verify_options: Mapping[str, Any]
-    sqnr_db: float  # what an fp32 copy must agree to; other precisions have floors of their own (drift/rules.py)
     code: str = ""
     root: str | None = None
     limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Basis(Origin):
+    """What every route of a run starts from and is held against."""
+
+    reference: Stored
+    verify_options: Mapping[str, Any]
+    sqnr_db: float  # what an fp32 copy must agree to; other precisions have floors of their own (drift/rules.py)
 
 
 @dataclass(frozen=True)
@@ -279,23 +285,23 @@ def runtime_of(target: Target, flex: Sequence[str] = ()) -> Runtime:
     return RUNTIMES[runtime_for(target.format, flex)]
 
 
-def conversion(basis: Basis, route: Route, source: Stored) -> Action:
+def conversion(origin: Origin, route: Route, source: Stored) -> Action:
     """The route's last step, done to what the steps before it have made."""
     step = route.steps[-1]
     interpreter = interpreter_of(step)
     return Action(
         name=f"convert.{step.target.slug}.{'+'.join(route.names)}",
         entry=step.entry,
-        inputs={"source": source, **({"data": basis.data} if step.calibrates else {})},
+        inputs={"source": source, **({"data": origin.data} if step.calibrates else {})},
         options=step.options,
         requires=step.requires,
         python=interpreter.path,
         framework=framework_of(step.requires),
         tools={**interpreter.tools, **({"package": step.package} if step.package else {})},
         folders=third_party.folders(step),
-        code=basis.code if step.source is None else "",
-        root=basis.root,
-        limits=basis.limits,
+        code=origin.code if step.source is None else "",
+        root=origin.root,
+        limits=origin.limits,
         remembers_refusal=True,
     )
 
@@ -330,6 +336,7 @@ __all__ = [
     "Basis",
     "Failure",
     "Made",
+    "Origin",
     "Route",
     "Router",
     "conversion",

@@ -18,7 +18,7 @@ from ..serving.runtimes.table import RUNTIMES
 from ..serving.tfserving import find_tfserving
 from . import prepare
 from .context import Context
-from .convert import convert_all, expect_frameworks
+from .convert import convert_all, converting, expect_frameworks
 from .devices import resolve_device
 from .engine import LocalExecutor
 from .environment import describe_environment
@@ -26,7 +26,7 @@ from .folder import link_artifacts, links, new_run_folder
 from .gate import GateRules, gate, verdict_of
 from .measure import Measured, measure_all
 from .places import Places
-from .prepare import Described, Prepared
+from .prepare import Begun, Described, Prepared
 from .progress import Progress
 from .request import GateSection, RunRequest
 from .result import SCHEMA, RunResult, to_json
@@ -133,9 +133,11 @@ def _prepare(context: Context, recipe: Described) -> Prepared:
     expect_frameworks(context, None)
     with context.progress.stage("reference") as stage:
         data = prepare.prepare_data(context, recipe)
-        reference = prepare.answer_reference(context, recipe, source, data)
+        begun = Begun(model=recipe, source=source, data=data)
+        with converting(context, begun):
+            reference = prepare.answer_reference(context, recipe, source, data)
         stage.note = f"{data.facts['test']} test samples answered by PyTorch"
-    return Prepared(recipe, source, data, reference)
+    return Prepared.of(begun, reference)
 
 
 def _count(made: list[Made]) -> str:

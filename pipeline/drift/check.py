@@ -153,7 +153,7 @@ class Check:
 
     def _probe(self, probe: Probe, answers: Series) -> Part:
         data = probe.of(self._data)
-        return replace(self._part(probe, list(probe.rows(len(data))), answers), data=data)
+        return replace(self._part(probe, list(probe.rows(data)), answers), data=data)
 
     def _is_asked(self, probe: Probe) -> bool:
         """A reduced precision is right within the range of what it was made with alone."""

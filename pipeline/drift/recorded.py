@@ -27,7 +27,8 @@ RECORD = "record.json"
 PROBE_SAMPLES = 20  # that a probe of a batch size sees, at least, where there are so many
 SIZE_SAMPLES = 10  # that a probe of another size of an axis sees
 FIRST_BITS = 3  # of the smallest integers that are put into samples: what a sign or a rounding does shows there
-LEVEL_SAMPLES = 5  # that a probe of larger ones sees
+FIRST_NUMBERS = 40  # of each input that such a probe sees at least
+LEVEL_SAMPLES = 5  # that a probe of integers sees at least
 FILL_CALLS = 2  # of a probe of filled masks: every second keeps what it has (models/masks.py)
 _AGAIN = "make the reference again"
 
@@ -75,13 +76,22 @@ class Probe:
             return data
         return with_fills(with_numbers(data.rows(0, PROBE_SAMPLES), self.reach), self.fills, self.batch)
 
-    def rows(self, samples: int) -> Iterator[Array]:
-        """The samples of each call, the first ones of `samples`; from the start again where there are fewer."""
-        wanted = LEVEL_SAMPLES if self.bits > FIRST_BITS else SIZE_SAMPLES if self.sizes else PROBE_SAMPLES
-        wanted = FILL_CALLS * self.batch if self.fills else wanted
-        calls = max(1, min(-(-wanted // self.batch), samples // self.batch))
+    def rows(self, data: Dataset) -> Iterator[Array]:
+        """The samples of each call, the first ones of `data`; from the start again where there are fewer."""
+        calls = max(1, min(-(-self._wanted(data) // self.batch), len(data) // self.batch))
         for at in range(calls):
-            yield np.arange(at * self.batch, (at + 1) * self.batch) % samples
+            yield np.arange(at * self.batch, (at + 1) * self.batch) % len(data)
+
+    def _wanted(self, data: Dataset) -> int:
+        """How many samples it sees, where there are so many."""
+        if self.fills:
+            return FILL_CALLS * self.batch
+        if self.bits > FIRST_BITS:
+            return LEVEL_SAMPLES
+        if self.reach:
+            fewest = min(int(data.inputs[name][0].size) for name in self.reach)
+            return max(LEVEL_SAMPLES, -(-FIRST_NUMBERS // max(1, fewest)))
+        return SIZE_SAMPLES if self.sizes else PROBE_SAMPLES
 
 
 @dataclass(frozen=True)

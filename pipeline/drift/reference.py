@@ -88,7 +88,7 @@ class _Asked:
         for batch in batches:
             probe = Probe(batch)
             try:
-                self.found[probe.key] = self._ask(probe, probe.rows(len(self.data)))
+                self.found[probe.key] = self._ask(probe, probe.rows(self.data))
             except TransloadError as error:
                 sizes = {signature.batch or "": batch, **sizes_in(self.data, signature)}
                 at = ", ".join(f"{axis}={size}" for axis, size in sizes.items() if axis)
@@ -106,7 +106,7 @@ class _Asked:
         for chosen in [*([name] for name in names), *([names] if len(names) > 1 else [])]:
             data = with_ones(self.data, chosen)
             try:
-                list(self._answers(probe, probe.rows(len(data)), data))
+                list(self._answers(probe, probe.rows(data), data))
             except TransloadError:
                 continue
             return chosen
@@ -123,7 +123,7 @@ class _Asked:
         """Hold the reference against itself, at the largest batch: a model that draws numbers draws most of them
         there. Threads may round differently; more than that is another answer."""
         probe = Probe(self._largest)
-        again = self._ask(probe, [next(probe.rows(len(self.data)))])[0]
+        again = self._ask(probe, [next(probe.rows(self.data))])[0]
         drift = combine({name: compare(again[name], array) for name, array in self.found[probe.key][0].items()})
         if drift.non_finite or drift.mismatches or (drift.sqnr_db is not None and drift.sqnr_db < 60):
             raise BadRequest(
@@ -140,7 +140,7 @@ class _Asked:
         if not any(array.dtype.kind == "f" for array in self.data.inputs.values()):
             return None
         probe = Probe(self._largest)
-        rows = next(probe.rows(len(self.data)))
+        rows = next(probe.rows(self.data))
         try:
             (nudged,) = self._answers(probe, [rows], with_other_last_bits(self.data.rows(0, probe.batch)))
         except TransloadError:  # numbers that are just within what it takes
@@ -172,7 +172,7 @@ class _Asked:
             if probe.key in self.found:
                 return True
             try:
-                answers = self._ask(probe, probe.rows(len(self.data)))
+                answers = self._ask(probe, probe.rows(self.data))
             except TransloadError as error:
                 why = why or error.what
                 continue
@@ -202,7 +202,7 @@ class _Asked:
 
     def _numbers(self, probe: Probe, rounded: Sequence[str] = ()) -> Iterator[Answers]:
         data = as_floats(probe.of(self.data), rounded)
-        return self._answers(probe, probe.rows(len(data)), data)
+        return self._answers(probe, probe.rows(data), data)
 
     @property
     def _largest(self) -> int:

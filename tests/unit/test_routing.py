@@ -61,7 +61,8 @@ class FakeExecutor:
 
 
 def basis(start: Target | None = None) -> Basis:
-    return Basis(stored("src"), start, stored("data"), stored("ref"), {}, 60.0)
+    data, reference = stored("data"), stored("ref")
+    return Basis(source=stored("src"), start=start, data=data, reference=reference, verify_options={}, sqnr_db=60.0)
 
 
 STEPS_HERE = (

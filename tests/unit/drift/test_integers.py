@@ -123,6 +123,13 @@ def test_a_copy_that_is_wrong_for_some_integers_of_the_samples_is_told_which(pai
     assert found["reason"].endswith("dB, below 60 dB")  # right samples hold the same
 
 
+def test_the_smallest_integers_are_seen_in_so_many_samples_as_hold_enough_of_them(pair: Callable[..., Pair]) -> None:
+    for shape, samples in (("batch,4", 10), ("batch,100", 5)):
+        one = pair(f"ids=int64[{shape}]")
+        one.verdict(lambda feeds: feeds["ids"] * 2, lambda feeds: feeds["ids"] * 2)
+        assert sum(len(feeds["ids"]) for feeds in one.copy.fed if abs(feeds["ids"]).max() == 7) == samples
+
+
 WRONG: list[tuple[str, Model, Model, str]] = [
     ("x=int64[batch]", lambda feeds: feeds["x"] * 99, lambda feeds: np.int64((feeds["x"] * 99).astype(np.int32)),
      "with x within ±2^26: "),

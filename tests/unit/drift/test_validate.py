@@ -204,8 +204,9 @@ def test_a_probe_that_died_names_the_tolerance_of_probes(
 
 
 def test_a_probe_larger_than_the_test_set_begins_again() -> None:
-    assert [rows.tolist() for rows in Probe(5).rows(3)] == [[0, 1, 2, 0, 1]]
-    assert [rows.tolist() for rows in Probe(2).rows(5)] == [[0, 1], [2, 3]]
+    three, five = (Dataset({"x": np.zeros((samples, 1))}) for samples in (3, 5))
+    assert [rows.tolist() for rows in Probe(5).rows(three)] == [[0, 1, 2, 0, 1]]
+    assert [rows.tolist() for rows in Probe(2).rows(five)] == [[0, 1], [2, 3]]
     assert [rows.tolist() for rows in whole(5, 2)] == [[0, 1], [2, 3], [4]]
 
 
