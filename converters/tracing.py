@@ -58,7 +58,7 @@ def data_questions(model: torch.nn.Module, signature: Signature) -> dict[str, bo
         *({n: a * a.dtype.type(by) if n in floats else others[n] for n, a in arrays.items()} for by in (-1, 0, 10)),
     ]
 
-    calls = [[torch.from_numpy(given[spec.name].copy()) for spec in signature.inputs] for given in made]
+    calls = [[torch.tensor(given[spec.name]) for spec in signature.inputs] for given in made]
     return questions(model, calls)
 
 

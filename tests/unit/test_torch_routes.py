@@ -716,3 +716,15 @@ def test_a_half_precision_model_that_names_its_dtype_is_refused_with_the_line(tm
         f"{at(tmp_path, 'return self.lin(x.half())')}\n"
         "  fix: take the dtype from a weight or an input there, as in x.to(self.weight.dtype)"
     )
+
+
+def test_a_trace_is_asked_with_a_single_number_too() -> None:
+    """What numpy makes of such an array by arithmetic is no array."""
+
+    class Scaled(torch.nn.Module):
+        def forward(self, x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+            return x * scale if scale > 0 else x
+
+    x = parse_input("x=float32[batch,4]")
+    signature = Signature((x, parse_input("scale=float32[]")), (x,))
+    assert list(tracing.data_questions(Scaled(), signature).values()) == [True]
