@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from ..models.errors import Refused
 from .onnx_export import PROTOBUF_LIMIT_BYTES
@@ -13,6 +14,8 @@ from .saved_model import SIGNATURE
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+_COMPILED = "_XlaMustCompile"  # of a function, or of a call: it stays a call
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ def frozen(path: Path) -> Frozen:
     import tensorflow as tf
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-    loaded = tf.saved_model.load(str(path))
+    loaded = _loaded(path)
     function = loaded.signatures[SIGNATURE]
     weights_bytes = sum(each.shape.num_elements() * each.dtype.size for each in function.graph.variables)
     if weights_bytes > PROTOBUF_LIMIT_BYTES:
@@ -50,3 +53,32 @@ def frozen(path: Path) -> Frozen:
     inputs = {each.name.removesuffix(":0"): each.name for each in found.inputs}
     outputs = dict(zip(sorted(function.structured_outputs), [each.name for each in found.outputs], strict=True))
     return Frozen(found.graph, inputs, outputs)
+
+
+def _loaded(path: Path) -> Any:
+    """The SavedModel, with every function one whose calls can be written out. Keras has its grouped convolutions
+    compiled by XLA, for TensorFlow's own kernels lack them on the CPU."""
+    import tensorflow as tf
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    model = SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    compiled = [each.attr for each in _functions_and_nodes(model) if _COMPILED in each.attr]
+    if not compiled:
+        return tf.saved_model.load(str(path))
+    for attributes in compiled:
+        del attributes[_COMPILED]
+    with TemporaryDirectory() as folder:
+        for each in path.iterdir():
+            if each.is_dir():
+                (Path(folder) / each.name).symlink_to(each.absolute())
+        (Path(folder) / "saved_model.pb").write_bytes(model.SerializeToString())
+        return tf.saved_model.load(folder)
+
+
+def _functions_and_nodes(model: Any) -> Iterator[Any]:
+    """Whatever has attributes in a SavedModel."""
+    for graph in model.meta_graphs:
+        yield from graph.graph_def.node
+        for function in graph.graph_def.library.function:
+            yield function
+            yield from function.node_def

@@ -379,6 +379,23 @@ def edited(path: Path, change: Callable[[Any], None]) -> None:
     path.write_bytes(bytes(builder.Output()))
 
 
+def test_a_function_that_is_to_be_compiled_is_written_out(tmp_path: Path) -> None:
+    """Keras's grouped convolutions are."""
+    import tensorflow as tf
+
+    grouped = tf.function(
+        lambda x: tf.nn.conv2d(x, tf.reshape(tf.range(24.0), [1, 1, 2, 12]), 1, "VALID"), **kept_apart
+    )
+    spec = tf.TensorSpec([None, 3, 2, 6], name="x")
+    folder = saved(tmp_path / "sm", lambda x: {"y": grouped(x)}, spec)
+    made = step(onnx_from_saved_model, taken(saved_model_given, folder, tmp_path / "given"), tmp_path / "onnx")
+    x = np.random.default_rng(0).standard_normal((2, 3, 2, 6)).astype(np.float32)
+    parts = [x[..., 2 * at : 2 * at + 2] @ np.arange(24.0).reshape(2, 12)[:, 4 * at : 4 * at + 4] for at in range(3)]
+    np.testing.assert_allclose(
+        open_onnx(made, "cpu", 1).run({"x": x})["y"], np.concatenate(parts, -1), rtol=1e-5, atol=1e-5
+    )
+
+
 def test_an_operator_that_is_left_over_is_refused_by_name(tmp_path: Path) -> None:
     import tensorflow as tf
 
