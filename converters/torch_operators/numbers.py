@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
-from .running import end_of, log_of_two
+from .formulas import angle_of, is_negative, log2_of_two, log_of_normal, log_of_two, scaled_erfc
+from .running import end_of
 from .script import Translations, ir, op
 
 
@@ -20,7 +22,12 @@ def numbers() -> Translations:
         aten.signbit.default: _is_negative,
         aten.copysign.Tensor: _with_sign_of,
         aten.copysign.Scalar: _with_sign_of,
-        aten.logaddexp.default: log_of_two,
+        aten.atan2.default: partial(angle_of, op),
+        aten.logaddexp.default: partial(log_of_two, op),
+        aten.logaddexp2.default: partial(log2_of_two, op),
+        aten.logsumexp.default: _log_of_sum,
+        aten.special_erfcx.default: partial(scaled_erfc, op),
+        aten.special_log_ndtr.default: partial(log_of_normal, op),
         aten.log_sigmoid.default: _log_of_sigmoid,
         aten.hypot.default: _hypotenuse,
         aten.clamp.Tensor: _within,
@@ -36,15 +43,25 @@ def _log_of_sigmoid(self: Any) -> Any:
     return op.Neg(op.Softplus(op.Neg(self)))
 
 
+def _log_of_sum(self: Any, dim: Any, keepdim: bool = False) -> Any:
+    """Against the largest: ONNX Runtime's own ReduceLogSumExp goes by the first, and where that is -inf by 0."""
+    if self.rank == 0:
+        return self
+    most = op.ReduceMax(self, dim, keepdims=True)
+    base = op.Where(op.IsInf(most), op.CastLike(0.0, most), most)  # inf - inf is no number
+    total = op.Log(op.ReduceSum(op.Exp(op.Sub(self, base)), dim, keepdims=True))
+    made = op.Add(total, base)
+    return made if keepdim else op.Squeeze(made, dim)
+
+
 def _inner_product(self: Any, other: Any) -> Any:
     return op.ReduceSum(op.Mul(self, other), keepdims=False)
 
 
 def _is_negative(self: Any) -> Any:
-    """Also of -0.0, which is not less than 0: what it divides is."""
-    zero = op.CastLike(op.Constant(value_int=0), self)
-    less = op.Less(self, zero)
-    return op.Or(less, op.Less(op.Reciprocal(self), zero)) if self.dtype.is_floating_point() else less
+    if self.dtype.is_floating_point():
+        return is_negative(op, self)
+    return op.Less(self, op.CastLike(op.Constant(value_int=0), self))
 
 
 def _with_sign_of(self: Any, other: Any) -> Any:

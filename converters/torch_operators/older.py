@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .attention import mend_attention
 from .floor import mend_floors
+from .formulas import angle_of, log2_of_two, log_of_two
 from .fused import mend_fused
 from .places import mend_places
+from .quotients import Formula
 from .recurrent import mend_recurrent
-from .traced import INT64, OPSETS, scalar_of
+from .script import Lazy
+from .traced import BOOL, INT64, OPSETS, Traced, scalar_of
+
+_helper: Any = Lazy("torch.onnx", "symbolic_helper")  # not all of it is in its types
 
 
 def mend_older_exporter() -> None:
-    """Whole numbers are divided as PyTorch does it, places counted from the end, attention that is fused written out
-    and 0 where it sees nothing, recurrent nets unpacked and with projections; log_sigmoid stays finite; and of what
-    pack_padded_sequence asks for, `lengths.cpu()` stays, and that it is a tensor is known."""
+    """Numbers are divided as PyTorch does it, places counted from the end, attention that is fused written out and 0
+    where it sees nothing, recurrent nets unpacked and with projections; logs of sums stay finite, angles have their
+    quadrant, any and all count what is not 0; and of what pack_padded_sequence asks for, `lengths.cpu()` stays, and
+    that it is a tensor is known."""
     import torch
 
     mend_attention()
@@ -26,11 +32,18 @@ def mend_older_exporter() -> None:
     mend_recurrent()
     exporter: Any = torch.onnx  # not all of it is in its types
     for opset in OPSETS:
+        exporter.register_custom_op_symbolic("aten::all", _of_booleans("_all"), opset)
+        exporter.register_custom_op_symbolic("aten::any", _of_booleans("_any"), opset)
         exporter.register_custom_op_symbolic("aten::cpu", _unmoved, opset)
         exporter.register_custom_op_symbolic("aten::__not_", _opposite, opset)
         exporter.register_custom_op_symbolic("aten::ceil", _rounded("Ceil"), opset)
         exporter.register_custom_op_symbolic("aten::floor", _rounded("Floor"), opset)
+        exporter.register_custom_op_symbolic("aten::atan2", _by(angle_of), opset)
         exporter.register_custom_op_symbolic("aten::log_sigmoid", _log_of_sigmoid, opset)
+        exporter.register_custom_op_symbolic("aten::logaddexp", _by(log_of_two), opset)
+        exporter.register_custom_op_symbolic("aten::logaddexp2", _by(log2_of_two), opset)
+        exporter.register_custom_op_symbolic("aten::logsumexp", _log_of_sum, opset)
+        exporter.register_custom_op_symbolic("aten::softplus", _softplus, opset)
         exporter.register_custom_op_symbolic("prim::isinstance", _is_instance, opset)
 
 
@@ -41,6 +54,64 @@ def _unmoved(_g: Any, self: Any) -> Any:
 def _log_of_sigmoid(g: Any, self: Any) -> Any:
     """As numbers.py has it for the dynamo exporter."""
     return g.op("Neg", g.op("Softplus", g.op("Neg", self)))
+
+
+def _of_booleans(name: str) -> Callable[..., Any]:
+    """The exporter's own asks whether the sum of all numbers, cut to whole ones, is above 0."""
+
+    def translation(g: Any, self: Any, *more: Any) -> Any:
+        from torch.onnx._internal.torchscript_exporter import symbolic_opset9
+
+        return symbolic_opset9.__dict__[name](g, g.op("Cast", self, to_i=BOOL), *more)
+
+    return translation
+
+
+def _softplus(g: Any, self: Any, beta: Any, threshold: Any) -> Any:
+    """The number itself above the threshold, which the exporter leaves out."""
+    from torch.onnx._internal.torchscript_exporter import symbolic_opset9
+
+    made, op = symbolic_opset9.softplus(g, self, beta, threshold), Traced(g)
+    if _helper._get_const(threshold, "f", "threshold") >= _FLAT:
+        return made
+    scaled = op.Mul(self, op.CastLike(beta, self))
+    return op.Where(op.Greater(scaled, op.CastLike(threshold, self)), self, made)
+
+
+_FLAT = 20  # times beta: from there on softplus is the number itself, to the last bit but one
+
+
+def _by(formula: Formula) -> Callable[..., Any]:
+    return lambda g, self, other: formula(Traced(g), self, other)
+
+
+def _log_of_sum(g: Any, self: Any, dim: Any, keepdim: Any) -> Any:
+    """As numbers.py has it for the dynamo exporter."""
+    if _helper._get_tensor_rank(self) == 0:
+        return self
+    axes, op = _helper._get_const(dim, "is", "dim"), Traced(g)
+    most = _reduced(g, "ReduceMax", self, axes)
+    base = op.Where(op.IsInf(most), op.CastLike(0.0, most), most)
+    made = op.Add(op.Log(_reduced(g, "ReduceSum", op.Exp(op.Sub(self, base)), axes)), base)
+    if _helper._get_const(keepdim, "i", "keepdim"):
+        return made
+    return op.Squeeze(made, _integers(g, axes))
+
+
+def _reduced(g: Any, name: str, value: Any, axes: Sequence[int]) -> Any:
+    """The axes stay, one long. Those of ReduceMax are an attribute before opset 18."""
+    if name == "ReduceMax" and g.opset < _AXES_ARE_INPUTS:
+        return g.op(name, value, axes_i=axes)
+    return g.op(name, value, _integers(g, axes))
+
+
+_AXES_ARE_INPUTS = 18
+
+
+def _integers(g: Any, values: Sequence[int]) -> Any:
+    import torch
+
+    return g.op("Constant", value_t=torch.tensor(values))
 
 
 def _is_instance(g: Any, value: Any, **_: Any) -> Any:

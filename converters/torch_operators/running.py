@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .formulas import log_of_two
 from .script import Translations, ir, op, size_of
 
 Step = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]  # states, elements -> states
@@ -77,17 +78,9 @@ def _log_of_sum(self: Any, dim: int) -> Any:
     """Against the largest so far: the exporter's own is -inf for what lies far below the largest of all."""
 
     def step(states: Sequence[Any], elements: Sequence[Any]) -> Sequence[Any]:
-        return [log_of_two(states[0], elements[0])]
+        return [log_of_two(op, states[0], elements[0])]
 
     return _scan(self, dim, [_Track(self, self.dtype, end_of(self.dtype, lowest=True))], step)[0]
-
-
-def log_of_two(self: Any, other: Any) -> Any:
-    """log(exp(self) + exp(other)), against the larger one: exp of 89 is infinite."""
-    high, low = op.Max(self, other), op.Min(self, other)
-    one = op.CastLike(op.Constant(value_float=1.0), high)
-    more = op.Log(op.Add(one, op.Exp(op.Sub(low, high))))
-    return op.Where(op.IsInf(high), high, op.Add(high, more))  # inf - inf is no number
 
 
 def _places(self: Any, dim: int) -> Any:
@@ -153,4 +146,4 @@ def _body(name: str, kinds: Sequence[Any], step: Step, rank: int) -> Any:
     return ir.Graph(inputs, outputs, nodes=inner.nodes, name=f"{name}.step")
 
 
-__all__ = ["FAR", "end_of", "log_of_two", "running"]
+__all__ = ["FAR", "end_of", "running"]

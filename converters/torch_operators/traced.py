@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 OPSETS = range(11, 21)
-FLOAT, INT64, DOUBLE = 1, 7, 11  # onnx.TensorProto's
+FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11  # onnx.TensorProto's
 
 
 class Traced:

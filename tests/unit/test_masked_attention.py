@@ -100,11 +100,13 @@ class Padded(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         layer = torch.nn.TransformerEncoderLayer(8, 2, 12, batch_first=True)
-        self.encoder = torch.nn.TransformerEncoder(layer, 2, torch.nn.LayerNorm(8))
-        torch.nn.init.normal_(self.encoder.norm.bias)
+        norm = torch.nn.LayerNorm(8)
+        torch.nn.init.normal_(norm.bias)
+        self.encoder = torch.nn.TransformerEncoder(layer, 2, norm)
 
     def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
-        return self.encoder(x, src_key_padding_mask=hidden)
+        made: Tensor = self.encoder(x, src_key_padding_mask=hidden)
+        return made
 
 
 BEHIND = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0], [0, 1, 1, 1, 1]]).bool()

@@ -1,0 +1,77 @@
+"""What torch's exporters have wrong at the ends of a function's range, or lack, written once for both: `op` writes the
+operators of the one or of the other. Tensors are of floats."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+def log_of_two(op: Any, self: Any, other: Any) -> Any:
+    """log(exp(self) + exp(other)), against the larger one: exp of 89 is infinite."""
+    return _log_of_two(op, self, other, 1.0)
+
+
+def log2_of_two(op: Any, self: Any, other: Any) -> Any:
+    """The same to the base of 2."""
+    return _log_of_two(op, self, other, math.log(2))
+
+
+def _log_of_two(op: Any, self: Any, other: Any, unit: float) -> Any:
+    high, low = op.Max(self, other), op.Min(self, other)
+    scale = op.CastLike(unit, high)
+    more = op.Div(op.Softplus(op.Mul(op.Sub(low, high), scale)), scale)
+    return op.Where(op.IsInf(high), high, op.Add(high, more))  # inf - inf is no number
+
+
+def angle_of(op: Any, y: Any, x: Any) -> Any:
+    """atan2(y, x), from the eighth of the circle next to an axis: a quotient of zeros, or of infinities, is none."""
+    tall, wide = op.Abs(y), op.Abs(x)
+    long, short = op.Max(tall, wide), op.Min(tall, wide)
+    zero, one = op.CastLike(0.0, x), op.CastLike(1.0, x)
+    share = op.Div(short, op.Where(op.Equal(long, zero), one, long))
+    turn = op.Atan(op.Where(op.And(op.IsInf(short), op.IsInf(long)), one, share))
+    turn = op.Where(op.Greater(tall, wide), op.Sub(op.CastLike(math.pi / 2, x), turn), turn)
+    turn = op.Where(is_negative(op, x), op.Sub(op.CastLike(math.pi, x), turn), turn)
+    return op.Where(is_negative(op, y), op.Neg(turn), turn)
+
+
+def is_negative(op: Any, x: Any) -> Any:
+    """Also of -0.0, which is not less than 0: what it divides is."""
+    zero = op.CastLike(0.0, x)
+    return op.Or(op.Less(x, zero), op.Less(op.Reciprocal(x), zero))
+
+
+def scaled_erfc(op: Any, x: Any) -> Any:
+    """exp(x^2) erfc(x), to 1.2e-7 of it. Formula: erfcc of Numerical Recipes, section 6.2 (Chebyshev fitting)."""
+    size = op.Abs(x)
+    step, made = _log_of_scaled_erfc(op, size)
+    right = op.Mul(step, op.Exp(made))
+    left = op.Sub(op.Mul(op.CastLike(2.0, x), op.Exp(op.Mul(x, x))), right)
+    return op.Where(op.Less(x, op.CastLike(0.0, x)), left, right)
+
+
+def log_of_normal(op: Any, x: Any) -> Any:
+    """The log of the normal distribution's share below x: far below 0 that share is 0 in itself."""
+    z = op.Mul(op.Abs(x), op.CastLike(math.sqrt(0.5), x))
+    step, made = _log_of_scaled_erfc(op, z)
+    half = op.CastLike(0.5, x)
+    far = op.Sub(op.Add(op.Log(op.Mul(step, half)), made), op.Mul(op.Mul(x, x), half))
+    near = op.Log(op.Sub(op.CastLike(1.0, x), op.Exp(far)))
+    return op.Where(op.Less(x, op.CastLike(0.0, x)), far, near)
+
+
+def _log_of_scaled_erfc(op: Any, z: Any) -> tuple[Any, Any]:
+    """Two numbers t and p, with exp(z^2) erfc(z) = t exp(p), of z from 0 on."""
+    two = op.CastLike(2.0, z)
+    step = op.Div(two, op.Add(two, z))
+    made = op.CastLike(_ERFC[-1], z)
+    for each in reversed(_ERFC[:-1]):
+        made = op.Add(op.Mul(made, step), op.CastLike(each, z))
+    return step, made
+
+
+_ERFC = (
+    -1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806,
+    0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277,
+)  # fmt: skip
