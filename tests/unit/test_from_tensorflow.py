@@ -384,7 +384,7 @@ def test_a_function_that_is_to_be_compiled_is_written_out(tmp_path: Path) -> Non
     import tensorflow as tf
 
     grouped = tf.function(
-        lambda x: tf.nn.conv2d(x, tf.reshape(tf.range(24.0), [1, 1, 2, 12]), 1, "VALID"), **kept_apart
+        lambda x: tf.nn.conv2d(x, tf.reshape(tf.range(24.0), [1, 1, 2, 12]), 1, "VALID"), jit_compile=True
     )
     spec = tf.TensorSpec([None, 3, 2, 6], name="x")
     folder = saved(tmp_path / "sm", lambda x: {"y": grouped(x)}, spec)
