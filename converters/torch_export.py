@@ -17,7 +17,7 @@ from .baked import model_to_export
 from .export_bounds import settle
 from .export_guards import other_way_at
 from .export_reasons import OneWay, held, left_out, one_way, refusal
-from .torch_operators.lines import lines_of_any_length
+from .torch_operators.capture import keeping_sizes
 
 if TYPE_CHECKING:
     import torch
@@ -116,7 +116,7 @@ def _attempt(model: torch.nn.Module, signature: Signature, more: int = 0) -> tor
     import torch
 
     # A block without gradients inside the model else becomes one that cannot be loaded again.
-    with torch.no_grad(), lines_of_any_length():
+    with torch.no_grad(), keeping_sizes():
         return torch.export.export(
             model, example_inputs(signature, more=more), dynamic_shapes=dynamic_shapes(signature), strict=False
         )
@@ -131,7 +131,7 @@ def example_inputs(signature: Signature, batch: int = EXAMPLE_BATCH, more: int =
 
     sizes, bounds = example_sizes(signature.inputs, batch), signature.bounds
     for axis in other_axes(signature.inputs) if more else ():
-        own = bounds.get(axis, ANY_SIZE)
+        own = bounds.get(axis, ANY_SIZE).filled
         sizes[axis] = own.nearest(sizes[axis] + own.low * -(-more // own.low))  # where it takes multiples, a multiple
     arrays = sample_tensors(signature.inputs, sizes)
     return tuple(torch.from_numpy(arrays[spec.name]) for spec in signature.inputs)

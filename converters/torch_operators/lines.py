@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, cast
 
 
-@contextmanager
-def lines_of_any_length() -> Iterator[None]:
-    """While a model is captured: a line whose number of steps is a size is written in what keeps it one. In the place
-    of PyTorch's function, and by no mode, which would stand between the model's lines and all that they call."""
-    import torch
-
-    module: Any = torch
-    own = torch.linspace
-
-    def linspace(*args: Any, **more: Any) -> Any:
-        line = _line(*args, **more)
-        return own(*args, **more) if line is None else line
-
-    module.linspace = linspace
-    try:
-        yield
-    finally:
-        module.linspace = own
-
-
-def _line(start: Any, end: Any, steps: Any = None, *, dtype: Any = None, **more: Any) -> Any:
-    """As PyTorch's kernel has it: the first half counted from the start, and the second from the end. None where the
-    kernel itself will do, and for whole numbers, which it rounds on its way."""
+def line(start: Any, end: Any, steps: Any = None, *, dtype: Any = None, **more: Any) -> Any:
+    """A line whose number of steps is a size, in what keeps it one: as PyTorch's kernel has it, the first half counted
+    from the start, and the second from the end. None where the kernel itself will do, and for whole numbers, which it
+    rounds on its way."""
     import torch
 
     kind = dtype or torch.get_default_dtype()

@@ -1,9 +1,12 @@
-"""torch.linspace of as many steps as an axis is long, through torch.export: the kernel's numbers at any length."""
+"""What torch.export makes a constant of an axis' size in, at any length: torch.linspace of so many steps and others."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch.nn import functional
 
 from transload.converters.torch_export import export
 from transload.models.signature import Signature
@@ -39,3 +42,34 @@ def test_a_line_is_as_long_as_an_axis() -> None:
 def test_a_line_of_whole_numbers_is_the_kernels_own() -> None:
     with pytest.raises(Exception, match="makes its size a constant"):
         export(Lines(dtype=torch.int64), SIGNATURE)
+
+
+class Calls(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+KEPT: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    torch.nn.MaxPool1d(3, 2, 1),
+    torch.nn.MaxPool1d(kernel_size=(2,), stride=1, dilation=2, ceil_mode=True),
+    lambda x: functional.max_pool1d(x[:, None], 2)[:, 0],
+    lambda x: functional.one_hot(x.argmax(1), x.shape[1]),
+    lambda x: functional.one_hot(x.argmax(1), num_classes=x.shape[1]).sum(0),
+    lambda x: torch.take_along_dim(x, x.argsort(1), 1),
+    lambda x: x[:, None].take_along_dim(x[:, None].argsort(-1), dim=-1),
+    lambda x: torch.take_along_dim(x, x[:1].argsort(1), -1),
+]
+
+
+@pytest.mark.parametrize("function", KEPT)
+def test_what_reads_the_size_of_an_axis_is_captured_with_it_open(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    program = export(Calls(function), SIGNATURE).module()
+    for batch, length in ((2, 5), (1, 4), (3, 40)):
+        x = torch.randn(batch, length)
+        torch.testing.assert_close(program(x), function(x), rtol=0, atol=0)

@@ -1,0 +1,101 @@
+"""Functions of PyTorch's that torch.export makes a constant of an axis' size in, written otherwise while a model is
+captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+from .lines import line
+
+_Instead = Callable[..., Any]  # of a function's arguments what is taken instead; None: the function itself will do
+
+
+@contextmanager
+def keeping_sizes() -> Iterator[None]:
+    """While a model is captured. In the place of PyTorch's functions, and by no mode, which would stand between the
+    model's lines and all that they call."""
+    kept = [(owner, name, getattr(owner, name)) for owner, name, _ in _table()]
+    for owner, name, instead in _table():
+        setattr(owner, name, _or_else(instead, getattr(owner, name)))
+    try:
+        yield
+    finally:
+        for owner, name, own in kept:
+            setattr(owner, name, own)
+
+
+def _table() -> list[tuple[Any, str, _Instead]]:
+    import torch
+
+    return [
+        (torch, "linspace", line),
+        (torch, "max_pool1d", _max_pool1d),
+        (torch.nn.functional, "one_hot", _one_hot),
+        (torch, "take_along_dim", _take_along),
+        (torch.Tensor, "take_along_dim", _take_along),
+    ]
+
+
+def _or_else(instead: _Instead, own: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(own)
+    def call(*args: Any, **more: Any) -> Any:
+        found = instead(*args, **more)
+        return own(*args, **more) if found is None else found
+
+    return call
+
+
+def _max_pool1d(self: Any, *args: Any, **more: Any) -> Any:
+    """As windows of a picture that is one row high: without gradients the kernel of lines is no operator of several,
+    and reads the size."""
+    import torch
+
+    if not _has_open_axis(self):
+        return None
+    names = ("kernel_size", "stride", "padding", "dilation")
+    asked = {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False}
+    asked |= dict(zip((*names, "ceil_mode"), args, strict=False)) | more
+    kernel, stride, padding, dilation = (_single(asked[name]) for name in names)
+    row = [(1, kernel), (1, kernel if stride is None else stride), (0, padding), (1, dilation)]
+    return torch.max_pool2d(self.unsqueeze(-2), *row, ceil_mode=asked["ceil_mode"]).squeeze(-2)
+
+
+def _single(value: Any) -> Any:
+    """Of a number, or of none or one in a list: that number, None where there is none."""
+    return (value[0] if value else None) if isinstance(value, tuple | list) else value
+
+
+def _one_hot(tensor: Any, num_classes: Any = -1) -> Any:
+    """Of as many classes as an axis is long. An index beyond them, which PyTorch refuses, is in no class."""
+    import torch
+
+    if not isinstance(num_classes, torch.SymInt):
+        return None
+    classes: Any = torch.arange(num_classes, device=tensor.device)  # type: ignore[call-overload]  # it takes a SymInt
+    return (tensor.unsqueeze(-1) == classes).to(torch.int64)
+
+
+def _take_along(self: Any, indices: Any, dim: int | None = None) -> Any:
+    """By gather, which does not ask whether the other axes are one long."""
+    if dim is None or not (_has_open_axis(self) or _has_open_axis(indices)):
+        return None
+    at = dim % self.dim()
+    sizes = [_common(one, other) for one, other in zip(self.shape, indices.shape, strict=True)]
+    return self.expand(_with(sizes, at, self.shape[at])).gather(at, indices.expand(_with(sizes, at, indices.shape[at])))
+
+
+def _common(one: Any, other: Any) -> Any:
+    return other if isinstance(one, int) and one == 1 else one
+
+
+def _with(sizes: list[Any], at: int, size: Any) -> list[Any]:
+    return [*sizes[:at], size, *sizes[at + 1 :]]
+
+
+def _has_open_axis(value: Any) -> bool:
+    import torch
+
+    return any(isinstance(size, torch.SymInt) for size in value.shape)
