@@ -56,11 +56,14 @@ def _max_pool1d(self: Any, *args: Any, **more: Any) -> Any:
     if not _has_open_axis(self):
         return None
     names = ("kernel_size", "stride", "padding", "dilation")
-    asked = {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False}
+    asked: dict[str, Any] = {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False}
     asked |= dict(zip((*names, "ceil_mode"), args, strict=False)) | more
     kernel, stride, padding, dilation = (_single(asked[name]) for name in names)
-    row = [(1, kernel), (1, kernel if stride is None else stride), (0, padding), (1, dilation)]
-    return torch.max_pool2d(self.unsqueeze(-2), *row, ceil_mode=asked["ceil_mode"]).squeeze(-2)
+    step = kernel if stride is None else stride
+    row = self.unsqueeze(-2)
+    return torch.max_pool2d(
+        row, (1, kernel), (1, step), (0, padding), (1, dilation), ceil_mode=asked["ceil_mode"]
+    ).squeeze(-2)
 
 
 def _single(value: Any) -> Any:
