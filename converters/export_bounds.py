@@ -79,7 +79,7 @@ class _Trial:
     def free_the_least(self, narrow: Mapping[str, Bounds]) -> None:
         """Drop guards that forbid nothing but that several axes have their least sizes."""
         bounds = {**self.signature.bounds, **narrow}
-        least = {axis: bounds.get(axis, ANY_SIZE).low for axis in self._sizes(_BATCH)}
+        least = {axis: bounds.get(axis, ANY_SIZE).filled.low for axis in self._sizes(_BATCH)}
         alone = ({**least, axis: size} for axis in least for size in range(least[axis] + 1, _FARTHEST))
         small = self._of_small([least], [*alone, *self._alike(max(least.values(), default=0) + 1)])
         if small and self._agrees([least], small):

@@ -16,7 +16,7 @@ from itertools import chain, combinations, zip_longest
 from types import CodeType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ..models.axes import example_sizes
+from ..models.axes import empty_axes, example_sizes
 from ..models.signature import ANY_SIZE, Signature
 from .far_sizes import elements, least_sizes, most_elements
 
@@ -102,15 +102,16 @@ def other_way_at(
 
 
 def _left_out(program: torch.export.ExportedProgram, signature: Signature) -> list[LeftOut]:
-    """Some sizes for each guard on sizes of inputs, within bounds, that break it: first one of each."""
+    """Some sizes for each guard on sizes of inputs, within bounds, that break it: first one of each. Before them 0 for
+    each axis that may be empty: torch.export takes it for granted that none is, and keeps no guard of that."""
     of_each = [_breaking(guard, signature) for guard in guards_of(program, signature) if guard.axes]
     in_turn = chain.from_iterable(zip_longest(*of_each))
-    found: list[LeftOut] = []
+    found = [LeftOut({axis: 0}) for axis in empty_axes(signature.inputs)]
     for each in in_turn:
+        if len(found) >= _MOST:
+            break
         if each is not None and each.sizes not in [former.sizes for former in found]:
             found.append(each)
-        if len(found) == _MOST:
-            break
     return found
 
 

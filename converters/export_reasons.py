@@ -261,6 +261,11 @@ def left_out(left: LeftOut, signature: Signature, model: torch.nn.Module, attemp
             fix="compute both ways, or give --input bounds or fixed sizes without these",
         )
     ((axis, size),) = left.sizes.items()
+    if size == 0:
+        return OneWay(
+            f"the model takes another way where {axis} is empty",
+            fix=f"leave that way out where the other one answers as well, or say that it never is: {axis}=1..",
+        )
     return OneWay(
         f"the model takes another way at the size {size} of {axis}{where}",
         fix="compute both ways, or give --input bounds without that size",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ..models.axes import example_sizes
+from ..models.axes import empty_axes, example_sizes
 from ..models.signature import ANY_SIZE, TensorSpec, bounds_of
 
 _BATCH = 2
@@ -33,7 +33,7 @@ def least_sizes(specs: Sequence[TensorSpec], small: int = _SMALL) -> dict[str, i
 
 def far_sizes(specs: Sequence[TensorSpec]) -> list[dict[str, int]]:
     """Each dynamic axis at large sizes, the others as in an example and then as small as they may be: a relation
-    between two breaks at one of them alone. Then all of them at once."""
+    between two breaks at one of them alone. Then all of them at once; then each empty that may be."""
     own, least, most = example_sizes(specs, _BATCH), least_sizes(specs), most_elements(specs)
     points: list[dict[str, int]] = []
     for axis in own:
@@ -42,6 +42,7 @@ def far_sizes(specs: Sequence[TensorSpec]) -> list[dict[str, int]]:
     if len(own) > 1:
         together = ({axis: size + place for place, axis in enumerate(own)} for size in _TOGETHER)
         points += list(_with_room(specs, together, most))[:1]
+    points += [{**own, axis: 0} for axis in empty_axes(specs)]
     return [point for at, point in enumerate(points) if point != own and point not in points[:at]]
 
 

@@ -131,7 +131,7 @@ def _ranges(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> dict[int, t
 
 def samples(data: Dataset, signature: Signature) -> Iterator[dict[str, Array]]:
     """The first samples, each in a call of its own, or with those after it where the model takes no single one."""
-    least = bounds_within(signature.inputs, signature.batch).low
+    least = bounds_within(signature.inputs, signature.batch).filled.low
     for at in range(min(len(data), MOST_SAMPLES)):
         yield feeds_of(data, np.arange(at, at + least) % len(data), signature)
 

@@ -34,14 +34,19 @@ def batches_within(specs: Sequence[TensorSpec], asked: Iterable[int]) -> tuple[i
     return tuple(dict.fromkeys(bounds.nearest(size if size >= bounds.low else bounds.low + size - 1) for size in asked))
 
 
+def empty_axes(specs: Iterable[TensorSpec]) -> tuple[str, ...]:
+    """The dynamic axes that may have the size 0: those whose bounds say so."""
+    return tuple(axis for axis, bounds in bounds_of(specs).items() if bounds.low == 0)
+
+
 def example_sizes(specs: Sequence[TensorSpec], batch: int) -> dict[str, int]:
-    """A size within its bounds for every dynamic axis: the batch as near to `batch` as they allow, each other of a
-    size of its own, where there is room for that."""
+    """A size within its bounds for every dynamic axis, none of them empty: the batch as near to `batch` as they allow,
+    each other of a size of its own, where there is room for that."""
     name = batch_axis(specs)
     bounds = bounds_of(specs)
     sizes = {} if name is None else {name: bounds.get(name, ANY_SIZE).nearest(batch)}
     for at, axis in enumerate(other_axes(specs)):
-        sizes[axis] = _own_size(bounds.get(axis, ANY_SIZE), at, sizes.values())
+        sizes[axis] = _own_size(bounds.get(axis, ANY_SIZE).filled, at, sizes.values())
     return sizes
 
 
@@ -53,12 +58,12 @@ def _own_size(bounds: Bounds, at: int, taken: Collection[int]) -> int:
 
 
 def two_sizes(specs: Sequence[TensorSpec]) -> tuple[dict[str, int], dict[str, int]]:
-    """Two sizes within its bounds for every dynamic axis, the batch too. No two axes have the same pair, where there
-    is room for that: what changes between two calls then tells by which axis."""
+    """Two sizes within its bounds, neither of them 0, for every dynamic axis, the batch too. No two axes have the same
+    pair, where there is room for that: what changes between two calls then tells by which axis."""
     bounds = bounds_of(specs)
     pairs: dict[str, tuple[int, int]] = {}
     for at, axis in enumerate(axes_of(specs)):
-        pairs[axis] = _own_pair(bounds.get(axis, ANY_SIZE), at, pairs.values())
+        pairs[axis] = _own_pair(bounds.get(axis, ANY_SIZE).filled, at, pairs.values())
     return {axis: pair[0] for axis, pair in pairs.items()}, {axis: pair[1] for axis, pair in pairs.items()}
 
 

@@ -84,8 +84,9 @@ def feeds_of(
 ) -> dict[str, Array]:
     """The inputs that a model takes, of the samples `rows`, each in memory of its own.
 
-    `sizes`: axes that are to have another size than the data has. They are cropped to it, or begin again, so that all
-    values are the samples' own; alike in every input that has the axis. Lengths of what is cropped are shorter, too.
+    `sizes`: axes that are to have another size than the data has, or the batch than there are rows. They are cropped to
+    it, or begin again, so that all values are the samples' own; alike in every input that has the axis. Lengths of what
+    is cropped are shorter, too.
 
     Raises BadRequest where the data has no input of that name.
     """
@@ -101,14 +102,15 @@ def feeds_of(
     for spec in signature.inputs if sizes else ():
         if is_length(spec):
             most = longest(spec, signature.inputs, {**sizes_in(data, signature), **(sizes or {})})
-            values[spec.name] = np.minimum(values[spec.name], np.asarray(most, spec.dtype))
+            least = np.minimum(values[spec.name], np.asarray(most, spec.dtype))
+            values[spec.name] = np.asarray(least)  # of a single number it is no array
     return values
 
 
 def _value(array: Array, rows: Array, spec: TensorSpec, batch: str | None, sizes: Mapping[str, int]) -> Array:
     value = np.moveaxis(array[rows], 0, spec.shape.index(batch)) if batch in spec.shape else array[rows[0]]
     for at, axis in spec.dynamic_axes.items():
-        if axis in sizes and axis != batch:
+        if axis in sizes:
             value = np.take(value, np.arange(sizes[axis]) % value.shape[at], axis=at)
     return np.array(value, order="C")  # a scalar stays one, which ascontiguousarray would not leave it
 

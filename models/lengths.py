@@ -20,8 +20,8 @@ def is_length(spec: TensorSpec) -> bool:
 
 def longest(spec: TensorSpec, specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int:
     """How long what an input of lengths measures is: the least size of the others' dynamic axes that it does not have
-    itself, else of the first axis of each that it does not have; 1 or more."""
+    itself, else of the first axis of each that it does not have. 0 where that is empty."""
     others = [[axis for axis in other.shape if axis not in spec.shape] for other in specs if other is not spec]
     named = [sizes[axis] for axes in others for axis in axes if isinstance(axis, str) and axis in sizes]
     fixed = [axes[0] for axes in others if axes and isinstance(axes[0], int)]
-    return max(1, min(named or fixed, default=_UNKNOWN))
+    return min(named or fixed, default=_UNKNOWN)

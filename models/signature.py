@@ -46,6 +46,11 @@ class Bounds(NamedTuple):
     def __contains__(self, size: object) -> bool:
         return isinstance(size, int) and self.low <= size and (self.high is None or size <= self.high)
 
+    @property
+    def filled(self) -> Bounds:
+        """Those among them that leave something in the axis, as every example does: nothing is told of emptiness."""
+        return self if self.low else Bounds(1, self.high)
+
     def nearest(self, size: int) -> int:
         """The allowed size that is nearest to `size`."""
         return max(self.low, size if self.high is None else min(size, self.high))
@@ -75,8 +80,8 @@ class TensorSpec:
         if any(isinstance(axis, int) and axis < 0 for axis in self.shape):
             raise ValueError(f"a static axis is 0 or more, got {self.shape}")
         for axis, (low, high) in self.bounds:
-            if axis not in self.shape or low < 1 or (high is not None and high <= low):
-                raise ValueError(f"bounds are of an axis in {self.shape}, from 1 and rising, got {axis}={low}..{high}")
+            if axis not in self.shape or low < 0 or (high is not None and high <= max(low, 1)):
+                raise ValueError(f"bounds are of an axis in {self.shape}, from 0 and rising, got {axis}={low}..{high}")
 
     def __str__(self) -> str:
         bounds = dict(self.bounds)
@@ -174,7 +179,7 @@ _AXIS = re.compile(r"(?P<name>[A-Za-z_]\w*)(\s*=\s*(?P<low>\d+)\s*\.\.\s*(?P<hig
 
 def parse_input(text: str) -> TensorSpec:
     """`NAME=DTYPE[dims]` as a TensorSpec: a number is a fixed size, a word a dynamic axis, `word=1..64` or `word=8..` a
-    dynamic axis with bounds.
+    dynamic axis with bounds; `word=0..`, and nothing else, is one that may be empty.
 
     Raises BadRequest.
     """
@@ -206,9 +211,9 @@ def _axis(dim: str, text: str, fix: str) -> tuple[Axis, Bounds | None]:
     if low is None:
         return name, None
     bounds = Bounds(int(low), int(high) if high else None)
-    if bounds.low < 1:
-        mend = f"write {name}=1..{high if int(high or 2) > 1 else ''}"
-        raise BadRequest(f"--input {text!r}: an axis has a size of 1 or more", fix=mend)
+    if bounds.low == 0 and bounds.high in (0, 1):
+        mend = "a fixed size is written 0" if bounds.high == 0 else f"write {name}=0.. or {name}=0..2"
+        raise BadRequest(f"--input {text!r}: {dim!r} leaves no two sizes that hold anything", fix=mend)
     if bounds.high is not None and bounds.high <= bounds.low:
         mend = f"a fixed size is written {low}" if bounds.high == bounds.low else f"write {name}={high}..{low}"
         raise BadRequest(f"--input {text!r}: {dim!r} leaves no two sizes", fix=mend)

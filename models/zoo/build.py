@@ -78,8 +78,8 @@ def sample_tensors(
     specs: Sequence[TensorSpec], sizes: Mapping[str, int], seed: int = _SEED, *, whole_bytes: bool = False
 ) -> dict[str, Array]:
     """Arrays by name: floats normal around 0.3, so that a swapped sign, axis or channel shows; integers 0..3, which
-    every table of embeddings has (and 0..1 in masks), lengths from 1 to what they measure; dynamic axes of the sizes
-    given.
+    every table of embeddings has (and 0..1 in masks), lengths from 1 to what they measure (0 where that is empty);
+    dynamic axes of the sizes given.
 
     `whole_bytes`: int8 and uint8 are drawn over all that they hold, as pictures are: in PyTorch a byte is no index. A
     model that makes one of it (`table(codes.long())`) may have a small table, so it is not traced with these.
@@ -95,7 +95,7 @@ def sample_tensors(
 
 
 def _lengths(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator, most: int) -> Array:
-    return np.asarray(rng.integers(1, most + 1, _shape(spec, sizes)), dtype=spec.dtype)
+    return np.asarray(rng.integers(min(1, most), most + 1, _shape(spec, sizes)), dtype=spec.dtype)
 
 
 def _shape(spec: TensorSpec, sizes: Mapping[str, int]) -> list[int]:

@@ -209,7 +209,7 @@ class Check:
         if judgement.verdict == FAIL:
             looks = self._culprits(part, tally) if part.probe.reach else self._looks(part, tally)
             judgement = Judgement(FAIL, _sentence(judgement.reason or "", looks), judgement.tolerance)
-        elif not part.probe.as_sampled:  # what all gives one answer agrees with that; the samples vary
+        elif not part.probe.as_sampled or part.probe.is_empty:  # all may give one answer, or none; the samples vary
             judgement = Judgement(PASS, None, judgement.tolerance)
         elif complaint and judgement.verdict == PASS and self._rule(part).by_metric:
             judgement = Judgement(INCONCLUSIVE, complaint, judgement.tolerance)
@@ -267,8 +267,9 @@ class Check:
 
     def _found(self, part: Part, drift: Drift | None, judged: Judgement, metric: Mapping[str, Any] | None) -> Found:
         reason = f"{part.where}: {judged.reason}" if judged.reason and part.where else judged.reason
-        if judged.verdict == FAIL and 1 in part.probe.sizes.values():
-            mend = f"{next(iter(part.probe.sizes))}=2.."
+        least = min(part.probe.sizes.values(), default=None)
+        if judged.verdict == FAIL and least in (0, 1):
+            mend = f"{next(iter(part.probe.sizes))}={least + 1}.."
             reason = f"{reason}; where that size never comes, say so: {mend}"
         elif judged.verdict == FAIL and 0 < part.probe.bits <= WORD_BITS:
             reason = f"{reason}; {_OWN_SAMPLES}"
@@ -291,8 +292,10 @@ class Check:
 
     def agreement(self, found: Sequence[Found], sqnr_db: float | None) -> str:
         """One sentence on a copy that is right: how well it agrees, and where that was seen."""
-        batches = [str(one.probe.batch) for one in found if not one.probe.sizes and one.probe.as_sampled]
-        seen = [f"batches {', '.join(batches)}{self._narrower(self._signature.batch)}"] if self._batched else []
+        batch = self._signature.batch or ""
+        sampled = [one.probe for one in found if one.probe.as_sampled]
+        batches = [str(one.sizes.get(batch, one.batch)) for one in sampled if {batch}.issuperset(one.sizes)]
+        seen = [f"batches {', '.join(batches)}{self._limits(self._signature.batch)}"] if self._batched else []
         seen += [self._sizes_seen(axis, sizes) for axis, sizes in self.sizes(found).items()]
         how = "to the last bit" if sqnr_db is None else f"to {sqnr_db:.0f} dB"
         where = f"at {' and '.join(seen)}" if seen else f"in {found[0].row['samples']} calls"
@@ -314,7 +317,8 @@ class Check:
 
     def lone(self, found: Sequence[Found]) -> str | None:
         """What is missing where a dynamic axis was seen at one size alone: that says nothing of any other."""
-        seen = {axis: sizes for axis, sizes in self.sizes(found).items() if len(sizes) < 2}
+        filled = {axis: [size for size in sizes if size] for axis, sizes in self.sizes(found).items()}
+        seen = {axis: sizes for axis, sizes in filled.items() if len(sizes) < 2}
         axis = next(iter(seen), None)
         if axis is None:
             return None
@@ -322,17 +326,17 @@ class Check:
         return f"one size of {axis} is no evidence that it is dynamic: {fixed}give the bounds within which it answers"
 
     def _sizes_seen(self, axis: str, sizes: Sequence[int]) -> str:
-        refused, constant = (limits.get(axis, ()) for limits in (self.record.refused, self.record.constant))
-        told = f"{axis} {', '.join(map(str, sizes))}{' alone' if len(sizes) < 2 else ''}"
-        told += self._narrower(axis)
+        return f"{axis} {', '.join(map(str, sizes))}{' alone' if len(sizes) < 2 else ''}{self._limits(axis)}"
+
+    def _limits(self, axis: str | None) -> str:
+        """What a reader must know of an axis: that the copy is for fewer sizes of it than the model, and at which sizes
+        the model itself told nothing."""
+        own, models = (bounds.get(axis or "") for bounds in (self._bounds, self._signature.bounds))
+        told = f" (this copy is for {axis}={own} alone)" if own and own != models else ""
+        refused, constant = (limits.get(axis or "", ()) for limits in (self.record.refused, self.record.constant))
         if refused:
             told += f" (the model itself does not answer at {', '.join(map(str, refused))})"
         return told if not constant else f"{told} (at {', '.join(map(str, constant))} its answers are all alike)"
-
-    def _narrower(self, axis: str | None) -> str:
-        """What a reader must know of an axis that the copy is for fewer sizes of than the model."""
-        own, models = (bounds.get(axis or "") for bounds in (self._bounds, self._signature.bounds))
-        return f" (this copy is for {axis}={own} alone)" if own and own != models else ""
 
 
 def _metric_facts(metric: Metric | None, tally: _Tally) -> tuple[dict[str, Any] | None, str | None]:

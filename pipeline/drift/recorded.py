@@ -66,6 +66,11 @@ class Probe:
         return not (self.reach or self.fills)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether an axis is empty: answers may then hold nothing, and that they do is what is asked."""
+        return 0 in self.sizes.values()
+
+    @property
     def bits(self) -> int:
         """Of the largest integer that is put into the samples; 0 where none is."""
         return max((reach.bits for reach in self.reach.values()), default=0)

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...models.axes import batches_within, bounds_within
+from ...models.axes import batches_within, bounds_within, empty_axes
 from ...models.calls import feeds_of, sizes_in, whole
 from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
@@ -148,11 +148,14 @@ class _Asked:
         return combine({name: compare(nudged[name], array) for name, array in self.found[probe.key][0].items()}).sqnr_db
 
     def sizes(self) -> None:
-        """Ask with each axis other than the batch at another size than the data has, and at its least."""
+        """Ask with each axis other than the batch at another size than the data has, and at its least; and with a batch
+        of 0, where it may be empty. What is empty in the data has nothing to fill it with."""
         signature = self.session.signature
         batch = self._largest
         own = sizes_in(self.data, signature)
         for axis, size in own.items():
+            if size == 0:
+                continue
             bounds = bounds_within(signature.inputs, axis)
             tried: dict[int, bool] = {size: True}
             for other in _other_sizes(size, bounds):
@@ -161,11 +164,13 @@ class _Asked:
                     break
             if bounds.low not in tried:
                 self._size(batch, axis, bounds.low, own)
+        if signature.batch in empty_axes(signature.inputs):
+            self._size(batch, signature.batch, 0, own)
 
     def _size(self, batch: int, axis: str, size: int, own: Mapping[str, int]) -> bool:
         """Ask with `axis` at `size`; where that is refused, with all axes that are as large, which may be one axis
         under several names. Whether there is an answer that tells something."""
-        alike = {other: size for other, known in own.items() if known == own[axis]}
+        alike = {other: size for other, known in own.items() if known == own.get(axis)}
         why = ""
         for sizes in ({axis: size}, *([alike] if len(alike) > 1 else [])):
             probe = Probe(batch, sizes)
@@ -176,7 +181,7 @@ class _Asked:
             except TransloadError as error:
                 why = why or error.what
                 continue
-            if self._varies(answers):
+            if probe.is_empty or self._varies(answers):
                 self.found[probe.key] = answers
                 return True
             self.constant.setdefault(axis, []).append(size)
@@ -242,4 +247,4 @@ def _other_sizes(size: int, bounds: Bounds) -> Iterator[int]:
     """Sizes to try in place of `size`, in this order: smaller ones first, for the samples hold enough for them; half
     and double, because some models take multiples alone."""
     wanted = (size - max(1, size // 3), size - 1, size // 2, size + 1, size + size // 2 + 1, 2 * size)
-    return (other for other in dict.fromkeys(wanted) if other in bounds and other != size)
+    return (other for other in dict.fromkeys(wanted) if other in bounds.filled and other != size)

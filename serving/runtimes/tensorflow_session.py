@@ -79,7 +79,7 @@ def _device_of(tf: Any, inner: Any, options: Any, signature: Signature, asked: s
     """Where the graph runs. Without a GPU in the session there is one answer; with one, a run on zeros is traced."""
     if not any(found.device_type == "GPU" for found in inner.list_devices()):
         return "cpu"
-    sizes = {axis: bounds.low for axis, bounds in signature.bounds.items()}
+    sizes = {axis: bounds.filled.low for axis, bounds in signature.bounds.items()}
     zeros = [
         np.zeros([sizes.get(axis, 1) if isinstance(axis, str) else axis for axis in spec.shape], spec.dtype)
         for spec in signature.inputs

@@ -42,6 +42,21 @@ def test_where_what_they_measure_is_cropped_they_are_shorter() -> None:
     assert feeds_of(data, np.arange(3), signature, {"time": 8})["lengths"].tolist() == [5, 2, 4]
 
 
+def test_of_what_is_empty_they_are_0() -> None:
+    assert sample_tensors(SPECS, {"batch": 3, "time": 0})["lengths"].tolist() == [0, 0, 0]
+    data = Dataset({"x": np.zeros((3, 9, 5), np.float32), "lengths": np.array([5, 2, 4])})
+    signature = Signature(SPECS, (parse_input("y=float32[batch]"),))
+    assert feeds_of(data, np.arange(3), signature, {"time": 0})["lengths"].tolist() == [0, 0, 0]
+
+
+def test_a_length_that_is_a_single_number_stays_an_array_where_it_is_shorter() -> None:
+    specs = tuple(map(parse_input, ("x=float32[batch,time]", "length=int64[]")))
+    data = Dataset({"x": np.zeros((3, 5), np.float32), "length": np.array([5, 2, 4])})
+    fed = feeds_of(data, np.arange(2), Signature(specs, (parse_input("y=float32[batch]"),)), {"time": 3})
+    assert isinstance(fed["length"], np.ndarray)
+    assert fed["length"].tolist() == 3
+
+
 def test_they_stay_where_other_integers_are_widened() -> None:
     data = Dataset({"tokens": np.zeros(4, np.int64), "lengths": np.array([5, 2, 4, 1])})
     wide = with_numbers(data, {"tokens": Reach(0, 6), "lengths": Reach(0, 2)})

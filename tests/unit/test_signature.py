@@ -24,6 +24,8 @@ def specs(*texts: str) -> tuple[TensorSpec, ...]:
     [
         ("batch=1..64,3,224,224", ("batch", 3, 224, 224), {"batch": Bounds(1, 64)}),
         ("batch=1..", ("batch",), {"batch": Bounds(1, None)}),
+        ("past=0..", ("past",), {"past": Bounds(0, None)}),
+        ("past=0..8", ("past",), {"past": Bounds(0, 8)}),
         ("batch, tokens = 8 .. 512", ("batch", "tokens"), {"tokens": Bounds(8, 512)}),
         ("n=2..5,n", ("n", "n"), {"n": Bounds(2, 5)}),
         ("n=2..5,n=2..5", ("n", "n"), {"n": Bounds(2, 5)}),
@@ -39,8 +41,14 @@ def test_dims_are_sizes_names_and_bounds(dims: str, shape: tuple[int | str, ...]
 MESSAGES = [
     ("n=5..2", "--input 'x=int64[n=5..2]': 'n=5..2' leaves no two sizes\n  fix: write n=2..5"),
     ("n=4..4", "--input 'x=int64[n=4..4]': 'n=4..4' leaves no two sizes\n  fix: a fixed size is written 4"),
-    ("n=0..8", "--input 'x=int64[n=0..8]': an axis has a size of 1 or more\n  fix: write n=1..8"),
-    ("n=0..1", "--input 'x=int64[n=0..1]': an axis has a size of 1 or more\n  fix: write n=1.."),
+    (
+        "n=0..1",
+        "--input 'x=int64[n=0..1]': 'n=0..1' leaves no two sizes that hold anything\n  fix: write n=0.. or n=0..2",
+    ),
+    (
+        "n=0..0",
+        "--input 'x=int64[n=0..0]': 'n=0..0' leaves no two sizes that hold anything\n  fix: a fixed size is written 0",
+    ),
     ("n=1..2,n=1..3", "--input 'x=int64[n=1..2,n=1..3]': the axis n has two bounds\n  fix: give n its bounds once"),
     (
         "n=8",

@@ -330,6 +330,13 @@ class Sides(nn.Module):
         return x.mT if x.shape[1] == x.shape[2] else x
 
 
+class Cached(nn.Module):
+    def forward(self, x, past):
+        if past.shape[1] == 0:  # torch.export takes for granted that it is not
+            return x.cumsum(1)
+        return past[:, -1:] + x.cumsum(1)
+
+
 class Aligned(nn.Module):  # padded and cut: a way of its own that gives the same
     def forward(self, x):
         if x.shape[1] % 4 == 2:
@@ -594,6 +601,20 @@ def test_a_size_at_which_the_program_alone_stops_is_left_out_of_it(tmp_path: Pat
     for time in (5, 9, 30):
         x = torch.randn(2, time, 3)
         np.testing.assert_allclose(run({"x": x.numpy()})["output"], model(x).numpy(), rtol=1e-5)
+
+
+def test_a_way_that_is_for_what_is_empty_is_seen_where_an_axis_may_be(tmp_path: Path) -> None:
+    start = source(tmp_path, "Cached", "x=float32[batch,time]", "past=float32[batch,past=0..]")
+    with pytest.raises(OneWay) as caught:
+        made(pt2_from_source, start, "made")
+    assert str(caught.value) == (
+        "the model takes another way where past is empty\n"
+        "  fix: leave that way out where the other one answers as well, or say that it never is: past=1.."
+    )
+    run, model = run_of("older", start, read_source(start).signature), build_model(start)
+    for length in (0, 1, 6):
+        x, past = torch.randn(2, 4), torch.randn(2, length)
+        np.testing.assert_allclose(run({"x": x.numpy(), "past": past.numpy()})["output"], model(x, past), rtol=1e-5)
 
 
 @pytest.mark.parametrize("step", [torchscript_from_source, onnx_from_source])

@@ -103,6 +103,58 @@ def test_a_right_copy_says_at_which_sizes_it_was_seen(held: Callable[..., Held])
     assert all(each.all() for each in rounded), "no value was made up, but for last bits"
 
 
+def test_what_may_be_empty_is_asked_empty(held: Callable[..., Held]) -> None:
+    pair = held("x=float32[batch,tokens=0..,4]")
+    pair.recorded(lambda feeds: feeds["x"].sum(1))
+    found = pair.copied(lambda feeds: feeds["x"].sum(1))
+    assert (found["status"], found["sizes"]) == ("verified", {"tokens": [5, 4, 0]})
+    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5 and tokens 5, 4, 0"
+    wrong = pair.copied(lambda feeds: feeds["x"].sum(1) + (feeds["x"].shape[1] == 0))
+    assert (wrong["status"], wrong["reason"].partition(":")[0]) == ("wrong", "at tokens=0")
+    assert wrong["reason"].endswith("; where that size never comes, say so: tokens=1..")
+
+
+def test_an_answer_that_holds_nothing_is_right_by_its_shape(held: Callable[..., Held]) -> None:
+    pair = held("x=float32[batch,tokens=0..,4]")
+    pair.recorded(lambda feeds: feeds["x"] * 2)
+    assert pair.copied(lambda feeds: feeds["x"] * 2)["sizes"] == {"tokens": [5, 4, 0]}
+    wrong = pair.copied(lambda feeds: feeds["x"] * 2 if feeds["x"].size else np.zeros((5, 1, 4)))
+    assert wrong["reason"].startswith("at tokens=0: output y has the shape [5, 1, 4], the reference's [5, 0, 4]; ")
+
+
+def test_a_batch_that_may_be_empty_is_asked_empty(held: Callable[..., Held]) -> None:
+    pair = held("boxes=float32[n=0..,4]")
+    pair.recorded(lambda feeds: feeds["boxes"] * 2)
+    found = pair.copied(lambda feeds: feeds["boxes"] * 2)
+    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5, 0"
+    wrong = pair.copied(lambda feeds: feeds["boxes"] * 2 if len(feeds["boxes"]) else np.zeros((1, 4)))
+    assert wrong["reason"].startswith("at n=0: output y has the shape [1, 4], the reference's [0, 4]; ")
+
+
+def test_a_model_that_does_not_answer_to_nothing_says_so(held: Callable[..., Held]) -> None:
+    pair = held("x=float32[n=0..,4]")
+
+    def top(feeds: Feeds) -> Array:
+        if not len(feeds["x"]):
+            raise BadRequest("max of nothing", fix="-")
+        return np.broadcast_to(feeds["x"].max(0), feeds["x"].shape)
+
+    pair.recorded(top)
+    found = pair.copied(top)
+    assert found["reason"] == "agrees to the last bit at batches 1, 2, 5 (the model itself does not answer at 0)"
+
+
+def test_emptiness_is_no_second_size(held: Callable[..., Held]) -> None:
+    """And samples of a user's in which an axis is empty have nothing to fill it with."""
+    pair = held("x=float32[batch,tokens=0..,4]")
+    data = {"x": np.zeros((12, 0, 4), np.float32)}
+    write_dataset(pair.folder / "test.npz", Dataset(data))
+    pair.recorded(lambda feeds: feeds["x"].sum(1) + np.arange(len(feeds["x"]))[:, None])
+    found = pair.copied(lambda feeds: feeds["x"].sum(1) + np.arange(len(feeds["x"]))[:, None])
+    assert found["status"] == "unverified"
+    assert "one size of tokens is no evidence that it is dynamic" in found["reason"]
+
+
 def test_a_copy_is_not_asked_at_sizes_that_it_says_it_is_not_for(held: Callable[..., Held]) -> None:
     pair = held(SEQUENCE)
     pair.recorded(mean)
