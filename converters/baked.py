@@ -17,7 +17,7 @@ from ..models.foreign import first_line
 from ..models.signature import Signature
 from ..models.sources import read_source
 from .export_guards import agree, leaves
-from .torch_operators.encoders import answer_as_packed
+from .torch_operators.encoders import make_capturable
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +32,7 @@ def model_to_export(folder: Path) -> torch.nn.Module:
     from ..models.zoo.build import build_model
 
     model = build_model(folder)
-    answer_as_packed(model)
+    make_capturable(model)
     if not _is_computed(model):
         return model
     try:

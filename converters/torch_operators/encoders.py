@@ -1,52 +1,48 @@
-"""`nn.TransformerEncoder` with a padding mask, captured as it answers.
+"""`nn.TransformerEncoder` and `nn.TransformerDecoder` captured as they answer.
 
-In evaluation mode, without gradients, PyTorch packs the rows of a batch and answers 0 where they are padded, if all the
-padding of all rows lies behind them, and not else. torch.export and a trace record one of the two, for every mask.
+In evaluation mode, without gradients, an encoder packs the rows of a batch and answers 0 where they are padded, if all
+the padding of all rows lies behind them, and not else. torch.export and a trace record one of the two, for every mask.
+And both ask whether a mask is causal, to be quicker, which torch.export takes for a way that depends on data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 
-def answer_as_packed(model: Any) -> None:
-    """From here on the encoders in a model say by operators what PyTorch decides by the mask at hand."""
-    from torch import nn
-
+def make_capturable(model: Any) -> None:
+    """From here on these layers of a model say by operators what PyTorch decides by the mask at hand."""
     for module in model.modules():
-        if type(module) is nn.TransformerEncoder and module.use_nested_tensor and getattr(module, "mask_check", True):
-            module.__class__ = _packed_encoder()
+        module.__class__ = _captured().get(type(module), type(module))
 
 
 @contextmanager
 def as_made(model: Any) -> Iterator[None]:
     """While a model is compiled from its source: TorchScript keeps PyTorch's own way, and takes no class of ours."""
-    from torch import nn
-
-    ours = [each for each in model.modules() if type(each) is _packed_encoder()]
-    for module in ours:
-        module.__class__ = nn.TransformerEncoder
+    own = {ours: kind for kind, ours in _captured().items()}
+    for module in model.modules():
+        module.__class__ = own.get(type(module), type(module))
     try:
         yield
     finally:
-        for module in ours:
-            module.__class__ = _packed_encoder()
+        make_capturable(model)
 
 
 @cache
-def _packed_encoder() -> Any:
-    """A class for them, made when torch is there; one for all, so that it is known again."""
+def _captured() -> Mapping[type, Any]:
+    """The classes to take, by PyTorch's own; made when torch is there, and once, so that they are known again."""
     from torch import nn
 
-    class PackedEncoder(nn.TransformerEncoder):
+    class CapturedEncoder(nn.TransformerEncoder):
         def forward(
             self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
         ) -> Any:
-            own = super().forward
-            if src.dim() != 3 or mask is not None or src_key_padding_mask is None:
+            own, is_causal = super().forward, bool(is_causal)
+            packs = self.use_nested_tensor and self.mask_check and src.dim() == 3 and mask is None
+            if not packs or src_key_padding_mask is None:
                 return own(src, mask, src_key_padding_mask, is_causal)
             norm, self.norm = self.norm, None  # PyTorch takes it last, of the zeros too
             self.use_nested_tensor = False
@@ -57,7 +53,16 @@ def _packed_encoder() -> Any:
             made = made.masked_fill(_packed(src_key_padding_mask)[:, :, None], 0.0)
             return made if norm is None else norm(made)
 
-    return PackedEncoder
+    class CapturedDecoder(nn.TransformerDecoder):
+        def forward(self, *args: Any, **more: Any) -> Any:
+            if len(args) <= _BEFORE_CAUSAL:
+                more["tgt_is_causal"] = bool(more.get("tgt_is_causal"))
+            return super().forward(*args, **more)
+
+    return {nn.TransformerEncoder: CapturedEncoder, nn.TransformerDecoder: CapturedDecoder}
+
+
+_BEFORE_CAUSAL = 6  # arguments of a decoder that stand before `tgt_is_causal`
 
 
 def _packed(mask: Any) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -13,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as attend
 
 from transload.converters.onnx_export import translations
-from transload.converters.torch_operators.encoders import answer_as_packed, as_made
+from transload.converters.torch_operators.encoders import as_made, make_capturable
 from transload.converters.torch_operators.older import mend_older_exporter
 
 DYNAMIC = torch.export.Dim.DYNAMIC
@@ -95,18 +97,19 @@ def test_a_row_that_sees_nothing_is_0_by_the_older_exporter(tmp_path: Path) -> N
 
 
 class Padded(torch.nn.Module):
-    """A classifier's usual encoder, with a norm of its own behind it."""
+    """A classifier's usual encoder, with a norm of its own behind it, and a decoder whose mask PyTorch looks at."""
 
     def __init__(self) -> None:
         super().__init__()
         layer = torch.nn.TransformerEncoderLayer(8, 2, 12, batch_first=True)
         norm = torch.nn.LayerNorm(8)
         torch.nn.init.normal_(norm.bias)
-        self.encoder = torch.nn.TransformerEncoder(layer, 2, norm)
+        self.encoder = torch.nn.TransformerEncoder(layer, 1, norm)
+        self.decoder = torch.nn.TransformerDecoder(torch.nn.TransformerDecoderLayer(8, 2, 12, batch_first=True), 1)
 
-    def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
-        made: Tensor = self.encoder(x, src_key_padding_mask=hidden)
-        return made
+    def forward(self, x: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        made, causal = self.encoder(x, src_key_padding_mask=hidden), torch.ones(x.shape[1], x.shape[1]).triu(1) > 0
+        return made, self.decoder(x, made, causal, memory_key_padding_mask=hidden)
 
 
 BEHIND = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0], [0, 1, 1, 1, 1]]).bool()
@@ -114,41 +117,41 @@ BETWEEN = torch.tensor([[0, 1, 0, 0, 1], [0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]).bool
 PADS = (BEHIND, BETWEEN, BEHIND[1:2], BEHIND[2:], torch.tensor([[0], [0]]).bool())
 
 
-@pytest.mark.filterwarnings("ignore")  # of the exporter and of the tracer, each about itself
-@pytest.mark.parametrize("dynamo", [True, False])
-def test_a_padded_encoder_answers_0_where_pytorch_packs_its_rows(dynamo: bool, tmp_path: Path) -> None:
-    torch.manual_seed(0)
+def captured(model: torch.nn.Module, example: tuple[Tensor, Tensor], _: Path) -> Callable[..., tuple[Any, ...]]:
+    sizes = {0: DYNAMIC, 1: DYNAMIC}
+    program = torch.export.export(model, example, dynamic_shapes=(sizes, sizes), strict=False)
+    return program.module()
+
+
+def traced(model: torch.nn.Module, example: tuple[Tensor, Tensor], path: Path) -> Callable[..., tuple[Any, ...]]:
     mend_older_exporter()
-    model, path = Padded().eval().requires_grad_(False), tmp_path / "model.onnx"
-    answers = [(x, hidden, model(x, hidden)) for hidden in PADS for x in [torch.randn(*hidden.shape, 8)]]
-    assert len(answers[0][2][BEHIND].unique(dim=0)) == 1, "the model is asked with rows that PyTorch packs"
-    answer_as_packed(model)
-    example, names = (torch.randn(3, 5, 8), BETWEEN), ["x", "hidden"]
-    with torch.no_grad():
-        if dynamo:
-            sizes = {0: DYNAMIC, 1: DYNAMIC}
-            program = torch.export.export(model, example, dynamic_shapes=(sizes, sizes), strict=False)
-            made = torch.onnx.export(
-                program, input_names=names, custom_translation_table=translations(), optimize=False, verbose=False
-            )
-            assert made is not None
-            made.save(path)
-        else:
-            axes = {name: {0: "batch", 1: "tokens"} for name in names}
-            torch.onnx.export(
-                model, example, str(path), dynamo=False, opset_version=17, input_names=names, dynamic_axes=axes
-            )
+    names = ["x", "hidden"]
+    axes = {name: {0: "batch", 1: "tokens"} for name in names}
+    torch.onnx.export(model, example, str(path), dynamo=False, opset_version=17, input_names=names, dynamic_axes=axes)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    for x, hidden, wanted in answers:
-        np.testing.assert_allclose(model(x, hidden), wanted, atol=1e-5)
-        got = session.run(None, {"x": x.numpy(), "hidden": hidden.numpy()})[0]
-        np.testing.assert_allclose(got, wanted, atol=1e-5)
+    return lambda *inputs: session.run(None, {name: each.numpy() for name, each in zip(names, inputs, strict=True)})
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporter and of the tracer, each about itself
+@pytest.mark.parametrize("capture", [captured, traced])
+def test_a_padded_transformer_answers_as_pytorch_does_by_its_masks(capture: Any, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Padded().eval().requires_grad_(False)
+    wanted = [(x, hidden, model(x, hidden)) for hidden in PADS for x in [torch.randn(*hidden.shape, 8)]]
+    assert len(wanted[0][2][0][BEHIND].unique(dim=0)) == 1, "the model is asked with rows that PyTorch packs"
+    make_capturable(model)
+    with torch.no_grad():
+        copy = capture(model, (torch.randn(3, 5, 8), BETWEEN), tmp_path / "model.onnx")
+    for x, hidden, answers in wanted:
+        for got, eager, want in zip(copy(x, hidden), model(x, hidden), answers, strict=True):
+            np.testing.assert_allclose(got, want, atol=1e-5)
+            np.testing.assert_allclose(eager, want, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore")  # of TorchScript, about itself
 def test_a_padded_encoder_is_compiled_from_pytorchs_own_source() -> None:
     model = Padded().eval()
-    answer_as_packed(model)
+    make_capturable(model)
     with as_made(model):
         torch.jit.script(model)
     assert type(model.encoder) is not torch.nn.TransformerEncoder
