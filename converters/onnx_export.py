@@ -28,6 +28,7 @@ from .torch_operators.pools import pools
 from .torch_operators.running import running
 from .torch_operators.script import Translations
 from .torch_operators.shifts import shifts
+from .torch_operators.words import in_other_words
 from .tracing import call_of, script_or_module
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
     path = job.out / PAYLOAD[Format.ONNX]
     mend_older_exporter()
     model, note = script_or_module(model_to_export(job.inputs["source"]), source.signature, call_of(source), inputs)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), in_other_words():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole; it is the fallback on purpose
         torch.onnx.export(
             model,

@@ -4,42 +4,35 @@ captured."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any
 
 from .lines import line
+from .replaced import Instead, replaced
 
-_Instead = Callable[..., Any]  # of a function's arguments what is taken instead; None: the function itself will do
-
-
-@contextmanager
-def keeping_sizes() -> Iterator[None]:
-    """While a model is captured. In the place of PyTorch's functions, and by no mode, which would stand between the
-    model's lines and all that they call."""
-    kept = [(owner, name, getattr(owner, name)) for owner, name, _ in _table()]
-    for owner, name, instead in _table():
-        setattr(owner, name, _or_else(instead, getattr(owner, name)))
-    try:
-        yield
-    finally:
-        for owner, name, own in kept:
-            setattr(owner, name, own)
+_Function = Callable[..., Any]  # of a function's arguments what is taken instead; None: the function itself will do
 
 
-def _table() -> list[tuple[Any, str, _Instead]]:
+def keeping_sizes() -> AbstractContextManager[None]:
+    """While a model is captured."""
+    return replaced(_table())
+
+
+def _table() -> Iterator[Instead]:
     import torch
 
-    return [
+    for owner, name, instead in (
         (torch, "linspace", line),
         (torch, "max_pool1d", _max_pool1d),
         (torch.nn.functional, "one_hot", _one_hot),
         (torch, "take_along_dim", _take_along),
         (torch.Tensor, "take_along_dim", _take_along),
-    ]
+    ):
+        yield Instead(owner, name, _or_else(instead, getattr(owner, name)))
 
 
-def _or_else(instead: _Instead, own: Callable[..., Any]) -> Callable[..., Any]:
+def _or_else(instead: _Function, own: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(own)
     def call(*args: Any, **more: Any) -> Any:
         found = instead(*args, **more)
