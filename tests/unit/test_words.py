@@ -31,7 +31,7 @@ WORDS: dict[str, Function] = {
     "isclose": lambda x: torch.isclose(x, x + x * 1e-4 * (x > 0), rtol=1e-5),
     "isin": lambda x: torch.isin(x.round(), torch.tensor([0.0, 1.0])),
     "isneginf": lambda x: torch.isneginf(x.log()) | torch.isposinf(-x.log()),
-    "msort": torch.msort,
+    "msort": lambda x: torch.msort(x),  # noqa: PLW0108  (looked up while it is replaced)
     "nanmean": lambda x: x.log().nanmean(1),
     "nanmean of all": lambda x: x.log().nanmean() + x.log().nansum((1, 2), keepdim=True),
     "rms_norm": NORM,
