@@ -66,16 +66,18 @@ def save(lowered: LoweredModel, path: Path) -> None:
 def rename_inputs(path: Path, names: Mapping[str, str]) -> None:
     """Give the inputs of `serving_default` their names, in both places that a SavedModel keeps them: the signature
     that servers and converters read, and the function that Python calls."""
+    from tensorflow.core.protobuf.meta_graph_pb2 import TensorInfo
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
     file = path / "saved_model.pb"
     model = SavedModel.FromString(file.read_bytes())
     (graph,) = model.meta_graphs
     inputs = graph.signature_def[SIGNATURE].inputs
-    for alias, name in names.items():
-        kept = inputs[alias]
+    kept = {name: TensorInfo.FromString(inputs[alias].SerializeToString()) for alias, name in names.items()}
+    for alias in names:
         del inputs[alias]
-        inputs[name].CopyFrom(kept)
+    for name, info in kept.items():  # one may be called as another's alias is
+        inputs[name].CopyFrom(info)
     for node in graph.object_graph_def.nodes:
         wrapper = node.bare_concrete_function
         if wrapper.concrete_function_name.startswith("__inference_signature_wrapper"):

@@ -111,6 +111,7 @@ def _answer(name: str, value: Value) -> TfTensor:
 
 
 def aliases(names: Sequence[str]) -> tuple[str, ...]:
-    """What TensorFlow calls the inputs: their names where it can hold them, and else their places."""
+    """What TensorFlow calls the inputs: their names where it can hold them, and else their places. To it X is x."""
     fits = all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and name != "self" for name in names)
+    fits = fits and len({name.lower() for name in names}) == len(names)
     return tuple(names) if fits else tuple(f"input_{at}" for at in range(len(names)))

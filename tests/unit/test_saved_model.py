@@ -61,6 +61,8 @@ NAMES = [
     (("x.1", "in/put:0"), ("out.1", "scope/y:0")),
     (("batch", "serving_default"), ("x", "y")),
     (("input_1", "input_0"), ("a b", "0")),
+    (("X", "x"), ("y", "Y")),
+    (("input_1", "a.b"), ("y", "z")),
 ]
 
 
