@@ -181,7 +181,11 @@ class _Asked:
             except TransloadError as error:
                 why = why or error.what
                 continue
-            if probe.is_empty or self._varies(answers):
+            misfit = _misfit(self.session.signature.outputs, answers)
+            if misfit and not _misfit(self.session.signature.outputs, self.found[Probe(batch).key]):
+                why = why or misfit
+                continue
+            if probe.is_empty or (self._varies(answers) and all(map(_is_filled, answers))):
                 self.found[probe.key] = answers
                 return True
             self.constant.setdefault(axis, []).append(size)
@@ -228,6 +232,24 @@ class _Asked:
     def _answers(self, probe: Probe, rows: Iterable[Array], data: Dataset) -> Iterator[Answers]:
         session = self.session
         return (session.run(feeds_of(data, each, session.signature, probe.sizes)) for each in rows)
+
+
+def _misfit(outputs: Sequence[TensorSpec], answers: Series) -> str | None:
+    """How answers contradict what the model says of its outputs, which some files say wrongly of all of them. Of a
+    picture smaller than its kernel TensorFlow's convolution gives what lay in memory, in the shape of the picture."""
+    for answer in answers:
+        for spec in outputs:
+            shape = answer[spec.name].shape
+            known = [(size, axis) for size, axis in zip(shape, spec.shape, strict=False) if isinstance(axis, int)]
+            if len(shape) != len(spec.shape) or any(size != axis for size, axis in known):
+                return f"its answer has the shape {[*shape]}, where it says {spec}"
+    return None
+
+
+def _is_filled(answers: Answers) -> bool:
+    """Whether there is anything to compare in each output: of a picture smaller than a kernel runtimes leave nothing, or
+    raise an error."""
+    return all(array.size for array in answers.values())
 
 
 def _mend(inputs: Sequence[TensorSpec]) -> str:

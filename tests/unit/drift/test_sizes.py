@@ -319,6 +319,26 @@ def test_a_size_at_which_all_answers_are_alike_is_no_evidence_against_the_others
     assert found["reason"].endswith("tokens 5, 4 (at 1 its answers are all alike)")
 
 
+def test_a_size_at_which_the_reference_contradicts_its_own_signature_is_passed_over(held: Callable[..., Held]) -> None:
+    """As TensorFlow's convolution does where the picture is smaller than the kernel."""
+
+    def model(feeds: Feeds) -> Array:
+        short = feeds["x"].shape[1] < 3
+        return feeds["x"][:, :, :3] if short else feeds["x"].sum(1)
+
+    for says, refused in (("y=float32[batch,4]", {"tokens": [1]}), ("y=float32[batch,7]", {})):
+        one = held(SEQUENCE)
+        one.signature = Signature(one.signature.inputs, (parse_input(says),))
+        one.recorded(model)
+        assert read_record(one.folder).refused == refused
+
+
+def test_a_size_at_which_an_output_is_empty_is_passed_over(held: Callable[..., Held]) -> None:
+    one = held(SEQUENCE)
+    one.recorded(lambda feeds: feeds["x"][:, 2:])
+    assert read_record(one.folder).constant == {"tokens": [1]}
+
+
 def test_one_axis_under_two_names_is_varied_under_both(held: Callable[..., Held]) -> None:
     def both(feeds: Feeds) -> Array:
         if feeds["x"].shape[1] != feeds["mask"].shape[1]:
