@@ -247,7 +247,7 @@ def _misfit(outputs: Sequence[TensorSpec], answers: Series) -> str | None:
 
 
 def _is_filled(answers: Answers) -> bool:
-    """Whether there is anything to compare in each output: of a picture smaller than a kernel runtimes leave nothing, or
+    """Whether each output holds anything to compare: of a picture smaller than a kernel runtimes leave nothing, or
     raise an error."""
     return all(array.size for array in answers.values())
 
