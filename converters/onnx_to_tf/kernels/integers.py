@@ -1,12 +1,13 @@
 """Integer arithmetic that TFLite has no kernels for, exact, in int32 and int64; narrower ones are carried in these.
 
 TFLite divides int32 only, has exclusive-or and right shifts of int32 but no other operator on bits, and no power of
-int64. Its sums and products wrap around.
+int64. Its sums and products wrap around. With uint64 it has nothing but its bits read as other numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..lazy import tf
 from ..values import TfTensor
@@ -107,12 +108,39 @@ def shifted(x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
     inside = tf.logical_and(places >= 0, places < bits)
     if left:
         powers = tf.constant([*(1 << at if at < 63 else -(1 << 63) for at in range(bits)), 0], tf.int64)
-        wide = tf.cast(x, tf.int64) * tf.gather(powers, tf.where(inside, places, bits))
-        return tf.cast(wide, x.dtype)
+        wide = cast(x, tf.int64) * tf.gather(powers, tf.where(inside, places, bits))
+        return cast(wide, x.dtype)
+    if x.dtype.size > 4:
+        return _right_by_words(x, places, inside)
     whole = x if x.dtype.size >= 4 else tf.cast(x, tf.int32)
     moved = tf.bitwise.right_shift(whole, tf.cast(tf.where(inside, places, bits - 1), whole.dtype))
     kept = moved if not x.dtype.is_unsigned else tf.where(inside, moved, tf.zeros_like(moved))
     return tf.cast(kept, x.dtype)
+
+
+def _right_by_words(x: TfTensor, places: TfTensor, inside: TfTensor) -> TfTensor:
+    """64 bits as a low word and a high one, each shifted by less than 32 places, and by 32 more where they are more.
+    What leaves a word is added to the one below, or is the sign's: times 2^32 over as many powers of two."""
+    unsigned = x.dtype.is_unsigned
+    low, high = tf.unstack(tf.bitcast(x, tf.int32), axis=-1)
+    places = tf.where(inside, places, 63)
+    near, far = tf.math.floormod(places, 32), places >= 32
+    above = tf.gather(tf.constant([0, -(2**31), *(1 << 32 - at for at in range(2, 32))]), near)
+    top = tf.bitwise.right_shift(high, near) + (_is_negative(high) * above if unsigned else 0)
+    bottom = tf.bitwise.right_shift(low, near) + (high + _is_negative(low)) * above
+    sign = tf.zeros_like(high) if unsigned else tf.bitwise.right_shift(high, 31)
+    words = tf.stack([tf.where(far, top, bottom), tf.where(far, sign, top)], axis=-1)
+    return tf.bitcast(tf.where(inside[..., None], words, 0) if unsigned else words, x.dtype)
+
+
+def _is_negative(x: TfTensor) -> TfTensor:
+    return tf.cast(x < 0, x.dtype)
+
+
+def cast(x: TfTensor, dtype: Any) -> TfTensor:
+    """Integers of another width, modulo that: uint64 by way of int64, which has the same bits."""
+    wide = tf.bitcast(x, tf.int64) if x.dtype == tf.uint64 else x
+    return tf.bitcast(tf.cast(wide, tf.int64), tf.uint64) if dtype == tf.uint64 else tf.cast(wide, dtype)
 
 
 FUNCTIONS: dict[str, Callable[..., TfTensor]] = {

@@ -51,6 +51,10 @@ class Kernels:
         function: Callable[..., TfTensor] = attrgetter(name)(tf)
         return function
 
+    def cast(self, x: TfTensor, dtype: str) -> TfTensor:
+        """Numbers of another dtype: floats cut towards zero, integers modulo its width."""
+        return tf.cast(x, dtype)
+
     def shifted(self, x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
         """The bits of integers moved by int32 places, to the left or to the right. By all bits or more, or by a
         negative number, nothing is left, but the sign of a signed number that is moved to the right."""

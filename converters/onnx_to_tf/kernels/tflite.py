@@ -54,6 +54,10 @@ class TFLiteKernels(Kernels):
 
         return function
 
+    def cast(self, x: TfTensor, dtype: str) -> TfTensor:
+        whole = x.dtype.is_integer and tf.as_dtype(dtype).is_integer
+        return integers.cast(x, tf.as_dtype(dtype)) if whole else super().cast(x, dtype)
+
     def shifted(self, x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
         return integers.shifted(x, places, left=left)
 

@@ -50,7 +50,8 @@ def cast_to(op: Op, value: Value, dtype: str) -> Value:
         op.refuse("it casts to float8_e8m0fnu", fix="cast to float32 in the model")
     if value.only_parts is not None and dtype in ("int32", "int64"):
         return op.sized(value.only_parts, scalar=value.rank == 0, dtype=dtype)
-    made = rounded(value.tensor(value.layout), dtype, saturate=saturate)
+    tensor = value.tensor(value.layout)
+    made = op.kernels.cast(tensor, dtype) if dtype in ANY else rounded(tensor, dtype, saturate=saturate)
     answer = computed(made, value.layout, non_negative=value.non_negative and dtype in FLOATS, dtype=dtype)
     return answer.with_parts_of(value) if dtype == "int64" else answer
 

@@ -84,7 +84,12 @@ def bitwise_not(op: Op) -> Value:
 def bit_shift(op: Op) -> Value:
     """Bits moved to the left or to the right; what a shift by all bits or by a negative number makes, opset 28 says."""
     left = op.word("direction", "", ("LEFT", "RIGHT")) == "LEFT"
-    return broadcast(lambda x, places: op.kernels.shifted(x, as_int32(places), left=left), op.value(0), op.value(1))
+
+    def shifted(x: TfTensor, places: TfTensor) -> TfTensor:
+        signed = op.kernels.cast(places, "int64") if places.dtype == tf.uint64 else places  # beyond that: less than 0
+        return op.kernels.shifted(x, as_int32(signed), left=left)
+
+    return broadcast(shifted, op.value(0), op.value(1))
 
 
 @lowers("IsNaN", since=9, T1=FLOATS)

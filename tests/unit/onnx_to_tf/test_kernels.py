@@ -73,7 +73,7 @@ def test_powers_of_64_bits(bench, case):
 
 
 @pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
-@pytest.mark.parametrize("dtype", ["uint8", "uint32", "int8", "int32"])
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "int8", "int32", "uint64", "int64"])
 def test_shifts_by_all_bits_or_a_negative_number_leave_the_sign(bench, case, direction, dtype):
     """ONNX Runtime does not know the wording of opset 28 that says so; numpy's shift by parts is held against it."""
     import tensorflow as tf
@@ -82,7 +82,7 @@ def test_shifts_by_all_bits_or_a_negative_number_leave_the_sign(bench, case, dir
 
     bits = np.iinfo(dtype).bits
     numbers = DRAWN(dtype)(np.random.default_rng(0), (6,))
-    for places in (0, 1, bits - 1, bits, bits + 3, -1):
+    for places in (0, 1, 7, bits // 2, bits // 2 + 1, bits - 1, bits, bits + 3, -1):
         left, far = direction == "LEFT", not 0 <= places < bits
         gone = [-1 if each < 0 and not left else 0 for each in numbers]
         wide = gone if far else [int(each) << places if left else int(each) >> places for each in numbers]
@@ -90,6 +90,18 @@ def test_shifts_by_all_bits_or_a_negative_number_leave_the_sign(bench, case, dir
         for kernels in (TENSORFLOW, TFLITE):
             got = kernels.shifted(tf.constant(numbers), tf.constant(places), left=left).numpy()
             assert got.tolist() == want.tolist(), (kernels.name, places)
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+def test_shifts_of_64_bits(bench, case, direction):
+    """TFLite has nothing of uint64 but its bits, which is what torch's exporter makes of int64 here."""
+    given = {"a": (SHAPE, DRAWN("uint64")), "b": ((7,), SMALL("uint64", 0, 63))}
+    bench.agrees_in_tflite(case("BitShift", given, attributes={"direction": direction}))
+
+
+@pytest.mark.parametrize(("dtype", "to"), [("int64", 13), ("uint64", 7), ("int32", 13)])
+def test_integers_become_uint64_and_are_no_longer(bench, case, dtype, to):
+    bench.agrees_in_tflite(case("Cast", {"a": (SHAPE, DRAWN(dtype))}, attributes={"to": to}))
 
 
 @pytest.mark.parametrize("op_type", ["Add", "Sigmoid", "LayerNormalization"])
