@@ -116,11 +116,13 @@ def _sample(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator
 
 
 def _flags(shape: Sequence[int], rng: np.random.Generator) -> Array:
-    """True and false, both in each row along the last axis where that has two places: a mask that hides all is a
-    question of its own (models/masks.py), and PyTorch's fused encoder raises an error to it."""
+    """True and false, both in each row along the last axis where that has two places, and in the first half of it,
+    which stays when it is cut to another size: a mask that hides all is a question of its own (models/masks.py), and
+    PyTorch's fused encoder raises an error to it, or answers NaN."""
     drawn = np.asarray(rng.random(shape) < 0.6)
     if shape and shape[-1] > 1:
-        drawn[..., 0] ^= drawn.all(axis=-1) | ~drawn.any(axis=-1)
+        first = drawn[..., : max(2, -(-shape[-1] // 2))]
+        drawn[..., 0] ^= first.all(axis=-1) | ~first.any(axis=-1)
     return drawn
 
 
