@@ -10,11 +10,12 @@ Select, SelectV2  it writes c * x + (1 - c) * y and reports success: NaN and inf
 BroadcastArgs     of two shapes the one that both can be broadcast to, also as TFL_BROADCAST_ARGS
 Bitcast           of a float for the sake of its sign, as Keras's argmax reads it; any other is left over
 Bucketize         the number of boundaries that are not larger
-ScatterNd         what has one place is added up in TensorFlow; it let the last stand, and reports success
 OneHot            ONNX's counts from the end where an index is negative, and TensorFlow's is off everywhere
 TFL_GELU          both forms, by their definitions (https://onnx.ai/onnx/operators/onnx__Gelu.html)
 TFL_RELU_N1_TO_1  the two rectifiers of TFLite that have another upper bound than 6
 TFL_RELU_0_TO_1
+ScatterNd, Segment...  see segments.py
+InTopKV2, TopKV2, MatrixDiagPart...  see places.py
 While, TensorList...  see loops.py
 FFT, Real, Complex... see pairs.py, which is a rewriter and no handler
 """
@@ -22,18 +23,16 @@ FFT, Real, Complex... see pairs.py, which is a rewriter and no handler
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from .loops import LOOPS, register_loops
 from .pairs import COMPLEX, register_pairs
-
-Graph: TypeAlias = Any  # tf2onnx has no types
-Node: TypeAlias = Any
-Compute: TypeAlias = Callable[..., str]  # a _Writer and the names of the inputs -> the name of the result
+from .places import PLACES, in_top_k, register_places
+from .segments import SEGMENTS
+from .writer import Compute, Graph, Node, Writer
 
 
 @cache
@@ -45,8 +44,8 @@ def register() -> None:
         tf_op(name)(_handler(compute))
     tf_op(_CHOICES)(_choice())
     tf_op(_SIGN)(_sign())
-    tf_op(_SUM_OF_PLACES, onnx_op="ScatterND")(_sum_of_places())
     tfl_op(_QUOTIENT, tf_op="FloorDiv")(_quotient())
+    register_places()
     register_loops()
     register_pairs()
 
@@ -62,20 +61,6 @@ def _choice() -> type:
             Select.version_9(ctx, node, **options)
 
     return Choice
-
-
-def _sum_of_places() -> type:
-    """tf2onnx's own handler, and the reduction, of all that can be added."""
-    from tf2onnx.onnx_opset.tensor import ScatterND
-
-    class SumOfPlaces:
-        @classmethod
-        def version_16(cls, ctx: Graph, node: Node, **options: object) -> None:
-            if ctx.get_dtype(node.input[1]) != _BOOL:
-                node.set_attr("reduction", "add")
-            ScatterND.version_11(ctx, node, **options)
-
-    return SumOfPlaces
 
 
 def _quotient() -> type:
@@ -103,7 +88,7 @@ def _sign() -> type:
             users = ctx.find_output_consumers(node.output[0])
             if ctx.get_dtype(node.input[0]) != _FLOAT or not users or not all(map(_takes_sign, users)):
                 return
-            w, x = _Writer(ctx, node), node.input[0]
+            w, x = Writer(ctx, node), node.input[0]
             zero = w.constant(np.float32(0))
             negative = w.call("Or", w.call("Less", x, zero), w.call("Less", w.call("Reciprocal", x), zero))  # also -0
             sign = w.call("Where", negative, w.number(_SIGN_BIT), w.number(0))
@@ -118,7 +103,7 @@ def _takes_sign(user: Node) -> bool:
     return user.type == "BitwiseAnd" and len(masks) == 1 and bool(np.all(masks[0] == _SIGN_BIT))
 
 
-def _buckets(w: _Writer, x: str) -> str:
+def _buckets(w: Writer, x: str) -> str:
     """How many boundaries are not larger than x, of which none is a number larger than all. TensorFlow keeps them in
     float32, and compares whole numbers as such."""
     wide = w.graph.get_dtype(x) == _DOUBLE
@@ -130,7 +115,7 @@ def _buckets(w: _Writer, x: str) -> str:
     return found
 
 
-def _one_hot(w: _Writer, indices: str, depth: str, on: str, off: str) -> str:
+def _one_hot(w: Writer, indices: str, depth: str, on: str, off: str) -> str:
     """`on` where the place along the new axis is the index."""
     axis = w.node.get_attr_value("axis", -1)
     zero, one = (w.constant(np.int64(value)) for value in (0, 1))
@@ -140,13 +125,13 @@ def _one_hot(w: _Writer, indices: str, depth: str, on: str, off: str) -> str:
     return w.call("Where", w.call("Equal", w.unsqueezed(indices, axis), places), on, off)
 
 
-def _broadcast_shape(w: _Writer, a: str, b: str) -> str:
+def _broadcast_shape(w: Writer, a: str, b: str) -> str:
     """Right-aligned, of each pair of sizes the one that is not 1."""
     a, b = w.in_front(a, w.length(b) - w.length(a)), w.in_front(b, w.length(a) - w.length(b))
     return w.call("Where", w.call("Equal", a, w.number(1)), b, a)
 
 
-def _gelu(w: _Writer, x: str) -> str:
+def _gelu(w: Writer, x: str) -> str:
     """The product of x and the normal distribution's share below x, or the approximation of it by tanh."""
     if w.node.get_attr_value("approximate", False):
         cubic = w.mul(w.number(0.044715), w.mul(x, w.mul(x, x)))
@@ -156,12 +141,12 @@ def _gelu(w: _Writer, x: str) -> str:
     return w.mul(w.mul(x, w.number(0.5)), w.call("Add", w.number(1), share))
 
 
-def _floor_div(w: _Writer, x: str, y: str) -> str:
+def _floor_div(w: Writer, x: str, y: str) -> str:
     """The quotient rounded down. What Mod leaves over is taken off first: the rest divides without a remainder."""
     return w.call("Div", w.sub(x, w.call("Mod", x, y)), y) if w.is_whole else w.call("Floor", w.call("Div", x, y))
 
 
-def _floor_mod(w: _Writer, x: str, y: str) -> str:
+def _floor_mod(w: Writer, x: str, y: str) -> str:
     """What is left of x, with the sign of y. Of floats as TensorFlow does it: what is left when rounding towards zero,
     which is exact, and once more y where that has the other sign."""
     if w.is_whole:
@@ -172,14 +157,14 @@ def _floor_mod(w: _Writer, x: str, y: str) -> str:
     return w.call("Where", w.call("And", other_sign, w.call("Not", is_none)), w.call("Add", left, y), left)
 
 
-def _expm1(w: _Writer, x: str) -> str:
+def _expm1(w: Writer, x: str) -> str:
     """exp(x) - 1. Near 0 by the numbers that are left after rounding: (u - 1) x / log(u), of u = exp(x) (W. Kahan)."""
     u, one = w.call("Exp", x), w.number(1)
     less = w.sub(u, one)
     return _near_zero(w, x, u, w.call("Div", w.mul(less, x), w.call("Log", u)), less)
 
 
-def _log1p(w: _Writer, x: str) -> str:
+def _log1p(w: Writer, x: str) -> str:
     """log(1 + x). Near 0 by the numbers that are left after rounding: log(u) x / (u - 1), of u = 1 + x (W. Kahan)."""
     one = w.number(1)
     u = w.call("Add", x, one)
@@ -187,67 +172,11 @@ def _log1p(w: _Writer, x: str) -> str:
     return _near_zero(w, x, u, w.call("Div", w.mul(log, x), w.sub(u, one)), log)
 
 
-def _near_zero(w: _Writer, x: str, u: str, near: str, far: str) -> str:
+def _near_zero(w: Writer, x: str, u: str, near: str, far: str) -> str:
     """`near` where x is small, x itself where that is too small to change `u` from 1, else `far`."""
     is_lost = w.call("Equal", u, w.number(1))
     is_near = w.call("Less", w.call("Abs", x), w.number(0.5))
     return w.call("Where", is_lost, x, w.call("Where", is_near, near, far))
-
-
-class _Writer:
-    """Adds the nodes that take the place of one."""
-
-    def __init__(self, graph: Graph, node: Node) -> None:
-        from tf2onnx import utils
-
-        self.graph, self.node = graph, node
-        self._names = utils.make_name
-        self._dtype = utils.map_onnx_to_numpy_type(graph.get_dtype(node.output[0]))
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the node computes with whole numbers."""
-        return bool(np.issubdtype(self._dtype, np.integer))
-
-    def call(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """A node of ONNX; the name of its output."""
-        made = self.graph.make_node(operator, list(inputs), attr=attributes, op_name_scope=self.node.name)
-        return str(made.output[0])
-
-    def length(self, vector: str) -> int:
-        """The number of elements."""
-        return int(self.graph.get_shape(vector)[0])
-
-    def in_front(self, vector: str, ones: int) -> str:
-        """A vector with so many ones, if any, before it."""
-        if ones < 1:
-            return vector
-        added = self.graph.make_const(self._names(self.node.name), np.ones(ones, self._dtype)).output[0]
-        return str(self.graph.make_node("Concat", [added, vector], attr={"axis": 0}).output[0])
-
-    def mul(self, left: str, right: str) -> str:
-        """The product."""
-        return self.call("Mul", left, right)
-
-    def sub(self, left: str, right: str) -> str:
-        """The difference."""
-        return self.call("Sub", left, right)
-
-    def number(self, value: float) -> str:
-        """A constant of the node's dtype."""
-        return self.constant(np.array(value, self._dtype))
-
-    def constant(self, value: Any) -> str:
-        """A constant of its own dtype."""
-        return str(self.graph.make_const(self._names(self.node.name), np.array(value)).output[0])
-
-    def unsqueezed(self, x: str, axis: int) -> str:
-        """With an axis of size 1 more."""
-        return self.call("Unsqueeze", x, self.constant([axis]))
-
-    def cast(self, x: str, to: int) -> str:
-        """The same numbers in a dtype of ONNX."""
-        return self.call("Cast", x, to=to)
 
 
 def _handler(compute: Compute) -> type:
@@ -256,12 +185,9 @@ def _handler(compute: Compute) -> type:
 
     class Handler:
         @classmethod
-        def version_13(cls, ctx: Graph, node: Node, **_options: object) -> None:
-            shapes: Sequence[Any] = node.output_shapes
-            dtypes: Sequence[Any] = node.output_dtypes
-            made = compute(_Writer(ctx, node), *node.input)
-            ctx.remove_node(node.name)
-            ctx.make_node("Identity", [made], outputs=node.output, name=node.name, shapes=shapes, dtypes=dtypes)
+        def version_18(cls, ctx: Graph, node: Node, **_options: object) -> None:
+            w = Writer(ctx, node)
+            w.replace([compute(w, *node.input)])
 
     return Handler
 
@@ -275,6 +201,8 @@ _WRITTEN: Mapping[str, Compute] = {
     "BroadcastArgs": _broadcast_shape,
     "Bucketize": _buckets,
     "OneHot": _one_hot,
+    "InTopKV2": in_top_k,
+    **SEGMENTS,
     "TFL_BROADCAST_ARGS": _broadcast_shape,
     "TFL_GELU": _gelu,
     "TFL_RELU_N1_TO_1": lambda w, x: w.call("Clip", x, w.number(-1), w.number(1)),
@@ -282,8 +210,7 @@ _WRITTEN: Mapping[str, Compute] = {
 }
 _CHOICES = ["Select", "SelectV2"]
 _SIGN = "Bitcast"
-_SUM_OF_PLACES = "ScatterNd"
 _QUOTIENT = "TFL_FLOOR_DIV"
 _SIGN_BIT = -(2**31)
 _FLOAT, _INT64, _BOOL, _DOUBLE = 1, 7, 9, 11  # onnx.TensorProto
-MENDED = frozenset({*_WRITTEN, *_CHOICES, _SIGN, _SUM_OF_PLACES, *COMPLEX, *LOOPS})  # what tf2onnx alone does otherwise
+MENDED = frozenset({*_WRITTEN, *_CHOICES, _SIGN, *PLACES, *COMPLEX, *LOOPS})  # what tf2onnx alone does otherwise

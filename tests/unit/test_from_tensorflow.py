@@ -272,6 +272,56 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
         x, tf.raw_ops.BroadcastArgs(s0=tf.shape(x), s1=tf.stack([2, 1, tf.shape(x)[1]]))
     ),
 }
+
+
+def ids(tf: Any, x: Any, low: int) -> Any:
+    """Of the rows, in order, from `low` on; none has the id low + 1."""
+    return tf.cast(tf.range(tf.shape(x)[0]) > 0, tf.int32) * 2 + low
+
+
+def segments(tf: Any, x: Any) -> Any:
+    whole_ones, at = whole(tf, x), ids(tf, x, 0)
+    of_floats = (tf.math.segment_sum, tf.math.segment_mean, tf.math.segment_max, tf.math.segment_min)
+    found = [each(x, at) for each in of_floats] + [tf.math.segment_prod(x[..., None], at)[..., 0]]
+    return tf.concat([*found, tf.cast(tf.math.segment_max(whole_ones, at), tf.float32)], 0)
+
+
+def unsorted(tf: Any, x: Any) -> Any:
+    """Of both axes, and of one alone; the first row has no segment."""
+    at = ids(tf, x, -1)
+    each = tf.tile(at[:, None], [1, tf.shape(x)[1]])
+    found = [tf.math.unsorted_segment_sum(x, each, 4), tf.math.unsorted_segment_max(x, each, 4)]
+    rows = [tf.math.unsorted_segment_prod(x, at, 3), tf.math.unsorted_segment_min(x, at, 3)]
+    return tf.concat([*found, *(tf.reshape(each, [-1]) for each in rows)], 0)
+
+
+def diagonals(tf: Any, x: Any) -> Any:
+    """Of one matrix for each row: the diagonal, one beside it, one below, and matrices with other ones."""
+    many = x[:, None, :] * tf.range(1.0, 4.0)[:, None]
+    parts = [tf.linalg.diag_part(many, k=k) for k in (0, 2, -1)]
+    changed = [tf.linalg.set_diag(many, part + 1, k=k) for k, part in zip((0, 2, -1), parts, strict=True)]
+    return tf.concat([tf.linalg.trace(many), *(tf.reshape(each, [-1]) for each in [*parts, *changed])], 0)
+
+
+def top(tf: Any, x: Any) -> Any:
+    """Of whole numbers that float32 does not have, and of equal ones."""
+    large = tf.cast(x * 3, tf.int32) + 2**30
+    found = [tf.sort(large, 1), *tf.math.top_k(large, 2), tf.cast(tf.sort(tf.cast(large, tf.uint32), 0), tf.int32)]
+    return tf.concat([each - (2**30 if at != 2 else 0) for at, each in enumerate(found)], -1)
+
+
+OPERATORS |= {
+    "ScatterNd in two axes": lambda tf, x: tf.scatter_nd(
+        tf.abs(tf.stack([whole(tf, x), whole(tf, x)], -1)) % 3, x, [3, 4]
+    ),
+    "Segments": segments,
+    "UnsortedSegments": unsorted,
+    "MatrixDiagPart": diagonals,
+    "TopK": lambda tf, x: tf.cast(top(tf, x), tf.float32),
+    "InTopK": lambda tf, x: tf.cast(
+        tf.math.in_top_k(tf.range(4, 4 + tf.shape(x)[0]) % 7, tf.where(x > 1, np.inf, tf.round(x)), 2), tf.float32
+    ),
+}
 OF_TFLITE: dict[str, Callable[[Any, Any], Any]] = {
     "ONE_HOT": OPERATORS["OneHot"],
     "SCATTER_ND": OPERATORS["ScatterNd"],
