@@ -19,7 +19,8 @@ from .onnx_weights import join
 from .torch_export import example_inputs
 from .torch_operators.attention import attention
 from .torch_operators.bags import bags
-from .torch_operators.complexes import complex_refused
+from .torch_operators.complexes import complex_refused, mend_complexes
+from .torch_operators.counts import counts
 from .torch_operators.floor import division
 from .torch_operators.numbers import numbers
 from .torch_operators.older import mend_older_exporter
@@ -46,6 +47,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
     source = read_artifact(job.inputs["source"])
     check_names_differ(source.signature)
     program = load_program(source.path)
+    mend_complexes()
     try:
         exported = torch.onnx.export(
             program,
@@ -72,7 +74,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
 
 def translations() -> Translations:
     """What the dynamo exporter lacks or has wrong: its argument `custom_translation_table`."""
-    return {**attention(), **division(), **bags(), **numbers(), **ordering(), **pools(), **running(), **shifts()}
+    return {**attention(), **division(), **bags(), **counts(), **numbers(), **ordering(), **pools(), **running(), **shifts()}
 
 
 def onnx_from_source(job: Job) -> Mapping[str, Any]:

@@ -1,18 +1,95 @@
-"""What torch's dynamo exporter has no ONNX of where numbers are complex, told with the model's line."""
+"""Complex numbers through torch's dynamo exporter: what it lacks is written here, or told with the model's line.
+
+It holds them as pairs, (..., 2): the real parts and the imaginary ones.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...models.errors import Refused
 from ..shrink.onnx import line_in
+from .script import op
 
 if TYPE_CHECKING:
     import torch
 
 _SAID = re.compile(r"OpOverload\(op='([\w.]+)', overload='(\w+)'.*complex-valued", re.DOTALL)
 _FIX = "compute that line with real numbers: the real and the imaginary part as two tensors, as cos and sin make them"
+
+
+@cache
+def mend_complexes() -> None:
+    """Register what is written here for every later export of this process: the exporter's argument
+    `custom_translation_table` is for real numbers alone."""
+    import torch
+    from torch.onnx._internal.exporter._torchlib import _torchlib_registry
+
+    aten = torch.ops.aten
+    own: dict[Any, Any] = {
+        aten.alias.default: _itself,
+        aten.cumsum.default: _running_sum,
+        aten.einsum.default: _einsum,
+        aten.exp.default: _exponential,
+        aten.mul.Scalar: _times,
+        aten.unsqueeze.default: _unsqueeze,
+        aten.where.self: _where,
+    }
+    for target, function in own.items():
+        _torchlib_registry.onnx_impl(target, no_compile=True, complex=True)(function)
+
+
+def _itself(self: Any) -> Any:
+    return op.Identity(self)
+
+
+def _parts(value: Any) -> tuple[Any, Any]:
+    return op.Gather(value, 0, axis=-1), op.Gather(value, 1, axis=-1)
+
+
+def _pair(real: Any, imaginary: Any) -> Any:
+    return op.Concat(op.Unsqueeze(real, [-1]), op.Unsqueeze(imaginary, [-1]), axis=-1)
+
+
+def _times(self: Any, other: complex) -> Any:
+    (a, b), (c, d) = _parts(self), (op.CastLike(each, self) for each in (complex(other).real, complex(other).imag))
+    return _pair(op.Sub(op.Mul(a, c), op.Mul(b, d)), op.Add(op.Mul(a, d), op.Mul(b, c)))
+
+
+def _exponential(self: Any) -> Any:
+    real, turn = _parts(self)
+    return op.Mul(op.Unsqueeze(op.Exp(real), [-1]), _pair(op.Cos(turn), op.Sin(turn)))
+
+
+def _einsum(equation: str, tensors: Sequence[Any], path: Sequence[int] | None = None) -> Any:  # noqa: ARG001  (how fast)
+    """Of one tensor, or two."""
+    if len(tensors) == 1:
+        return _pair(*(op.Einsum(part, equation=equation) for part in _parts(tensors[0])))
+    if len(tensors) > 2:
+        raise NotImplementedError(equation)  # the exporter names the operator
+    (a, b), (c, d) = map(_parts, tensors)
+    both = [op.Einsum(*pair, equation=equation) for pair in ((a, c), (b, d), (a, d), (b, c))]
+    return _pair(op.Sub(*both[:2]), op.Add(*both[2:]))
+
+
+def _running_sum(self: Any, dim: int, dtype: int = -1) -> Any:  # noqa: ARG001  (of complex numbers they stay)
+    return op.CumSum(self, op.Constant(value_int=_axis(dim)))
+
+
+def _unsqueeze(self: Any, dim: int) -> Any:
+    return op.Unsqueeze(self, [_axis(dim)])
+
+
+def _where(condition: Any, self: Any, other: Any) -> Any:
+    return op.Where(op.Unsqueeze(condition, [-1]), self, other)
+
+
+def _axis(dim: int) -> int:
+    """Counted from the end there is one more behind it."""
+    return dim - 1 if dim < 0 else dim
 
 
 def complex_refused(error: BaseException | None, program: torch.export.ExportedProgram) -> Refused | None:

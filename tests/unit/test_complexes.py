@@ -1,13 +1,53 @@
-"""Complex numbers that torch's dynamo exporter has no ONNX of: the operator and the model's line are named."""
+"""Complex numbers inside a model through torch's dynamo exporter: as in PyTorch; of what has no ONNX the operator and
+the model's line are named."""
 
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
+import numpy as np
+import onnxruntime
 import pytest
 import torch
 
-from transload.converters.torch_operators.complexes import complex_refused
+from transload.converters.torch_operators.complexes import complex_refused, mend_complexes
+
+
+class Turned(torch.nn.Module):
+    """Positions as in Llama's first code, a filter over frequencies, a state space's kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("turns", torch.polar(torch.ones(5, 4), torch.randn(5, 4)))
+        self.register_buffer("filter", torch.randn(3, 8, 2, dtype=torch.cfloat))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        pairs = torch.view_as_complex(x.reshape(*x.shape[:2], 4, 2))
+        turned = torch.view_as_real(pairs * self.turns[None]).flatten(2)  # type: ignore[index]
+        mixed = torch.einsum("bfi,fio->bfo", torch.fft.rfft(x, dim=1), self.filter)
+        kernel = torch.exp((-0.5 + 1j * torch.arange(4)) * x[..., :4].abs())
+        chosen = torch.where(x[..., :4] > 0, pairs, 2j * pairs.unsqueeze(-1).squeeze(-1))
+        summed = torch.einsum("btd->bd", pairs), torch.cumsum(kernel, -1)
+        return turned, torch.fft.irfft(mixed, n=5, dim=1), kernel.real, chosen.imag, *(each.imag for each in summed)
+
+
+def test_complex_numbers_inside_a_model_are_as_in_pytorch(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    mend_complexes()
+    model, path = Turned().eval(), tmp_path / "model.onnx"
+    rows = {0: torch.export.Dim.DYNAMIC}
+    program = torch.export.export(model, (torch.randn(3, 5, 8),), dynamic_shapes=(rows,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's, about itself
+        made = torch.onnx.export(program, dynamo=True, opset_version=20, optimize=False, verbose=False)
+    assert made is not None
+    made.save(path)
+    session = onnxruntime.InferenceSession(path)
+    for batch in (2, 1):
+        x = torch.randn(batch, 5, 8)
+        for at, (got, want) in enumerate(zip(session.run(None, {"x": x.numpy()}), model(x), strict=True)):
+            np.testing.assert_allclose(got, want, atol=1e-5, err_msg=f"output {at}")
 
 
 class Rotated(torch.nn.Module):
@@ -15,7 +55,8 @@ class Rotated(torch.nn.Module):
         return self.turned(x).real
 
     def turned(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.exp(1j * x)
+        made: torch.Tensor = torch.tan(1j * x)
+        return made
 
 
 class Unknown(torch.nn.Module):
@@ -24,6 +65,7 @@ class Unknown(torch.nn.Module):
 
 
 def failed(model: torch.nn.Module) -> tuple[Exception, torch.export.ExportedProgram]:
+    mend_complexes()
     program = torch.export.export(model, (torch.randn(2, 3),))
     with warnings.catch_warnings(), pytest.raises(Exception, match="Failed to convert") as caught:
         warnings.simplefilter("ignore")
@@ -35,7 +77,7 @@ def test_complex_numbers_are_called_so_with_operator_and_line() -> None:
     refused = complex_refused(*failed(Rotated()))
     assert refused is not None
     assert refused.what.startswith(
-        "torch's exporter has no ONNX of aten.mul.Scalar of complex numbers, at test_complexes"
+        "torch's exporter has no ONNX of aten.tan.default of complex numbers, at test_complexes"
     )
     assert refused.what.endswith("(`return self.turned(x).real`) or in what it calls")
 
