@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..models.artifact import read_artifact
-from ..models.errors import Refused
+from ..models.errors import Refused, TransloadError
+from ..models.foreign import first_line
 from ..models.formats import PAYLOAD, Format
 from ..models.job import Job
 from ..models.signature import Signature, TensorSpec
-from .frozen import frozen
+from .frozen import Frozen, frozen
 from .onnx_export import declare, finish, rename_value, save
 from .tensorflow_operators.handlers import register
 from .tensorflow_operators.pairs import as_pairs
@@ -44,6 +46,7 @@ def onnx_from_saved_model(job: Job) -> Mapping[str, Any]:
     """
     source = read_artifact(job.inputs["source"])
     found = frozen(source.path)
+    _check_dtypes(found)
     return _converted(job, source.signature, found.inputs, found.outputs, graph_def=found.graph.as_graph_def())
 
 
@@ -84,7 +87,7 @@ def _converted(
 
     register()
     logging.getLogger("tf2onnx").setLevel(logging.WARNING)
-    with tf.Graph().as_default() as graph, warnings.catch_warnings():
+    with tf.Graph().as_default() as graph, warnings.catch_warnings(), _naming_operators():
         warnings.filterwarnings("ignore", r"\s*Warning: tf.lite.Interpreter is deprecated", UserWarning)
         if tflite is None:
             tf.import_graph_def(graph_def, name="")
@@ -104,6 +107,32 @@ def _converted(
     return {**finish(job.out, path, signature), "version": metadata.version("tf2onnx")}
 
 
+@contextmanager
+def _naming_operators() -> Iterator[None]:
+    """tf2onnx raises what went wrong inside of it, and at which operator stands in its log alone."""
+    failed: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if str(record.msg).startswith("Failed to convert node") and isinstance(record.args, tuple):
+                name, _, summary = map(str, record.args)
+                failed.append(f"{summary.splitlines()[0].removeprefix('OP=')} ({name})")
+
+    log, listener = logging.getLogger("tf2onnx.tfonnx"), Listener()
+    log.addHandler(listener)
+    try:
+        yield
+    except TransloadError:
+        raise
+    except Exception as error:
+        if not failed:
+            raise
+        why = first_line(error).removeprefix("make_sure failure: ")
+        raise Refused(f"tf2onnx fails at {failed[0]}: {why}", fix=_STRANGER_FIX) from error
+    finally:
+        log.removeHandler(listener)
+
+
 def _tensors(side: str, specs: Sequence[TensorSpec], found: Mapping[str, str]) -> list[str]:
     """The tensors of a side in the record's order.
 
@@ -115,6 +144,18 @@ def _tensors(side: str, specs: Sequence[TensorSpec], found: Mapping[str, str]) -
             fix="make the artifact again: payload and record are not of one model",
         )
     return [found[spec.name] for spec in specs]
+
+
+def _check_dtypes(found: Frozen) -> None:
+    """Refuse what tf2onnx has no dtype for."""
+    import tensorflow as tf
+
+    halves = [each for each in found.graph.get_operations() if tf.bfloat16 in {out.dtype for out in each.outputs}]
+    if halves:
+        raise Refused(
+            f"the model computes in bfloat16 ({halves[0].name}), which tf2onnx has not",
+            fix="make the same layers with the dtype policy float32, and load these weights into them",
+        )
 
 
 def _check_operators(model: onnx.ModelProto) -> None:

@@ -102,11 +102,10 @@ class Writer:
         low, high = (-np.inf, np.inf) if endless and not self.is_whole else (limits.min, limits.max)
         return {"0": 0, "1": 1, "low": low, "high": high}
 
-    def require(self, holds: object, what: str) -> None:
-        """Raises ValueError, as tf2onnx does, where `what` would not be carried."""
-        from tf2onnx import utils
-
-        utils.make_sure(bool(holds), "no ONNX is written for %s", what)
+    def require(self, holds: bool, what: str) -> None:
+        """Raises ValueError, whose operator is named to the user, where `what` would not be carried."""
+        if not holds:
+            raise ValueError(f"{what} is not carried")
 
     def replace(self, made: Sequence[str]) -> None:
         """Put these in the place of the node's outputs, by the names that they have."""

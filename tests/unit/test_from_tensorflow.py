@@ -455,6 +455,35 @@ def test_an_operator_that_is_left_over_is_refused_by_name(tmp_path: Path) -> Non
         step(onnx_from_saved_model, given, tmp_path / "onnx")
 
 
+REFUSED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "what tf2onnx fails at": (
+        lambda tf, x: tf.quantization.fake_quant_with_min_max_args(x, narrow_range=True),
+        "tf2onnx fails at FakeQuantWithMinMaxArgs (PartitionedCall/FakeQuantWithMinMaxArgs): Unable to convert node Fa",
+    ),
+    "a dtype that it has not": (
+        lambda tf, x: tf.cast(tf.tanh(tf.cast(x, tf.bfloat16)), tf.float32),
+        "the model computes in bfloat16 (PartitionedCall/Cast), which tf2onnx has not",
+    ),
+    "what is not carried here": (
+        lambda tf, x: tf.cast(tf.sort(tf.cast(x, tf.uint64)), tf.float32),
+        "tf2onnx fails at TopKV2 (PartitionedCall/sort/TopKV2): TopKV2 of uint64 is not carried",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_is_named(name: str, tmp_path: Path) -> None:
+    """Of tf2onnx's own errors only its log says at which operator."""
+    import tensorflow as tf
+
+    compute, what = REFUSED[name]
+    folder = saved(tmp_path / "sm", lambda x: {"y": compute(tf, x)}, tf.TensorSpec([None, 3], name="x"))
+    given = taken(saved_model_given, folder, tmp_path / "given")
+    with pytest.raises(Refused) as caught:
+        step(onnx_from_saved_model, given, tmp_path / "onnx")
+    assert caught.value.what.startswith(what)
+
+
 def test_an_input_and_an_output_of_one_name_are_refused(tmp_path: Path) -> None:
     import tensorflow as tf
 
