@@ -34,7 +34,7 @@ def numbers() -> Translations:
         aten.fmax.default: _larger_number,
         aten.fmin.default: _smaller_number,
         aten._cdist_forward.default: _distances,
-        aten.scatter_reduce.two: _scatter,
+        aten.scatter_reduce.two: scatter,
     }
 
 
@@ -127,10 +127,10 @@ def _distances(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> A
     return op.Pow(op.ReduceSum(op.Pow(apart, power), [-1], keepdims=False), root)
 
 
-def _scatter(  # noqa: PLR0917  (the operator's own arguments)
+def scatter(  # noqa: PLR0917  (the operator's own arguments)
     self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True
 ) -> Any:
-    """The exporter's own takes the last number for a mean, and the least finite one where all are -inf."""
+    """scatter_reduce. The exporter's own takes the last number for a mean, and the least finite one where all are -inf."""
     kind, rank = self.dtype, self.rank
     if rank == 0:
         self, index, src = (op.Reshape(each, [1]) for each in (self, index, src))
