@@ -101,6 +101,18 @@ class Scattered(torch.nn.Module):
         )
 
 
+class Counted(torch.nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensors:
+        at = (y[:, 0, 0] * 2 + 8).long() % x.shape[0]
+        counts = torch.bincount(at, minlength=x.shape[0]), torch.bincount(at), torch.bincount(at.byte(), minlength=9)
+        weighed = torch.bincount(at, y[:, 0, 0]), torch.bincount(at, y[:, 0, 0].long(), minlength=x.shape[0])
+        ways = [(way, own) for way in ("mean", "prod", "amin", "amax") for own in (True, False)]
+        floats = [x.index_reduce(0, at, y, way, include_self=own) for way, own in ways]
+        last = x.index_reduce(-1, at[:1] % 2 + 1, y[:, :, :1], "mean", include_self=False)
+        chosen = torch.masked_select(x, y > 0), y.masked_select(x[:, :1] > 9), x[:, :1].masked_select(y < 0)
+        return *counts, *weighed, *floats, last, *chosen, x.long().index_reduce(0, at, y.long(), "mean")
+
+
 class Pools(torch.nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> Tensors:
         of_picture = torch.nn.functional.adaptive_max_pool2d(x[:, None], (2, 3), return_indices=True)
@@ -119,7 +131,8 @@ def ties(*shape: int) -> Tensor:
     return torch.randint(-4, 5, shape).float() / 2
 
 
-@pytest.mark.parametrize("kind", [Running, Ordering, Numbers, Shifted, Scattered, Pools, Sizes])
+@pytest.mark.filterwarnings("ignore:index_reduce.. is in beta")
+@pytest.mark.parametrize("kind", [Running, Ordering, Numbers, Shifted, Scattered, Counted, Pools, Sizes])
 def test_what_the_exporter_lacks_is_as_in_pytorch(kind: type[torch.nn.Module], tmp_path: Path) -> None:
     torch.manual_seed(0)
     model, path = kind(), tmp_path / "model.onnx"
