@@ -18,7 +18,6 @@ from typing import Any
 
 from ..converters.steps import missing
 from ..models.artifact import RECORD, read_artifact
-from ..models.axes import other_axes
 from ..models.errors import BadRequest, ToolMissing
 from ..models.formats import PAYLOAD, Format, Target, parse_target
 from ..models.signature import Signature, TensorSpec
@@ -202,21 +201,8 @@ def _called_as_given(context: Context, taken: Taken, text: str) -> Iterator[None
         what, fix = error.what.replace(str(taken.stored.folder / PAYLOAD[taken.start.format]), text), error.fix
         if what.startswith(f"{taken.runtime} cannot open"):
             log = context.folder / "logs" / "reference.log"
-            fix = f"{_fixed(taken)}make {text} of operators that {taken.runtime} has; what it said in full is in {log}"
+            fix = f"make {text} of operators that {taken.runtime} has; what it said in full is in {log}"
         raise type(error)(what, fix=fix) from error
-
-
-def _fixed(taken: Taken) -> str:
-    """What may help a Keras model whose sizes are open: some layers need them where they are not called one by one."""
-    inputs = taken.model.signature.inputs
-    others = other_axes(inputs)
-    if taken.start != Target(Format.KERAS) or not others:
-        return ""
-    sized = (
-        replace(spec, shape=tuple("SIZE" if axis in others else axis for axis in spec.shape), bounds=())
-        for spec in inputs
-    )
-    return f"give the other axes sizes, as in {' '.join(f'--input {spec}' for spec in sized)}, or "
 
 
 def take_model(context: Context, asked: Asked) -> Taken:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ...models.axes import batches_within, bounds_within, empty_axes
@@ -19,9 +20,10 @@ from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
 from ...models.masks import masks
 from ...models.numbers import Reach, as_floats, free_integers, with_ones, with_other_last_bits
-from ...models.signature import Array, Axis, Bounds, TensorSpec, batch_axis
+from ...models.signature import Array, Bounds, TensorSpec
 from ...serving.device import check_device
 from ...serving.session import Session
+from .fitting import sizes_fix
 from .masks import filled
 from .numeric import combine, compare
 from .reach import Search
@@ -29,9 +31,6 @@ from .recorded import ANSWERS, PROBES, Answers, Key, Probe, Record, Series, by_s
 from .sessions import batches_of, open_for, read_test_set
 
 CHUNK = 256
-_SIZES_FIX = (
-    "give the sizes that it takes, as in --input image=float32[batch,3,h=32..256,w=32..256], or --data FILE.npz"
-)
 _VALUES_FIX = "give samples of yours that hold such as it takes: --data FILE.npz"
 
 
@@ -90,14 +89,24 @@ class _Asked:
             try:
                 self.found[probe.key] = self._ask(probe, probe.rows(self.data))
             except TransloadError as error:
-                sizes = {signature.batch or "": batch, **sizes_in(self.data, signature)}
+                own = sizes_in(self.data, signature)
+                sizes = {signature.batch or "": batch, **own}
                 at = ", ".join(f"{axis}={size}" for axis, size in sizes.items() if axis)
                 where = f" at {at}" if at else ""
                 if names := self._refused_integers(probe):
                     where, fix = f"{where} to these integers of {' and '.join(names)}, but to ones", _VALUES_FIX
                 else:
-                    fix = _mend(signature.inputs)
+                    fix = sizes_fix(signature.inputs, own, partial(self._takes, batch)) if own else _VALUES_FIX
                 raise BadRequest(f"the model itself does not answer{where}: {error.what}", fix=fix) from error
+
+    def _takes(self, batch: int, sizes: Mapping[str, int]) -> bool:
+        """Whether there is an answer to the first samples at these sizes."""
+        probe = Probe(batch, sizes)
+        try:
+            self._ask(probe, [next(probe.rows(self.data))])
+        except TransloadError:
+            return False
+        return True
 
     def _refused_integers(self, probe: Probe) -> Sequence[str]:
         """The inputs in which ones in place of what they hold have an answer: one of them, else all. Empty where the
@@ -250,19 +259,6 @@ def _is_filled(answers: Answers) -> bool:
     """Whether each output holds anything to compare: of a picture smaller than a kernel runtimes leave nothing, or
     raise an error."""
     return all(array.size for array in answers.values())
-
-
-def _mend(inputs: Sequence[TensorSpec]) -> str:
-    """What helps where a model does not take the sizes. Files give axes no names: that two are one is not known."""
-    batch = batch_axis(inputs)
-    others = [[axis for axis in spec.dynamic_axes.values() if axis != batch] for spec in inputs]
-    first = max(others, key=len, default=[])
-    known: dict[Axis, Axis] = {axis: name for axes in others for axis, name in zip(axes, first, strict=False)}
-    if all(axis == name for axis, name in known.items()):
-        return _SIZES_FIX
-    alike = [replace(spec, shape=tuple(known.get(axis, axis) for axis in spec.shape), bounds=()) for spec in inputs]
-    named = " ".join(f"--input {spec}" for spec in alike)
-    return f"give axes that are of one size one name, as in {named}; or {_SIZES_FIX}"
 
 
 def _other_sizes(size: int, bounds: Bounds) -> Iterator[int]:

@@ -276,7 +276,9 @@ def test_a_reference_that_does_not_answer_at_all_names_the_sizes(held: Callable[
     assert caught.value.what == (
         "the model itself does not answer at batch=1, tokens=5: torch gave no answer: a kernel of 7"
     )
-    assert "h=32..256" in caught.value.fix
+    assert caught.value.fix == (
+        "give the sizes that it takes, as in --input x=float32[batch,tokens=16..,4], or --data FILE.npz"
+    )
 
 
 def test_where_ones_have_an_answer_the_integers_are_named_and_no_size(held: Callable[..., Held]) -> None:
@@ -303,8 +305,31 @@ def test_axes_of_two_inputs_that_may_be_one_are_told_to_get_one_name(held: Calla
 
     with pytest.raises(BadRequest) as caught:
         held("ids=int64[batch,ids_1]", "mask=float32[batch,mask_1]").recorded(masked)
-    one_name = "--input ids=int64[batch,ids_1] --input mask=float32[batch,ids_1]; or "
-    assert caught.value.fix.startswith(f"give axes that are of one size one name, as in {one_name}")
+    assert caught.value.fix == (
+        "give axes that are of one size one name, as in --input ids=int64[batch,ids_1] "
+        "--input mask=float32[batch,ids_1]"
+    )
+
+
+def test_axes_that_are_one_are_found_by_asking(held: Callable[..., Held]) -> None:
+    def attention(feeds: Feeds) -> Array:
+        if feeds["mask"].shape[1:] != (feeds["q"].shape[1], feeds["v"].shape[1]):
+            raise SessionLost("shapes differ", fix="")
+        return feeds["q"].sum((1, 2)) * feeds["v"].sum((1, 2))
+
+    inputs = ("q=float32[batch=1..9,q_1,8]", "v=float32[batch=1..9,v_1,8]", "mask=bool[batch=1..9,mask_1,mask_2]")
+    with pytest.raises(BadRequest) as caught:
+        held(*inputs).recorded(attention)
+    assert caught.value.fix.endswith(
+        "as in --input q=float32[batch=1..9,q_1,8] --input v=float32[batch=1..9,v_1,8] "
+        "--input mask=bool[batch=1..9,q_1,v_1]"
+    )
+
+
+def test_where_no_size_has_an_answer_the_inputs_are_named_with_some(held: Callable[..., Held]) -> None:
+    with pytest.raises(BadRequest) as caught:
+        held(SEQUENCE).recorded(refuses(*range(1000)))
+    assert "as in --input x=float32[batch,tokens=32..256,4], or --data" in caught.value.fix
 
 
 def test_a_size_at_which_all_answers_are_alike_is_no_evidence_against_the_others(held: Callable[..., Held]) -> None:
