@@ -1,5 +1,5 @@
-"""Functions of PyTorch's that torch.export makes a constant of an axis' size in, written otherwise while a model is
-captured."""
+"""Functions of PyTorch's that torch.export makes a constant of an axis' size in, or whose kind of number ONNX lacks,
+written otherwise while a model is captured."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any
 
+from .complexes import complex_zeros
 from .lines import line
 from .replaced import Instead, replaced
 
@@ -24,6 +25,7 @@ def _table() -> Iterator[Instead]:
 
     for owner, name, instead in (
         (torch, "linspace", line),
+        (torch, "zeros", complex_zeros),
         (torch, "max_pool1d", _max_pool1d),
         (torch.nn.functional, "one_hot", _one_hot),
         (torch, "take_along_dim", _take_along),

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...models.errors import Refused
 from ..shrink.onnx import line_in
-from .script import op
+from .script import Lazy, op
 
 if TYPE_CHECKING:
     import torch
 
+_core: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "core")
 _SAID = re.compile(r"OpOverload\(op='([\w.]+)', overload='(\w+)'.*complex-valued", re.DOTALL)
 _FIX = "compute that line with real numbers: the real and the imaginary part as two tensors, as cos and sin make them"
 
@@ -31,12 +32,15 @@ def mend_complexes() -> None:
     aten = torch.ops.aten
     own: dict[Any, Any] = {
         aten.alias.default: _itself,
+        aten.copy.default: _copied,
         aten.cumsum.default: _running_sum,
         aten.einsum.default: _einsum,
         aten.exp.default: _exponential,
         aten.mul.Scalar: _times,
+        aten.slice_scatter.default: _with_slice,
         aten.unsqueeze.default: _unsqueeze,
         aten.where.self: _where,
+        aten.zeros_like.default: _nothing_like,
     }
     for target, function in own.items():
         _torchlib_registry.onnx_impl(target, no_compile=True, complex=True)(function)
@@ -85,6 +89,33 @@ def _unsqueeze(self: Any, dim: int) -> Any:
 
 def _where(condition: Any, self: Any, other: Any) -> Any:
     return op.Where(op.Unsqueeze(condition, [-1]), self, other)
+
+
+def complex_zeros(*size: Any, dtype: Any = None, **more: Any) -> Any:
+    """Zeros of two real parts, while a model is captured: where no complex number comes in the exporter holds none as a
+    pair. None where real ones are asked for."""
+    import torch
+
+    if dtype is None or not dtype.is_complex:
+        return None
+    real = torch.zeros(*size, dtype=dtype.to_real(), **more)
+    return torch.complex(real, real)
+
+
+def _nothing_like(self: Any, dtype: int = -1, **_: Any) -> Any:
+    if dtype is not None and dtype != -1:
+        raise NotImplementedError(dtype)  # the exporter names the operator
+    return op.Expand(op.CastLike(0.0, self), op.Shape(self))
+
+
+def _copied(self: Any, src: Any, non_blocking: bool = False) -> Any:  # noqa: ARG001  (when, not what)
+    return op.Expand(src, op.Shape(self))
+
+
+def _with_slice(  # noqa: PLR0917  (the operator's own arguments)
+    self: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> Any:
+    return _core.aten_slice_scatter(self, src, _axis(dim), start, end, step)
 
 
 def _axis(dim: int) -> int:

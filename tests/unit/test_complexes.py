@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 import torch
 
+from transload.converters.torch_operators.capture import keeping_sizes
 from transload.converters.torch_operators.complexes import complex_refused, mend_complexes
 
 
@@ -29,7 +30,10 @@ class Turned(torch.nn.Module):
         kernel = torch.exp((-0.5 + 1j * torch.arange(4)) * x[..., :4].abs())
         chosen = torch.where(x[..., :4] > 0, pairs, 2j * pairs.unsqueeze(-1).squeeze(-1))
         summed = torch.einsum("btd->bd", pairs), torch.cumsum(kernel, -1)
-        return turned, torch.fft.irfft(mixed, n=5, dim=1), kernel.real, chosen.imag, *(each.imag for each in summed)
+        low = torch.zeros(x.shape[0], 5, 4, dtype=torch.cfloat)
+        low[:, 1:4] = torch.cat([pairs[:, :2], torch.zeros_like(pairs[:, 2:3])], 1)
+        parts = kernel.real, chosen.imag, low.imag, *(each.imag for each in summed)
+        return turned, torch.fft.irfft(mixed, n=5, dim=1), *parts
 
 
 def test_complex_numbers_inside_a_model_are_as_in_pytorch(tmp_path: Path) -> None:
@@ -37,7 +41,8 @@ def test_complex_numbers_inside_a_model_are_as_in_pytorch(tmp_path: Path) -> Non
     mend_complexes()
     model, path = Turned().eval(), tmp_path / "model.onnx"
     rows = {0: torch.export.Dim.DYNAMIC}
-    program = torch.export.export(model, (torch.randn(3, 5, 8),), dynamic_shapes=(rows,))
+    with keeping_sizes():
+        program = torch.export.export(model, (torch.randn(3, 5, 8),), dynamic_shapes=(rows,))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter's, about itself
         made = torch.onnx.export(program, dynamo=True, opset_version=20, optimize=False, verbose=False)
@@ -61,7 +66,8 @@ class Rotated(torch.nn.Module):
 
 class Unknown(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.special.bessel_j0(x)
+        made: torch.Tensor = torch.special.bessel_j0(x)
+        return made
 
 
 def failed(model: torch.nn.Module) -> tuple[Exception, torch.export.ExportedProgram]:
