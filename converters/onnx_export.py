@@ -29,6 +29,7 @@ from .torch_operators.pools import pools
 from .torch_operators.running import running
 from .torch_operators.script import Translations
 from .torch_operators.shifts import shifts
+from .torch_operators.untranslated import untranslated
 from .torch_operators.words import in_other_words
 from .tracing import call_of, script_or_module
 
@@ -60,7 +61,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
             custom_translation_table=translations(),
         )
     except Exception as error:
-        if refused := complex_refused(error, program):
+        if refused := complex_refused(error, program) or untranslated(error, program):
             raise refused from error
         raise
     if exported is None:
@@ -74,7 +75,17 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
 
 def translations() -> Translations:
     """What the dynamo exporter lacks or has wrong: its argument `custom_translation_table`."""
-    return {**attention(), **division(), **bags(), **counts(), **numbers(), **ordering(), **pools(), **running(), **shifts()}
+    return {
+        **attention(),
+        **division(),
+        **bags(),
+        **counts(),
+        **numbers(),
+        **ordering(),
+        **pools(),
+        **running(),
+        **shifts(),
+    }
 
 
 def onnx_from_source(job: Job) -> Mapping[str, Any]:

@@ -25,7 +25,8 @@ def _bincount(self: Any, weights: Any = None, minlength: Any = 0) -> Any:
     """How often each number occurs, from 0 to the largest, and up to `minlength` at least; or the sum of its weights,
     which is of float64 unless they are of float32."""
     number = op.Cast(self, to=ir.DataType.INT64)
-    largest = op.ReduceMax(op.Concat(op.Constant(value_ints=[-1]), number, axis=0), keepdims=True)  # where there is none, too
+    # where there is none it is -1
+    largest = op.ReduceMax(op.Concat(op.Constant(value_ints=[-1]), number, axis=0), keepdims=True)
     least = op.Constant(value_ints=[minlength]) if isinstance(minlength, int) else op.Reshape(minlength, [1])
     if weights is None:
         added = op.Expand(op.Constant(value_int=1), op.Shape(number))

@@ -1,0 +1,54 @@
+"""What torch's dynamo exporter has no ONNX of, or fails at, is named with the model's line and with what helps."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+from transload.converters.onnx_export import translations
+from transload.converters.torch_operators.script import Translations
+from transload.converters.torch_operators.untranslated import untranslated
+
+
+class Lacking(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.svdvals(x) * 2
+
+
+class Plain(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+
+def refused(model: torch.nn.Module, table: Translations | None = None) -> str:
+    program = torch.export.export(model, (torch.randn(3, 3),))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's own
+        with pytest.raises(Exception, match="Failed to convert") as caught:
+            torch.onnx.export(program, dynamo=True, verbose=False, custom_translation_table=table or translations())
+        return str(untranslated(caught.value, program))
+
+
+def test_an_operator_that_has_no_onnx_is_named_with_the_line_that_it_was_taken_from() -> None:
+    assert refused(Lacking()) == (
+        "torch's exporter has no ONNX of aten._linalg_svd.default, at test_untranslated.py:17 "
+        "(`return torch.linalg.svdvals(x) * 2`)\n"
+        "  fix: write that line with other operators, or name a target that another route leads to"
+    )
+
+
+def test_an_operator_that_it_fails_at_is_named_with_why() -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("no such mode\nand more")
+
+    table: Translations = {torch.ops.aten.mul.Tensor: fails}
+    assert refused(Plain(), table).startswith(
+        "torch's exporter fails at aten.mul.Tensor, at test_untranslated.py:22 (`return x * x`): no such mode"
+    )
+
+
+def test_an_error_about_no_operator_is_left_as_it_is() -> None:
+    program = torch.export.export(Plain(), (torch.randn(3, 3),))
+    assert untranslated(ValueError("no room"), program) is None
