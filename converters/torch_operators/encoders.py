@@ -15,24 +15,27 @@ from typing import Any
 
 def make_capturable(model: Any) -> None:
     """From here on these layers of a model say by operators what PyTorch decides by the mask at hand."""
-    for module in model.modules():
-        module.__class__ = _captured().get(type(module), type(module))
+    _change(model, _captured())
 
 
 @contextmanager
 def as_made(model: Any) -> Iterator[None]:
     """While a model is compiled from its source: TorchScript keeps PyTorch's own way, and takes no class of ours."""
-    own = {ours: kind for kind, ours in _captured().items()}
-    for module in model.modules():
-        module.__class__ = own.get(type(module), type(module))
+    _change(model, {ours: own for own, ours in _captured().items()})
     try:
         yield
     finally:
         make_capturable(model)
 
 
+def _change(model: Any, kinds: Mapping[type, type]) -> None:
+    for module in model.modules():
+        if type(module) in kinds:
+            module.__class__ = kinds[type(module)]
+
+
 @cache
-def _captured() -> Mapping[type, Any]:
+def _captured() -> Mapping[type, type]:
     """The classes to take, by PyTorch's own; made when torch is there, and once, so that they are known again."""
     from torch import nn
 
@@ -41,8 +44,7 @@ def _captured() -> Mapping[type, Any]:
             self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
         ) -> Any:
             own, is_causal = super().forward, bool(is_causal)
-            packs = self.use_nested_tensor and self.mask_check and src.dim() == 3 and mask is None
-            if not packs or src_key_padding_mask is None:
+            if not _packs(self) or src.dim() != 3 or mask is not None or src_key_padding_mask is None:
                 return own(src, mask, src_key_padding_mask, is_causal)
             norm, self.norm = self.norm, None  # PyTorch takes it last, of the zeros too
             self.use_nested_tensor = False
@@ -63,6 +65,14 @@ def _captured() -> Mapping[type, Any]:
 
 
 _BEFORE_CAUSAL = 6  # arguments of a decoder that stand before `tgt_is_causal`
+
+
+def _packs(encoder: Any) -> bool:
+    """Whether it asks the mask, and then packs; one that was pickled long ago may not have the settings."""
+    import torch
+
+    asks = getattr(encoder, "use_nested_tensor", False) and getattr(encoder, "mask_check", True)
+    return bool(asks and torch.backends.mha.get_fastpath_enabled())
 
 
 def _packed(mask: Any) -> Any:
