@@ -130,7 +130,7 @@ def _distances(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> A
 def scatter(  # noqa: PLR0917  (the operator's own arguments)
     self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True
 ) -> Any:
-    """scatter_reduce. The exporter's own takes the last number for a mean, and the least finite one where all are -inf."""
+    """The exporter's own takes the last number for a mean, and the least finite one where all are -inf."""
     kind, rank = self.dtype, self.rank
     if rank == 0:
         self, index, src = (op.Reshape(each, [1]) for each in (self, index, src))
