@@ -16,6 +16,8 @@ TFL_RELU_N1_TO_1  the two rectifiers of TFLite that have another upper bound tha
 TFL_RELU_0_TO_1
 ScatterNd, Segment...  see segments.py
 InTopKV2, TopKV2, MatrixDiagPart...  see places.py
+...CrossEntropy.. it takes the log of a softmax, which far apart is the log of 0
+Reshape           to [n, -1] it makes a Flatten, whosever size n is: an example's frames were one
 While, TensorList...  see loops.py
 FFT, Real, Complex... see pairs.py, which is a rewriter and no handler
 """
@@ -23,21 +25,26 @@ FFT, Real, Complex... see pairs.py, which is a rewriter and no handler
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 
+from .counting import source
 from .loops import LOOPS, register_loops
 from .pairs import COMPLEX, register_pairs
 from .places import PLACES, in_top_k, register_places
 from .segments import SEGMENTS
 from .writer import Compute, Graph, Node, Writer
 
+Rewriter: TypeAlias = Callable[[Graph, Sequence[Node]], Sequence[Node]]
+
 
 @cache
 def register() -> None:
     """Add the handlers; a second call does nothing."""
+    from tf2onnx import tfonnx
     from tf2onnx.handler import tf_op, tfl_op
 
     for name, compute in _WRITTEN.items():
@@ -45,9 +52,32 @@ def register() -> None:
     tf_op(_CHOICES)(_choice())
     tf_op(_SIGN)(_sign())
     tfl_op(_QUOTIENT, tf_op="FloorDiv")(_quotient())
+    tfonnx.rewrite_flatten = _flattening_alone(tfonnx.rewrite_flatten)
     register_places()
     register_loops()
     register_pairs()
+
+
+def _flattening_alone(rewrite: Rewriter) -> Rewriter:
+    """tf2onnx's rewriter, kept from what is not reshaped by its own first size."""
+
+    def rewritten(graph: Graph, nodes: Sequence[Node]) -> Sequence[Node]:
+        for node in nodes:
+            if node.type == "Reshape" and not _by_own_size(graph, node):
+                graph.insert_new_node_on_input(node, "Identity", node.input[1], input_index=1)
+        return rewrite(graph, graph.get_nodes())
+
+    return rewritten
+
+
+def _by_own_size(graph: Graph, reshape: Node) -> bool:
+    """Whether the size that a shape begins with, where one is asked for, is the tensor's own."""
+    found = reshape
+    for kind, at in (("Pack", 1), ("StridedSlice", 0), ("Shape", 0)):
+        found = found.inputs[at]
+        if found is None or found.type != kind:
+            return True
+    return source(graph, found.input[0]) == source(graph, reshape.input[0])
 
 
 def _choice() -> type:
@@ -157,6 +187,19 @@ def _floor_mod(w: Writer, x: str, y: str) -> str:
     return w.call("Where", w.call("And", other_sign, w.call("Not", is_none)), w.call("Add", left, y), left)
 
 
+def _cross_entropy(w: Writer, logits: str, labels: str) -> Sequence[str]:
+    """The loss of each sample by the shares of its classes, and what it gives to the logits."""
+    loss = w.call("ReduceSum", w.mul(labels, w.call("LogSoftmax", logits, axis=-1)), w.constant([-1]), keepdims=0)
+    return w.call("Neg", loss), w.sub(w.call("Softmax", logits, axis=-1), labels)
+
+
+def _sparse_cross_entropy(w: Writer, logits: str, labels: str) -> Sequence[str]:
+    """The same by the one class of each sample."""
+    ends = w.constant(np.array([0, 1], np.float64))
+    one_hot = w.call("OneHot", w.cast(labels, _INT64), w.size(logits, -1), w.like(ends, logits), axis=-1)
+    return _cross_entropy(w, logits, one_hot)
+
+
 def _expm1(w: Writer, x: str) -> str:
     """exp(x) - 1. Near 0 by the numbers that are left after rounding: (u - 1) x / log(u), of u = exp(x) (W. Kahan)."""
     u, one = w.call("Exp", x), w.number(1)
@@ -187,7 +230,8 @@ def _handler(compute: Compute) -> type:
         @classmethod
         def version_18(cls, ctx: Graph, node: Node, **_options: object) -> None:
             w = Writer(ctx, node)
-            w.replace([compute(w, *node.input)])
+            made = compute(w, *node.input)
+            w.replace([made] if isinstance(made, str) else made)
 
     return Handler
 
@@ -202,6 +246,8 @@ _WRITTEN: Mapping[str, Compute] = {
     "Bucketize": _buckets,
     "OneHot": _one_hot,
     "InTopKV2": in_top_k,
+    "SoftmaxCrossEntropyWithLogits": _cross_entropy,
+    "SparseSoftmaxCrossEntropyWithLogits": _sparse_cross_entropy,
     **SEGMENTS,
     "TFL_BROADCAST_ARGS": _broadcast_shape,
     "TFL_GELU": _gelu,

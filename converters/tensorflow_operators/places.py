@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .writer import Compute, Graph, Node, Writer
+from .writer import Graph, Node, Writer
 
 _INT64, _BOOL = 7, 9  # onnx.TensorProto
 _KEPT = (1, 6, _INT64, 11)  # float32, int32, int64 and float64: what ONNX Runtime sorts
@@ -93,7 +93,7 @@ def _top_k() -> type:
     return TopK
 
 
-def _of_one_diagonal(compute: Compute, at: int, several: Callable[..., None] | None = None) -> type:
+def _of_one_diagonal(compute: Callable[..., str], at: int, several: Callable[..., None] | None = None) -> type:
     """`at`: which input tells the diagonals. `several`: a handler of tf2onnx's where they are more than one."""
 
     class Diagonal:

@@ -9,7 +9,8 @@ import numpy as np
 
 Graph: TypeAlias = Any  # tf2onnx has no types
 Node: TypeAlias = Any
-Compute: TypeAlias = Callable[..., str]  # a Writer and the names of the inputs -> the name of the result
+# A Writer and the names of the inputs -> the name of the result, or of each of the results.
+Compute: TypeAlias = Callable[..., str | Sequence[str]]
 
 
 class Writer:

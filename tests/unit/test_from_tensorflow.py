@@ -317,6 +317,14 @@ OPERATORS |= {
     "Segments": segments,
     "UnsortedSegments": unsorted,
     "MatrixDiagPart": diagonals,
+    "Reshape by another's size": lambda tf, x: tf.tanh(
+        tf.reshape(tf.tanh(tf.reshape(x, [-1, 1])), [tf.shape(tf.cos(x))[0], -1])
+    ),
+    "Reshape by its own size": lambda tf, x: tf.reshape(x, [tf.shape(x)[0], -1]),
+    "cross entropies": lambda tf, x: (
+        tf.nn.softmax_cross_entropy_with_logits(tf.abs(x), 100 * x)
+        + tf.nn.sparse_softmax_cross_entropy_with_logits(tf.range(tf.shape(x)[0]), 100 * x)
+    ),
     "TopK": lambda tf, x: tf.cast(top(tf, x), tf.float32),
     "InTopK": lambda tf, x: tf.cast(
         tf.math.in_top_k(tf.range(4, 4 + tf.shape(x)[0]) % 7, tf.where(x > 1, np.inf, tf.round(x)), 2), tf.float32
