@@ -34,6 +34,7 @@ _SPECIALISED = re.compile(
 _SOURCE = re.compile(r"L\['(?P<name>\w+)'\](?:\[(?P<at>\d+)\])?\.size\(\)\[(?P<axis>\d+)\]")
 _CREATED = re.compile(r"create_symbol (?P<symbol>\w+) = \d+ for (?P<source>L\[.*?\]\.size\(\)\[\d+\])")
 _GUARD = re.compile(r"eval (?P<guard>.+?) \[guard added\]")
+_ONE_SIZE = re.compile(r"Eq\(\w+, \d+\)")
 _LOGGER = "torch.fx.experimental.symbolic_shapes"
 _SPECIALISED_BELOW = 2  # torch.export takes a size of 0 or 1 for a constant, and lets a dynamic axis begin at 2
 _BRANCH = re.compile(r"`.*\b(if|elif|while|assert|and|or|not)\b")
@@ -50,11 +51,19 @@ class Guards:
 
     def line_on(self, sources: Collection[str], words: Sequence[str]) -> str | None:
         """The line of the first guard that holds one of `words` and is on an axis of one of torch's sources."""
-        symbols = {symbol for source, symbol in self.symbols.items() if source in sources}
-        for guard, line in self.lines:
-            if line and symbols & set(re.findall(r"\w+", guard)) and any(word in guard for word in words):
+        for guard, line in self._on(sources):
+            if any(word in guard for word in words):
                 return line
         return None
+
+    def line_of_constant(self, sources: Collection[str]) -> str | None:
+        """The line of the first guard that an axis of one of torch's sources has one size. That it is as long as
+        another axis makes it no constant."""
+        return next((line for guard, line in self._on(sources) if _ONE_SIZE.fullmatch(guard)), None)
+
+    def _on(self, sources: Collection[str]) -> Iterator[tuple[str, str]]:
+        symbols = {symbol for source, symbol in self.symbols.items() if source in sources}
+        return ((guard, line) for guard, line in self.lines if line and symbols & set(re.findall(r"\w+", guard)))
 
     def line_against(self, sizes: Mapping[str, int]) -> str | None:
         """The line of the first guard that does not hold at sizes, by torch's source of an axis."""
@@ -143,7 +152,8 @@ def _fixed_axis(source: str, model: torch.nn.Module, signature: Signature, attem
         except Exception as again:  # noqa: BLE001  (it is the error that is being explained)
             del again
     spec, at = spec_of(source, model, signature)
-    line = guards.line_on(list(_sources_of(str(spec.shape[at]), guards, model, signature)), ("Eq(",))
+    sources = list(_sources_of(str(spec.shape[at]), guards, model, signature))
+    line = guards.line_of_constant(sources) or guards.line_on(sources, ("Eq(",))
     where = f" at {quoted(line)}" if line else ""
     fixed = replace(spec, shape=(*spec.shape[:at], "SIZE", *spec.shape[at + 1 :]), bounds=())
     return Refused(

@@ -330,6 +330,12 @@ class Sides(nn.Module):
         return x.mT if x.shape[1] == x.shape[2] else x
 
 
+class Triangle(nn.Module):
+    def forward(self, x, y):
+        both = torch.einsum("btc,bsc->bts", x, y) + x + y
+        return both * torch.tril_indices(x.shape[1], x.shape[1]).sum()
+
+
 class Cached(nn.Module):
     def forward(self, x, past):
         if past.shape[1] == 0:  # torch.export takes for granted that it is not
@@ -531,6 +537,16 @@ def test_a_size_that_is_made_a_constant_is_named_with_the_line_that_does_it(tmp_
     assert caught.value.what == (
         "the axis batch of x cannot be dynamic: the model makes its size a constant at "
         f"{at(tmp_path, 'mask = torch.arange(4).expand(len(')}"
+    )
+
+
+def test_a_line_that_axes_are_only_as_long_as_each_other_for_is_not_blamed(tmp_path: Path) -> None:
+    start = source(tmp_path, "Triangle", "x=float32[batch,time,time]", "y=float32[batch,time,time]")
+    with pytest.raises(Refused) as caught:
+        made(pt2_from_source, start, "made")
+    assert caught.value.what == (
+        "the axis time of x cannot be dynamic: the model makes its size a constant at "
+        f"{at(tmp_path, 'return both * torch.tril_indices')}"
     )
 
 
