@@ -61,7 +61,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
             custom_translation_table=translations(),
         )
     except Exception as error:
-        if refused := complex_refused(error, program) or untranslated(error, program):
+        if refused := complex_refused(error, program) or untranslated(error):
             raise refused from error
         raise
     if exported is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import traceback
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,22 +13,21 @@ from ..shrink.onnx import line_in
 if TYPE_CHECKING:
     import torch
 
-_STOPPED = re.compile(r"Error when translating node .*?target=torch\.ops\.([\w.]+)\]", re.DOTALL)
 _LACKING = "No ONNX function found"
 _FIX = "write that line with other operators, or name a target that another route leads to"
 
 
-def untranslated(error: BaseException, program: torch.export.ExportedProgram) -> Refused | None:
-    """The refusal that an error of the exporter stands for; None where it names no operator."""
+def untranslated(error: BaseException) -> Refused | None:
+    """The refusal that an error of the exporter stands for; None where it stops at no operator."""
     causes = list(_causes(error))
-    operator = next((found[1] for each in causes if (found := _STOPPED.search(str(each)))), None)
-    if operator is None:
+    node = next(filter(None, map(_node, causes)), None)
+    if node is None:
         return None
-    line = _line(operator, program)
-    where = f", at {line}" if line else ""
+    line = line_in(node.meta.get("stack_trace") or "")
+    what = f"{node.target}{f', at {line}' if line else ''}"
     if any(_LACKING in str(each) for each in causes):
-        return Refused(f"torch's exporter has no ONNX of {operator}{where}", fix=_FIX)
-    return Refused(f"torch's exporter fails at {operator}{where}: {first_line(causes[-1], 300)}", fix=_FIX)
+        return Refused(f"torch's exporter has no ONNX of {what}", fix=_FIX)
+    return Refused(f"torch's exporter fails at {what}: {first_line(causes[-1], 300)}", fix=_FIX)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -37,11 +36,9 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def _line(operator: str, program: torch.export.ExportedProgram) -> str | None:
-    """Of the first such operator, or of what is taken apart into such."""
-    return _line_in(program.graph, operator) or _line_in(program.run_decompositions().graph, operator)
+def _node(error: BaseException) -> torch.fx.Node | None:
+    """What the exporter was at: it names the operator alone, of which a model may have many."""
+    import torch
 
-
-def _line_in(graph: torch.fx.Graph, operator: str) -> str | None:
-    meant = (node for node in graph.nodes if str(node.target) == operator)
-    return next(filter(None, (line_in(node.meta.get("stack_trace") or "") for node in meant)), None)
+    at = (frame.f_locals.get("node") for frame, _ in traceback.walk_tb(error.__traceback__))
+    return next((node for node in at if isinstance(node, torch.fx.Node)), None)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from transload.converters.onnx_export import translations
-from transload.converters.torch_operators.script import Translations
+from transload.converters.torch_operators.script import Translations, op
 from transload.converters.torch_operators.untranslated import untranslated
 
 
@@ -19,16 +19,16 @@ class Lacking(torch.nn.Module):
 
 class Plain(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * x
+        y = x * 2
+        return x * y
 
 
 def refused(model: torch.nn.Module, table: Translations | None = None) -> str:
     program = torch.export.export(model, (torch.randn(3, 3),))
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.raises(Exception, match="Failed to convert") as caught:
         warnings.simplefilter("ignore")  # the exporter's own
-        with pytest.raises(Exception, match="Failed to convert") as caught:
-            torch.onnx.export(program, dynamo=True, verbose=False, custom_translation_table=table or translations())
-        return str(untranslated(caught.value, program))
+        torch.onnx.export(program, dynamo=True, verbose=False, custom_translation_table=table or translations())
+    return str(untranslated(caught.value))
 
 
 def test_an_operator_that_has_no_onnx_is_named_with_the_line_that_it_was_taken_from() -> None:
@@ -40,15 +40,20 @@ def test_an_operator_that_has_no_onnx_is_named_with_the_line_that_it_was_taken_f
 
 
 def test_an_operator_that_it_fails_at_is_named_with_why() -> None:
-    def fails(*_: object) -> None:
-        raise ValueError("no such mode\nand more")
+    """Of two such operators the second."""
+    made = []
+
+    def fails(self: object, other: object) -> object:
+        made.append(other)
+        if len(made) > 1:
+            raise ValueError("no such mode\nand more")
+        return op.Mul(self, self)
 
     table: Translations = {torch.ops.aten.mul.Tensor: fails}
     assert refused(Plain(), table).startswith(
-        "torch's exporter fails at aten.mul.Tensor, at test_untranslated.py:22 (`return x * x`): no such mode"
+        "torch's exporter fails at aten.mul.Tensor, at test_untranslated.py:23 (`return x * y`): no such mode"
     )
 
 
 def test_an_error_about_no_operator_is_left_as_it_is() -> None:
-    program = torch.export.export(Plain(), (torch.randn(3, 3),))
-    assert untranslated(ValueError("no room"), program) is None
+    assert untranslated(ValueError("no room")) is None
