@@ -86,8 +86,11 @@ class _Trial:
             self._drop(small)
 
     def _alike(self, first: int) -> list[dict[str, int]]:
-        """All axes of one size, from `first` on."""
-        return [dict.fromkeys(self._sizes(_BATCH), size) for size in range(first, _FARTHEST + first)]
+        """All axes of one size, from `first` on, or as near to it as their bounds allow: below these the sizes inside
+        a program may be 0, and any guard broken."""
+        bounds = {axis: self.signature.bounds.get(axis, ANY_SIZE) for axis in self._sizes(_BATCH)}
+        sizes = range(first, _FARTHEST + first)
+        return [{axis: own.nearest(size) for axis, own in bounds.items()} for size in sizes]
 
     def _of_small(self, points: Sequence[Mapping[str, int]], beyond: Sequence[Mapping[str, int]]) -> set[str]:
         """The guards that do not hold at some of the points, and at all of those beyond."""
