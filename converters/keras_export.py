@@ -23,6 +23,7 @@ from ..models.signature import Signature
 from .saved_model import rename_inputs
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # what TensorFlow takes as the name of an argument
+_NO_SCOPE = re.compile(r"[^A-Za-z0-9_.>/-]")  # what it does not, in the name of a scope
 
 
 def saved_model_from_keras(job: Job) -> Mapping[str, Any]:
@@ -36,6 +37,7 @@ def saved_model_from_keras(job: Job) -> Mapping[str, Any]:
     source = read_artifact(job.inputs["source"])
     signature = source.signature
     model = load_keras(source.path)
+    _name_scopes(model)
     aliases = {
         spec.name: spec.name if _PLAIN.fullmatch(spec.name) and spec.name != "self" else f"input_of_{at}"
         for at, spec in enumerate(signature.inputs)
@@ -55,6 +57,18 @@ def saved_model_from_keras(job: Job) -> Mapping[str, Any]:
     rename_inputs(path, {alias: name for name, alias in aliases.items() if alias != name})
     write_artifact(job.out, Target(Format.SAVED_MODEL), signature)
     return {"layers": len(model.layers), "version": keras.__version__}
+
+
+def _name_scopes(model: Any) -> None:
+    """TensorFlow names scopes after layers and their variables, and takes fewer names than Keras."""
+    for layer in model._flatten_layers():  # the model, too
+        layer.name = _scope(layer.name)
+    for variable in model.variables:
+        variable.value._handle_name = f"{_scope(variable.value._handle_name.removesuffix(':0'))}:0"
+
+
+def _scope(name: str) -> str:
+    return _NO_SCOPE.sub("_", name).lstrip("_") or "layer"
 
 
 @contextmanager

@@ -63,8 +63,8 @@ def two(keras: Any) -> Any:
     left, right = keras.Input((6,), name="z_left"), keras.Input((5, 4), name="a_right")
     seen = keras.layers.GlobalMaxPooling1D()(keras.layers.Conv1D(4, 2, padding="causal")(right))
     both = keras.layers.concatenate([keras.layers.Dense(4)(left), seen])
-    outputs = {"zeta": keras.layers.Dense(3, name="d1")(both), "alpha": keras.layers.Dense(2, name="d2")(both)}
-    return keras.Model([left, right], outputs)
+    outputs = {"zeta": keras.layers.Dense(3, name="d1")(both), "alpha": keras.layers.Dense(2, name="_d 2")(both)}
+    return keras.Model([left, right], outputs, name="two nets")
 
 
 def attention(keras: Any) -> Any:
