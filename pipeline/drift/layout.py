@@ -15,6 +15,7 @@ _MATCH_DB = 40.0  # what was found must agree this well ...
 _GAIN_DB = 20.0  # ... and this much better than the answers as they stand
 _LEAST_ELEMENTS = 8  # a fit to fewer numbers than this always succeeds
 _MOST_AXES = 5  # 120 permutations
+_NEARLY = 0.01  # 20 dB
 _MOST_ROWS = 64
 
 Answers = Mapping[str, Array]
@@ -117,7 +118,10 @@ def _rows_moved(got: Array, want: Array) -> str | None:
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         return None
     nearest = [int(np.argmin(np.sum((y - row) ** 2, axis=1))) for row in x]
-    if not _matches(x, y[nearest], y):
+    nearly_own = np.sum((x - y) ** 2) < _NEARLY * np.sum(
+        (y - y.mean(0)) ** 2
+    )  # few distinct numbers are soon another's
+    if nearly_own or not _matches(x, y[nearest], y):
         return None
     if len(set(nearest)) == 1:
         return f"gives every sample the answer to sample {nearest[0]}: the batch was lost"
