@@ -27,6 +27,7 @@ def _table() -> Iterator[Instead]:
         (torch, "linspace", line),
         (torch, "zeros", complex_zeros),
         (torch, "max_pool1d", _max_pool1d),
+        (torch, "cdist", _cdist),
         (torch.nn.functional, "one_hot", _one_hot),
         (torch, "take_along_dim", _take_along),
         (torch.Tensor, "take_along_dim", _take_along),
@@ -74,6 +75,15 @@ def _one_hot(tensor: Any, num_classes: Any = -1) -> Any:
         return None
     classes: Any = torch.arange(num_classes, device=tensor.device)  # type: ignore[call-overload]  # it takes a SymInt
     return (tensor.unsqueeze(-1) == classes).to(torch.int64)
+
+
+def _cdist(x1: Any, x2: Any, p: float = 2.0, **_: Any) -> Any:
+    """Without the product of matrices that PyTorch takes from 26 rows on: one way for every size."""
+    import torch
+
+    if not (_has_open_axis(x1) or _has_open_axis(x2)):
+        return None
+    return torch.functional.cdist(x1, x2, p, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def _take_along(self: Any, indices: Any, dim: int | None = None) -> Any:

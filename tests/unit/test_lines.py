@@ -62,6 +62,7 @@ KEPT: list[Callable[[torch.Tensor], torch.Tensor]] = [
     lambda x: torch.take_along_dim(x, x.argsort(1), 1),
     lambda x: x[:, None].take_along_dim(x[:, None].argsort(-1), dim=-1),
     lambda x: torch.take_along_dim(x, x[:1].argsort(1), -1),
+    lambda x: torch.cdist(x[..., None], x[:1, :, None] * 3),
 ]
 
 
@@ -72,4 +73,4 @@ def test_what_reads_the_size_of_an_axis_is_captured_with_it_open(
     program = export(Calls(function), SIGNATURE).module()
     for batch, length in ((2, 5), (1, 4), (3, 40)):
         x = torch.randn(batch, length)
-        torch.testing.assert_close(program(x), function(x), rtol=0, atol=0)
+        torch.testing.assert_close(program(x), function(x), rtol=1e-4, atol=1e-4)

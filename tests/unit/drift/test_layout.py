@@ -61,7 +61,7 @@ def test_noise_is_not_explained() -> None:
 
 def test_samples_of_few_distinct_numbers_that_are_one_off_are_not_said_to_be_mixed_up() -> None:
     want = np.array([[0, 9, 40], [0, 10, 40], [60, 0, 3], [0, 30, 0]])
-    got = want + [[0, 1, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]
+    got = want + np.array([[0, 1, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]])
     assert explain({"y": got}, {"y": want}) is None
 
 
