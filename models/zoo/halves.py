@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Answers: TypeAlias = Mapping[str, "torch.Tensor"]
 
+_OF_DTYPES = ("dtype", "scalar type")  # how PyTorch speaks of them in what it raises
+
 
 def widen(model: torch.nn.Module) -> dict[str, torch.dtype]:
     """Make every float16 and bfloat16 weight and buffer float32, which holds each of their values exactly.
@@ -49,7 +51,7 @@ def in_float32(what: str, halves: Mapping[str, torch.dtype]) -> Iterator[None]:
         raise
     except RuntimeError as error:
         place = line_of_error(error)
-        if not halves or "dtype" not in str(error) or place is None:
+        if not halves or place is None or not any(word in str(error) for word in _OF_DTYPES):
             raise
         raise BadRequest(
             f"a half-precision model is carried in float32, and {what} mixes the two at {quoted(place)}",

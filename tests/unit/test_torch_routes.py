@@ -18,12 +18,13 @@ from transload.converters.export_reasons import OneWay, held
 from transload.converters.onnx_export import onnx_from_pt2, onnx_from_source
 from transload.converters.torch_export import export, pt2_from_source
 from transload.converters.torchscript import torchscript_from_source
-from transload.models.errors import Refused
+from transload.models.errors import BadRequest, Refused
 from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input
 from transload.models.sources import read_source
 from transload.models.zoo.build import build_model, call_model, name_outputs, sample_inputs
 from transload.models.zoo.given import take_weights
+from transload.models.zoo.halves import in_float32
 
 CODE = '''
 import dataclasses
@@ -330,6 +331,17 @@ class Sides(nn.Module):
         return x.mT if x.shape[1] == x.shape[2] else x
 
 
+class Backwards(nn.Module):
+    def forward(self, x):
+        rows = [x[:, 0]]
+        for at in range(1, x.shape[1]):
+            rows.append(torch.maximum(rows[-1] + 1, x[:, at]))
+        last = rows[-1]
+        for row in reversed(rows):
+            last = last / 2 + row
+        return last * 2
+
+
 class Triangle(nn.Module):
     def forward(self, x, y):
         both = torch.einsum("btc,bsc->bts", x, y) + x + y
@@ -505,7 +517,8 @@ REFUSALS = {
              "the model takes another way at other sizes of time at {line}; one program holds for 1..39 alone\n"
              "  fix: say so, as in --input x=float32[batch,time=1..39], or compute both ways"),
     "Chosen": (torchscript_from_source, WIDE, "return {True: torch.sin",
-               "the model takes another way at other sizes of time at {line}; one program holds for 1..39 alone\n"
+               "the model takes another way at other sizes of time at {line}; one program holds for 1..39 alone; "
+               "compiling its source fails at {line}: builtin cannot be used as a value\n"
                "  fix: say so, as in --input x=float32[batch,time=1..39], or compute both ways"),
     "Exact": (pt2_from_source, WIDE, "return torch.sin(x) if x.shape[1] == 80",
               "the model takes another way at the size 80 of time at {line}\n"
@@ -643,9 +656,21 @@ def test_a_trace_that_answers_otherwise_is_never_handed_on(
 ) -> None:
     with pytest.raises(Refused) as caught:
         made(step, source(tmp_path, name, WIDE), "made")
-    assert caught.value.what == (
+    assert caught.value.what.startswith(
         f"the model makes a number of Python of a size at {at(tmp_path, line)}: a trace keeps it, and answers "
-        "otherwise than the model at batch=5 and time=8"
+        "otherwise than the model at batch=5 and time=8; compiling its source fails"
+    )
+
+
+def test_a_loop_that_cannot_be_compiled_is_named_with_its_line_and_where_compiling_stops(tmp_path: Path) -> None:
+    with pytest.raises(Refused) as caught:
+        made(torchscript_from_source, source(tmp_path, "Backwards", "x=float32[batch,time]"), "made")
+    assert str(caught.value) == (
+        f"the model takes other steps at other sizes at {at(tmp_path, 'rows.append')}, as a loop over an axis does: a "
+        "trace keeps those of its example, and answers otherwise than the model at batch=5 and time=8; compiling its "
+        f"source fails at {at(tmp_path, 'for row in reversed')}: reversed(Tensor 0) -> Tensor 0\n"
+        "  fix: compute them on the whole axis at once, or write forward as torch.jit.script takes it; or give the "
+        "size that it is for, as in --input x=float32[batch,SIZE]"
     )
 
 
@@ -753,6 +778,11 @@ def test_a_half_precision_model_that_names_its_dtype_is_refused_with_the_line(tm
         f"{at(tmp_path, 'return self.lin(x.half())')}\n"
         "  fix: take the dtype from a weight or an input there, as in x.to(self.weight.dtype)"
     )
+
+
+def test_a_batched_product_that_mixes_the_two_is_told_the_same() -> None:
+    with pytest.raises(BadRequest, match="mixes the two at"), in_float32("net.py:Net", {"w": torch.float16}):
+        torch.bmm(torch.ones(1, 2, 2), torch.ones(1, 2, 2, dtype=torch.float16))
 
 
 def test_a_trace_is_asked_with_a_single_number_too() -> None:
