@@ -9,14 +9,13 @@ a few sizes would.
 from __future__ import annotations
 
 import inspect
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..models.axes import two_sizes
+from ..models.axes import example_sizes, two_sizes
 from ..models.errors import Refused
 from ..models.foreign import first_line
 from ..models.signature import Signature
@@ -24,12 +23,13 @@ from ..models.sources import Source
 from ..models.zoo.build import sample_tensors
 from ..models.zoo.calling import Call, flat
 from ..models.zoo.checks import questions
-from ..models.zoo.frames import line_of_now, quoted, user_line
+from ..models.zoo.frames import line_of_now, quoted
 from .export_guards import agree, leaves
 from .export_reasons import OneWay, stopped
 from .far_sizes import far_sizes
 from .torch_export import other_way
 from .torch_operators.encoders import as_made
+from .trace_reasons import Unlike, kept_size, place_in, uncompiled, unlike
 
 if TYPE_CHECKING:
     import torch
@@ -194,7 +194,9 @@ def _for_all_sizes(
         compiled = scripted(model, call, inputs)
     except Exception as error:
         print(f"compiling the source fails: {_why(error)}")
-        raise refused from error
+        raise type(refused)(
+            f"{refused.what}; compiling its source fails{uncompiled(error)}", fix=refused.fix
+        ) from error
     if _wrong_at(compiled, model, asked, signature) is not None:
         raise refused
     return compiled
@@ -232,22 +234,20 @@ def _watched(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> _Watched
 
 def _kept_size(watched: _Watched, model: torch.nn.Module, signature: Signature, wrong: Mapping[str, int]) -> Refused:
     """The refusal of a trace that answers otherwise than the model at some sizes, with the line that is to blame."""
-    numbers = (line for text, line in watched.warned if _BRANCH not in text)
-    place = next(filter(None, numbers), None) or _unlike(watched.trace, model, signature, wrong)
-    place = place or next(filter(None, (line for _, line in watched.warned)), None)
-    sizes = " and ".join(f"{axis}={size}" for axis, size in wrong.items())
-    return Refused(
-        f"the model makes a number of Python of a size{f' at {quoted(place)}' if place else ''}: a trace keeps it, and "
-        f"answers otherwise than the model at {sizes}",
-        fix="keep it a size, as x.shape[1] is and x.stride(), int(...), len(x) and math.log(...) are not; or give the "
-        "sizes that it is for, as in --input x=float32[batch,time=1..64] or x=float32[batch,64]",
-    )
+    numbers = next((line for text, line in watched.warned if line and _BRANCH not in text), None)
+    branches = next((line for _, line in watched.warned if line), None)
+    found = Unlike(numbers) if numbers else _unlike(watched.trace, model, signature, wrong)
+    own = example_sizes(signature.inputs, _BATCH)
+    alone = ({**own, axis: size} for axis, size in reversed(wrong.items()))
+    point = next((each for each in alone if _wrong_at(watched.trace, model, [each], signature)), wrong)
+    axis = next((axis for axis, size in point.items() if size != own[axis]), next(iter(wrong)))
+    return kept_size(found or Unlike(branches), signature, axis, wrong)
 
 
 def _unlike(
     trace: torch.jit.ScriptModule, model: torch.nn.Module, signature: Signature, sizes: Mapping[str, int]
-) -> str | None:
-    """The user's line where a trace made at these sizes first differs from the one there is."""
+) -> Unlike | None:
+    """Where a trace made at these sizes first differs from the one there is."""
     import torch
 
     arrays = sample_tensors(signature.inputs, sizes)
@@ -257,23 +257,7 @@ def _unlike(
             other = traced(model, [torch.from_numpy(arrays[spec.name]) for spec in signature.inputs])
     except Exception:  # noqa: BLE001  (what it stops at says nothing of the trace there is)
         return None
-    for one, another in zip(_nodes(trace), _nodes(other), strict=False):
-        if one[:2] != another[:2]:
-            return _place_in(one[2])
-    return None
-
-
-def _nodes(trace: torch.jit.ScriptModule) -> Iterator[tuple[str, str, str]]:
-    """Kind, value where it is a constant, and source of what a trace does."""
-    for node in trace.inlined_graph.nodes():
-        constant = node.kind() == "prim::Constant"
-        yield node.kind(), str(node.output().toIValue()) if constant else "", str(node.sourceRange())
-
-
-def _place_in(source: str) -> str | None:
-    """The user's line in the source that torch gives of a node: `file(line): function`, innermost first."""
-    found = re.findall(r"^(\S+\.py)\((\d+)\): ", source, re.M)
-    return user_line((file, int(line)) for file, line in reversed(found))
+    return unlike(trace, other)
 
 
 def _wrong_at(
@@ -378,7 +362,7 @@ def unsaved(error: Exception) -> Refused | None:
     text = str(error)
     if "Python function call" not in text:
         return None
-    place = _place_in(text)
+    place = place_in(text)
     return Refused(
         "TorchScript cannot hold a torch.autograd.Function that is called by another name"
         + (f", at {quoted(place)}" if place else ""),
