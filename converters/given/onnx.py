@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -138,9 +139,13 @@ class OnnxFile:
             raise BadRequest(f"{self.path} takes no inputs: there is nothing to serve", fix=_AGAIN)
         if len(inputs) != len(graph.input):  # files of the first versions list their weights as inputs, too
             self.changed = True
+            self.model.ir_version = max(self.model.ir_version, 4)  # before 4 they have to
             kept = list(inputs)
             del graph.input[:]
             graph.input.extend(kept)
+        twice = [name for name, times in Counter(value.name for value in graph.output).items() if times > 1]
+        if twice:
+            raise BadRequest(f"{self.path} lists its output {twice[0]} twice", fix="list each output once")
         given = {spec.name: spec for spec in asked}
         self._infer_outputs()
         return Signature(
@@ -195,10 +200,9 @@ class OnnxFile:
                 raise ValueError(f"dtype {dtype!r} is none of {', '.join(DTYPES)}")
             shape = _shape(value)
             if shape is None and given is None:
-                raise BadRequest(
-                    f"{self.path} says no shape of {value.name}",
-                    fix=f"name it, as in --input {value.name}={dtype}[batch,3,224,224]",
-                )
+                of_input = f"name it, as in --input {value.name}={dtype}[batch,3,224,224]"
+                of_output = "export it with the shapes of its outputs: ONNX cannot tell this one"
+                raise BadRequest(f"{self.path} says no shape of {value.name}", fix=of_input if first else of_output)
             declared = given.shape if shape is None and given is not None else shape or ()
             axes = (_own_name(value.name, at, first) if axis == "" else axis for at, axis in enumerate(declared))
             return TensorSpec(value.name, dtype, tuple(axes))

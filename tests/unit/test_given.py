@@ -72,10 +72,25 @@ def test_an_output_without_a_shape_is_inferred(tmp_path: Path) -> None:
     assert shapes(tmp_path) == [("N", 4), ("N", 3)]
 
 
-def test_weights_that_are_listed_as_inputs_are_none(tmp_path: Path) -> None:
-    taken(tmp_path, model([value("x", ["N", 4]), value("w", [4, 3])], [value("y", ["N", 3])]))
+@pytest.mark.parametrize(("ir_version", "opset"), [(8, 17), (3, 8)])
+def test_weights_that_are_listed_as_inputs_are_none(ir_version: int, opset: int, tmp_path: Path) -> None:
+    """Before version 4 of the format they have to be."""
+    made = model([value("x", ["N", 4]), value("w", [4, 3])], [value("y", ["N", 3])])
+    made.ir_version, made.opset_import[0].version = ir_version, opset
+    taken(tmp_path, made)
     assert [spec.name for spec in read_artifact(tmp_path / "out").signature.inputs] == ["x"]
     assert [each.name for each in onnx.load(tmp_path / "out" / "model.onnx").graph.input] == ["x"]
+
+
+def test_what_outputs_lack_is_told_of_them(tmp_path: Path) -> None:
+    y = value("y", ["N", 3])
+    with pytest.raises(BadRequest, match=r"m.onnx lists its output y twice\n  fix: list each output once"):
+        taken(tmp_path, model([value("x", ["N", 4])], [y, y]))
+    (tmp_path / "out").rmdir()
+    made = model([value("x", ["N", 4]), value("s", ["r"], TensorProto.INT64)], [value("z", None)])
+    made.graph.node.append(helper.make_node("Reshape", ["y", "s"], ["z"]))
+    with pytest.raises(BadRequest, match=r"says no shape of z\n  fix: export it with the shapes of its outputs"):
+        taken(tmp_path, made)
 
 
 def test_an_input_without_a_shape_is_asked_for_and_taken(tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ from ..values import Part, Value
 from .shape import as_tuple
 
 
-@writes("BatchNormalization", since=9, T=FLOATS, T1=FLOATS, T2=FLOATS)
+@writes("BatchNormalization", since=7, T=FLOATS, T1=FLOATS, T2=FLOATS)
 def batch(op: Op) -> Written:
     """By means and variances that were learned."""
     x, scale, bias, mean, variance = (op.value(at) for at in range(5))
     if op.flag("training_mode") or op.wants(1):
         op.refuse("it is in training mode", fix="export the model in evaluation mode: model.eval()")
+    if not op.flag("spatial", True):
+        op.refuse("it has a mean for each place (spatial=0)", fix="write it as a product and a sum")
     op.ignore("momentum", because="nothing is learned here")
     epsilon = op.literal("epsilon", 1e-5, "float32")
     op.page.statistics.update(f"{each}".removeprefix("self.") for each in (mean, variance))

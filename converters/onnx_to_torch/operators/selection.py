@@ -17,6 +17,14 @@ def top_k(op: Op) -> Written:
     return op.unpack(f"largest_first({x}, {count}, {axis}, {largest})", 2)
 
 
+@writes("TopK", since=1, until=9, T=NUMBERS)
+def top_k_of_attribute(op: Op) -> Written:
+    """The k largest along an axis, and where they lie; of equals the first."""
+    x = op.value(0)
+    axis = op.axis("axis", -1, rank=x.rank)
+    return op.unpack(f"largest_first({x}, {op.integer('k')}, {axis}, True)", 2)
+
+
 @writes("ArgMax", "ArgMin", since=1, T=NUMBERS)
 def arg_extreme(op: Op) -> Written:
     """Where the largest or smallest lies along an axis: the first of equals, or the last."""

@@ -100,6 +100,7 @@ def test_of_equals_the_first_is_taken(bench):
     ties = np.array([[1, 3, 3, 2, 3, 1, 1], [2, 2, 2, 5, 5, 0, 0]], np.float32)
     bench.agrees("TopK", ties, constants={1: ints(5)}, outputs=2)
     bench.agrees("TopK", ties, constants={1: ints(5)}, outputs=2, largest=0)
+    bench.agrees("TopK", ties, outputs=2, k=5, opset=1)
     bench.agrees("ArgMax", ties, axis=1)
 
 
@@ -178,7 +179,10 @@ def test_products(bench):
 
 def test_normalisations(bench):
     scale, bias, positive = numbers(3), numbers(3, seed=1), np.abs(numbers(3)) + 0.5
-    bench.agrees("BatchNormalization", X, constants={1: scale, 2: bias, 3: bias, 4: positive}, free=(0, 2, 3))
+    for more in ({}, {"opset": 7}, {"opset": 7, "spatial": 1}):
+        bench.agrees(
+            "BatchNormalization", X, constants={1: scale, 2: bias, 3: bias, 4: positive}, free=(0, 2, 3), **more
+        )
     bench.agrees("InstanceNormalization", X, constants={1: scale, 2: bias}, free=(0, 2, 3))
     bench.agrees("LayerNormalization", X, constants={1: numbers(7), 2: numbers(7, seed=1)}, free=(0, 1, 2))
     bench.agrees("LayerNormalization", X, constants={1: numbers(5, 7)}, axis=2, free=(0, 1))

@@ -52,6 +52,11 @@ def test_a_model_in_training_mode(bench):
     assert "it is in training mode" in refused(bench, node, numbers(2, 3, 4), numbers(3))
 
 
+def test_statistics_of_each_place(bench):
+    node = helper.make_node("BatchNormalization", ["x0", "x1", "x1", "x1", "x1"], ["y"], spatial=0)
+    assert "a mean for each place (spatial=0)" in refused(bench, node, numbers(2, 3, 4), numbers(3), opset=7)
+
+
 def test_a_wording_that_nobody_has_read(bench):
     node = helper.make_node("BitShift", ["x0", "x0"], ["y"], direction="LEFT")
     assert "as opset 28 words it" in refused(bench, node, numbers(2, dtype="uint8"), opset=28)
