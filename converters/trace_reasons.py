@@ -27,7 +27,7 @@ class Unlike:
 
 
 def unlike(trace: torch.jit.ScriptModule, other: torch.jit.ScriptModule) -> Unlike | None:
-    """Where two traces part. Where they go on at two lines it is the first, for what follows a loop stands behind it."""
+    """Where two traces part. If they go on at two lines it is the first: what follows a loop stands behind it."""
     for one, another in zip_longest(_nodes(trace), _nodes(other), fillvalue=("", "", "")):
         if one[:2] != another[:2]:
             places = {place for place in (place_in(one[2]), place_in(another[2])) if place}
