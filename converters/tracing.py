@@ -238,7 +238,7 @@ def _kept_size(watched: _Watched, model: torch.nn.Module, signature: Signature, 
     branches = next((line for _, line in watched.warned if line), None)
     found = Unlike(numbers) if numbers else _unlike(watched.trace, model, signature, wrong)
     own = example_sizes(signature.inputs, _BATCH)
-    alone = ({**own, axis: size} for axis, size in reversed(wrong.items()))
+    alone = ({**own, axis: size} for axis, size in reversed([*wrong.items()]))
     point = next((each for each in alone if _wrong_at(watched.trace, model, [each], signature)), wrong)
     axis = next((axis for axis, size in point.items() if size != own[axis]), next(iter(wrong)))
     return kept_size(found or Unlike(branches), signature, axis, wrong)
