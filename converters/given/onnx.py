@@ -98,6 +98,7 @@ class OnnxFile:
     model: onnx.ModelProto
     path: Path
     changed: bool = field(default=False)
+    unnamed: list[str] = field(default_factory=list)  # inputs whose first axis has neither name nor size
 
     def load_external(self) -> None:
         """Take the data files in. Only after `check_external`. Raises BadRequest."""
@@ -204,6 +205,8 @@ class OnnxFile:
                 of_output = "export it with the shapes of its outputs: ONNX cannot tell this one"
                 raise BadRequest(f"{self.path} says no shape of {value.name}", fix=of_input if first else of_output)
             declared = given.shape if shape is None and given is not None else shape or ()
+            if first and declared[:1] == ("",):
+                self.unnamed.append(value.name)
             axes = (_own_name(value.name, at, first) if axis == "" else axis for at, axis in enumerate(declared))
             return TensorSpec(value.name, dtype, tuple(axes))
         except (ValueError, KeyError, TypeError) as error:

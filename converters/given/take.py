@@ -7,7 +7,7 @@ sentence; what reading it would run (a pickle, a compiled library) is refused an
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from ...models.store import digest_of
 from ...models.zoo.catalogue import load_named, ref_of
 from ..content import check_content
 from ..pt2_signature import check_axes, describe_program, write_flat
+from .batches import check_one_batch, keras_runner, onnx_runner, saved_model_runner, unnamed_firsts, with_own_firsts
 from .keras import check_keras, load_given_keras
 from .onnx import OnnxFile, check_external, parse_onnx
 from .pt2 import check_pt2, load_pt2
@@ -59,11 +60,14 @@ def onnx_given(job: Job) -> Mapping[str, Any]:
     for name, digest in job.options.get("external", {}).items():
         check_file(path.parent / name, digest)
     given.load_external()
-    signature = fit(given.signature(asked), asked)
+    found = given.signature(asked)
+    signature = fit(found, asked, given.unnamed)
     check_inputs(signature.inputs)
     given.declare(signature)
     given.check()
     given.write(job.out)
+    if not asked:
+        check_one_batch(path, signature.inputs, given.unnamed, lambda: onnx_runner(job.out / PAYLOAD[Format.ONNX]))
     write_artifact(job.out, Target(Format.ONNX), signature)
     return {"signature": signature.to_json(), "external": {name: digest_of(path.parent / name) for name in external}}
 
@@ -116,7 +120,8 @@ def saved_model_given(job: Job) -> Mapping[str, Any]:
     folder = _folder(job)
     asked = _asked(job)
     graph = read_saved_model(folder, trust=_trust(job))
-    signature = fit(signature_of_saved_model(graph, folder, asked), asked)
+    found = signature_of_saved_model(graph, folder, asked)
+    signature = fit(found, asked, unnamed_firsts(found))
     check_inputs(signature.inputs)
     payload = job.out / PAYLOAD[Format.SAVED_MODEL]
     payload.mkdir()
@@ -124,6 +129,8 @@ def saved_model_given(job: Job) -> Mapping[str, Any]:
     for part in ("variables", "assets"):  # whatever else lies there is nothing that serving reads
         if (folder / part).is_dir():
             shutil.copytree(folder / part, payload / part)
+    if not asked:
+        check_one_batch(folder, signature.inputs, unnamed_firsts(found), lambda: saved_model_runner(payload))
     write_artifact(job.out, Target(Format.SAVED_MODEL), signature)
     return {"signature": signature.to_json()}
 
@@ -135,8 +142,12 @@ def keras_given(job: Job) -> Mapping[str, Any]:
     """
     path = _file(job, Format.KERAS)
     check_keras(path)
-    signature = fit(signature_of_keras(load_given_keras(path), path), _asked(job))
+    model, asked = load_given_keras(path), _asked(job)
+    found = signature_of_keras(model, path)
+    signature = fit(found, asked, unnamed_firsts(found))
     check_inputs(signature.inputs)
+    if not asked:
+        check_one_batch(path, signature.inputs, unnamed_firsts(found), lambda: keras_runner(model, found))
     return _keep(job, path, Target(Format.KERAS), signature)
 
 
@@ -154,8 +165,11 @@ def tflite_given(job: Job) -> Mapping[str, Any]:
             fix="convert it again with TFLITE_BUILTINS alone, or name the SavedModel that it was made from",
         )
     found = given.inputs()
-    inputs = fit(Signature(found, found), _asked(job)).inputs  # what it gives is found by calling it
+    asked, unnamed = _asked(job), unnamed_firsts(Signature(found, found))
+    inputs = fit(Signature(found, found), asked, unnamed).inputs  # what it gives is found by calling it
     check_inputs(inputs)
+    if not asked:
+        check_one_batch(path, inputs, unnamed, lambda: TfliteFile(path, trust=_trust(job)).shapes_of)
     return _keep(job, path, Target(Format.TFLITE), given.signature(inputs))
 
 
@@ -220,8 +234,9 @@ def _check_flex_record(artifact: Artifact, found: Sequence[str]) -> None:
         )
 
 
-def fit(found: Signature, asked: Sequence[TensorSpec]) -> Signature:
-    """The signature of a file with the names, or the sizes, that `--input` gives to its dynamic axes.
+def fit(found: Signature, asked: Sequence[TensorSpec], unnamed: Collection[str] = ()) -> Signature:
+    """The signature of a file with the names, or the sizes, that `--input` gives to its dynamic axes. `unnamed`: the
+    inputs whose first axis is the batch by our guess, and may be another.
 
     Raises BadRequest where another input, dtype, rank or size is asked for than the model has.
     """
@@ -234,6 +249,8 @@ def fit(found: Signature, asked: Sequence[TensorSpec]) -> Signature:
             f"the model takes the inputs {', '.join(wanted)}, and --input names {', '.join(given)}",
             fix="give each input of the model once, by its name, or leave --input out",
         )
+    if len({given[name].shape[:1] for name in unnamed}) > 1:
+        found = with_own_firsts(found, unnamed)
     axes: dict[str, Axis] = {}
     for spec in found.inputs:
         _fit_axes(spec, given[spec.name], axes)

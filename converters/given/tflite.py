@@ -129,10 +129,8 @@ class TfliteFile:
     def _shapes(self, inputs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> list[tuple[int, ...]]:
         """The shapes of the outputs of a call on ones, or zeros for integers: LiteRT's FLOOR_DIV takes no divisor that
         is 0, and an integer may be an index."""
-        given, made = inputs_and_outputs(self._model)
-        at = {each.name: each.at for each in given}
-        feeds: dict[int, Array] = {
-            at[spec.name]: np.full(
+        feeds = {
+            spec.name: np.full(
                 [axis if isinstance(axis, int) else sizes[axis] for axis in spec.shape],
                 1 if np.issubdtype(spec.dtype, np.floating) else 0,
                 spec.dtype,
@@ -140,16 +138,22 @@ class TfliteFile:
             for spec in inputs
         }
         try:
-            for number, value in feeds.items():
-                self._interpreter.resize_tensor_input(number, value.shape)
-            self._interpreter.allocate_tensors()
-            for number, value in feeds.items():
-                self._interpreter.set_tensor(number, value)
-            self._interpreter.invoke()
-            return [self._interpreter.get_tensor(each.at).shape for each in made]
+            return self.shapes_of(feeds)
         except (ValueError, RuntimeError) as error:
             shapes = ", ".join(f"{name}={size}" for name, size in sizes.items())
             raise BadRequest(
                 f"{self.path} cannot be run{f' at {shapes}' if shapes else ''}: {first_line(error)}",
                 fix="give the axes that it says are dynamic a size with --input, or convert it again",
             ) from error
+
+    def shapes_of(self, feeds: Mapping[str, Array]) -> list[tuple[int, ...]]:
+        """The shapes of the outputs of a call. Raises what LiteRT raises."""
+        given, made = inputs_and_outputs(self._model)
+        values = {each.at: feeds[each.name] for each in given}
+        for number, value in values.items():
+            self._interpreter.resize_tensor_input(number, value.shape)
+        self._interpreter.allocate_tensors()
+        for number, value in values.items():
+            self._interpreter.set_tensor(number, value)
+        self._interpreter.invoke()
+        return [self._interpreter.get_tensor(each.at).shape for each in made]

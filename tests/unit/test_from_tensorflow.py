@@ -20,7 +20,7 @@ from transload.converters.keras_export import saved_model_from_keras
 from transload.converters.tensorflow_to_onnx import onnx_from_saved_model, onnx_from_tflite
 from transload.converters.tflite_signature import inputs_and_outputs, model_of, with_unique_names
 from transload.models.artifact import read_artifact, write_artifact
-from transload.models.errors import Refused
+from transload.models.errors import BadRequest, Refused
 from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Array, Signature, TensorSpec, parse_input
@@ -215,6 +215,27 @@ def test_a_saved_model_keeps_the_order_of_its_inputs_and_counts_its_outputs(odd:
     signature = read_artifact(taken(saved_model_given, odd, tmp_path / "given")).signature
     assert [str(spec) for spec in signature.inputs] == ["z=float32[batch,3]", "a=float32[batch,4]"]
     assert [spec.name for spec in signature.outputs] == ["as_it_came", "fixed", "o_1", "o_2", "o_10"]
+
+
+@of_keras
+@pytest.mark.parametrize("form", ["saved-model", "tflite", "keras"])
+def test_inputs_that_may_be_of_two_batches_are_asked_for(form: str, tmp_path: Path) -> None:
+    import keras
+    import tensorflow as tf
+
+    x, e = (tf.TensorSpec([None, size], name=name) for name, size in (("x", 4), ("e", 2)))
+    apart = saved(tmp_path / "sm", lambda x, e: {"y": tf.reduce_sum(x, 1), "z": tf.reduce_sum(e, 1)}, x, e)
+    entry, path = saved_model_given, apart
+    if form == "tflite":
+        entry, path = tflite_given, tflite(apart, tmp_path / "m.tflite")
+    if form == "keras":
+        inputs = [keras.Input((4,), name="x"), keras.Input((2,), name="e")]
+        entry, path = keras_given, tmp_path / "m.keras"
+        keras.Model(inputs, [keras.ops.sum(each, 1) for each in inputs]).save(path)
+    with pytest.raises(BadRequest, match=r"answers to 6 samples in [xe] and 4 in the others: whether"):
+        taken(entry, path, tmp_path / "guessed")
+    given = taken(entry, path, tmp_path / "given", parse_input("x=float32[n,4]"), parse_input("e=float32[k,2]"))
+    assert {spec.shape[0] for spec in read_artifact(given).signature.inputs} == {"n", "k"}
 
 
 @pytest.mark.parametrize("form", ["saved-model", "tflite"])

@@ -93,6 +93,43 @@ def test_what_outputs_lack_is_told_of_them(tmp_path: Path) -> None:
         taken(tmp_path, made)
 
 
+def two_inputs(operator: str, first: str | None) -> onnx.ModelProto:
+    """The sums of the rows of x and of e, in one operator."""
+    nodes = [helper.make_node("ReduceSum", [each, "w"], [f"{each}s"], keepdims=1) for each in ("x", "e")]
+    nodes.append(helper.make_node(operator, ["xs", "es"], ["y"], **({"axis": 0} if operator == "Concat" else {})))
+    inputs = [value("x", [first, 4]), value("e", [first, 2])]
+    axes = [numpy_helper.from_array(np.array([1]), "w")]
+    graph = helper.make_graph(nodes, "g", inputs, [value("y", [None, 1])], axes)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(("operator", "first"), [("Add", None), ("Concat", "N")])
+def test_inputs_are_of_one_batch_where_the_model_or_the_file_wants_it(
+    operator: str, first: str | None, tmp_path: Path
+) -> None:
+    taken(tmp_path, two_inputs(operator, first))
+    assert shapes(tmp_path)[:2] == [(first or "batch", 4), (first or "batch", 2)]
+
+
+def test_inputs_that_may_be_of_two_batches_are_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest) as caught:
+        taken(tmp_path, two_inputs("Concat", None))
+    assert caught.value.what.endswith(
+        "m.onnx gives the first axes of its inputs no names, and answers to 6 samples in e and 4 in the others: "
+        "whether they are of one batch it does not say"
+    )
+    assert caught.value.fix == (
+        "say it: --input x=float32[batch,4] --input e=float32[batch,2] where they are, "
+        "--input x=float32[x_0,4] --input e=float32[e_0,2] where not"
+    )
+    for at, (one, other) in enumerate([("batch", "batch"), ("x_0", "e_0"), ("n", "batch")]):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        inputs = [TensorSpec("x", "float32", (one, 4)), TensorSpec("e", "float32", (other, 2))]
+        taken(folder, two_inputs("Concat", None), inputs=[spec.to_json() for spec in inputs])
+        assert shapes(folder) == [(one, 4), (other, 2), ("y_0", 1)]
+
+
 def test_an_input_without_a_shape_is_asked_for_and_taken(tmp_path: Path) -> None:
     made = model([value("x", None)], [value("y", ["N", 3])])
     with pytest.raises(BadRequest, match=r"says no shape of x\n  fix: name it, as in --input x=float32"):
