@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..models.artifact import Artifact, read_artifact, write_artifact
+from ..models.axes import empty_axes
 from ..models.errors import Refused
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
@@ -16,12 +17,14 @@ from ..models.signature import Signature, TensorSpec
 from ..models.sources import read_source
 from .baked import model_to_export
 from .onnx_weights import join
+from .onnx_zeros import keep_zeros
 from .torch_export import example_inputs
 from .torch_operators.attention import attention
 from .torch_operators.bags import bags
 from .torch_operators.complexes import complex_refused, mend_complexes
 from .torch_operators.counts import counts
 from .torch_operators.floor import division
+from .torch_operators.nearest import nearest
 from .torch_operators.numbers import numbers
 from .torch_operators.older import mend_older_exporter
 from .torch_operators.ordering import ordering
@@ -80,6 +83,7 @@ def translations() -> Translations:
         **division(),
         **bags(),
         **counts(),
+        **nearest(),
         **numbers(),
         **ordering(),
         **pools(),
@@ -142,6 +146,8 @@ def finish(out: Path, path: Path, signature: Signature) -> Mapping[str, Any]:
         if value.name == _inner(spec):
             _rename_output(model.graph, value.name, spec.name)
         declare(value, spec)
+    if empty_axes(signature.inputs):
+        keep_zeros(model.graph, opset_of(model))
     onnx.save_model(model, path)  # weights that lie beside it stay there
     onnx.checker.check_model(path)
     made: Artifact = write_artifact(out, _TARGET, signature)

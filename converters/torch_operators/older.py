@@ -9,6 +9,7 @@ from .attention import mend_attention
 from .floor import mend_floors
 from .formulas import angle_of, log2_of_two, log_of_two
 from .fused import mend_fused
+from .nearest import mend_nearest
 from .places import mend_places
 from .quotients import Formula
 from .recurrent import mend_recurrent
@@ -28,6 +29,7 @@ def mend_older_exporter() -> None:
     mend_attention()
     mend_floors()
     mend_fused()
+    mend_nearest()
     mend_places()
     mend_recurrent()
     exporter: Any = torch.onnx  # not all of it is in its types

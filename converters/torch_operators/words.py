@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from .nearest import is_exact
 from .replaced import Instead, replaced
 
 _Function = Callable[..., Any]
@@ -35,6 +36,7 @@ def _table() -> Iterator[Instead]:
         yield Instead(owner, "sort", _unstable(owner.sort))
         yield Instead(owner, "argsort", _unstable(owner.argsort))
     yield from (Instead(torch.Tensor, name, property(_turned)) for name in ("mT", "mH"))
+    yield Instead(torch.nn.functional, "interpolate", _by_factor(torch.nn.functional.interpolate))
 
 
 def _turned(self: Any) -> Any:
@@ -145,6 +147,29 @@ def _take_along_dim(self: Any, indices: Any, dim: int | None = None) -> Any:
     mine, theirs = ([-1 if axis == at else size for axis, size in enumerate(each.shape)] for each in (self, indices))
     wide = [other if one == 1 else one for one, other in zip(mine, theirs, strict=True)]
     return self.expand(wide).gather(at, indices.expand(wide))
+
+
+def _by_factor(own: _Function) -> _Function:
+    """By a factor that is no power of two: a trace makes a size of it, and with that PyTorch takes other elements."""
+
+    def call(input: Any, size: Any = None, scale_factor: Any = None, *args: Any, **more: Any) -> Any:  # noqa: A002
+        import torch
+
+        axes = range(2, input.dim())
+        factors = list(scale_factor) if isinstance(scale_factor, tuple | list) else [scale_factor] * len(axes)
+        mode = args[0] if args else more.get("mode", "nearest")
+        if mode != "nearest" or scale_factor is None or more.get("recompute_scale_factor"):
+            return own(input, size, scale_factor, *args, **more)
+        if all(map(is_exact, factors)):
+            return own(input, size, scale_factor, *args, **more)
+        made = input
+        for axis, factor in zip(axes, factors, strict=True):
+            count = (torch.as_tensor(input.shape[axis]).double() * factor).floor().long()
+            at = (torch.arange(count) * torch.tensor(1 / factor)).floor().long()
+            made = made.index_select(axis, torch.minimum(at, torch.as_tensor(input.shape[axis] - 1)))
+        return made
+
+    return call
 
 
 def _unflatten(self: Any, dim: int, sizes: Sequence[int]) -> Any:
