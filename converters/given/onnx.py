@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _AGAIN = "copy it again, or export it again"
 _MOST_PARSED_BYTES = 1 << 31  # protobuf's own limit
 BATCH = "batch"
+_NO_NAMES = frozenset(("?", "*", "-1", "None", "none", "unk", "unknown", "dynamic"))  # what tools write for any size
 
 
 def parse_onnx(path: Path) -> onnx.ModelProto:
@@ -218,7 +219,9 @@ def _shape(value: onnx.ValueInfoProto) -> tuple[Axis, ...] | None:
     if not value.type.tensor_type.HasField("shape"):
         return None
     return tuple(
-        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param
+        dim.dim_value
+        if dim.HasField("dim_value") and dim.dim_value >= 0
+        else ("" if dim.dim_param in _NO_NAMES else dim.dim_param)
         for dim in value.type.tensor_type.shape.dim
     )
 

@@ -67,6 +67,13 @@ def test_axes_without_a_name_get_one_and_the_file_says_so(tmp_path: Path) -> Non
     assert not graph.value_info, "it would speak of axes by their former names"
 
 
+@pytest.mark.parametrize("word", ["?", "None", "-1"])
+def test_a_word_for_any_size_is_no_name(word: str, tmp_path: Path) -> None:
+    """One name is one size, and some tools write the same for every axis."""
+    taken(tmp_path, model([value("x", [word, word, 4])], [value("y", [word, word, 3])]))
+    assert shapes(tmp_path) == [("batch", "x_1", 4), ("y_0", "y_1", 3)]
+
+
 def test_an_output_without_a_shape_is_inferred(tmp_path: Path) -> None:
     taken(tmp_path, model([value("x", ["N", 4])], [value("y", None)]))
     assert shapes(tmp_path) == [("N", 4), ("N", 3)]
