@@ -191,10 +191,9 @@ def depth_to_space(op: Op) -> Written:
     if op.word("mode", "DCR", ("DCR", "CRD")) == "CRD":
         return f"F.pixel_shuffle({x}, {block})"
     n, c, h, w = x.sizes()
-    if not isinstance(c, int):
-        op.refuse("the number of its channels is not known", fix="give the channels a fixed size")
-    split = op.let(f"{x}.reshape({n}, {block}, {block}, {c // block**2}, {h}, {w})", "blocks")
-    target = [n, c // block**2, op.page.combine("*", h, block), op.page.combine("*", w, block)]
+    depth = op.page.combine("//", c, block**2)
+    split = op.let(f"{x}.reshape({n}, {block}, {block}, {depth}, {h}, {w})", "blocks")
+    target = [n, depth, op.page.combine("*", h, block), op.page.combine("*", w, block)]
     return f"{split}.permute(0, 3, 4, 1, 5, 2).reshape({', '.join(map(str, target))})"
 
 

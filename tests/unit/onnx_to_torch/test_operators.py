@@ -190,6 +190,14 @@ def test_normalisations(bench):
                  opset=21, free=(0, 2))  # fmt: skip
 
 
+@pytest.mark.parametrize("free", [(), (0, 2, 3), (0, 1, 2, 3)])
+def test_blocks_move_between_channels_and_picture(bench, free):
+    """TFLite's dilated convolutions have the batch for channels."""
+    bench.agrees("DepthToSpace", numbers(2, 12, 3, 5), blocksize=2, free=free)
+    bench.agrees("DepthToSpace", numbers(2, 12, 3, 5), blocksize=2, mode="CRD", free=free)
+    bench.agrees("SpaceToDepth", numbers(2, 3, 4, 6), blocksize=2, free=free)
+
+
 RESIZES = [
     {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, {"mode": "nearest"},
     {"mode": "linear"}, {"mode": "linear", "coordinate_transformation_mode": "align_corners"}, {"mode": "cubic"},
