@@ -1,0 +1,68 @@
+"""A set that may be empty goes through both of torch's exporters: a computed shape with a 0 in it is as it says."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import onnxruntime
+import pytest
+
+from transload.converters.onnx_export import onnx_from_pt2, onnx_from_source
+from transload.converters.onnx_zeros import keep_zeros
+from transload.converters.torch_export import pt2_from_source
+from transload.models.job import Job
+from transload.models.signature import parse_input
+from transload.models.zoo.given import take_weights
+
+CODE = """
+import torch
+
+
+class Boxes(torch.nn.Module):
+    def forward(self, boxes):
+        heads = boxes.view(1, boxes.shape[0], 2, 2).transpose(1, 2)
+        return heads.reshape(boxes.shape[0] * 2, 2) * 2
+"""
+
+
+def made(step: Callable[[Job], Mapping[str, Any]], start: Path, name: str) -> Path:
+    out = start.parent / name
+    out.mkdir()
+    step(Job({"source": start}, out, {}))
+    return out
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_nothing_goes_through(older: bool, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(CODE)
+    start = tmp_path / "source"
+    start.mkdir()
+    inputs = [parse_input("boxes=float32[n=0..,4]").to_json()]
+    take_weights(Job({}, start, {"ref": "mine.py:Boxes", "root": str(tmp_path), "inputs": inputs}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's exporters announce their own end, and what they trace
+        if older:
+            folder = made(onnx_from_source, start, "onnx")
+        else:
+            folder = made(onnx_from_pt2, made(pt2_from_source, start, "pt2"), "onnx")
+    session = onnxruntime.InferenceSession(folder / "model.onnx")
+    for count in (3, 1, 0):
+        boxes = np.arange(count * 4, dtype=np.float32).reshape(count, 4)
+        (heads,) = session.run(None, {"boxes": boxes})
+        np.testing.assert_array_equal(heads, boxes.reshape(count, 2, 2).swapaxes(0, 1).reshape(-1, 2) * 2)
+
+
+@pytest.mark.parametrize(("parts", "kept"), [("n, two", 1), ("n, zero", 0), ("zero, two", 0)])
+def test_a_0_that_is_written_down_stays_what_onnx_means_by_it(parts: str, kept: int) -> None:
+    graph = onnx.parser.parse_graph(f"""
+        g (float[a, 2] x, int64[1] n) => (float[b, c] y) <int64[1] zero = {{0}}>
+        {{ two = Constant <value_ints: ints = [2]> () shape = Concat <axis = 0> ({parts})
+           y = Reshape (x, shape) }}
+    """)
+    keep_zeros(graph, 20)
+    assert [each.i for each in graph.node[-1].attribute] == [1] * kept
