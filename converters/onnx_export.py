@@ -24,6 +24,7 @@ from .torch_operators.bags import bags
 from .torch_operators.complexes import complex_refused, mend_complexes
 from .torch_operators.counts import counts
 from .torch_operators.floor import division
+from .torch_operators.lines import lines
 from .torch_operators.nearest import nearest
 from .torch_operators.numbers import numbers
 from .torch_operators.older import mend_older_exporter
@@ -83,6 +84,7 @@ def translations() -> Translations:
         **division(),
         **bags(),
         **counts(),
+        **lines(),
         **nearest(),
         **numbers(),
         **ordering(),

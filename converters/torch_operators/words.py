@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from .lines import traced_line
 from .nearest import is_exact
 from .replaced import Instead, replaced
 
@@ -36,6 +37,7 @@ def _table() -> Iterator[Instead]:
         yield Instead(owner, "sort", _unstable(owner.sort))
         yield Instead(owner, "argsort", _unstable(owner.argsort))
     yield from (Instead(torch.Tensor, name, property(_turned)) for name in ("mT", "mH"))
+    yield Instead(torch, "linspace", traced_line(torch.linspace))
     yield Instead(torch.nn.functional, "interpolate", _by_factor(torch.nn.functional.interpolate))
 
 

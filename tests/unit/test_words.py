@@ -39,6 +39,9 @@ WORDS: dict[str, Function] = {
     "stable": lambda x: x.round().sort(dim=1, stable=True).indices + torch.argsort(x.round(), dim=1, stable=True),
     "take_along_dim": lambda x: torch.take_along_dim(x, x[:1].argsort(1), 1),
     "take_along_dim of all": lambda x: x.take_along_dim(x.flatten().argsort()),
+    "linspace": lambda x: x.sum((1, 2))[:, None] + torch.linspace(0, x.shape[1] + 24, 8).long(),
+    "linspace of numbers": lambda x: torch.bucketize(torch.linspace(-1, 1, 29), torch.tensor([-0.5, 0, 0.5])) + x.sum(),
+    "linspace of sizes": lambda x: (torch.linspace(0, x.shape[1] * 9, x.shape[1] * 3) * 8).long() + x.sum(),
     "unflatten": lambda x: x.unflatten(2, (2, -1)).sum(-1),
 }
 
