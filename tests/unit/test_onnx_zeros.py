@@ -24,9 +24,12 @@ import torch
 
 
 class Boxes(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attend = torch.nn.MultiheadAttention(4, 2, batch_first=True)
+
     def forward(self, boxes):
-        heads = boxes.view(1, boxes.shape[0], 2, 2).transpose(1, 2)
-        return heads.reshape(boxes.shape[0] * 2, 2) * 2
+        return self.attend(boxes[None], boxes[None], boxes[None], need_weights=False)[0][0]
 """
 
 
@@ -53,8 +56,8 @@ def test_nothing_goes_through(older: bool, tmp_path: Path) -> None:
     session = onnxruntime.InferenceSession(folder / "model.onnx")
     for count in (3, 1, 0):
         boxes = np.arange(count * 4, dtype=np.float32).reshape(count, 4)
-        (heads,) = session.run(None, {"boxes": boxes})
-        np.testing.assert_array_equal(heads, boxes.reshape(count, 2, 2).swapaxes(0, 1).reshape(-1, 2) * 2)
+        (attended,) = session.run(None, {"boxes": boxes})
+        assert attended.shape == (count, 4)
 
 
 @pytest.mark.parametrize(("parts", "kept"), [("n, two", 1), ("n, zero", 0), ("zero, two", 0)])
