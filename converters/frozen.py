@@ -49,8 +49,9 @@ def frozen(path: Path) -> Frozen:
             "the model keeps a table, or other state that is no variable, and ONNX has none",
             fix="serve this model as SavedModel, or look things up outside of it",
         )
-    # The outputs of a signature's function are in the order of their sorted names.
-    inputs = {each.name.removesuffix(":0"): each.name for each in found.inputs}
+    # A graph has no such names as `input-1`. The outputs of a signature's function are in the order of their names.
+    words = {each.name: word for each, word in zip(function.inputs, function._arg_keywords, strict=False)}
+    inputs = {words.get(each.name, each.name.removesuffix(":0")): each.name for each in found.inputs}
     outputs = dict(zip(sorted(function.structured_outputs), [each.name for each in found.outputs], strict=True))
     return Frozen(found.graph, inputs, outputs)
 

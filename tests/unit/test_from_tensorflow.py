@@ -238,6 +238,15 @@ def test_inputs_that_may_be_of_two_batches_are_asked_for(form: str, tmp_path: Pa
     assert {spec.shape[0] for spec in read_artifact(given).signature.inputs} == {"n", "k"}
 
 
+def test_names_that_are_no_identifiers_are_kept(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    specs = [tf.TensorSpec([None, size], name=name) for name, size in (("input-1", 4), ("b-2", 2))]
+    folder = saved(tmp_path / "sm", lambda x, e: {"y": x + tf.reduce_sum(e, 1, keepdims=True)}, *specs)
+    given = taken(saved_model_given, folder, tmp_path / "given")
+    agrees(open_onnx(step(onnx_from_saved_model, given, tmp_path / "onnx"), "cpu", 1), open_tensorflow(given, "cpu", 1))
+
+
 @pytest.mark.parametrize("form", ["saved-model", "tflite"])
 def test_inputs_that_are_outputs_and_constants_come_through(form: str, odd: Path, tmp_path: Path) -> None:
     if form == "tflite":
