@@ -258,6 +258,12 @@ def one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Modul
 
 def left_out(left: LeftOut, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> OneWay:
     """The refusal of a program that is wrong at one size of an axis, or where several have a relation."""
+    empty = next((axis for axis, size in left.sizes.items() if size == 0), None)
+    if empty:  # torch.export asks no size whether it is 0, so it knows of no line
+        return OneWay(
+            f"the model takes another way where {empty} is empty",
+            fix=f"leave that way out where the other one answers as well, or say that it never is: {empty}=1..",
+        )
     where = _blamed(left.sizes, ("Ne(", "Eq("), signature, model, attempt)
     if left.of_one_size:
         return OneWay(
@@ -271,11 +277,6 @@ def left_out(left: LeftOut, signature: Signature, model: torch.nn.Module, attemp
             fix="compute both ways, or give --input bounds or fixed sizes without these",
         )
     ((axis, size),) = left.sizes.items()
-    if size == 0:
-        return OneWay(
-            f"the model takes another way where {axis} is empty",
-            fix=f"leave that way out where the other one answers as well, or say that it never is: {axis}=1..",
-        )
     return OneWay(
         f"the model takes another way at the size {size} of {axis}{where}",
         fix="compute both ways, or give --input bounds without that size",
