@@ -277,6 +277,17 @@ class Page:
         """Whether a size can be no smaller number."""
         return bool((self._range(part.trial.node.expr)[0] if isinstance(part, Size) else part) >= number)
 
+    def is_multiple(self, a: Part, b: Part) -> bool:
+        """Whether a size is seen to be a multiple of another, as x - x % b is: divided, whatever its sign, it is the
+        same in every way of rounding."""
+        from torch.utils._sympy.functions import Mod, PythonMod
+
+        if not isinstance(a, Size):
+            return isinstance(b, int) and a % b == 0
+        whole, by = a.trial.node.expr, _trial(b)
+        rests = (each for each in whole.atoms(Mod, PythonMod) if each.args[1] == getattr(by, "node", by))
+        return any((whole + rest - rest.args[0]).expand() == 0 for rest in rests)
+
     def same(self, a: Part, b: Part) -> bool:
         """Whether two sizes are one at every size that the signature allows."""
         return self.combine("==", a, b) is True

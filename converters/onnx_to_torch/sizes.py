@@ -124,11 +124,16 @@ def _exactly(sign: str) -> Callable[[Op], Rule]:
 
 
 def _divided(op: Op) -> Rule | None:
-    """Cut towards zero, as // is of what is not negative. Of floats a quotient is no whole number."""
+    """Cut towards zero, as // is of what is not negative, or a multiple. Of floats a quotient is no whole number."""
     page = op.page
     if "float" in op.value(0).dtype:
         return None
-    return lambda a, b: page.combine("//", a, b) if page.at_least(a, 0) and page.at_least(b, 1) else None
+
+    def rule(a: Part, b: Part) -> Part | None:
+        is_exact = page.at_least(b, 1) and (page.at_least(a, 0) or page.is_multiple(a, b))
+        return page.combine("//", a, b) if is_exact else None
+
+    return rule
 
 
 def _remainder(op: Op) -> Rule | None:

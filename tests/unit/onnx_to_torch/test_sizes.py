@@ -95,6 +95,17 @@ def test_a_quotient_of_what_may_be_negative_is_cut_towards_zero(bench):
     holds(bench, nodes, "out", constants={"ten": ints(4, 7, 9), "three": ints(3)})
 
 
+def test_a_multiple_is_divided_whatever_its_sign(bench):
+    """(size - 3) // 2, as torch's exporters write it: a quotient without a rest is a size again."""
+    nodes = [
+        node("Sub", "shape three", "less"),
+        node("Mod", "less two", "rest"),
+        node("Sub", "less rest", "even"),
+        node("Div", "even two", "target"),
+    ]
+    of_shape(bench, nodes, {"two": ints(2), "three": ints(3)})
+
+
 @pytest.mark.parametrize("fmod", [0, 1])
 def test_a_remainder_of_what_may_be_negative_has_the_right_sign(bench, fmod):
     nodes = [node("Shape", "x", "shape"), node("Sub", "shape ten", "less"), node("Mod", "less three", "out", fmod=fmod)]
