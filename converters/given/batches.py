@@ -17,6 +17,7 @@ from ...models.signature import BATCH, Array, Signature, TensorSpec
 from ...models.zoo.build import sample_tensors
 
 _ONE, _OTHER = 4, 6  # samples
+_ALIKE = 5  # the size of all other axes
 _MOST_WAYS = 64
 Run: TypeAlias = Callable[[Mapping[str, Array]], object]
 
@@ -33,14 +34,14 @@ def check_one_batch(
         return
     apart = {name: f"{name}_0" for name in unnamed}
     specs = [_with_first(spec, apart[spec.name]) if spec.name in apart else spec for spec in inputs]
-    others = example_sizes(inputs, _ONE)
+    own = example_sizes(inputs, _ONE)
     try:
         run = opened()
     except Exception as error:  # noqa: BLE001  (a runtime that is not here, or does not open it, says so later)
         print(f"whether the inputs are of one batch is not asked: {first_line(error)}")
         return
 
-    def answers(larger: Collection[str]) -> bool:
+    def answers(others: Mapping[str, int], larger: Collection[str]) -> bool:
         first = {axis: _OTHER if name in larger else _ONE for name, axis in apart.items()}
         try:
             run(sample_tensors(specs, {**others, **first}))
@@ -48,11 +49,12 @@ def check_one_batch(
             return False
         return True
 
-    if not answers(()):
-        return  # its other axes are at fault, or what the samples hold
-    for larger in islice(_parts(list(apart)), _MOST_WAYS):
-        if answers(larger):
-            raise _apart(path, inputs, specs, larger)
+    for others in (own, dict.fromkeys(own, _ALIKE)):  # axes under two names may be one as well
+        if answers(others, ()):
+            for larger in islice(_parts(list(apart)), _MOST_WAYS):
+                if answers(others, larger):
+                    raise _apart(path, inputs, specs, larger)
+            return
 
 
 def onnx_runner(path: Path) -> Run:

@@ -118,6 +118,15 @@ def test_inputs_are_of_one_batch_where_the_model_or_the_file_wants_it(
     assert shapes(tmp_path)[:2] == [(first or "batch", 4), (first or "batch", 2)]
 
 
+def test_they_are_asked_for_where_other_axes_are_of_one_size(tmp_path: Path) -> None:
+    inputs = [value(each, [None, None]) for each in ("x", "e")]
+    node = helper.make_node("Concat", ["x", "e"], ["y"], axis=0)
+    made = helper.make_model(helper.make_graph([node], "g", inputs, [value("y", [None, None])]), ir_version=8,
+                             opset_imports=[helper.make_opsetid("", 17)])  # fmt: skip
+    with pytest.raises(BadRequest, match="whether they are of one batch"):
+        taken(tmp_path, made)
+
+
 def test_inputs_that_may_be_of_two_batches_are_asked_for(tmp_path: Path) -> None:
     with pytest.raises(BadRequest) as caught:
         taken(tmp_path, two_inputs("Concat", None))
