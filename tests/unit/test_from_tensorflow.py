@@ -161,10 +161,11 @@ def test_a_layer_at_each_step_is_called_as_often_as_there_are_steps(tmp_path: Pa
     shares = keras.layers.TimeDistributed(keras.layers.Softmax())(rows, mask=rows > 0.5)
     model = keras.Model([ids, rows], [deep, shares])
     model.save(tmp_path / "m.keras")
-    given = taken(keras_given, tmp_path / "m.keras", tmp_path / "keras")
+    axes = parse_input("ids=int32[batch,n]"), parse_input("rows=float32[batch,t,w,2]")
+    given = taken(keras_given, tmp_path / "m.keras", tmp_path / "keras", *axes)
     reference = open_keras(given, "cpu", 1)
     agrees(open_tensorflow(step(saved_model_from_keras, given, tmp_path / "made"), "cpu", 1), reference)
-    feeds = sample_tensors(reference.signature.inputs, {"batch": 2, "ids_1": 6, "rows_1": 3, "rows_2": 4}, 2)
+    feeds = sample_tensors(reference.signature.inputs, {"batch": 2, "n": 6, "t": 3, "w": 4}, 2)
     for got, want in zip(reference.run(feeds).values(), model([feeds["ids"], feeds["rows"]]), strict=True):
         np.testing.assert_array_equal(got, want)
 
