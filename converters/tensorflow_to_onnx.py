@@ -116,7 +116,8 @@ def _naming_operators() -> Iterator[None]:
         def emit(self, record: logging.LogRecord) -> None:
             if str(record.msg).startswith("Failed to convert node") and isinstance(record.args, tuple):
                 name, _, summary = map(str, record.args)
-                failed.append(f"{summary.splitlines()[0].removeprefix('OP=')} ({name})")
+                operator = summary.partition("\n")[0].removeprefix("OP=")  # empty, where the graph is broken by then
+                failed.append(f"{operator} ({name})" if operator else name)
 
     log, listener = logging.getLogger("tf2onnx.tfonnx"), Listener()
     log.addHandler(listener)
