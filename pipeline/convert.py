@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from ..models.errors import TransloadError
 from ..models.formats import Target
 from .context import Context
 from .prepare import Begun, Prepared, batches
@@ -45,7 +44,7 @@ def converting(context: Context, begun: Begun) -> Iterator[None]:
 
     def make_all() -> None:
         for route in routes:
-            with suppress(TransloadError):  # who takes the step later meets it
+            with suppress(Exception):  # whatever it is, a full disk too: who takes the step later meets it
                 make(route)
 
     thread = threading.Thread(target=make_all)
