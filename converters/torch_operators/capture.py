@@ -11,6 +11,7 @@ from typing import Any
 from .complexes import complex_zeros
 from .lines import line
 from .replaced import Instead, replaced
+from .words import take_along_dim
 
 _Function = Callable[..., Any]  # of a function's arguments what is taken instead; None: the function itself will do
 
@@ -87,20 +88,9 @@ def _cdist(x1: Any, x2: Any, p: float = 2.0, **_: Any) -> Any:
 
 
 def _take_along(self: Any, indices: Any, dim: int | None = None) -> Any:
-    """By gather, which does not ask whether the other axes are one long."""
     if dim is None or not (_has_open_axis(self) or _has_open_axis(indices)):
         return None
-    at = dim % self.dim()
-    sizes = [_common(one, other) for one, other in zip(self.shape, indices.shape, strict=True)]
-    return self.expand(_with(sizes, at, self.shape[at])).gather(at, indices.expand(_with(sizes, at, indices.shape[at])))
-
-
-def _common(one: Any, other: Any) -> Any:
-    return other if isinstance(one, int) and one == 1 else one
-
-
-def _with(sizes: list[Any], at: int, size: Any) -> list[Any]:
-    return [*sizes[:at], size, *sizes[at + 1 :]]
+    return take_along_dim(self, indices, dim)
 
 
 def _has_open_axis(value: Any) -> bool:

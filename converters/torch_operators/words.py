@@ -28,7 +28,7 @@ def _table() -> Iterator[Instead]:
         "adjoint": _turned, "argwhere": _argwhere, "channel_shuffle": _channel_shuffle, "count_nonzero": _count_nonzero,
         "diff": _diff, "fix": _trunc, "float_power": _float_power, "frac": _frac, "isclose": _isclose, "isin": _isin,
         "isneginf": _isneginf, "isposinf": _isposinf, "msort": _msort, "nanmean": _nanmean, "nansum": _nansum,
-        "rms_norm": _rms_norm, "rot90": _rot90, "take_along_dim": _take_along_dim, "trunc": _trunc,
+        "rms_norm": _rms_norm, "rot90": _rot90, "take_along_dim": take_along_dim, "trunc": _trunc,
         "unflatten": _unflatten,
     }  # fmt: skip
     for owner in (torch, torch.Tensor, torch.nn.functional):
@@ -142,13 +142,20 @@ def _rot90(self: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     return ways[k % 4]()
 
 
-def _take_along_dim(self: Any, indices: Any, dim: int | None = None) -> Any:
+def take_along_dim(self: Any, indices: Any, dim: int | None = None) -> Any:
+    """By gather. Whether an axis that is open is one long is not asked: torch.export would make a constant of it."""
     if dim is None:
         return self.reshape(-1).gather(0, indices.reshape(-1))
     at = dim % self.dim()
     mine, theirs = ([-1 if axis == at else size for axis, size in enumerate(each.shape)] for each in (self, indices))
-    wide = [other if one == 1 else one for one, other in zip(mine, theirs, strict=True)]
+    wide = [other if _is_one(one) else one for one, other in zip(mine, theirs, strict=True)]
     return self.expand(wide).gather(at, indices.expand(wide))
+
+
+def _is_one(size: Any) -> bool:
+    import torch
+
+    return not isinstance(size, torch.SymInt) and bool(size == 1)
 
 
 def _by_factor(own: _Function) -> _Function:
