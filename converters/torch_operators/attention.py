@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from .script import Lazy, Translations, ir, op
-from .traced import OPSETS
+from .traced import OPSETS, constant
 
 _theirs: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "nn")
 
@@ -93,12 +93,11 @@ def _attend_traced(g: Any, query: Any, key: Any, value: Any, mask: Any = None, *
     if mask is None or symbolic_helper._is_none(mask):
         return attend(g, query, key, value, mask, *settings)
     kind = query.type().dtype()
-    zero, lowest = (g.op("Constant", value_t=torch.tensor(each, dtype=kind)) for each in (0.0, torch.finfo(kind).min))
+    zero, lowest = (constant(g, each, kind) for each in (0.0, torch.finfo(kind).min))
     is_bool = mask.type().dtype() == torch.bool
     added = g.op("Where", mask, zero, lowest) if is_bool else mask
     is_seen = mask if is_bool else g.op("Not", g.op("Less", mask, lowest))
-    last = g.op("Constant", value_t=torch.tensor([-1]))
-    count = g.op("ReduceSum", g.op("Cast", is_seen, to_i=_INT32), last, keepdims_i=1)
+    count = g.op("ReduceSum", g.op("Cast", is_seen, to_i=_INT32), constant(g, [-1]), keepdims_i=1)
     return g.op("Where", g.op("Cast", count, to_i=_BOOL), attend(g, query, key, value, added, *settings), zero)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from .quotients import Formula, floor_quotient, of_floats, of_traced_floats, remainder, tensor_of, truncated_quotient
 from .script import Lazy, Translations, op
-from .traced import FLOAT, INT64, OPSETS, onnx_type, scalar_of
+from .traced import FLOAT, INT64, OPSETS, constant, onnx_type, scalar_of
 
 _core: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "core")
 
@@ -136,8 +136,7 @@ def _right_shift(g: Any, self: Any, other: Any) -> Any:
 
     if _is_size(self) or not _is_signed(self):
         return symbolic_opset11.__dict__["__rshift_"](g, self, other)
-    two = g.op("Constant", value_t=_number(2.0))
-    power = g.op("Pow", two, g.op("Cast", other, to_i=FLOAT))  # which has every power of two
+    power = g.op("Pow", constant(g, 2.0), g.op("Cast", other, to_i=FLOAT))  # which has every power of two
     return _floor(g, self, g.op("Cast", power, to_i=onnx_type(self)))
 
 
@@ -146,16 +145,10 @@ def _floor(g: Any, self: Any, other: Any) -> Any:
     quotient = g.op("Div", self, other)
     left = g.op("Sub", self, g.op("Mul", quotient, other))
     below, negative, rest = (g.op("Cast", each, to_i=INT64) for each in (self, other, left))
-    zero = g.op("Constant", value_t=_number(0))
+    zero = constant(g, 0)
     differ = g.op("Xor", g.op("Less", below, zero), g.op("Less", negative, zero))
     is_less = g.op("And", differ, g.op("Not", g.op("Equal", rest, zero)))
     return g.op("Sub", quotient, g.op("Cast", is_less, to_i=onnx_type(self)))
-
-
-def _number(value: float) -> Any:
-    import torch
-
-    return torch.tensor(value)
 
 
 def _is_size(value: Any) -> bool:

@@ -8,6 +8,7 @@ import math
 from typing import Any, NoReturn
 
 from ...models.errors import Refused
+from .traced import constant
 
 
 def mend_fused() -> None:
@@ -63,10 +64,10 @@ def _self_attention(  # noqa: PLR0917 - as the operator has them
     hidden = _hidden(g, mask, mask_type)
     made, shares = _attention(g, query, _number(width, "i"), _number(heads, "i"), qkv, qkv_bias, hidden)
     if not _number(need_weights, "i"):
-        shares = g.op("Constant", value_t=_tensor([]))  # nobody reads it
+        shares = constant(g, [])  # nobody reads it
     elif _number(average, "i"):
-        total = g.op("ReduceSum", shares, g.op("Constant", value_t=_tensor([1])), keepdims_i=0)
-        shares = g.op("Mul", total, _constant(g, 1 / _number(heads, "i"), qkv))
+        total = g.op("ReduceSum", shares, constant(g, [1]), keepdims_i=0)
+        shares = g.op("Mul", total, _number_like(g, 1 / _number(heads, "i"), qkv))
     return _linear(g, made, out, out_bias), shares
 
 
@@ -75,19 +76,17 @@ def _attention(  # noqa: PLR0917 - as the operator has them
 ) -> tuple[Any, Any]:
     """What every row takes of every other, (B, T, E) of (B, T, E), before the projection behind it, and the shares
     (B, heads, T, T). `hidden`: where a row has no share, or None."""
-    apart = g.op("Constant", value_t=_tensor([0, 0, 3, heads, -1]))
+    apart = constant(g, [0, 0, 3, heads, -1])
     rows = g.op("Reshape", _linear(g, x, qkv, bias), apart)
     turned = g.op("Transpose", rows, perm_i=[2, 0, 3, 1, 4])  # (3, B, heads, T, E / heads)
-    query, key, value = (
-        g.op("Gather", turned, g.op("Constant", value_t=_tensor(place)), axis_i=0) for place in range(3)
-    )
+    query, key, value = (g.op("Gather", turned, constant(g, place), axis_i=0) for place in range(3))
     scores = g.op("MatMul", query, g.op("Transpose", key, perm_i=[0, 1, 3, 2]))
-    scores = g.op("Mul", scores, _constant(g, math.sqrt(heads / width), qkv))
+    scores = g.op("Mul", scores, _number_like(g, math.sqrt(heads / width), qkv))
     if hidden is not None:  # of a row that sees nothing NaN comes out, as of PyTorch's
-        scores = g.op("Where", hidden, _constant(g, -math.inf, qkv), scores)
+        scores = g.op("Where", hidden, _number_like(g, -math.inf, qkv), scores)
     shares = g.op("Softmax", scores, axis_i=-1)
     made = g.op("Transpose", g.op("MatMul", shares, value), perm_i=[0, 2, 1, 3])
-    return g.op("Reshape", made, g.op("Constant", value_t=_tensor([0, 0, -1]))), shares
+    return g.op("Reshape", made, constant(g, [0, 0, -1])), shares
 
 
 def _linear(g: Any, x: Any, weight: Any, bias: Any) -> Any:
@@ -95,21 +94,13 @@ def _linear(g: Any, x: Any, weight: Any, bias: Any) -> Any:
 
 
 def _gelu(g: Any, x: Any, like: Any) -> Any:
-    share = g.op("Erf", g.op("Mul", x, _constant(g, math.sqrt(0.5), like)))
-    return g.op("Mul", g.op("Mul", x, _constant(g, 0.5, like)), g.op("Add", share, _constant(g, 1.0, like)))
+    share = g.op("Erf", g.op("Mul", x, _number_like(g, math.sqrt(0.5), like)))
+    return g.op("Mul", g.op("Mul", x, _number_like(g, 0.5, like)), g.op("Add", share, _number_like(g, 1.0, like)))
 
 
-def _constant(g: Any, value: float, like: Any) -> Any:
+def _number_like(g: Any, value: float, like: Any) -> Any:
     """A number of a tensor's dtype."""
-    import torch
-
-    return g.op("Constant", value_t=torch.tensor(value, dtype=like.type().dtype()))
-
-
-def _tensor(value: Any) -> Any:
-    import torch
-
-    return torch.tensor(value, dtype=torch.int64)
+    return constant(g, value, like.type().dtype())
 
 
 def _number(value: Any, kind: str) -> Any:
@@ -127,7 +118,7 @@ def _unflatten(g: Any, x: Any, axis: Any, sizes: Any) -> Any:
     rank, known = symbolic_helper._get_tensor_rank(x), _sizes(sizes)
     if rank is None or known.count(-1) > 1 or _number(axis, "i") not in (-1, rank - 1):
         return symbolic_opset13.unflatten(g, x, axis, sizes)
-    return g.op("Reshape", x, g.op("Constant", value_t=_tensor([0] * (rank - 1) + known)))
+    return g.op("Reshape", x, constant(g, [0] * (rank - 1) + known))
 
 
 def _sizes(value: Any) -> list[int]:
@@ -152,7 +143,7 @@ def _hidden(g: Any, mask: Any, mask_type: Any) -> Any:
         _refuse(f"with a mask of the kind {kind}")
     boolean = g.op("Cast", mask, to_i=9)
     axes = {0: [0, 1], 1: [1, 2], 2: []}[kind]
-    return g.op("Unsqueeze", boolean, g.op("Constant", value_t=_tensor(axes))) if axes else boolean
+    return g.op("Unsqueeze", boolean, constant(g, axes)) if axes else boolean
 
 
 def _refuse(what: str) -> NoReturn:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .script import Lazy, Translations, op, size_of
-from .traced import DOUBLE, FLOAT, INT64, OPSETS, Traced
+from .traced import DOUBLE, FLOAT, INT64, OPSETS, Traced, constant
 
 _helper: Any = Lazy("torch.onnx", "symbolic_helper")  # not all of it is in its types
 
@@ -60,7 +60,7 @@ def _larger(axes: int) -> Callable[..., Any]:
             return own(g, self, output_size, *scales)
         write = Traced(g)
         for axis, made in enumerate(_listed(g, output_size, axes), 2):
-            size = write.Gather(write.Shape(self), _whole(g, axis))
+            size = write.Gather(write.Shape(self), constant(g, axis))
             self = write.Gather(self, _places(write, size, made, None), axis=axis)
         return self
 
@@ -71,13 +71,7 @@ def _listed(g: Any, sizes: Any, axes: int) -> list[Any]:
     """Each of a list of sizes as a number without axes."""
     if _helper._is_packed_list(sizes):
         return [g.op("Cast", each, to_i=INT64) for each in _helper._unpack_list(sizes)]
-    return [g.op("Gather", sizes, _whole(g, at)) for at in range(axes)]
-
-
-def _whole(g: Any, value: int) -> Any:
-    import torch
-
-    return g.op("Constant", value_t=torch.tensor(value))
+    return [g.op("Gather", sizes, constant(g, at)) for at in range(axes)]
 
 
 def _places(write: Any, size: Any, made: Any, share: float | None) -> Any:

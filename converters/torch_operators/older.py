@@ -14,7 +14,7 @@ from .places import mend_places
 from .quotients import Formula
 from .recurrent import mend_recurrent
 from .script import Lazy
-from .traced import BOOL, INT64, OPSETS, Traced, scalar_of
+from .traced import BOOL, INT64, OPSETS, Traced, constant, scalar_of
 
 _helper: Any = Lazy("torch.onnx", "symbolic_helper")  # not all of it is in its types
 
@@ -97,23 +97,17 @@ def _log_of_sum(g: Any, self: Any, dim: Any, keepdim: Any) -> Any:
     made = op.Add(op.Log(_reduced(g, "ReduceSum", op.Exp(op.Sub(self, base)), axes)), base)
     if _helper._get_const(keepdim, "i", "keepdim"):
         return made
-    return op.Squeeze(made, _integers(g, axes))
+    return op.Squeeze(made, constant(g, axes))
 
 
 def _reduced(g: Any, name: str, value: Any, axes: Sequence[int]) -> Any:
     """The axes stay, one long. Those of ReduceMax are an attribute before opset 18."""
     if name == "ReduceMax" and g.opset < _AXES_ARE_INPUTS:
         return g.op(name, value, axes_i=axes)
-    return g.op(name, value, _integers(g, axes))
+    return g.op(name, value, constant(g, axes))
 
 
 _AXES_ARE_INPUTS = 18
-
-
-def _integers(g: Any, values: Sequence[int]) -> Any:
-    import torch
-
-    return g.op("Constant", value_t=torch.tensor(values))
 
 
 def _is_instance(g: Any, value: Any, **_: Any) -> Any:
@@ -123,7 +117,7 @@ def _is_instance(g: Any, value: Any, **_: Any) -> Any:
     fits = any(value.type().isSubtypeOf(kind) for kind in g.original_node.tys("types"))
     if not fits and value.type().kind() in _OPEN:
         return symbolic_helper._unimplemented("isinstance", "of a value whose type shows as the model runs", value)
-    return _constant(g, fits)
+    return constant(g, fits)
 
 
 _OPEN = ("AnyType", "OptionalType", "UnionType")
@@ -142,11 +136,5 @@ def _rounded(name: str) -> Callable[..., Any]:
 
 def _opposite(g: Any, value: Any) -> Any:
     if value.node().kind() == "onnx::Constant":
-        return _constant(g, not value.node().t("value"))
+        return constant(g, not value.node().t("value"))
     return g.op("Not", value)
-
-
-def _constant(g: Any, value: bool) -> Any:
-    import torch
-
-    return g.op("Constant", value_t=torch.tensor(value))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from .script import Lazy
-from .traced import OPSETS
+from .traced import OPSETS, constant
 
 _helper: Any = Lazy("torch.onnx", "symbolic_helper")  # not all of it is in its types
 
@@ -34,8 +34,8 @@ def _from_the_front(g: Any, self: Any, axis: int, places: Any) -> Any:
     """The places along an axis, those below 0 counted from its end; a mask as it is."""
     if _helper._is_none(places) or _helper._is_bool(places) or _never_negative(places):
         return places
-    size = g.op("Gather", g.op("Shape", self), _number(g, axis), axis_i=0)
-    size, zero = (g.op("CastLike", each, places) for each in (size, _number(g, 0)))
+    size = g.op("Gather", g.op("Shape", self), constant(g, axis), axis_i=0)
+    size, zero = (g.op("CastLike", each, places) for each in (size, constant(g, 0)))
     return g.op("Where", g.op("Less", places, zero), g.op("Add", places, size), places)
 
 
@@ -47,9 +47,3 @@ def _never_negative(places: Any) -> bool:
         first, step = node.inputsAt(0).node(), node.inputsAt(2).node()
         return all(each.kind() == "onnx::Constant" and bool(each.t("value") >= 0) for each in (first, step))
     return node.kind() == "onnx::Constant" and bool((node.t("value") >= 0).all())
-
-
-def _number(g: Any, value: int) -> Any:
-    import torch
-
-    return g.op("Constant", value_t=torch.tensor(value))

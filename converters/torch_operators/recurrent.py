@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from ...models.errors import Refused
 from .script import Lazy
-from .traced import OPSETS
+from .traced import OPSETS, constant
 
 _helper: Any = Lazy("torch.onnx", "symbolic_helper")  # not all of it is in its types
 _INT64 = 7  # onnx.TensorProto's
@@ -154,33 +154,23 @@ def _is_length(total: Any, sizes: Any) -> bool:
 
 def _filled(g: Any, rows: Any, lengths: Any, value: Any) -> Any:
     """With a value where a row has ended."""
-    one, zero = (g.op("Constant", value_t=_tensor(number)) for number in (1, 0))
+    one, zero = constant(g, 1), constant(g, 0)
     steps = g.op("Range", zero, g.op("Squeeze", _length(g, rows)), one)
-    ended = g.op("Not", g.op("Less", g.op("Unsqueeze", steps, _numbers(g, 1)), lengths))
+    ended = g.op("Not", g.op("Less", g.op("Unsqueeze", steps, constant(g, [1])), lengths))
     filling = g.op("CastLike", g.op("Constant", value_t=value), rows)
-    return g.op("Where", g.op("Unsqueeze", ended, _numbers(g, 2)), filling, rows)
+    return g.op("Where", g.op("Unsqueeze", ended, constant(g, [2])), filling, rows)
 
 
 def _of_length(g: Any, rows: Any, length: int, value: Any) -> Any:
-    missing = g.op("Max", g.op("Sub", _numbers(g, length), _length(g, rows)), _numbers(g, 0))
-    pads = g.op("Concat", _numbers(g, 0, 0, 0), missing, _numbers(g, 0, 0), axis_i=0)
+    missing = g.op("Max", g.op("Sub", constant(g, [length]), _length(g, rows)), constant(g, [0]))
+    pads = g.op("Concat", constant(g, [0, 0, 0]), missing, constant(g, [0, 0]), axis_i=0)
     filling = g.op("CastLike", g.op("Constant", value_t=value), rows)
-    return _cut(g, g.op("Pad", rows, pads, filling), _numbers(g, length))
+    return _cut(g, g.op("Pad", rows, pads, filling), constant(g, [length]))
 
 
 def _cut(g: Any, rows: Any, end: Any) -> Any:
-    return g.op("Slice", rows, _numbers(g, 0), end, _numbers(g, 0))
+    return g.op("Slice", rows, constant(g, [0]), end, constant(g, [0]))
 
 
 def _length(g: Any, rows: Any) -> Any:
-    return g.op("Gather", g.op("Shape", rows), _numbers(g, 0), axis_i=0)
-
-
-def _numbers(g: Any, *values: int) -> Any:
-    return g.op("Constant", value_t=_tensor(list(values)))
-
-
-def _tensor(value: Any) -> Any:
-    import torch
-
-    return torch.tensor(value)
+    return g.op("Gather", g.op("Shape", rows), constant(g, [0]), axis_i=0)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 OPSETS = range(11, 21)
 FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11  # onnx.TensorProto's
@@ -18,15 +21,19 @@ class Traced:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def node(*inputs: Any, **attributes: int) -> Any:
-            given = [self._constant(each) if isinstance(each, float) else each for each in inputs]
+            import torch
+
+            given = [constant(self._graph, each, torch.float32) if isinstance(each, float) else each for each in inputs]
             return self._graph.op(name, *given, **{f"{key}_i": value for key, value in attributes.items()})
 
         return node
 
-    def _constant(self, value: float) -> Any:
-        import torch
 
-        return self._graph.op("Constant", value_t=torch.tensor(value, dtype=torch.float32))
+def constant(g: Any, value: Any, dtype: torch.dtype | None = None) -> Any:
+    """Numbers in the older exporter's graph; without a dtype of that which torch.tensor gives them."""
+    import torch
+
+    return g.op("Constant", value_t=torch.tensor(value, dtype=dtype))
 
 
 def scalar_of(value: Any) -> str:
