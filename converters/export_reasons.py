@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ..models.axes import axes_of, example_sizes
+from ..models.axes import axes_of, example_sizes, with_sizes
 from ..models.errors import Refused, TransloadError
 from ..models.foreign import first_line
 from ..models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
@@ -155,11 +155,10 @@ def _fixed_axis(source: str, model: torch.nn.Module, signature: Signature, attem
     sources = list(_sources_of(str(spec.shape[at]), guards, model, signature))
     line = guards.line_of_constant(sources) or guards.line_on(sources, ("Eq(",))
     where = f" at {quoted(line)}" if line else ""
-    fixed = replace(spec, shape=(*spec.shape[:at], "SIZE", *spec.shape[at + 1 :]), bounds=())
     return Refused(
         f"the axis {spec.shape[at]} of {spec.name} cannot be dynamic: the model makes its size a constant{where}",
         fix=f"keep it a size there, as x.shape[{at}] is and int(...), len(x) and range(...) are not; "
-        f"or fix it, as in --input {fixed}",
+        f"or fix it, as in --input {with_sizes(spec, [str(spec.shape[at])])}",
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.errors import Refused
 from .onnx_export import PROTOBUF_LIMIT_BYTES
-from .saved_model import SIGNATURE
+from .saved_model import SIGNATURE, write_beside
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -69,10 +69,7 @@ def _loaded(path: Path) -> Any:
     for attributes in compiled:
         del attributes[_COMPILED]
     with TemporaryDirectory() as folder:
-        for each in path.iterdir():
-            if each.is_dir():
-                (Path(folder) / each.name).symlink_to(each.absolute())
-        (Path(folder) / "saved_model.pb").write_bytes(model.SerializeToString())
+        write_beside(path, model, Path(folder))
         return tf.saved_model.load(folder)
 
 

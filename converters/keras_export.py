@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from ..models.artifact import read_artifact, write_artifact
-from ..models.axes import other_axes
+from ..models.axes import other_axes, with_sizes
 from ..models.errors import Refused
 from ..models.foreign import first_line
 from ..models.formats import PAYLOAD, Format, Target
@@ -80,10 +79,7 @@ def _naming_layers(signature: Signature) -> Iterator[None]:
     except Exception as error:
         if not open_axes:
             raise
-        sized = (
-            replace(spec, shape=tuple("SIZE" if axis in open_axes else axis for axis in spec.shape), bounds=())
-            for spec in signature.inputs
-        )
+        sized = (with_sizes(spec, open_axes) for spec in signature.inputs)
         raise Refused(
             f"Keras has no graph of this model where {', '.join(open_axes)} may be of any size: {first_line(error)}",
             fix=f"give them sizes, as in {' '.join(f'--input {spec}' for spec in sized)}",

@@ -83,3 +83,12 @@ def rename_inputs(path: Path, names: Mapping[str, str]) -> None:
         if wrapper.concrete_function_name.startswith("__inference_signature_wrapper"):
             wrapper.argument_keywords[:] = [names.get(alias, alias) for alias in wrapper.argument_keywords]
     file.write_bytes(model.SerializeToString(deterministic=True))
+
+
+def write_beside(path: Path, model: Any, folder: Path) -> None:
+    """The SavedModel at `path` once more, in `folder`, with another graph: its weights and assets are links."""
+    folder.mkdir(exist_ok=True)
+    for each in path.iterdir():
+        if each.is_dir():
+            (folder / each.name).symlink_to(each.absolute())
+    (folder / "saved_model.pb").write_bytes(model.SerializeToString(deterministic=True))

@@ -38,6 +38,7 @@ from .tflite_file import (
     repeated_bytes,
     with_ranges,
 )
+from .tflite_words import in_words
 
 CALIBRATION = "calibration.npz"
 _MOST_BYTES = (1 << 31) - (1 << 20)  # flatbuffers count in 32 bits, with a sign
@@ -156,7 +157,7 @@ def _converted(
     from tensorflow.lite.python.convert_phase import ConverterError
 
     source = read_artifact(job.inputs["source"])
-    folder, origins = _lowered(source) if source.target.format is Format.ONNX else (source.path, {})
+    folder, origins = _lowered(source) if source.target.format is Format.ONNX else (in_words(source.path), {})
     converter = converter_of(folder)
     if job.options.get("flex"):
         _let_flex(converter)

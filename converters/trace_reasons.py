@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from ..models.axes import with_sizes
 from ..models.errors import Refused
 from ..models.foreign import first_line
 from ..models.signature import Signature
@@ -57,8 +58,7 @@ def kept_size(found: Unlike, signature: Signature, axis: str, wrong: Mapping[str
     where = f" at {quoted(found.place)}" if found.place else ""
     sizes = " and ".join(f"{name}={size}" for name, size in wrong.items())
     spec = next(spec for spec in signature.inputs if axis in spec.shape)
-    fixed = replace(spec, shape=tuple("SIZE" if each == axis else each for each in spec.shape), bounds=())
-    given = f"or give the size that it is for, as in --input {fixed}"
+    given = f"or give the size that it is for, as in --input {with_sizes(spec, [axis])}"
     if found.steps:
         return Refused(
             f"the model takes other steps at other sizes{where}, as a loop over an axis does: a trace keeps those of "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from itertools import permutations
 
 from .signature import ANY_SIZE, Bounds, TensorSpec, batch_axis, bounds_of
@@ -37,6 +38,12 @@ def batches_within(specs: Sequence[TensorSpec], asked: Iterable[int]) -> tuple[i
 def empty_axes(specs: Iterable[TensorSpec]) -> tuple[str, ...]:
     """The dynamic axes that may have the size 0: those whose bounds say so."""
     return tuple(axis for axis, bounds in bounds_of(specs).items() if bounds.low == 0)
+
+
+def with_sizes(spec: TensorSpec, axes: Collection[str]) -> TensorSpec:
+    """An input as it is given where these axes have one size, which is left to who reads it."""
+    shape = tuple("SIZE" if axis in axes else axis for axis in spec.shape)
+    return replace(spec, shape=shape, bounds=tuple((axis, each) for axis, each in spec.bounds if axis not in axes))
 
 
 def example_sizes(specs: Sequence[TensorSpec], batch: int) -> dict[str, int]:

@@ -33,23 +33,22 @@ def _cheapest(context: Context, target: Target, start: Target | None) -> Route:
 def converting(context: Context, begun: Begun) -> Iterator[None]:
     """The cheapest routes are walked meanwhile, where there is a core for them: whoever takes a step later finds it
     done. Whether it is right nobody has asked yet."""
-    routes = [_cheapest(context, target, begun.start) for target in context.request.targets]
-    over = threading.Event()
+    origin, over = _origin(context, begun), threading.Event()
 
     def make(route: Route) -> None:
         made = begun.source
         for count in range(1, len(route.steps) + 1):
-            if not over.is_set():
-                made = context.executor.perform(conversion(_origin(context, begun), Route(route.steps[:count]), made))
+            if over.is_set():
+                return
+            made = context.executor.perform(conversion(origin, Route(route.steps[:count]), made))
 
     def make_all() -> None:
-        for route in routes:
+        for target in context.request.targets:
             with suppress(Exception):  # whatever it is, a full disk too: who takes the step later meets it
-                make(route)
+                make(_cheapest(context, target, begun.start))
 
-    thread = threading.Thread(target=make_all)
     if context.jobs > 1:
-        thread.start()
+        threading.Thread(target=make_all).start()
     try:
         yield
     except BaseException:

@@ -187,7 +187,7 @@ def prepare_given(
                 context, taken.model, taken.stored, data, taken.runtime, probes_only=probes_only
             )
         stage.note = f"{_count(data, asked.data, taken)} answered by {taken.runtime}"
-    return Prepared.of(begun, reference)
+    return Prepared(**vars(begun), reference=reference)
 
 
 @contextmanager

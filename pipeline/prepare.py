@@ -70,11 +70,6 @@ class Prepared(Begun):
 
     reference: Stored
 
-    @classmethod
-    def of(cls, begun: Begun, reference: Stored) -> Prepared:
-        """With the reference's answers beside it."""
-        return cls(model=begun.model, source=begun.source, data=begun.data, start=begun.start, reference=reference)
-
 
 Meanwhile: TypeAlias = Callable[[Begun], AbstractContextManager[None]]  # what is done while the reference is asked
 

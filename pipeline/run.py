@@ -137,7 +137,7 @@ def _prepare(context: Context, recipe: Described) -> Prepared:
         with converting(context, begun):
             reference = prepare.answer_reference(context, recipe, source, data)
         stage.note = f"{data.facts['test']} test samples answered by PyTorch"
-    return Prepared.of(begun, reference)
+    return Prepared(**vars(begun), reference=reference)
 
 
 def _count(made: list[Made]) -> str:

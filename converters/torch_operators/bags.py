@@ -53,14 +53,11 @@ def _embedding_bag(  # noqa: PLR0917  (the operator's own arguments, of which tw
     (bags, width); zeros for a bag without items. Then the bag of each item, the items of each bag, and what only a
     backward pass reads: PyTorch's for a sum."""
     items, number = op.Shape(indices), op.Shape(offsets)
-    ends = op.Concat(op.Slice(offsets, [1], number, [0]), op.CastLike(items, offsets), axis=0)
     if include_last_offset:
         number = op.Sub(number, [1])
-        if mode == _SUM and padding_idx < 0:
-            ends = op.Slice(ends, [0], number, [0])
-        else:  # a kernel that has what lies past the end in the last bag all the same
+        if mode != _SUM or padding_idx >= 0:  # a kernel that has what lies past the end in the last bag all the same
             offsets = op.Slice(offsets, [0], number, [0])
-            ends = op.Concat(op.Slice(offsets, [1], number, [0]), op.CastLike(items, offsets), axis=0)
+    ends = op.Slice(op.Concat(offsets, op.CastLike(items, offsets), axis=0), [1], op.Add(number, [1]), [0])
     of_each = _bag_of_each(items, offsets)
     if padding_idx >= 0:
         of_each = op.Where(op.Equal(indices, op.CastLike(op.Constant(value_int=padding_idx), indices)), number, of_each)

@@ -4,7 +4,21 @@ operators of the one or of the other. Tensors are of floats."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
+
+
+def log_of_sigmoid(op: Any, x: Any) -> Any:
+    """By Softplus: Log of Sigmoid is minus infinity from about -104 on."""
+    return op.Neg(op.Softplus(op.Neg(x)))
+
+
+def log_of_sum(op: Any, x: Any, reduced: Callable[[str, Any], Any]) -> Any:
+    """log(sum(exp(x))) along axes that stay, one long, against the largest: ONNX Runtime's own ReduceLogSumExp goes by
+    the first, and where that is -inf by 0. `reduced`: what an operator of this name makes of a tensor along them."""
+    most = reduced("ReduceMax", x)
+    base = op.Where(op.IsInf(most), op.CastLike(0.0, most), most)  # inf - inf is no number
+    return op.Add(op.Log(reduced("ReduceSum", op.Exp(op.Sub(x, base)))), base)
 
 
 def log_of_two(op: Any, self: Any, other: Any) -> Any:

@@ -6,7 +6,16 @@ import math
 from functools import partial
 from typing import Any
 
-from .formulas import angle_of, is_negative, log2_of_two, log_of_normal, log_of_two, scaled_erfc
+from .formulas import (
+    angle_of,
+    is_negative,
+    log2_of_two,
+    log_of_normal,
+    log_of_sigmoid,
+    log_of_sum,
+    log_of_two,
+    scaled_erfc,
+)
 from .running import end_of
 from .script import Translations, ir, op
 
@@ -28,7 +37,7 @@ def numbers() -> Translations:
         aten.logsumexp.default: _log_of_sum,
         aten.special_erfcx.default: partial(scaled_erfc, op),
         aten.special_log_ndtr.default: partial(log_of_normal, op),
-        aten.log_sigmoid.default: _log_of_sigmoid,
+        aten.log_sigmoid.default: partial(log_of_sigmoid, op),
         aten.hypot.default: _hypotenuse,
         aten.clamp.Tensor: _within,
         aten.fmax.default: _larger_number,
@@ -38,19 +47,10 @@ def numbers() -> Translations:
     }
 
 
-def _log_of_sigmoid(self: Any) -> Any:
-    """By Softplus: the exporter's Log of Sigmoid is minus infinity from about -104 on."""
-    return op.Neg(op.Softplus(op.Neg(self)))
-
-
 def _log_of_sum(self: Any, dim: Any, keepdim: bool = False) -> Any:
-    """Against the largest: ONNX Runtime's own ReduceLogSumExp goes by the first, and where that is -inf by 0."""
     if self.rank == 0:
         return self
-    most = op.ReduceMax(self, dim, keepdims=True)
-    base = op.Where(op.IsInf(most), op.CastLike(0.0, most), most)  # inf - inf is no number
-    total = op.Log(op.ReduceSum(op.Exp(op.Sub(self, base)), dim, keepdims=True))
-    made = op.Add(total, base)
+    made = log_of_sum(op, self, lambda name, value: getattr(op, name)(value, dim, keepdims=True))
     return made if keepdim else op.Squeeze(made, dim)
 
 

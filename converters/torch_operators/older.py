@@ -7,11 +7,10 @@ from typing import Any
 
 from .attention import mend_attention
 from .floor import mend_floors
-from .formulas import angle_of, log2_of_two, log_of_two
+from .formulas import angle_of, log2_of_two, log_of_sigmoid, log_of_sum, log_of_two
 from .fused import mend_fused
 from .nearest import mend_nearest
 from .places import mend_places
-from .quotients import Formula
 from .recurrent import mend_recurrent
 from .script import Lazy
 from .traced import BOOL, INT64, OPSETS, Traced, constant, scalar_of
@@ -41,7 +40,7 @@ def mend_older_exporter() -> None:
         exporter.register_custom_op_symbolic("aten::ceil", _rounded("Ceil"), opset)
         exporter.register_custom_op_symbolic("aten::floor", _rounded("Floor"), opset)
         exporter.register_custom_op_symbolic("aten::atan2", _by(angle_of), opset)
-        exporter.register_custom_op_symbolic("aten::log_sigmoid", _log_of_sigmoid, opset)
+        exporter.register_custom_op_symbolic("aten::log_sigmoid", _by(log_of_sigmoid), opset)
         exporter.register_custom_op_symbolic("aten::logaddexp", _by(log_of_two), opset)
         exporter.register_custom_op_symbolic("aten::logaddexp2", _by(log2_of_two), opset)
         exporter.register_custom_op_symbolic("aten::logsumexp", _log_of_sum, opset)
@@ -51,11 +50,6 @@ def mend_older_exporter() -> None:
 
 def _unmoved(_g: Any, self: Any) -> Any:
     return self
-
-
-def _log_of_sigmoid(g: Any, self: Any) -> Any:
-    """As numbers.py has it for the dynamo exporter."""
-    return g.op("Neg", g.op("Softplus", g.op("Neg", self)))
 
 
 def _of_booleans(name: str) -> Callable[..., Any]:
@@ -83,25 +77,22 @@ def _softplus(g: Any, self: Any, beta: Any, threshold: Any) -> Any:
 _FLAT = 20  # times beta: from there on softplus is the number itself, to the last bit but one
 
 
-def _by(formula: Formula) -> Callable[..., Any]:
-    return lambda g, self, other: formula(Traced(g), self, other)
+def _by(formula: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda g, *values: formula(Traced(g), *values)
 
 
 def _log_of_sum(g: Any, self: Any, dim: Any, keepdim: Any) -> Any:
-    """As numbers.py has it for the dynamo exporter."""
     if _helper._get_tensor_rank(self) == 0:
         return self
-    axes, op = _helper._get_const(dim, "is", "dim"), Traced(g)
-    most = _reduced(g, "ReduceMax", self, axes)
-    base = op.Where(op.IsInf(most), op.CastLike(0.0, most), most)
-    made = op.Add(op.Log(_reduced(g, "ReduceSum", op.Exp(op.Sub(self, base)), axes)), base)
+    axes = _helper._get_const(dim, "is", "dim")
+    made = log_of_sum(Traced(g), self, lambda name, value: _reduced(g, name, value, axes))
     if _helper._get_const(keepdim, "i", "keepdim"):
         return made
-    return op.Squeeze(made, constant(g, axes))
+    return g.op("Squeeze", made, constant(g, axes))
 
 
 def _reduced(g: Any, name: str, value: Any, axes: Sequence[int]) -> Any:
-    """The axes stay, one long. Those of ReduceMax are an attribute before opset 18."""
+    """The axes stay. Those of ReduceMax are an attribute before opset 18."""
     if name == "ReduceMax" and g.opset < _AXES_ARE_INPUTS:
         return g.op(name, value, axes_i=axes)
     return g.op(name, value, constant(g, axes))
