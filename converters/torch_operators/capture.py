@@ -45,22 +45,24 @@ def _or_else(instead: _Function, own: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _max_pool1d(self: Any, *args: Any, **more: Any) -> Any:
+def _max_pool1d(  # noqa: PLR0917  (PyTorch's own arguments)
+    input: Any,  # noqa: A002
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Any:
     """As windows of a picture that is one row high: without gradients the kernel of lines is no operator of several,
     and reads the size."""
     import torch
 
-    if not _has_open_axis(self):
+    if not _has_open_axis(input):
         return None
-    names = ("kernel_size", "stride", "padding", "dilation")
-    asked: dict[str, Any] = {"stride": None, "padding": 0, "dilation": 1, "ceil_mode": False}
-    asked |= dict(zip((*names, "ceil_mode"), args, strict=False)) | more
-    kernel, stride, padding, dilation = (_single(asked[name]) for name in names)
-    step = kernel if stride is None else stride
-    row = self.unsqueeze(-2)
-    return torch.max_pool2d(
-        row, (1, kernel), (1, step), (0, padding), (1, dilation), ceil_mode=asked["ceil_mode"]
-    ).squeeze(-2)
+    size, step, rim, apart = map(_single, (kernel_size, stride, padding, dilation))
+    step = size if step is None else step
+    row = input.unsqueeze(-2)
+    return torch.max_pool2d(row, (1, size), (1, step), (0, rim), (1, apart), ceil_mode).squeeze(-2)
 
 
 def _single(value: Any) -> Any:
