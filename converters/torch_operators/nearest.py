@@ -25,16 +25,18 @@ def nearest() -> Translations:
     own = nn.aten_upsample_nearestnd_vec
 
     def larger(input: Any, output_size: Any = None, scale_factors: Any = None) -> Any:  # noqa: A002  (PyTorch's name)
-        if output_size is None and all(map(is_exact, scale_factors)):
-            return own(input, output_size, scale_factors)
-        if output_size is not None and all(map(_are_exact, list(input.shape)[2:], output_size)):
+        if output_size is None:
+            asked, read = scale_factors, _by_factor
+            stays = all(map(is_exact, asked))
+        else:
+            asked, read = output_size, _to_size
+            stays = all(map(_are_exact, list(input.shape)[2:], asked))
+        if stays:
             return own(input, output_size, scale_factors)
         taken = input
-        for axis in range(2, input.rank):
+        for axis, each in enumerate(asked, 2):
             size = size_of(input, axis)
-            made = _made(op, size, scale_factors[axis - 2]) if output_size is None else _int64(output_size[axis - 2])
-            share = 1 / scale_factors[axis - 2] if output_size is None else None
-            taken = op.Gather(taken, _places(op, size, made, share), axis=axis)
+            taken = op.Gather(taken, _places(op, size, *read(size, each)), axis=axis)
         return taken
 
     aten = torch.ops.aten
@@ -83,13 +85,14 @@ def _places(write: Any, size: Any, made: Any, share: float | None) -> Any:
     return write.Min(write.Cast(write.Floor(write.Mul(at, by)), to=INT64), write.Sub(size, one))
 
 
-def _made(write: Any, size: Any, factor: float) -> Any:
-    """How many there are of a size times a factor."""
-    return write.Cast(write.Mul(write.Cast(size, to=DOUBLE), write.Cast(factor, to=DOUBLE)), to=INT64)
+def _by_factor(size: Any, factor: float, /) -> tuple[Any, float | None]:
+    """How many are made of `size` elements, and what a place is multiplied by."""
+    return op.Cast(op.Mul(op.Cast(size, to=DOUBLE), op.Cast(factor, to=DOUBLE)), to=INT64), 1 / factor
 
 
-def _int64(size: Any) -> Any:
-    return op.Constant(value_int=size) if isinstance(size, int) else op.Cast(size, to=INT64)
+def _to_size(_size: Any, made: Any, /) -> tuple[Any, float | None]:
+    """The same where that is asked for."""
+    return op.Constant(value_int=made) if isinstance(made, int) else op.Cast(made, to=INT64), None
 
 
 def is_exact(factor: float) -> bool:

@@ -167,9 +167,8 @@ def _by_factor(own: _Function) -> _Function:
         axes = range(2, input.dim())
         factors = list(scale_factor) if isinstance(scale_factor, tuple | list) else [scale_factor] * len(axes)
         mode = args[0] if args else more.get("mode", "nearest")
-        if mode != "nearest" or scale_factor is None or more.get("recompute_scale_factor"):
-            return own(input, size, scale_factor, *args, **more)
-        if all(map(is_exact, factors)):
+        is_other = mode != "nearest" or scale_factor is None or more.get("recompute_scale_factor")
+        if is_other or all(map(is_exact, factors)):
             return own(input, size, scale_factor, *args, **more)
         made = input
         for axis, factor in zip(axes, factors, strict=True):
