@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...models.errors import Refused
 from ..shrink.onnx import line_in
 from .script import Lazy, op
+from .untranslated import causes
 
 if TYPE_CHECKING:
     import torch
@@ -125,15 +126,12 @@ def _axis(dim: int) -> int:
 
 def complex_refused(error: BaseException | None, program: torch.export.ExportedProgram) -> Refused | None:
     """The refusal that an error of the exporter stands for; None where it is about something else."""
-    while error is not None:
-        found = _SAID.search(str(error))
-        if found is not None:
-            line = _line(found[1], program.graph.nodes)
-            where = f", at {line} or in what it calls" if line else ""  # it keeps the frames of forward alone
-            name = f"{found[1]}.{found[2]}"
-            return Refused(f"torch's exporter has no ONNX of {name} of complex numbers{where}", fix=_FIX)
-        error = error.__cause__
-    return None
+    found = next(filter(None, (_SAID.search(str(each)) for each in causes(error))), None)
+    if found is None:
+        return None
+    line = _line(found[1], program.graph.nodes)
+    where = f", at {line} or in what it calls" if line else ""  # it keeps the frames of forward alone
+    return Refused(f"torch's exporter has no ONNX of {found[1]}.{found[2]} of complex numbers{where}", fix=_FIX)
 
 
 def _line(operator: str, nodes: Any) -> str | None:

@@ -19,18 +19,19 @@ _FIX = "write that line with other operators, or name a target that another rout
 
 def untranslated(error: BaseException) -> Refused | None:
     """The refusal that an error of the exporter stands for; None where it stops at no operator."""
-    causes = list(_causes(error))
-    node = next(filter(None, map(_node, causes)), None)
+    chain = list(causes(error))
+    node = next(filter(None, map(_node, chain)), None)
     if node is None:
         return None
     line = line_in(node.meta.get("stack_trace") or "")
     what = f"{node.target}{f', at {line}' if line else ''}"
-    if any(_LACKING in str(each) for each in causes):
+    if any(_LACKING in str(each) for each in chain):
         return Refused(f"torch's exporter has no ONNX of {what}", fix=_FIX)
-    return Refused(f"torch's exporter fails at {what}: {first_line(causes[-1], 300)}", fix=_FIX)
+    return Refused(f"torch's exporter fails at {what}: {first_line(chain[-1], 300)}", fix=_FIX)
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, what it was raised from, and so on; None has none."""
     while error is not None:
         yield error
         error = error.__cause__
