@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from .script import Lazy, Translations, ir, op
-from .traced import OPSETS, constant
+from .traced import constant, helper, register
 
 _theirs: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "nn")
 
@@ -29,11 +29,7 @@ def attention() -> Translations:
 
 def mend_attention() -> None:
     """Register the same for every later export of the older exporter in this process."""
-    import torch
-
-    exporter: Any = torch.onnx  # not all of it is in its types
-    for opset in OPSETS:
-        exporter.register_custom_op_symbolic("aten::scaled_dot_product_attention", _attend_traced, opset)
+    register({"aten::scaled_dot_product_attention": _attend_traced})
 
 
 def _attend(  # noqa: PLR0917  (the operator's own arguments)
@@ -86,11 +82,10 @@ def _number(value: float, like: Any) -> Any:
 
 def _attend_traced(g: Any, query: Any, key: Any, value: Any, mask: Any = None, *settings: Any) -> Any:
     import torch
-    from torch.onnx import symbolic_helper
     from torch.onnx._internal.torchscript_exporter import symbolic_opset14
 
     attend: Any = symbolic_opset14.scaled_dot_product_attention
-    if mask is None or symbolic_helper._is_none(mask):
+    if mask is None or helper._is_none(mask):
         return attend(g, query, key, value, mask, *settings)
     kind = query.type().dtype()
     zero, lowest = (constant(g, each, kind) for each in (0.0, torch.finfo(kind).min))

@@ -12,7 +12,7 @@ from typing import Any
 
 from .quotients import Formula, floor_quotient, of_floats, of_traced_floats, remainder, tensor_of, truncated_quotient
 from .script import Lazy, Translations, op
-from .traced import FLOAT, INT64, OPSETS, constant, onnx_type, scalar_of
+from .traced import FLOAT, INT64, Symbolics, constant, helper, onnx_type, register, scalar_of
 
 _core: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "core")
 
@@ -20,14 +20,13 @@ _core: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "core")
 def mend_floors() -> None:
     """Register the right forms for every later export of this process. Sizes of axes keep the exporter's own where
     nothing is taken from them: they are never below zero, and what is made of them must stay simple."""
-    import torch
-
-    exporter: Any = torch.onnx  # not all of it is in its types
-    for opset in OPSETS:
-        exporter.register_custom_op_symbolic("aten::div", _divide_traced, opset)
-        exporter.register_custom_op_symbolic("aten::floor_divide", _floor_divide, opset)
-        exporter.register_custom_op_symbolic("aten::remainder", _remainder_traced, opset)
-        exporter.register_custom_op_symbolic("aten::__rshift_", _right_shift, opset)
+    symbolics: Symbolics = {
+        "aten::div": _divide_traced,
+        "aten::floor_divide": _floor_divide,
+        "aten::remainder": _remainder_traced,
+        "aten::__rshift_": _right_shift,
+    }
+    register(symbolics)
 
 
 def division() -> Translations:
@@ -101,12 +100,11 @@ _KEEP = (*_MOVE, "Add", "Mul", "Div", "Mod", "Max", "Min")
 
 
 def _divide_traced(g: Any, self: Any, other: Any, mode: Any = None) -> Any:
-    from torch.onnx import symbolic_helper
     from torch.onnx._internal.torchscript_exporter import symbolic_opset10
 
-    if mode is None or symbolic_helper._is_none(mode):
+    if mode is None or helper._is_none(mode):
         return symbolic_opset10.div(g, self, other)
-    made = of_traced_floats(_FORMULAS[symbolic_helper._parse_arg(mode, "s")], g, self, other)
+    made = of_traced_floats(_FORMULAS[helper._parse_arg(mode, "s")], g, self, other)
     return symbolic_opset10.div(g, self, other, mode) if made is None else made
 
 
@@ -153,9 +151,7 @@ def _floor(g: Any, self: Any, other: Any) -> Any:
 
 def _is_size(value: Any) -> bool:
     """Numbers that a trace makes of sizes are tensors without axes."""
-    from torch.onnx import symbolic_helper
-
-    return bool(symbolic_helper._get_tensor_rank(value) == 0)
+    return bool(helper._get_tensor_rank(value) == 0)
 
 
 def _never_negative_traced(value: Any) -> bool:

@@ -8,7 +8,7 @@ import math
 from typing import Any, NoReturn
 
 from ...models.errors import Refused
-from .traced import constant
+from .traced import Symbolics, constant, helper, register
 
 
 def mend_fused() -> None:
@@ -16,13 +16,12 @@ def mend_fused() -> None:
 
     Formulas: torch.nn.TransformerEncoderLayer and torch.nn.functional.scaled_dot_product_attention.
     """
-    import torch
-
-    exporter: Any = torch.onnx  # not all of it is in its types
-    for opset in _OPSETS:
-        exporter.register_custom_op_symbolic("aten::_transformer_encoder_layer_fwd", _encoder_layer, opset)
-        exporter.register_custom_op_symbolic("aten::_native_multi_head_attention", _self_attention, opset)
-        exporter.register_custom_op_symbolic("aten::unflatten", _unflatten, opset)
+    symbolics: Symbolics = {
+        "aten::_transformer_encoder_layer_fwd": _encoder_layer,
+        "aten::_native_multi_head_attention": _self_attention,
+        "aten::unflatten": _unflatten,
+    }
+    register(symbolics, _OPSETS)
 
 
 _OPSETS = range(17, 21)  # from the one on that has LayerNormalization
@@ -104,18 +103,14 @@ def _number_like(g: Any, value: float, like: Any) -> Any:
 
 
 def _number(value: Any, kind: str) -> Any:
-    from torch.onnx import symbolic_helper
-
-    helper: Any = symbolic_helper  # not all of it is in its types
     return helper._get_const(value, kind, "a setting of the layer")
 
 
 def _unflatten(g: Any, x: Any, axis: Any, sizes: Any) -> Any:
     """Of the last axis, as MultiheadAttention does it: the exporter's own form forgets how many axes there are then."""
-    from torch.onnx import symbolic_helper
     from torch.onnx._internal.torchscript_exporter import symbolic_opset13
 
-    rank, known = symbolic_helper._get_tensor_rank(x), _sizes(sizes)
+    rank, known = helper._get_tensor_rank(x), _sizes(sizes)
     if rank is None or known.count(-1) > 1 or _number(axis, "i") not in (-1, rank - 1):
         return symbolic_opset13.unflatten(g, x, axis, sizes)
     return g.op("Reshape", x, constant(g, [0] * (rank - 1) + known))
@@ -123,20 +118,16 @@ def _unflatten(g: Any, x: Any, axis: Any, sizes: Any) -> Any:
 
 def _sizes(value: Any) -> list[int]:
     """A list of sizes, -1 for each that is computed."""
-    from torch.onnx import symbolic_helper
-
-    if not symbolic_helper._is_packed_list(value):
+    if not helper._is_packed_list(value):
         return [int(each) for each in _number(value, "is")]
-    found = [symbolic_helper._maybe_get_const(each, "i") for each in symbolic_helper._unpack_list(value)]
+    found = [helper._maybe_get_const(each, "i") for each in helper._unpack_list(value)]
     return [each if isinstance(each, int) else -1 for each in found]
 
 
 def _hidden(g: Any, mask: Any, mask_type: Any) -> Any:
     """A mask as booleans over (B, heads, T, T), or None. It hides where it is not 0: of rows and columns (0), of the
     columns of each sample (1), or of both for each head (2)."""
-    from torch.onnx import symbolic_helper
-
-    if symbolic_helper._is_none(mask):
+    if helper._is_none(mask):
         return None
     kind = _number(mask_type, "i")
     if kind not in (0, 1, 2):

@@ -11,10 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .script import Lazy, Translations, op, size_of
-from .traced import DOUBLE, FLOAT, INT64, OPSETS, Traced, constant
-
-_helper: Any = Lazy("torch.onnx", "symbolic_helper")  # not all of it is in its types
+from .script import Translations, op, size_of
+from .traced import DOUBLE, FLOAT, INT64, Traced, constant, helper, register
 
 
 def nearest() -> Translations:
@@ -45,19 +43,14 @@ def nearest() -> Translations:
 
 def mend_nearest() -> None:
     """Register the right form for every later export by the older exporter."""
-    import torch
-
-    exporter: Any = torch.onnx  # not all of it is in its types
-    for axes in (1, 2, 3):
-        for opset in OPSETS:
-            exporter.register_custom_op_symbolic(f"aten::upsample_nearest{axes}d", _larger(axes), opset)
+    register({f"aten::upsample_nearest{axes}d": _larger(axes) for axes in (1, 2, 3)})
 
 
 def _larger(axes: int) -> Callable[..., Any]:
     def translation(g: Any, self: Any, output_size: Any, *scales: Any) -> Any:
         from torch.onnx._internal.torchscript_exporter import symbolic_opset11
 
-        if _helper._is_none(output_size):  # not of a trace, which makes sizes of factors (words.py)
+        if helper._is_none(output_size):  # not of a trace, which makes sizes of factors (words.py)
             own = symbolic_opset11._interpolate(f"upsample_nearest{axes}d", axes + 2, "nearest")
             return own(g, self, output_size, *scales)
         write = Traced(g)
@@ -71,8 +64,8 @@ def _larger(axes: int) -> Callable[..., Any]:
 
 def _listed(g: Any, sizes: Any, axes: int) -> list[Any]:
     """Each of a list of sizes as a number without axes."""
-    if _helper._is_packed_list(sizes):
-        return [g.op("Cast", each, to_i=INT64) for each in _helper._unpack_list(sizes)]
+    if helper._is_packed_list(sizes):
+        return [g.op("Cast", each, to_i=INT64) for each in helper._unpack_list(sizes)]
     return [g.op("Gather", sizes, constant(g, at)) for at in range(axes)]
 
 

@@ -12,10 +12,7 @@ from .fused import mend_fused
 from .nearest import mend_nearest
 from .places import mend_places
 from .recurrent import mend_recurrent
-from .script import Lazy
-from .traced import BOOL, INT64, OPSETS, Traced, constant, scalar_of
-
-_helper: Any = Lazy("torch.onnx", "symbolic_helper")  # not all of it is in its types
+from .traced import BOOL, INT64, Symbolics, Traced, constant, helper, register, scalar_of
 
 
 def mend_older_exporter() -> None:
@@ -23,29 +20,28 @@ def mend_older_exporter() -> None:
     where it sees nothing, recurrent nets unpacked and with projections; logs of sums stay finite, angles have their
     quadrant, any and all count what is not 0; and of what pack_padded_sequence asks for, `lengths.cpu()` stays, and
     that it is a tensor is known."""
-    import torch
-
     mend_attention()
     mend_floors()
     mend_fused()
     mend_nearest()
     mend_places()
     mend_recurrent()
-    exporter: Any = torch.onnx  # not all of it is in its types
-    for opset in OPSETS:
-        exporter.register_custom_op_symbolic("aten::all", _of_booleans("_all"), opset)
-        exporter.register_custom_op_symbolic("aten::any", _of_booleans("_any"), opset)
-        exporter.register_custom_op_symbolic("aten::cpu", _unmoved, opset)
-        exporter.register_custom_op_symbolic("aten::__not_", _opposite, opset)
-        exporter.register_custom_op_symbolic("aten::ceil", _rounded("Ceil"), opset)
-        exporter.register_custom_op_symbolic("aten::floor", _rounded("Floor"), opset)
-        exporter.register_custom_op_symbolic("aten::atan2", _by(angle_of), opset)
-        exporter.register_custom_op_symbolic("aten::log_sigmoid", _by(log_of_sigmoid), opset)
-        exporter.register_custom_op_symbolic("aten::logaddexp", _by(log_of_two), opset)
-        exporter.register_custom_op_symbolic("aten::logaddexp2", _by(log2_of_two), opset)
-        exporter.register_custom_op_symbolic("aten::logsumexp", _log_of_sum, opset)
-        exporter.register_custom_op_symbolic("aten::softplus", _softplus, opset)
-        exporter.register_custom_op_symbolic("prim::isinstance", _is_instance, opset)
+    symbolics: Symbolics = {
+        "aten::all": _of_booleans("_all"),
+        "aten::any": _of_booleans("_any"),
+        "aten::cpu": _unmoved,
+        "aten::__not_": _opposite,
+        "aten::ceil": _rounded("Ceil"),
+        "aten::floor": _rounded("Floor"),
+        "aten::atan2": _by(angle_of),
+        "aten::log_sigmoid": _by(log_of_sigmoid),
+        "aten::logaddexp": _by(log_of_two),
+        "aten::logaddexp2": _by(log2_of_two),
+        "aten::logsumexp": _log_of_sum,
+        "aten::softplus": _softplus,
+        "prim::isinstance": _is_instance,
+    }
+    register(symbolics)
 
 
 def _unmoved(_g: Any, self: Any) -> Any:
@@ -68,7 +64,7 @@ def _softplus(g: Any, self: Any, beta: Any, threshold: Any) -> Any:
     from torch.onnx._internal.torchscript_exporter import symbolic_opset9
 
     made, op = symbolic_opset9.softplus(g, self, beta, threshold), Traced(g)
-    if _helper._get_const(threshold, "f", "threshold") >= _FLAT:
+    if helper._get_const(threshold, "f", "threshold") >= _FLAT:
         return made
     scaled = op.Mul(self, op.CastLike(beta, self))
     return op.Where(op.Greater(scaled, op.CastLike(threshold, self)), self, made)
@@ -82,11 +78,11 @@ def _by(formula: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _log_of_sum(g: Any, self: Any, dim: Any, keepdim: Any) -> Any:
-    if _helper._get_tensor_rank(self) == 0:
+    if helper._get_tensor_rank(self) == 0:
         return self
-    axes = _helper._get_const(dim, "is", "dim")
+    axes = helper._get_const(dim, "is", "dim")
     made = log_of_sum(Traced(g), self, lambda name, value: _reduced(g, name, value, axes))
-    if _helper._get_const(keepdim, "i", "keepdim"):
+    if helper._get_const(keepdim, "i", "keepdim"):
         return made
     return g.op("Squeeze", made, constant(g, axes))
 
@@ -103,11 +99,9 @@ _AXES_ARE_INPUTS = 18
 
 def _is_instance(g: Any, value: Any, **_: Any) -> Any:
     """A constant: of a branch on it the exporter then takes one side."""
-    from torch.onnx import symbolic_helper
-
     fits = any(value.type().isSubtypeOf(kind) for kind in g.original_node.tys("types"))
     if not fits and value.type().kind() in _OPEN:
-        return symbolic_helper._unimplemented("isinstance", "of a value whose type shows as the model runs", value)
+        return helper._unimplemented("isinstance", "of a value whose type shows as the model runs", value)
     return constant(g, fits)
 
 

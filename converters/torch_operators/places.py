@@ -5,26 +5,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from .script import Lazy
-from .traced import OPSETS, constant
-
-_helper: Any = Lazy("torch.onnx", "symbolic_helper")  # not all of it is in its types
+from .traced import constant, helper, register
 
 
 def mend_places() -> None:
     """Register the right form for every later export of this process."""
-    import torch
-
-    exporter: Any = torch.onnx  # not all of it is in its types
-    for opset in OPSETS:
-        exporter.register_custom_op_symbolic("aten::index", _index, opset)
+    register({"aten::index": _index})
 
 
 def _index(g: Any, self: Any, places: Any) -> Any:
     from torch.onnx._internal.torchscript_exporter import symbolic_opset11
 
-    given = _helper._unpack_list(places) if _helper._is_packed_list(places) else [places]
-    if sum(not _helper._is_none(each) for each in given) > 1:
+    given = helper._unpack_list(places) if helper._is_packed_list(places) else [places]
+    if sum(not helper._is_none(each) for each in given) > 1:
         counted = [_from_the_front(g, self, axis, each) for axis, each in enumerate(given)]
         places = g.op("prim::ListConstruct", *counted)
     return symbolic_opset11.index(g, self, places)
@@ -32,7 +25,7 @@ def _index(g: Any, self: Any, places: Any) -> Any:
 
 def _from_the_front(g: Any, self: Any, axis: int, places: Any) -> Any:
     """The places along an axis, those below 0 counted from its end; a mask as it is."""
-    if _helper._is_none(places) or _helper._is_bool(places) or _never_negative(places):
+    if helper._is_none(places) or helper._is_bool(places) or _never_negative(places):
         return places
     size = g.op("Gather", g.op("Shape", self), constant(g, axis), axis_i=0)
     size, zero = (g.op("CastLike", each, places) for each in (size, constant(g, 0)))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from .script import ir, op
-from .traced import DOUBLE, FLOAT, Traced, jit_type, onnx_type, scalar_of
+from .traced import DOUBLE, FLOAT, Traced, helper, jit_type, onnx_type, scalar_of
 
 Formula: TypeAlias = Callable[[Any, Any, Any], Any]
 
@@ -91,9 +91,7 @@ def _traced_kind(made: Any, *values: Any) -> int | None:
 
 
 def _weight(value: Any) -> tuple[bool, bool]:
-    from torch.onnx import symbolic_helper
-
-    return symbolic_helper._get_tensor_rank(value) != 0, value.node().kind() != "onnx::Constant"
+    return helper._get_tensor_rank(value) != 0, value.node().kind() != "onnx::Constant"
 
 
 _FLOATS = ("Half", "BFloat16", "Float", "Double")

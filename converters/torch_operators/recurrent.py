@@ -7,22 +7,15 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ...models.errors import Refused
-from .script import Lazy
-from .traced import OPSETS, constant
+from .traced import constant, helper, register
 
-_helper: Any = Lazy("torch.onnx", "symbolic_helper")  # not all of it is in its types
 _INT64 = 7  # onnx.TensorProto's
 _WORST_CONDITION = 1e4  # of a projection that a state is led back through: float32 then keeps three digits of it
 
 
 def mend_recurrent() -> None:
     """Register their definitions for every later export of this process."""
-    import torch
-
-    exporter: Any = torch.onnx  # not all of it is in its types
-    for opset in OPSETS:
-        exporter.register_custom_op_symbolic("aten::lstm", _lstm, opset)
-        exporter.register_custom_op_symbolic("aten::_pad_packed_sequence", _unpacked, opset)
+    register({"aten::lstm": _lstm, "aten::_pad_packed_sequence": _unpacked})
 
 
 def _lstm(g: Any, *arguments: Any) -> Any:
@@ -30,10 +23,10 @@ def _lstm(g: Any, *arguments: Any) -> Any:
     recurrent weights are R P, and P behind it. Any other is the exporter's own. Formula: torch.nn.LSTM."""
     from torch.onnx._internal.torchscript_exporter import symbolic_opset9
 
-    packed = int(_helper._is_tensor_list(arguments[3]))
+    packed = int(helper._is_tensor_list(arguments[3]))
     weights, *numbers = arguments[2 + packed : 8 + packed]
-    has_biases, layers, _, _, bidirectional = (_helper._get_const(each, "f", "lstm") for each in numbers)
-    every = _helper._unpack_list(weights)
+    has_biases, layers, _, _, bidirectional = (helper._get_const(each, "f", "lstm") for each in numbers)
+    every = helper._unpack_list(weights)
     directions, each = 1 + int(bidirectional), 5 if has_biases else 3
     if len(every) != layers * directions * each:
         return symbolic_opset9.lstm(g, *arguments)
@@ -41,8 +34,8 @@ def _lstm(g: Any, *arguments: Any) -> Any:
         _refuse("of a packed sequence")
     parts = [_Direction(g, every[at : at + each]) for at in range(0, len(every), each)]
     layer_parts = [parts[at : at + directions] for at in range(0, len(parts), directions)]
-    batch_first = _helper._get_const(arguments[8], "i", "lstm")
-    first, cells = _helper._unpack_list(arguments[1])
+    batch_first = helper._get_const(arguments[8], "i", "lstm")
+    first, cells = helper._unpack_list(arguments[1])
     x = _turned(g, arguments[0]) if batch_first else arguments[0]
     rows, lasts, cells = _projected(g, x, first, cells, layer_parts)
     return _turned(g, rows) if batch_first else rows, lasts, cells
@@ -83,7 +76,7 @@ def _projected(g: Any, rows: Any, first: Any, cells: Any, layers: Sequence[Seque
     from torch.onnx._internal.torchscript_exporter import symbolic_opset9
 
     def cut(value: Any, axis: int, start: int, length: int = 1) -> Any:
-        return _helper._slice_helper(g, value, axes=[axis], starts=[start], ends=[start + length])
+        return helper._slice_helper(g, value, axes=[axis], starts=[start], ends=[start + length])
 
     from_nothing = _is_zero(first) and _is_zero(cells)
     lasts, last_cells = [], []
@@ -131,15 +124,15 @@ def _unpacked(  # noqa: PLR0917  (the operator's own arguments)
     any other gives another shape, which the check that follows sees."""
     rows, lengths = g.op("prim::PadPacked", data, sizes, outputs=2)
     lengths = g.op("Cast", lengths, to_i=_INT64)
-    value = _helper._get_const(padding, "t", "padding_value")
+    value = helper._get_const(padding, "t", "padding_value")
     if value:
         rows = _filled(g, rows, lengths, value)
-    most = _helper._maybe_get_const(total, "i")
+    most = helper._maybe_get_const(total, "i")
     if isinstance(most, int):
         rows = _of_length(g, rows, most, value)
     elif _is_length(total, sizes):
         rows = _cut(g, rows, g.op("ReduceMax", lengths, keepdims_i=1))
-    if _helper._get_const(batch_first, "i", "batch_first"):
+    if helper._get_const(batch_first, "i", "batch_first"):
         rows = _turned(g, rows)
     return rows, lengths
 

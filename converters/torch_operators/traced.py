@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from .script import Lazy
 
 if TYPE_CHECKING:
     import torch
 
-OPSETS = range(11, 21)
+Symbolics: TypeAlias = dict[str, Callable[..., Any]]  # names of PyTorch's operators, and what writes each
+
+helper: Any = Lazy("torch.onnx", "symbolic_helper")  # not all of it is in its types
 FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11  # onnx.TensorProto's
+_OPSETS = range(11, 21)
+
+
+def register(symbolics: Symbolics, opsets: Iterable[int] = _OPSETS) -> None:
+    """For every later export of this process."""
+    import torch
+
+    exporter: Any = torch.onnx  # not all of it is in its types
+    for opset in opsets:
+        for name, translation in symbolics.items():
+            exporter.register_custom_op_symbolic(name, translation, opset)
 
 
 class Traced:
