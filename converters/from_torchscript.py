@@ -11,6 +11,7 @@ from ..models.artifact import Artifact, read_artifact, write_artifact
 from ..models.errors import Refused
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
+from ..models.programs import save_program
 from ..models.signature import Signature
 from .export_bounds import settle
 from .onnx_export import TORCHSCRIPT_OPSET, check_names_differ, finish
@@ -106,7 +107,7 @@ def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:
             ) from error
     program = export(converted.module(), source.signature)
     signature = settle(program, module, source.signature)
-    torch.export.save(program, job.out / PAYLOAD[Format.PT2])
+    save_program(program, signature, job.out / PAYLOAD[Format.PT2])
     write_artifact(job.out, Target(Format.PT2), signature)
     return {"nodes": len(program.graph.nodes)}
 

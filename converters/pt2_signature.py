@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.errors import BadRequest
 from ..models.formats import PAYLOAD, Format
+from ..models.programs import save_program
 from ..models.signature import ANY_SIZE, BATCH, Axis, Bounds, Signature, TensorSpec, served_dtype
 from ..models.zoo.calling import Call, Leaf, flat, flatten, leaves
 from .torch_export import export
@@ -86,10 +87,10 @@ def _given(program: torch.export.ExportedProgram) -> Any:
 def check_axes(program: torch.export.ExportedProgram, signature: Signature, path: Path) -> None:
     """Raises BadRequest where an axis that is dynamic in the signature depends on another number, as `4 * Dim("q")`
     does: torch's exporters carry none. Where it has a size in the signature the program is exported again with that."""
-    traced = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
-    for spec in signature.inputs:
+    _, values = _call(program, path)
+    for spec, traced in zip(signature.inputs, values.values(), strict=True):  # its name may be another in a record
         for at in spec.dynamic_axes:
-            if not _is_free(size := traced[spec.name].shape[at]):
+            if not _is_free(size := traced.shape[at]):
                 raise _dependent(spec, at, size.node.expr, program, path)
 
 
@@ -113,9 +114,7 @@ def _dependent(spec: TensorSpec, at: int, size: Any, program: torch.export.Expor
 
 def write_flat(program: torch.export.ExportedProgram, signature: Signature, call: Call, out: Path) -> None:
     """Write the program as one that takes the signature's inputs by position and returns its outputs."""
-    import torch
-
-    torch.export.save(export(flat(program.module(), call), signature), out / PAYLOAD[Format.PT2])
+    save_program(export(flat(program.module(), call), signature), signature, out / PAYLOAD[Format.PT2])
 
 
 def _bounded(spec: TensorSpec, ranges: Mapping[str, Any]) -> TensorSpec:

@@ -11,6 +11,7 @@ from ..models.axes import example_sizes, other_axes
 from ..models.errors import Refused
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
+from ..models.programs import save_program
 from ..models.signature import ANY_SIZE, Signature
 from ..models.sources import read_source
 from .baked import model_to_export
@@ -31,12 +32,10 @@ def pt2_from_source(job: Job) -> Mapping[str, Any]:
 
     Raises Refused where an axis that the signature calls dynamic cannot be, or the model asks its data which way to go.
     """
-    import torch
-
     source = read_source(job.inputs["source"])
     model = model_to_export(job.inputs["source"])
     program, limits = _whole_program(model, source.signature)
-    torch.export.save(program, job.out / PAYLOAD[Format.PT2])
+    save_program(program, source.signature, job.out / PAYLOAD[Format.PT2])
     write_artifact(job.out, Target(Format.PT2), source.signature)
     return {"nodes": len(program.graph.nodes), "limits": limits}
 

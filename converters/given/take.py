@@ -17,6 +17,7 @@ from ...models.errors import BadRequest
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.keras_model import signature_of_keras
+from ...models.programs import recorded_signature
 from ...models.recipe import Recipe
 from ...models.samples import check_file, check_inputs
 from ...models.signature import Axis, Signature, TensorSpec, bounds_of
@@ -81,6 +82,8 @@ def pt2_given(job: Job) -> Mapping[str, Any]:
     check_pt2(path)
     program = load_pt2(path)
     found, call = describe_program(program, path)
+    if call is None:
+        found = _with_own_names(found, recorded_signature(path))
     signature = fit(found, _asked(job))
     check_inputs(signature.inputs)
     check_axes(program, signature, path)
@@ -232,6 +235,28 @@ def _check_flex_record(artifact: Artifact, found: Sequence[str]) -> None:
         raise BadRequest(
             f"{artifact.path} needs TensorFlow's Flex delegate for {there}, its record says {said}", fix=_AGAIN
         )
+
+
+def _with_own_names(found: Signature, record: Signature | None) -> Signature:
+    """The signature of a program by the names in its record, where that is of the same inputs and outputs."""
+    if record is None or _kinds(record) != _kinds(found):
+        return found
+    inputs, outputs = (
+        tuple(replace(spec, name=own.name) for spec, own in zip(specs, owns, strict=True))
+        for specs, owns in ((found.inputs, record.inputs), (found.outputs, record.outputs))
+    )
+    try:
+        return fit(Signature(inputs, outputs), record.inputs)
+    except BadRequest:  # its axes are others
+        return found
+
+
+def _kinds(signature: Signature) -> list[object]:
+    """What a record must share with a program. The sizes of outputs are not always known."""
+    inputs = [
+        (spec.dtype, [None if isinstance(axis, str) else axis for axis in spec.shape]) for spec in signature.inputs
+    ]
+    return [inputs, [(spec.dtype, len(spec.shape)) for spec in signature.outputs]]
 
 
 def fit(found: Signature, asked: Sequence[TensorSpec], unnamed: Collection[str] = ()) -> Signature:

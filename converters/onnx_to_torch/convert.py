@@ -13,6 +13,7 @@ from ...models.artifact import Artifact, read_artifact, write_artifact
 from ...models.errors import Refused
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
+from ...models.programs import save_program
 from ..export_bounds import settle
 from ..onnx_graph.graph import Model, read_model
 from ..torch_export import example_inputs, export
@@ -33,8 +34,6 @@ def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
 
     Raises Refused where an operator cannot be carried, or torch.export does not keep a dynamic axis.
     """
-    import torch
-
     source = read_artifact(job.inputs["source"])
     model = read_model(source.path)
     _check_names(model, source)
@@ -43,7 +42,7 @@ def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
     module = load_module(job.out)
     program = export(module, source.signature)
     signature = settle(program, module, source.signature)
-    torch.export.save(program, job.out / PAYLOAD[Format.PT2])
+    save_program(program, signature, job.out / PAYLOAD[Format.PT2])
     write_artifact(job.out, Target(Format.PT2), signature)
     return {"operators": made.operators, "opset": made.opset, "weights": len(made.weights), "module": MODULE}
 

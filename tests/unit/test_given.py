@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from transload.models.dataset import read_dataset
 from transload.models.errors import BadRequest, ToolMissing
 from transload.models.formats import Format, Target
 from transload.models.job import Job
-from transload.models.programs import operators
+from transload.models.programs import operators, save_program
 from transload.models.samples import check_inputs, make_samples, take_samples
 from transload.models.signature import Bounds, Signature, TensorSpec, parse_input
 from transload.models.store import digest_of
@@ -294,6 +295,49 @@ def test_a_program_is_described_by_its_arguments_and_keys(tmp_path: Path) -> Non
         "mask=float32[batch,image_1,5]",
     ]
     assert [str(spec) for spec in signature.outputs] == ["total=float32[batch]", "masked=float32[batch,image_1,5]"]
+
+
+def of_both(tmp_path: Path, **record: Any) -> list[str]:
+    """What a program of Both is taken for, that was written with a record, or with one of another content."""
+    some = torch.export.Dim.DYNAMIC
+    inputs = (torch.randn(3, 4, 5), torch.ones(3, 4, 5))
+    program = torch.export.export(Both(), inputs, dynamic_shapes=({0: some, 1: some},) * 2, strict=False)
+    specs = [parse_input(f"{name}=float32[n,time=0..,5]") for name in ("my.image", "mask")]
+    signature = Signature(tuple(specs), (parse_input("sum/0=float32[n]"), parse_input("y=float32[n,time,5]")))
+    path = tmp_path / "m.pt2"
+    if record:
+        torch.export.save(program, path, extra_files={"transload.json": json.dumps(signature.to_json() | record)})
+    else:
+        save_program(program, signature, path)
+    pt2_given(Job({}, tmp_path / "out", {"path": str(path), "sha256": digest_of(path)}))
+    taken = read_artifact(tmp_path / "out").signature
+    return [str(spec) for spec in (*taken.inputs, *taken.outputs)]
+
+
+def test_a_program_keeps_the_names_that_it_was_written_with(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    assert of_both(tmp_path) == [
+        "my.image=float32[n,time=0..,5]", "mask=float32[n,time=0..,5]", "sum/0=float32[n]", "y=float32[n,time=0..,5]",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"outputs": [{"name": "y", "dtype": "float32", "shape": ["n"]}]},
+        {
+            "outputs": [
+                {"name": name, "dtype": "float32", "shape": [None] * rank} for name, rank in (("a", 1), ("b", 3))
+            ]
+        },
+        {"inputs": [{"name": name, "dtype": "float32", "shape": ["n", 7, 5]} for name in "ab"]},
+        {"inputs": [{"name": name, "dtype": "float32", "shape": [name, "t", 5]} for name in "ab"]},
+        {"inputs": 5},
+    ],
+)
+def test_a_record_of_another_program_says_nothing(record: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    assert of_both(tmp_path, **record)[0] == "image=float32[batch,image_1,5]"
 
 
 @pytest.mark.parametrize(
