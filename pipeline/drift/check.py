@@ -26,10 +26,23 @@ from .layout import explain, join, structure
 from .masks import values_told
 from .metric import metric_row
 from .numeric import Drift, OutputDrift, combine, compare
-from .recorded import ANSWERS, PROBE_SAMPLES, PROBES, Answers, Probe, Series, by_sample, read_calls, read_record
+from .recorded import (
+    ANSWERS,
+    FIRST_BITS,
+    PROBE_SAMPLES,
+    PROBES,
+    Answers,
+    Probe,
+    Series,
+    by_sample,
+    read_calls,
+    read_record,
+)
 from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, read_test_set
+from .unlike import is_level
 
+_MANY = 200  # integers: half of them of any size, from 2 to 62 bits
 _ROUNDED_DB = 45.0  # that rounding at every operator takes from an answer, where inputs are rounded once
 _OWN_SAMPLES = "where such integers never come, give samples of yours: --data FILE.npz"
 _OWN_MASKS = "where such a mask never comes, give samples of yours: --data FILE.npz"
@@ -53,6 +66,11 @@ class Part:
     def samples(self) -> int:
         """How many different ones they see."""
         return len(np.unique(np.concatenate(self.rows)))
+
+    @property
+    def integers(self) -> int:
+        """How many of the probe's an input holds at least, in all of these calls."""
+        return self.samples * min(int(self.data.inputs[name][0].size) for name in self.probe.reach)
 
 
 @dataclass(frozen=True)
@@ -153,7 +171,8 @@ class Check:
 
     def _probe(self, probe: Probe, answers: Series) -> Part:
         data = probe.of(self._data)
-        return replace(self._part(probe, list(probe.rows(data)), answers), data=data)
+        rows = list(probe.rows(data, len(answers) * probe.batch))
+        return replace(self._part(probe, rows, answers), data=data)
 
     def _is_asked(self, probe: Probe) -> bool:
         """A reduced precision is right within the range of what it was made with alone."""
@@ -173,6 +192,21 @@ class Check:
             where = f"at {', '.join(f'{axis}={size}' for axis, size in sizes.items())}"
         where = values_told(probe, self._signature.inputs) or where
         return Part(probe, where, self._data, rows, answers, metric)
+
+    def run_all(self, session: Session, parts: Sequence[Part]) -> list[Found]:
+        """What comes of each part. Between the smallest integers and the largest no others are asked where those among
+        the largest, many of every size, hide nothing, and the copy is as right with them as with its samples."""
+        found: list[Found] = []
+        larger = [part for part in parts if part.probe.bits > FIRST_BITS]
+        for part in parts[: len(parts) - len(larger)]:
+            found.append(self.run(session, part, found))
+        if len(larger) > 1 and larger[-1].integers >= _MANY and is_level(parts[0].answers, larger[-1].answers):
+            widest = self._asked(session, larger[-1])
+            if widest.verdict == PASS:
+                return [*found, widest]
+        for part in larger:
+            found.append(self.run(session, part, found))
+        return found
 
     def run(self, session: Session, part: Part, before: Sequence[Found] = ()) -> Found:
         """Ask, compare, judge. `before`: what came of the parts before it, which tells how much larger integers may

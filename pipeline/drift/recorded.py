@@ -24,8 +24,8 @@ from ...models.signature import Array, Signature
 ANSWERS = "answers.npz"  # the whole test set, one series; the last call may be shorter
 PROBES = "probes.npz"  # one series for each probe
 RECORD = "record.json"
-PROBE_SAMPLES = 20  # that a probe of a batch size sees, at least, where there are so many
-SIZE_SAMPLES = 10  # that a probe of another size of an axis sees
+PROBE_SAMPLES = 20  # that the probe of the largest batch sees, at least, where there are so many
+SIZE_SAMPLES = 10  # that a probe of a smaller batch sees, or of another size of an axis
 FIRST_BITS = 3  # of the smallest integers that are put into samples: what a sign or a rounding does shows there
 FIRST_NUMBERS = 40  # of each input that such a probe sees at least
 LEVEL_SAMPLES = 5  # that a probe of integers sees at least
@@ -81,9 +81,11 @@ class Probe:
             return data
         return with_fills(with_numbers(data.rows(0, PROBE_SAMPLES), self.reach), self.fills, self.batch)
 
-    def rows(self, data: Dataset) -> Iterator[Array]:
-        """The samples of each call, the first ones of `data`; from the start again where there are fewer."""
-        calls = max(1, min(-(-self._wanted(data) // self.batch), len(data) // self.batch))
+    def rows(self, data: Dataset, samples: int | None = None) -> Iterator[Array]:
+        """The samples of each call, the first ones of `data`; from the start again where there are fewer. `samples`:
+        how many it sees at least, where that is not for the probe to say."""
+        wanted = self._wanted(data) if samples is None else samples
+        calls = max(1, min(-(-wanted // self.batch), len(data) // self.batch))
         for at in range(calls):
             yield np.arange(at * self.batch, (at + 1) * self.batch) % len(data)
 

@@ -27,7 +27,20 @@ from .fitting import sizes_fix
 from .masks import filled
 from .numeric import combine, compare
 from .reach import Search
-from .recorded import ANSWERS, PROBES, Answers, Key, Probe, Record, Series, by_sample, write_calls, write_record
+from .recorded import (
+    ANSWERS,
+    PROBE_SAMPLES,
+    PROBES,
+    SIZE_SAMPLES,
+    Answers,
+    Key,
+    Probe,
+    Record,
+    Series,
+    by_sample,
+    write_calls,
+    write_record,
+)
 from .sessions import batches_of, open_for, read_test_set
 
 CHUNK = 256
@@ -81,13 +94,15 @@ class _Asked:
     refused: dict[str, dict[int, str]] = field(default_factory=dict)
     constant: dict[str, list[int]] = field(default_factory=dict)
 
-    def batches(self, batches: Iterable[int]) -> None:
+    def batches(self, batches: Sequence[int]) -> None:
         """Ask at each batch size, all other axes as the data has them."""
         signature = self.session.signature
+        largest = max(batches)
         for batch in batches:
             probe = Probe(batch)
             try:
-                self.found[probe.key] = self._ask(probe, probe.rows(self.data))
+                samples = PROBE_SAMPLES if batch == largest else SIZE_SAMPLES
+                self.found[probe.key] = self._ask(probe, probe.rows(self.data, samples))
             except TransloadError as error:
                 own = sizes_in(self.data, signature)
                 sizes = {signature.batch or "": batch, **own}

@@ -20,3 +20,14 @@ def unlike(usual: Series, answers: Series) -> str | None:
         if all(np.isfinite(array).all() for array in before) and not all(np.isfinite(array).all() for array in here):
             return f"the output {name} is not finite"
     return None
+
+
+def is_level(usual: Series, answers: Series) -> bool:
+    """Whether no answer is much larger than the usual ones: in what is compared as a whole, a wrong one then does not
+    hide behind the rest."""
+    return all(_largest(answers, name) <= _LARGER * _largest(usual, name) for name in answers[0])
+
+
+def _largest(calls: Series, name: str) -> float:
+    """Of what an output holds."""
+    return max(float(np.max(np.abs(call[name].astype(np.float64)), initial=0.0)) for call in calls)

@@ -83,9 +83,7 @@ def _run(job: Job, check: Check, parts: Sequence[Part]) -> tuple[list[Found], st
     """What comes of each part, in one session over the artifact; and where it ran."""
     with closing(open_for(job, "artifact", check.runtime)) as session:
         wrong = check_device(session, job.options.get("device", "cpu"))
-        found: list[Found] = []
-        for part in parts:
-            found.append(check.refused(part, wrong) if wrong else check.run(session, part, found))
+        found = [check.refused(part, wrong) for part in parts] if wrong else check.run_all(session, parts)
         return found, session.device
 
 

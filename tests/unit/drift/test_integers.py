@@ -190,6 +190,40 @@ def test_a_right_copy_says_with_which_integers_it_was_seen(
     assert found["reason"] == f"agrees to the last bit at batches 1, 2, 5, with {words}"
 
 
+def test_between_the_smallest_integers_and_the_largest_no_others_are_asked_where_they_can_show_nothing_more(
+    pair: Callable[..., Pair],
+) -> None:
+    rows = np.random.default_rng(6).normal(size=(3000, 3))
+
+    def found(ids: Array) -> Array:
+        if ids.min() < 0 or ids.max() >= len(rows):
+            raise SessionLost("index out of range in self", fix="")
+        return np.asarray(rows[ids])
+
+    def largest_asked(one: Pair) -> list[int]:
+        return sorted({int(feeds["ids"].max()) for feeds in one.copy.fed})
+
+    one = pair("ids=int64[batch,40]")
+    right = one.verdict(lambda feeds: found(feeds["ids"]), lambda feeds: found(feeds["ids"]))
+    assert right["reason"].endswith(", with ids up to 2047")
+    assert largest_asked(one) == [3, 7, 2047]
+
+    late = one.verdict(lambda feeds: found(feeds["ids"]), lambda feeds: found(np.minimum(feeds["ids"], 1000)))
+    assert late["reason"].startswith("with ids up to 1023: ")  # the smallest of those that show it
+    assert largest_asked(one) == [3, 7, 63, 1023, 2047]
+
+    few = pair("ids=int64[batch,2]")
+    few.verdict(lambda feeds: found(feeds["ids"]), lambda feeds: found(feeds["ids"]))
+    assert {7, 63, 1023, 2047} <= set(largest_asked(few))
+
+    grown = pair("ids=int64[batch,40]")  # a copy that is wrong for 60 is right to 60 dB beside 2047
+    grown.verdict(
+        lambda feeds: found(feeds["ids"]) * feeds["ids"][..., None],
+        lambda feeds: found(feeds["ids"]) * feeds["ids"][..., None],
+    )
+    assert largest_asked(grown) == [3, 7, 63, 1023, 2047]
+
+
 def test_each_input_goes_as_far_as_the_model_takes_it(pair: Callable[..., Pair]) -> None:
     one = pair("user=int64[batch]", "item=int64[batch]", "age=int32[batch]", "mask=int64[batch]", "kind=int8[batch]")
     wide = np.random.default_rng(6).normal(size=(3000, 3)).astype(np.float32)

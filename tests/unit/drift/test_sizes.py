@@ -221,7 +221,7 @@ def test_of_one_batch_the_worst_size_is_the_row(held: Callable[..., Held]) -> No
     ]  # fmt: skip
     assert facts["reason"].startswith("at tokens=4: ")
     good = pair.copied(mean, validate.validate)
-    assert [(row["batch"], row["samples"]) for row in good["rows"]] == [(12, 12), (1, 12), (2, 12), (5, 10)]
+    assert [(row["batch"], row["samples"]) for row in good["rows"]] == [(12, 12), (1, 10), (2, 10), (5, 10)]
 
 
 def test_bounds_are_kept_in_every_call(held: Callable[..., Held]) -> None:
