@@ -19,15 +19,21 @@ def gather(op: Op) -> Written:
     if places is not None and not indices.rank:
         (place,) = places  # torch.export takes a size between brackets for a constant
         return f"{value}[{before}{place}]" if isinstance(place, int) else f"{value}.select({axis}, {place})"
+    wide = _wide(indices)
     if not indices.rank and indices.array is None:  # as it also does the number in a tensor without axes
-        return f"{value}[{before}{indices}.reshape(1)].squeeze({axis})"
-    return f"{value}[{before}{indices}]"
+        return f"{value}[{before}{wide}.reshape(1)].squeeze({axis})"
+    return f"{value}[{before}{wide}]"
+
+
+def _wide(indices: Value) -> str:
+    """In int64: of others torch's exporter writes a GatherND that ONNX has not."""
+    return f"{indices}" if indices.dtype == "int64" else f"{indices}.long()"
 
 
 def _wrapped(indices: Value, size: object) -> str:
     """Indices counted from the start."""
     if indices.array is not None and (indices.array >= 0).all():
-        return f"{indices}" if indices.dtype == "int64" else f"{indices}.long()"
+        return _wide(indices)
     return f"wrapped({indices}, {size})"
 
 

@@ -96,6 +96,14 @@ def test_shapes_and_places(bench, name):
     bench.agrees(op_type, x, constants=constants, outputs=2 if op_type == "TopK" else 1, free=free, **axis)
 
 
+def test_places_of_32_bits_are_widened(bench):
+    """Of what x[places] is, with such places, torch's exporter writes in a loop a GatherND that ONNX has not."""
+    places = np.array([1, -1], np.int32)
+    bench.agrees("Gather", X, places, axis=1)
+    path = bench.model([helper.make_node("Gather", ["x", "at"], ["y"])], {"x": X, "at": places[0]}, ["y"])
+    assert "x[at.long().reshape(1)]" in bench.written(path, {"x": X, "at": places[0]}).text
+
+
 def test_of_equals_the_first_is_taken(bench):
     ties = np.array([[1, 3, 3, 2, 3, 1, 1], [2, 2, 2, 5, 5, 0, 0]], np.float32)
     bench.agrees("TopK", ties, constants={1: ints(5)}, outputs=2)
