@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...models.errors import BadRequest
 from ...models.foreign import first_line
 from ...models.formats import PAYLOAD, Format
-from ...models.signature import DTYPES, Axis, Signature, TensorSpec
+from ...models.signature import BATCH, DTYPES, Axis, Signature, TensorSpec
 from ..onnx_export import declare, save
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _AGAIN = "copy it again, or export it again"
 _MOST_PARSED_BYTES = 1 << 31  # protobuf's own limit
-BATCH = "batch"
 _NO_NAMES = frozenset(("?", "*", "-1", "None", "none", "unk", "unknown", "dynamic"))  # what tools write for any size
 
 

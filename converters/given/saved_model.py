@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ...models.errors import BadRequest
-from ...models.signature import Axis, Signature, TensorSpec, served_dtype
+from ...models.signature import BATCH, Axis, Signature, TensorSpec, served_dtype
 from ...models.tensor_names import DEFAULT
 from ..saved_model_operators import ALLOWED, RESTORING, SAVING, TRUST, what_it_does
 from ..saved_model_proto import calls_of, message_class
 
-BATCH = "batch"
 _AGAIN = "copy it again, or save it again with tf.saved_model.save"
 _MOST_PARSED_BYTES = 1 << 31  # protobuf's own limit
 _FILE = "saved_model.pb"

@@ -16,12 +16,11 @@ import numpy as np
 from ...models.axes import two_sizes
 from ...models.errors import BadRequest
 from ...models.foreign import first_line
-from ...models.signature import Array, Axis, Signature, TensorSpec, served_dtype
+from ...models.signature import BATCH, Array, Axis, Signature, TensorSpec, served_dtype
 from ...models.tensor_names import default_signature
 from ..flex import check_flex, custom_names, flex_names
 from ..tflite_signature import Named, inputs_and_outputs, model_of, signature_names
 
-BATCH = "batch"
 _AGAIN = "copy it again, or convert it again"
 _MAGIC, _MAGIC_AT = b"TFL3", 4
 _MOST_BYTES = 1 << 31  # flatbuffers count in 32 bits, with a sign

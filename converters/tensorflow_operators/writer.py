@@ -41,8 +41,7 @@ class Writer:
         """A vector with so many ones, if any, before it."""
         if ones < 1:
             return vector
-        added = self.graph.make_const(self._names(self.node.name), np.ones(ones, self._dtype)).output[0]
-        return str(self.graph.make_node("Concat", [added, vector], attr={"axis": 0}).output[0])
+        return self.joined(self.constant(np.ones(ones, self._dtype)), vector)
 
     def mul(self, left: str, right: str) -> str:
         """The product."""
