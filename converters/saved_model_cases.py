@@ -32,8 +32,8 @@ def _cases(nodes: Any) -> list[Any]:
 
 
 def _write(node: Any, nodes: Any, library: Any, result: str) -> str:
-    """Make an If of a case among `nodes`; its name. `result`: what they call a node's result, by its name and that which
-    its operator has for it."""
+    """Make an If of a case among `nodes`; its name. `result`: what they call a node's result, by its name and by what
+    its operator calls it."""
     index, given, awaited = _inputs(node)
     then, *others = node.attr["branches"].list.func
     otherwise = others[-1] if others else then

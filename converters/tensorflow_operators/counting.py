@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -83,12 +83,12 @@ class Variable:
     before: str
     after: str
     final: str
-    start: int | None = None  # of a counter: where it starts, and what a step adds to it
+    start: int | None = None  # of a counter: where it starts, if that is known, and what each step adds to it
     step: int = 0
 
     @property
     def is_counter(self) -> bool:
-        """Whether each step adds the same number."""
+        """Whether its number in each step is known."""
         return self.start is not None and self.step != 0
 
 
@@ -103,14 +103,19 @@ class Counting:
         self.places = {each.before: each for each in self.variables}
 
     def _variable(self, initial: str, before: str, after: str, final: str) -> Variable:
-        body = self.body
-        node = body.get_node_by_output(number(body, after))
-        step = None
-        if node is not None and node.type == "Add":
-            added = [name for name in node.input if number(body, name) != before]
-            step = self._always(added[0]) if len(added) == 1 else None
+        step = self._step(before, self.body.get_node_by_output(number(self.body, after)))
         start = None if step is None else whole(self.graph, initial)
         return Variable(initial, before, after, final, start, step or 0)
+
+    def _step(self, before: str, node: Node | None) -> int | None:
+        """What a node adds to a variable, where that is always the same."""
+        if node is None or node.type not in ("Add", "Sub"):
+            return None
+        added = [name for name in node.input if number(self.body, name) != before]
+        step = self._always(added[0]) if len(added) == 1 else None
+        if node.type == "Add" or step is None:
+            return step
+        return -step if added[0] == node.input[1] else None
 
     def is_fixed(self, variable: Variable) -> bool:
         """Whether every step hands it on as it is."""
@@ -126,7 +131,7 @@ class Counting:
         body, name = self.body, number(self.body, name)
         if name in self.places:
             variable = self.places[name]
-            return 0 if self.is_fixed(variable) else variable.step if variable.is_counter else None
+            return 0 if self.is_fixed(variable) else variable.step or None
         node = body.get_node_by_output(name)
         if node is None or node.is_const():
             return None if node is None else 0
@@ -142,8 +147,8 @@ class Counting:
 
     @cached_property
     def bounds(self) -> list[tuple[Variable, str, int]] | None:
-        """Where all that the loop asks is whether counters are below numbers that no step changes: each counter, the
-        number's name outside, and what is added to it. Else None."""
+        """Where all that the loop asks is whether counters have come to numbers that no step changes: each counter, the
+        number's name outside, and how many more it may come to. Else None."""
         found = [self._bound(each) for each in self._conjuncts(self.condition.outputs[0])]
         known = [each for each in found if each is not None]
         return known if len(known) == len(found) else None
@@ -159,17 +164,23 @@ class Counting:
     def _bound(self, node: Node) -> tuple[Variable, str, int] | None:
         if node is None or node.type not in _COMPARED:
             return None
-        counter, limit, more = _COMPARED[node.type]
+        low, high, more = _COMPARED[node.type]
         inputs = [number(self.condition, each) for each in node.input]
         outer = dict(zip(self.condition.input_names, self.variables, strict=True))
-        counts = outer.get(inputs[counter])
-        if counts is None or not counts.is_counter or counts.step < 1:
-            return None
-        limited = whole(self.condition, inputs[limit])
+        for counter, limit, sign in ((low, high, 1), (high, low, -1)):
+            counts = outer.get(inputs[counter])
+            if counts is not None and counts.step * sign > 0:
+                bound = self._limit(inputs[limit], outer)
+                return None if bound is None else (counts, bound, more)
+        return None
+
+    def _limit(self, name: str, outer: Mapping[str, Variable]) -> str | None:
+        """What a number of the condition is called outside, where no step changes it."""
+        limited = whole(self.condition, name)
         if limited is not None:
-            return counts, Builder(self.graph, self.node.name).constant(limited), more
-        bound = outer.get(inputs[limit])
-        return (counts, number(self.graph, bound.initial), more) if bound and self._is_whole(bound) else None
+            return Builder(self.graph, self.node.name).constant(limited)
+        bound = outer.get(name)
+        return number(self.graph, bound.initial) if bound and self._is_whole(bound) else None
 
     def _is_whole(self, variable: Variable) -> bool:
         from onnx import TensorProto
@@ -186,11 +197,15 @@ class Counting:
 
     def _steps_to(self, b: Builder, counter: Variable, bound: str, more: int) -> str:
         """(bound - start) / step, rounded up."""
-        count = self._limits.setdefault(bound, b.int64(bound))
-        over = more - (counter.start or 0) + counter.step - 1
-        if over:
-            count = b.call("Add", count, b.constant(over))
-        return count if counter.step == 1 else b.call("Div", count, b.constant(counter.step))
+        count, step = self._limits.setdefault(bound, b.int64(bound)), abs(counter.step)
+        if counter.start is None or counter.step < 0:
+            ends = count, b.int64(counter.initial)
+            count = b.call("Sub", *(ends if counter.step > 0 else reversed(ends)))
+        else:
+            more -= counter.start
+        if more + step != 1:
+            count = b.call("Add", count, b.constant(more + step - 1))
+        return count if step == 1 else b.call("Div", count, b.constant(step))
 
     @cached_property
     def _limits(self) -> dict[str, str]:

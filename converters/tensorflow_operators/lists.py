@@ -90,7 +90,7 @@ class Lists:
         b = Builder(ctx, node.name)
         if node.type in ("TensorListStack", "TensorListFromTensor"):
             replaced(ctx, node, node.input[0])
-        elif node.type == "TensorListGetItem":
+        elif node.type in ("TensorListGetItem", "TensorListGather"):
             replaced(ctx, node, b.call("Gather", node.input[0], node.input[1], axis=0))
         elif node.type == "TensorListLength":
             replaced(ctx, node, _count(b, node))

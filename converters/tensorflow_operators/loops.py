@@ -360,7 +360,7 @@ def _grown(graph: Graph, node: Node, body: Graph) -> Iterator[tuple[int, str]]:
 
 _LISTS = [
     "TensorListStack", "TensorListFromTensor", "TensorListGetItem", "TensorListLength", "TensorListSetItem",
-    "TensorListReserve",
+    "TensorListReserve", "TensorListGather",
 ]  # fmt: skip
 LOOPS = ["While", "StatelessWhile", "TFL_WHILE", *_LISTS]
 

@@ -137,6 +137,20 @@ def stack_or_nothing(tf: Any, x: Any) -> Any:
     return tf.cond(ran > 0, held.stack, lambda: tf.zeros([0, 0, 5]))
 
 
+def backwards(tf: Any, x: Any) -> Any:
+    """As the way back of a CRF: from a last place that only the input tells."""
+    rows = tf.scan(lambda state, row: tf.tanh(state + row), tf.transpose(x, [1, 0, 2]), reverse=True)
+    return tf.transpose(rows, [1, 0, 2])
+
+
+def down_by_two(tf: Any, x: Any) -> Any:
+    n = tf.shape(x)[1]
+    held = tf.TensorArray(tf.float32, n, element_shape=[None, 5])
+    step = lambda i, count, held: (i - 2, count + 1, held.write(i, x[:, i]))  # noqa: E731
+    _, count, held = tf.while_loop(lambda i, *_: i > 0, step, (n - 1, 0, held))
+    return tf.concat([held.gather([n - 1]), tf.fill([1, tf.shape(x)[0], 5], tf.cast(count, tf.float32))], 0)
+
+
 LOOPS: dict[str, Callable[[Any, Any], Any]] = {
     "in order": filled(0),
     "from the end": filled(0, put=lambda i, n: n - 1 - i),
@@ -154,6 +168,8 @@ LOOPS: dict[str, Callable[[Any, Any], Any]] = {
     "carried by a loop in a loop": carried_by_a_loop_in_a_loop,
     "never written": never_written,
     "whole numbers or nothing": whole_numbers_or_nothing,
+    "backwards": backwards,
+    "down by two": down_by_two,
     "an order of its own": filled(0, put=lambda i, n: (i * i) % n),
     "map": lambda tf, x: tf.map_fn(lambda row: tf.cumsum(row, 0) * 2, x),
 }
@@ -189,7 +205,7 @@ def values(batch: int, steps: int) -> Array:
 REFUSED = "an order of its own"
 RARE = [
     "every second place", "from the second on", "twice in a step", "without a loop", "read and written",
-    "never written", "whole numbers or nothing", "in order", "fewer than places",
+    "never written", "whole numbers or nothing", "in order", "fewer than places", "down by two",
 ]  # fmt: skip
 
 
