@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..models.errors import Refused
 from .onnx_export import PROTOBUF_LIMIT_BYTES
 from .saved_model import SIGNATURE, write_beside
-from .saved_model_cases import without_cases
+from .saved_model_plain import write_plainly
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -58,15 +58,14 @@ def frozen(path: Path) -> Frozen:
 
 
 def _loaded(path: Path) -> Any:
-    """The SavedModel, with every function one whose calls can be written out, and no choice but between two. Keras has
-    its grouped convolutions compiled by XLA, for TensorFlow's own kernels lack them on the CPU."""
+    """The SavedModel, with every function one whose calls can be written out, and no operators that stop that. Keras
+    has its grouped convolutions compiled by XLA, for TensorFlow's own kernels lack them on the CPU."""
     import tensorflow as tf
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
     model = SavedModel.FromString((path / "saved_model.pb").read_bytes())
     compiled = [each.attr for each in _functions_and_nodes(model) if _COMPILED in each.attr]
-    cases = [without_cases(each.graph_def) for each in model.meta_graphs]
-    if not compiled and not any(cases):
+    if not write_plainly(model) and not compiled:
         return tf.saved_model.load(str(path))
     for attributes in compiled:
         del attributes[_COMPILED]

@@ -15,7 +15,7 @@ from typing import Any
 
 _CHOICES = {"Case": "If", "StatelessCase": "StatelessIf"}
 _SHAPES = "_input_shapes"  # of a function, where they are known
-_INT32, _BOOL = 3, 10  # tensorflow.DataType
+INT32, _BOOL = 3, 10  # tensorflow.DataType
 
 
 def without_cases(graph: Any) -> bool:
@@ -40,8 +40,8 @@ def _write(node: Any, nodes: Any, library: Any, result: str) -> str:
     if len(others) > 1:
         then, otherwise = _called(_with_index(then, library)), _called(_rest(node, library))
         given = [*given, index]
-        node.attr["Tin"].list.type.append(_INT32)
-    zero = _constant(nodes, f"{node.name}/zero", 0)
+        node.attr["Tin"].list.type.append(INT32)
+    zero = int32_constant(nodes, f"{node.name}/zero", 0)
     first = _of_int32(nodes, f"{node.name}/is_first", "Equal", index, result.format(zero, "output"))
     node.input[:] = [result.format(first, "z"), *given, *awaited]
     node.op = _CHOICES[node.op]
@@ -63,7 +63,7 @@ def _with_index(branch: Any, library: Any) -> Any:
     made = library.add()
     made.CopyFrom(next(each for each in library if each.signature.name == branch.name))
     made.signature.name = _unused(f"{branch.name}_with_index", library)
-    made.signature.input_arg.add(name="transload_index", type=_INT32)
+    made.signature.input_arg.add(name="transload_index", type=INT32)
     if _SHAPES in made.attr:
         made.attr[_SHAPES].list.shape.add()  # of a number
     return made
@@ -76,8 +76,8 @@ def _rest(node: Any, library: Any) -> Any:
     made.signature.name = _unused(f"{others[0].name}_and_others", library)
     given = _arguments(made.signature.input_arg, "given", node.attr["Tin"].list.type)
     results = _arguments(made.signature.output_arg, "result", node.attr["Tout"].list.type)
-    made.signature.input_arg.add(name="index", type=_INT32)
-    one = _constant(made.node_def, "one", 1)
+    made.signature.input_arg.add(name="index", type=INT32)
+    one = int32_constant(made.node_def, "one", 1)
     less = _of_int32(made.node_def, "less", "Sub", "index", f"{one}:output:0")
     case = made.node_def.add()
     case.CopyFrom(node)
@@ -96,16 +96,17 @@ def _arguments(side: Any, word: str, kinds: Sequence[int]) -> list[str]:
     return [each.name for each in side]
 
 
-def _constant(nodes: Any, name: str, value: int) -> str:
+def int32_constant(nodes: Any, name: str, value: int) -> str:
+    """A node more; its name."""
     made = nodes.add(name=name, op="Const")
-    made.attr["dtype"].type = made.attr["value"].tensor.dtype = _INT32
+    made.attr["dtype"].type = made.attr["value"].tensor.dtype = INT32
     made.attr["value"].tensor.tensor_shape.SetInParent()
     made.attr["value"].tensor.int_val.append(value)
     return name
 
 
 def _of_int32(nodes: Any, name: str, operator: str, *inputs: str) -> str:
-    nodes.add(name=name, op=operator, input=inputs).attr["T"].type = _INT32
+    nodes.add(name=name, op=operator, input=inputs).attr["T"].type = INT32
     return name
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from .onnx_to_tf.kernels.functions import expm1, log1p, softplus
 from .saved_model import write_beside
-from .saved_model_cases import without_cases
+from .saved_model_plain import write_plainly
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -45,9 +45,9 @@ def in_words(path: Path) -> Path:
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
     model = SavedModel.FromString((path / "saved_model.pb").read_bytes())
-    cases = [without_cases(each.graph_def) for each in model.meta_graphs]
+    changed = write_plainly(model)
     found = [(graph.graph_def.library, _replace(graph.graph_def)) for graph in model.meta_graphs]
-    if not any(cases) and not any(operators for _, operators in found):
+    if not changed and not any(operators for _, operators in found):
         return path
     for library, operators in found:
         library.function.extend(map(_function, sorted(operators)))

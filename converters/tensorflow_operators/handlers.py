@@ -16,6 +16,7 @@ TFL_RELU_N1_TO_1  the two rectifiers of TFLite that have another upper bound tha
 TFL_RELU_0_TO_1
 ScatterNd, Segment...  see segments.py
 InTopKV2, TopKV2, MatrixDiagPart...  see places.py
+CropAndResize     see crops.py
 ...CrossEntropy.. it takes the log of a softmax, which far apart is the log of 0
 Reshape           to [n, -1] it makes a Flatten, whosever size n is: an example's frames were one
 While, TensorList...  see loops.py
@@ -32,6 +33,7 @@ from typing import TypeAlias
 import numpy as np
 
 from .counting import source
+from .crops import crop_and_resize
 from .loops import LOOPS, register_loops
 from .pairs import COMPLEX, register_pairs
 from .places import PLACES, in_top_k, register_places
@@ -244,6 +246,7 @@ _WRITTEN: Mapping[str, Compute] = {
     "Log1p": _log1p,
     "BroadcastArgs": _broadcast_shape,
     "Bucketize": _buckets,
+    "CropAndResize": crop_and_resize,
     "OneHot": _one_hot,
     "InTopKV2": in_top_k,
     "SoftmaxCrossEntropyWithLogits": _cross_entropy,

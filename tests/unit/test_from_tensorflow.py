@@ -341,7 +341,22 @@ def top(tf: Any, x: Any) -> Any:
     return tf.concat([each - (2**30 if at != 2 else 0) for at, each in enumerate(found)], -1)
 
 
+def crops(tf: Any, x: Any) -> Any:
+    """Within a picture, beyond it, turned around, and to one pixel."""
+    pictures = tf.reshape(tf.concat([x, x * x], 0), [2, tf.shape(x)[0], 5, 1])
+    boxes = tf.constant([[0.1, 0.2, 0.7, 1], [-0.2, 0, 0.5, 1.4], [0.8, 0.9, 0.2, 0.1], [0, 0.25, 1, 0.75]])
+    crop = tf.image.crop_and_resize
+    return tf.concat(
+        [
+            tf.reshape(crop(pictures, boxes, [0, 1, 1, 0], [4, 3], extrapolation_value=7), [-1]),
+            tf.reshape(crop(pictures, boxes, [0, 1, 1, 0], [1, tf.shape(x)[0]], method="nearest"), [-1]),
+        ],
+        0,
+    )
+
+
 OPERATORS |= {
+    "CropAndResize": crops,
     "ScatterNd in two axes": lambda tf, x: tf.scatter_nd(
         tf.abs(tf.stack([whole(tf, x), whole(tf, x)], -1)) % 3, x, [3, 4]
     ),

@@ -28,11 +28,11 @@ def _in_a_workers_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_choice_of_several_takes_the_last_where_there_is_no_such(tmp_path: Path) -> None:
-    """In a branch and in a loop, too, and of functions with weights."""
+    """In a branch and in a loop, too, and of functions with weights, of which a loop looks some up."""
     import tensorflow as tf
     from ai_edge_litert.interpreter import Interpreter
 
-    weight = tf.Variable(np.float32([1, 2, 3, 4]))
+    weight, table = tf.Variable(np.float32([1, 2, 3, 4])), tf.Variable(np.float32([[1, 2], [3, 5], [7, 9], [8, 6]]))
 
     def compute(x: Any, n: Any) -> dict[str, Any]:
         def inner() -> Any:
@@ -41,13 +41,17 @@ def test_a_choice_of_several_takes_the_last_where_there_is_no_such(tmp_path: Pat
         def step(at: Any, each: Any) -> Any:
             return at + 1, tf.switch_case(at, [lambda: each + 1, lambda: each * 2, lambda: each - weight])
 
+        def looked_up(at: Any, each: Any) -> Any:
+            return at + 1, each + tf.gather(table, [at, 3 - at]) * tf.gather_nd(table, [[at, 1]])
+
         once = tf.switch_case(n, [lambda: x * weight, lambda: x + 5, inner, lambda: x * 10])
         repeated = tf.while_loop(lambda at, _: at < 4, step, (0, x))[1]
         either, asked = tf.switch_case(n, [lambda: (x, n), lambda: (x + 1, n * 2)])
-        return {"once": once, "repeated": repeated, "either": either, "asked": asked}
+        summed = tf.while_loop(lambda at, _: at < 4, looked_up, (0, tf.zeros([2, 2])))[1]
+        return {"summed": summed, "once": once, "repeated": repeated, "either": either, "asked": asked}
 
     module = tf.Module()
-    module.weight = weight
+    module.weights = weight, table
     specs = [tf.TensorSpec([None, 4], name="x"), tf.TensorSpec([], tf.int32, name="n")]
     module.serve = tf.function(compute, input_signature=specs, autograph=False)
     saved = tmp_path / "saved"
