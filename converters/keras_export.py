@@ -88,12 +88,12 @@ def _naming_layers(signature: Signature) -> Iterator[None]:
 
 @contextmanager
 def _stepping_over_time() -> Iterator[None]:
-    """TimeDistributed as it answers where it is called with an array.
+    """TimeDistributed as it answers where it is called with an array, with each step of each sample as a sample.
 
     Where the number of steps is open, Keras 3.15 takes as many as there are samples: it asks for the first size before
-    it turns batch and time around.
+    it turns batch and time around. And what it does at each step has no ranks for who reads the graph.
     """
-    from keras import ops
+    from keras import ops, tree
     from keras.layers import TimeDistributed
 
     known = TimeDistributed.call
@@ -101,18 +101,18 @@ def _stepping_over_time() -> Iterator[None]:
     def call(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         if inputs.shape[1] is not None:
             return known(self, inputs, training=training, mask=mask)
-        steps = ops.swapaxes(inputs, 0, 1)
-        masks = None if mask is None else ops.swapaxes(mask, 0, 1)
+        sizes = ops.shape(inputs)[:2]
 
-        def step(at: Any) -> Any:
-            options: dict[str, Any] = {}
-            if masks is not None and self.layer._call_has_mask_arg:
-                options["mask"] = masks[at]
-            if self.layer._call_has_training_arg:
-                options["training"] = training
-            return self.layer.call(steps[at], **options)
+        def apart(each: Any) -> Any:
+            return ops.reshape(each, (-1, *ops.shape(each)[2:]))
 
-        return ops.swapaxes(ops.vectorized_map(step, ops.arange(ops.shape(steps)[0])), 0, 1)
+        options: dict[str, Any] = {}
+        if mask is not None and self.layer._call_has_mask_arg:
+            options["mask"] = apart(mask)
+        if self.layer._call_has_training_arg:
+            options["training"] = training
+        made = self.layer.call(apart(inputs), **options)
+        return tree.map_structure(lambda each: ops.reshape(each, (*sizes, *ops.shape(each)[1:])), made)
 
     TimeDistributed.call = call
     try:
