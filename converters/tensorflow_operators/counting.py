@@ -149,9 +149,12 @@ class Counting:
     def bounds(self) -> list[tuple[Variable, str, int]] | None:
         """Where all that the loop asks is whether counters have come to numbers that no step changes: each counter, the
         number's name outside, and how many more it may come to. Else None."""
-        found = [self._bound(each) for each in self._conjuncts(self.condition.outputs[0])]
-        known = [each for each in found if each is not None]
-        return known if len(known) == len(found) else None
+        return [each for each in self._asked if each is not None] if all(self._asked) else None
+
+    @cached_property
+    def _asked(self) -> list[tuple[Variable, str, int] | None]:
+        """What the loop asks, one by one: a bound, or None for anything else."""
+        return [self._bound(each) for each in self._conjuncts(self.condition.outputs[0])]
 
     def _conjuncts(self, name: str) -> Iterator[Node]:
         node = self.condition.get_node_by_output(number(self.condition, name))
@@ -190,10 +193,12 @@ class Counting:
 
     def steps(self, b: Builder) -> str | None:
         """How many steps run (int64[]), where that is known before the first; below 0 where none does."""
-        if not self.bounds:
-            return None
-        counts = {self._steps_to(b, *bound): None for bound in dict.fromkeys(self.bounds)}
-        return next(iter(counts)) if len(counts) == 1 else b.call("Min", *counts)
+        return self.most(b) if self.bounds else None
+
+    def most(self, b: Builder) -> str | None:
+        """How many steps run at most, where something of what the loop asks says it; below 0 where none does."""
+        counts = {self._steps_to(b, *bound): None for bound in dict.fromkeys(self._asked) if bound is not None}
+        return (next(iter(counts)) if len(counts) == 1 else b.call("Min", *counts)) if counts else None
 
     def _steps_to(self, b: Builder, counter: Variable, bound: str, more: int) -> str:
         """(bound - start) / step, rounded up."""

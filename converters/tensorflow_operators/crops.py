@@ -32,7 +32,7 @@ def crop_and_resize(w: Writer, pictures: str, boxes: str, of: str, size: str) ->
     is_linear = w.node.get_attr_str("method") == "bilinear"
     w.require(is_linear or w.node.get_attr_str("method") == "nearest", "CropAndResize by another method")
     pictures = w.cast(pictures, _FLOAT)
-    down, across = (_line(w, pictures, boxes, w.pick(size, axis), axis, is_linear) for axis in (0, 1))
+    down, across = (_line(w, pictures, boxes, w.pick(size, axis), axis) for axis in (0, 1))
     of = w.unsqueezed(w.unsqueezed(w.cast(of, _INT64), 1), 2)
 
     def pixels(y: str, x: str) -> str:
@@ -41,17 +41,20 @@ def crop_and_resize(w: Writer, pictures: str, boxes: str, of: str, size: str) ->
         each = [w.unsqueezed(w.call("Expand", place, shape), 3) for place in places]
         return w.call("GatherND", pictures, w.call("Concat", *each, axis=3))
 
-    found = pixels(down.low, across.low)
     if is_linear:
         x, y = _along(w, across.share, 1), _along(w, down.share, 2)
-        top = _between(w, found, pixels(down.low, across.high), x)
-        found = _between(w, top, _between(w, pixels(down.high, across.low), pixels(down.high, across.high), x), y)
+        top, bottom = (
+            _between(w, pixels(row, across.low), pixels(row, across.high), x) for row in (down.low, down.high)
+        )
+        found = _between(w, top, bottom, y)
+    else:
+        found = pixels(_nearest(w, down), _nearest(w, across))
     outside = w.call("Or", _along(w, down.outside, 2), _along(w, across.outside, 1))
     blank = w.constant(np.float32(w.node.get_attr_value("extrapolation_value", 0.0)))
     return w.call("Where", outside, blank, found)
 
 
-def _line(w: Writer, pictures: str, boxes: str, count: str, axis: int, is_linear: bool) -> _Line:
+def _line(w: Writer, pictures: str, boxes: str, count: str, axis: int) -> _Line:
     zero, one = w.constant(np.float32(0)), w.constant(np.float32(1))
     last = w.sub(w.cast(w.size(pictures, 1 + axis), _FLOAT), one)
     begin, end = (w.call("Gather", boxes, w.constant([at]), axis=1) for at in (axis, 2 + axis))
@@ -65,9 +68,12 @@ def _line(w: Writer, pictures: str, boxes: str, count: str, axis: int, is_linear
     inside = w.call("Where", outside, zero, at)
     low = w.call("Floor", inside)
     share = w.sub(inside, low)
-    if not is_linear:  # halves away from zero
-        low = w.call("Where", w.call("Less", share, w.constant(np.float32(0.5))), low, w.call("Add", low, one))
     return _Line(w.cast(low, _INT64), w.cast(w.call("Ceil", inside), _INT64), share, outside)
+
+
+def _nearest(w: Writer, line: _Line) -> str:
+    """Halves go up."""
+    return w.call("Where", w.call("Less", line.share, w.constant(np.float32(0.5))), line.low, line.high)
 
 
 def _along(w: Writer, line: str, axis: int) -> str:

@@ -69,6 +69,7 @@ class Loop:
         self.graph.remove_node(self.node.name)
         steps = self.counting.steps(self.outer)
         first, again = ("", "") if steps else self._conditions()
+        most = steps or self.counting.most(self.outer)
         count, told = self._input("step", np.int64), self._input("goes_on", np.bool_)
         for each in self.counting.variables:
             self._sort(each, steps, count)
@@ -86,7 +87,7 @@ class Loop:
         self.body.delete_unused_nodes(self.body.outputs)
         shapes, dtypes = self._kinds()
         loop = self.graph.make_node(
-            "Loop", [steps or "", first, *(initial for _, initial in self.carried)],
+            "Loop", [most or "", first, *(initial for _, initial in self.carried)],
             name=utils.make_name(f"{self.node.name}_loop"), output_count=len(shapes), shapes=shapes, dtypes=dtypes,
             skip_conversion=True, branches={"body": self.body},
         )  # fmt: skip
