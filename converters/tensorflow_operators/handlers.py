@@ -19,6 +19,7 @@ InTopKV2, TopKV2, MatrixDiagPart...  see places.py
 CropAndResize     see crops.py
 ...CrossEntropy.. it takes the log of a softmax, which far apart is the log of 0
 Reshape           to [n, -1] it makes a Flatten, whosever size n is: an example's frames were one
+BatchToSpaceND    see dilations.py
 While, TensorList...  see loops.py
 FFT, Real, Complex... see pairs.py, which is a rewriter and no handler
 """
@@ -26,21 +27,19 @@ FFT, Real, Complex... see pairs.py, which is a rewriter and no handler
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TypeAlias
 
 import numpy as np
 
 from .counting import source
 from .crops import crop_and_resize
+from .dilations import Rewriter, with_known_paddings
 from .loops import LOOPS, register_loops
 from .pairs import COMPLEX, register_pairs
 from .places import PLACES, in_top_k, register_places
 from .segments import SEGMENTS
 from .writer import Compute, Graph, Node, Writer
-
-Rewriter: TypeAlias = Callable[[Graph, Sequence[Node]], Sequence[Node]]
 
 
 @cache
@@ -55,6 +54,7 @@ def register() -> None:
     tf_op(_SIGN)(_sign())
     tfl_op(_QUOTIENT, tf_op="FloorDiv")(_quotient())
     tfonnx.rewrite_flatten = _flattening_alone(tfonnx.rewrite_flatten)
+    tfonnx.rewrite_conv_dilations = with_known_paddings(tfonnx.rewrite_conv_dilations)
     register_places()
     register_loops()
     register_pairs()

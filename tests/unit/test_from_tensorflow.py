@@ -399,6 +399,38 @@ def test_operators_that_tf2onnx_lacks(name: str, tmp_path: Path) -> None:
     )
 
 
+def test_a_dilated_convolution_is_one_where_the_crop_is_what_was_padded_for_it(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    weight = tf.constant(np.random.default_rng(1).standard_normal((3, 3, 2, 1)), tf.float32)
+
+    def pieces(x: Any, begin: int) -> Any:
+        """Cropped by `begin` more than is padded for the pieces."""
+        more = tf.shape(x)[1] % 2
+        apart = tf.space_to_batch(x, [2, 2], [[2, 2 + more], [2, 3]])
+        made = tf.nn.depthwise_conv2d(apart, weight, [1, 1, 1, 1], "VALID")
+        return tf.batch_to_space(made, [2, 2], [[begin, more], [0, 1]]), tf.reduce_sum(apart)
+
+    def compute(x: Any) -> dict[str, Any]:
+        same = tf.nn.depthwise_conv2d(x, weight, [1, 1, 1, 1], "SAME", dilations=[2, 2])
+        return {"same": same, "valid": tf.nn.conv2d(x, weight, 1, "VALID", dilations=2), "alike": pieces(x, 0)[0]}
+
+    def otherwise(x: Any) -> dict[str, Any]:
+        return {"cropped": pieces(x, 1)[0], "read": sum(pieces(-x, 0))}
+
+    for at, function in enumerate((compute, otherwise)):
+        folder = saved(tmp_path / f"sm{at}", function, tf.TensorSpec([None, None, 5, 2], name="x"))
+        given = taken(saved_model_given, folder, tmp_path / f"given{at}")
+        made = step(onnx_from_saved_model, given, tmp_path / f"onnx{at}")
+        used = {node.op_type for node in onnx.load(made / "model.onnx").graph.node}
+        assert ("DepthToSpace" in used) == (function is otherwise)
+        session = open_onnx(made, "cpu", 1)
+        for rows in (5, 8):
+            x = np.random.default_rng(rows).standard_normal((2, rows, 5, 2)).astype(np.float32)
+            for name, value in function(tf.constant(x)).items():
+                np.testing.assert_allclose(session.run({"x": x})[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
 @pytest.mark.parametrize("form", ["saved-model", "tflite"])
 def test_floors_of_quotients_and_what_is_left_are_the_runtimes_own(form: str, tmp_path: Path) -> None:
     """Where a quotient is rounded up to a whole number they differ between runtimes: LiteRT divides in double."""
