@@ -23,6 +23,7 @@ from .torch_operators.attention import attention
 from .torch_operators.bags import bags
 from .torch_operators.complexes import complex_refused, mend_complexes
 from .torch_operators.counts import counts
+from .torch_operators.exactly import exactly
 from .torch_operators.floor import division
 from .torch_operators.lines import lines
 from .torch_operators.nearest import nearest
@@ -30,6 +31,8 @@ from .torch_operators.numbers import numbers
 from .torch_operators.older import mend_older_exporter
 from .torch_operators.ordering import ordering
 from .torch_operators.pools import pools
+from .torch_operators.products import products
+from .torch_operators.resized import resized
 from .torch_operators.running import running
 from .torch_operators.script import Translations
 from .torch_operators.shifts import shifts
@@ -54,16 +57,17 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
     program = load_program(source.path)
     mend_complexes()
     try:
-        exported = torch.onnx.export(
-            program,
-            dynamo=True,
-            opset_version=job.options.get("opset", DYNAMO_OPSET),
-            input_names=[spec.name for spec in source.signature.inputs],
-            output_names=[_inner(spec) for spec in source.signature.outputs],
-            optimize=True,
-            verbose=False,
-            custom_translation_table=translations(),
-        )
+        with exactly():
+            exported = torch.onnx.export(
+                program,
+                dynamo=True,
+                opset_version=job.options.get("opset", DYNAMO_OPSET),
+                input_names=[spec.name for spec in source.signature.inputs],
+                output_names=[_inner(spec) for spec in source.signature.outputs],
+                optimize=True,
+                verbose=False,
+                custom_translation_table=translations(),
+            )
     except Exception as error:
         if refused := complex_refused(error, program) or untranslated(error):
             raise refused from error
@@ -89,6 +93,8 @@ def translations() -> Translations:
         **numbers(),
         **ordering(),
         **pools(),
+        **products(),
+        **resized(),
         **running(),
         **shifts(),
     }

@@ -29,6 +29,7 @@ from .export_reasons import OneWay, stopped
 from .far_sizes import far_sizes
 from .torch_export import other_way
 from .torch_operators.encoders import as_made
+from .torch_operators.words import recomputing
 from .trace_reasons import Unlike, kept_size, place_in, uncompiled, unlike
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def traced(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.jit.
     import torch
 
     try:
-        with torch.no_grad(), quiet(), _inlined_functions():
+        with torch.no_grad(), quiet(), _inlined_functions(), recomputing():
             # TracerWarnings go to the log: they name the lines of the model that the trace may have fixed.
             # torch's own check traces once more and calls both at these inputs: half the time of all that is done here,
             # for less than comparing the answers at other sizes gives.

@@ -2,15 +2,19 @@
 
 PyTorch multiplies the place by float32(size / new size), ONNX divides it by float32(new size / size): of 14 elements
 PyTorch's second of two is the eighth, 7.0, and ONNX's the seventh, floor(6.9999995). By a power of two both are
-exact, and Resize stays; else the elements are gathered. Formula: nearest_idx in aten's UpSample.h.
+exact, and Resize stays; else the elements are gathered. Formulas: nearest_idx and nearest_exact_idx in UpSample.h.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
+from .products import multiplied
 from .script import Translations, op, size_of
 from .traced import DOUBLE, FLOAT, INT64, Traced, constant, helper, register
 
@@ -24,21 +28,32 @@ def nearest() -> Translations:
 
     def larger(input: Any, output_size: Any = None, scale_factors: Any = None) -> Any:  # noqa: A002  (PyTorch's name)
         if output_size is None:
-            asked, read = scale_factors, _by_factor
-            stays = all(map(is_exact, asked))
+            stays = all(map(is_exact, scale_factors))
         else:
-            asked, read = output_size, _to_size
-            stays = all(map(_are_exact, list(input.shape)[2:], asked))
-        if stays:
-            return own(input, output_size, scale_factors)
-        taken = input
-        for axis, each in enumerate(asked, 2):
-            size = size_of(input, axis)
-            taken = op.Gather(taken, _places(op, size, *read(size, each)), axis=axis)
-        return taken
+            stays = all(map(_are_exact, list(input.shape)[2:], output_size))
+        return own(input, output_size, scale_factors) if stays else _taken(input, output_size, scale_factors)
 
     aten = torch.ops.aten
-    return {each.vec: larger for each in (aten.upsample_nearest1d, aten.upsample_nearest2d, aten.upsample_nearest3d)}
+    firsts = (aten.upsample_nearest1d, aten.upsample_nearest2d, aten.upsample_nearest3d)
+    middles = (aten._upsample_nearest_exact1d, aten._upsample_nearest_exact2d, aten._upsample_nearest_exact3d)
+    return {**{each.vec: larger for each in firsts}, **{each.vec: _taken_by_middles for each in middles}}
+
+
+def _taken_by_middles(input: Any, output_size: Any = None, scale_factors: Any = None) -> Any:  # noqa: A002
+    return _taken(input, output_size, scale_factors, middle=0.5)
+
+
+def _taken(input: Any, output_size: Any, scale_factors: Any, middle: float = 0.0) -> Any:  # noqa: A002
+    sizes = [size_of(input, axis) for axis in range(2, len(input.shape))]
+    if output_size is not None:
+        asked = zip(sizes, output_size, strict=True)
+        return _gathered(op, input, [_to_size(op, size, op.Cast(made, to=INT64), middle) for size, made in asked])
+    is_picture = len(sizes) == _PICTURE_AXES and not middle
+    places = [
+        _by_factor(op, size, multiplied(size, factor), factor, middle, is_picture=is_picture)
+        for size, factor in zip(sizes, scale_factors, strict=True)
+    ]
+    return _gathered(op, input, places)
 
 
 def mend_nearest() -> None:
@@ -50,16 +65,44 @@ def _larger(axes: int) -> Callable[..., Any]:
     def translation(g: Any, self: Any, output_size: Any, *scales: Any) -> Any:
         from torch.onnx._internal.torchscript_exporter import symbolic_opset11
 
-        if helper._is_none(output_size):  # not of a trace, which makes sizes of factors (words.py)
+        write = Traced(g)
+        sizes = [write.Gather(write.Shape(self), constant(g, axis)) for axis in range(2, 2 + axes)]
+        if not helper._is_none(output_size):
+            asked = zip(sizes, _listed(g, output_size, axes), strict=True)
+            return _gathered(write, self, [_to_size(write, size, made) for size, made in asked])
+        factors = list(map(_unrounded, helper._get_const(scales[0], "fs", "scale_factors")))  # of an archive
+        if all(map(is_exact, factors)):
             own = symbolic_opset11._interpolate(f"upsample_nearest{axes}d", axes + 2, "nearest")
             return own(g, self, output_size, *scales)
-        write = Traced(g)
-        for axis, made in enumerate(_listed(g, output_size, axes), 2):
-            size = write.Gather(write.Shape(self), constant(g, axis))
-            self = write.Gather(self, _places(write, size, made, None), axis=axis)
-        return self
+        places = [
+            _by_factor(write, size, _traced_product(g, size, factor), factor, 0.0, is_picture=axes == _PICTURE_AXES)
+            for size, factor in zip(sizes, factors, strict=True)
+        ]
+        return _gathered(write, self, places)
 
     return translation
+
+
+def _gathered(write: Any, made: Any, places: Sequence[Any]) -> Any:
+    for axis, each in enumerate(places, 2):
+        made = write.Gather(made, each, axis=axis)
+    return made
+
+
+def _unrounded(factor: float) -> float:
+    """What the exporter has made float32 of, where that is a simple fraction: 0.7 of 0.699999988."""
+    simple = Fraction(factor).limit_denominator(_SIMPLE)
+    return float(simple) if np.float32(float(simple)) == np.float32(factor) else factor
+
+
+def _traced_product(g: Any, size: Any, factor: float) -> Any:
+    """In float64, as `multiplied` has it. Of numbers without axes the exporter makes float32."""
+    import torch
+
+    first = constant(g, [0])
+    wide = g.op("Cast", g.op("Unsqueeze", size, first), to_i=DOUBLE)
+    made = g.op("Mul", wide, constant(g, [factor], torch.float64))
+    return g.op("Squeeze", g.op("Cast", made, to_i=INT64), first)
 
 
 def _listed(g: Any, sizes: Any, axes: int) -> list[Any]:
@@ -69,23 +112,32 @@ def _listed(g: Any, sizes: Any, axes: int) -> list[Any]:
     return [g.op("Gather", sizes, constant(g, at)) for at in range(axes)]
 
 
-def _places(write: Any, size: Any, made: Any, share: float | None) -> Any:
-    """Which of `size` elements is taken for each of `made`, all of them int64. `share`: what a place is multiplied by,
-    where it is no quotient of the two."""
+def _to_size(write: Any, size: Any, made: Any, middle: float = 0.0) -> Any:
+    """Which of `size` elements is taken for each of `made`, both int64."""
+    return _places(write, size, made, _quotient(write, size, made), middle)
+
+
+def _by_factor(write: Any, size: Any, made: Any, factor: float, middle: float, *, is_picture: bool) -> Any:
+    """The same where `made` was worked out by a factor. A place in a picture that keeps its size, or has twice its size
+    then, is not multiplied by it (but in the rows of large ones: PyTorch has two kernels)."""
+    share: Any = 1 / factor
+    if is_picture:
+        twice = write.Add(size, size)
+        is_simple = write.Or(write.Equal(made, size), write.Equal(made, twice))
+        share = write.Where(is_simple, _quotient(write, size, made), share)
+    return _places(write, size, made, share, middle)
+
+
+def _quotient(write: Any, size: Any, made: Any) -> Any:
+    return write.Div(write.Cast(size, to=FLOAT), write.Cast(made, to=FLOAT))
+
+
+def _places(write: Any, size: Any, made: Any, share: Any, middle: float) -> Any:
+    """`share`: what a place is multiplied by. `middle`: where in an element its place is."""
     zero, one = (write.Cast(each, to=INT64) for each in (0.0, 1.0))
     at = write.Cast(write.Range(zero, made, one), to=FLOAT)
-    by = write.Div(write.Cast(size, to=FLOAT), write.Cast(made, to=FLOAT)) if share is None else share
-    return write.Min(write.Cast(write.Floor(write.Mul(at, by)), to=INT64), write.Sub(size, one))
-
-
-def _by_factor(size: Any, factor: float, /) -> tuple[Any, float | None]:
-    """How many are made of `size` elements, and what a place is multiplied by."""
-    return op.Cast(op.Mul(op.Cast(size, to=DOUBLE), op.Cast(factor, to=DOUBLE)), to=INT64), 1 / factor
-
-
-def _to_size(_size: Any, made: Any, /) -> tuple[Any, float | None]:
-    """The same where that is asked for."""
-    return op.Constant(value_int=made) if isinstance(made, int) else op.Cast(made, to=INT64), None
+    at = write.Add(at, middle) if middle else at
+    return write.Min(write.Cast(write.Floor(write.Mul(at, share)), to=INT64), write.Sub(size, one))
 
 
 def is_exact(factor: float) -> bool:
@@ -95,6 +147,8 @@ def is_exact(factor: float) -> bool:
 
 
 _POWER_OF_TWO = 0.5  # the mantissa of any
+_PICTURE_AXES = 2
+_SIMPLE = 1000  # the largest denominator
 
 
 def _are_exact(size: Any, made: Any) -> bool:

@@ -38,7 +38,7 @@ def _table() -> Iterator[Instead]:
         yield Instead(owner, "argsort", _unstable(owner.argsort))
     yield from (Instead(torch.Tensor, name, property(_turned)) for name in ("mT", "mH"))
     yield Instead(torch, "linspace", traced_line(torch.linspace))
-    yield Instead(torch.nn.functional, "interpolate", _by_factor(torch.nn.functional.interpolate))
+    yield Instead(torch.nn.functional, "interpolate", _by_factor(_recomputed(torch.nn.functional.interpolate)))
 
 
 def _turned(self: Any) -> Any:
@@ -158,26 +158,70 @@ def _is_one(size: Any) -> bool:
     return not isinstance(size, torch.SymInt) and bool(size == 1)
 
 
+def recomputing() -> AbstractContextManager[None]:
+    """While a model is traced: of F.interpolate(recompute_scale_factor=True) a trace makes sizes in float32."""
+    import torch
+
+    function = torch.nn.functional
+    return replaced([Instead(function, "interpolate", _recomputed(function.interpolate))])
+
+
+def _recomputed(own: _Function) -> _Function:
+    def call(input: Any, size: Any = None, scale_factor: Any = None, *args: Any, **more: Any) -> Any:  # noqa: A002
+        if scale_factor is None or not more.pop("recompute_scale_factor", None):
+            return own(input, size, scale_factor, *args, **more)
+        return own(
+            input, _sizes(input, _factors(input, scale_factor)), None, *args, **more, recompute_scale_factor=None
+        )
+
+    return call
+
+
 def _by_factor(own: _Function) -> _Function:
     """By a factor that is no power of two: a trace makes a size of it, and with that PyTorch takes other elements."""
 
     def call(input: Any, size: Any = None, scale_factor: Any = None, *args: Any, **more: Any) -> Any:  # noqa: A002
-        import torch
-
-        axes = range(2, input.dim())
-        factors = list(scale_factor) if isinstance(scale_factor, tuple | list) else [scale_factor] * len(axes)
         mode = args[0] if args else more.get("mode", "nearest")
-        is_other = mode != "nearest" or scale_factor is None or more.get("recompute_scale_factor")
-        if is_other or all(map(is_exact, factors)):
+        factors = _factors(input, scale_factor)
+        if mode != "nearest" or more.get("recompute_scale_factor") or all(map(is_exact, factors)):
             return own(input, size, scale_factor, *args, **more)
-        made = input
-        for axis, factor in zip(axes, factors, strict=True):
-            count = (torch.as_tensor(input.shape[axis]).double() * factor).floor().long()
-            at = (torch.arange(count) * torch.tensor(1 / factor)).floor().long()
-            made = made.index_select(axis, torch.minimum(at, torch.as_tensor(input.shape[axis] - 1)))
-        return made
+        return _nearest(input, _sizes(input, factors), factors)
 
     return call
+
+
+def _factors(input: Any, factor: Any) -> list[float]:  # noqa: A002
+    """One for each axis; none where there is none."""
+    if isinstance(factor, tuple | list):
+        return [*factor]
+    return [] if factor is None else [factor] * (input.dim() - 2)
+
+
+def _sizes(input: Any, factors: Sequence[float]) -> list[Any]:  # noqa: A002
+    return [_product(input.shape[axis], factor) for axis, factor in enumerate(factors, 2)]
+
+
+def _product(size: Any, factor: float) -> Any:
+    """In float64, as Python computes it; a number of a trace. Numbers without axes the exporter makes float32 of."""
+    import torch
+
+    made = torch.as_tensor(size).reshape(1).double() * torch.tensor([factor], dtype=torch.float64)
+    return made.floor().long()[0]
+
+
+def _nearest(input: Any, sizes: Sequence[Any], factors: Sequence[float]) -> Any:  # noqa: A002
+    """As nearest.py says."""
+    import torch
+
+    made = input
+    for axis, (size, factor) in enumerate(zip(sizes, factors, strict=True), 2):
+        before = torch.as_tensor(input.shape[axis])
+        share = torch.tensor(1 / factor)
+        if input.dim() == 4:
+            share = torch.where((size == before) | (size == 2 * before), before / size, share)
+        at = (torch.arange(size) * share).floor().long()
+        made = made.index_select(axis, torch.minimum(at, before - 1))
+    return made
 
 
 def _unflatten(self: Any, dim: int, sizes: Sequence[int]) -> Any:
