@@ -17,7 +17,7 @@ from ..models.foreign import first_line
 from ..models.signature import Signature
 from ..models.sources import read_source
 from .export_guards import agree, leaves
-from .torch_operators.encoders import make_capturable
+from .torch_operators.capture.encoders import make_capturable
 
 if TYPE_CHECKING:
     import torch

@@ -16,7 +16,7 @@ from ..models.signature import Signature
 from .export_bounds import settle
 from .onnx_export import TORCHSCRIPT_OPSET, check_names_differ, finish
 from .torch_export import example_inputs, export
-from .torch_operators.older import mend_older_exporter
+from .torch_operators.older_exporter.symbolics import mend_older_exporter
 
 if TYPE_CHECKING:
     import torch

@@ -19,25 +19,12 @@ from .baked import model_to_export
 from .onnx_weights import join
 from .onnx_zeros import keep_zeros
 from .torch_export import example_inputs
-from .torch_operators.attention import attention
-from .torch_operators.bags import bags
-from .torch_operators.complexes import complex_refused, mend_complexes
-from .torch_operators.counts import counts
-from .torch_operators.exactly import exactly
-from .torch_operators.floor import division
-from .torch_operators.lines import lines
-from .torch_operators.nearest import nearest
-from .torch_operators.numbers import numbers
-from .torch_operators.older import mend_older_exporter
-from .torch_operators.ordering import ordering
-from .torch_operators.pools import pools
-from .torch_operators.products import products
-from .torch_operators.resized import resized
-from .torch_operators.running import running
-from .torch_operators.script import Translations
-from .torch_operators.shifts import shifts
-from .torch_operators.untranslated import untranslated
-from .torch_operators.words import in_other_words
+from .torch_operators.capture.words import in_other_words
+from .torch_operators.dynamo_exporter.complexes import complex_refused, mend_complexes
+from .torch_operators.dynamo_exporter.exactly import exactly
+from .torch_operators.dynamo_exporter.translations import translations
+from .torch_operators.dynamo_exporter.untranslated import untranslated
+from .torch_operators.older_exporter.symbolics import mend_older_exporter
 from .tracing import call_of, script_or_module
 
 if TYPE_CHECKING:
@@ -79,25 +66,6 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
     facts = finish(job.out, path, source.signature)
     join(path, PROTOBUF_LIMIT_BYTES)
     return facts
-
-
-def translations() -> Translations:
-    """What the dynamo exporter lacks or has wrong: its argument `custom_translation_table`."""
-    return {
-        **attention(),
-        **division(),
-        **bags(),
-        **counts(),
-        **lines(),
-        **nearest(),
-        **numbers(),
-        **ordering(),
-        **pools(),
-        **products(),
-        **resized(),
-        **running(),
-        **shifts(),
-    }
 
 
 def onnx_from_source(job: Job) -> Mapping[str, Any]:
@@ -230,5 +198,4 @@ __all__ = [
     "opset_of",
     "rename_value",
     "save",
-    "translations",
 ]

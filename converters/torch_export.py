@@ -18,7 +18,7 @@ from .baked import model_to_export
 from .export_bounds import settle
 from .export_guards import other_way_at
 from .export_reasons import OneWay, held, left_out, one_way, refusal
-from .torch_operators.capture import keeping_sizes
+from .torch_operators.capture.sizes import keeping_sizes
 
 if TYPE_CHECKING:
     import torch

@@ -28,8 +28,8 @@ from .export_guards import agree, leaves
 from .export_reasons import OneWay, stopped
 from .far_sizes import far_sizes
 from .torch_export import other_way
-from .torch_operators.encoders import as_made
-from .torch_operators.words import recomputing
+from .torch_operators.capture.encoders import as_made
+from .torch_operators.capture.words import recomputing
 from .trace_reasons import Unlike, kept_size, place_in, uncompiled, unlike
 
 if TYPE_CHECKING:

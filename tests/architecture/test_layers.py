@@ -81,6 +81,17 @@ def test_the_layer_check_sees_every_way_to_reach_another_layer() -> None:
     assert layers_reached("from transload.pipeline import run", 1) == {"an absolute import of transload"}
 
 
+def test_what_one_of_torch_s_exporters_is_given_knows_only_what_both_share() -> None:
+    rooms = sorted((ROOT / "converters" / "torch_operators").glob("*/*.py"))
+    reached = {
+        (file.parent.name, (node.module or "").split(".")[0])
+        for file in rooms
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level == 2
+    }
+    assert reached == {(room, "shared") for room in ("capture", "dynamo_exporter", "older_exporter")}
+
+
 @pytest.mark.parametrize("layer", MAY_IMPORT)
 def test_frameworks_are_imported_inside_functions_only(layer: str) -> None:
     wrong = {}

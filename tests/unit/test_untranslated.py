@@ -7,9 +7,9 @@ import warnings
 import pytest
 import torch
 
-from transload.converters.onnx_export import translations
-from transload.converters.torch_operators.script import Translations, op
-from transload.converters.torch_operators.untranslated import untranslated
+from transload.converters.torch_operators.dynamo_exporter.translations import translations
+from transload.converters.torch_operators.dynamo_exporter.untranslated import untranslated
+from transload.converters.torch_operators.shared.script import Translations, op
 
 
 class Lacking(torch.nn.Module):

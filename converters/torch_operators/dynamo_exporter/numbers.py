@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
-from .formulas import (
+from ..shared.formulas import (
     angle_of,
     is_negative,
     log2_of_two,
@@ -16,8 +16,8 @@ from .formulas import (
     log_of_two,
     scaled_erfc,
 )
+from ..shared.script import Translations, ir, op
 from .running import end_of
-from .script import Translations, ir, op
 
 
 def numbers() -> Translations:

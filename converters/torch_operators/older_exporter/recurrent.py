@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ...models.errors import Refused
-from .traced import constant, helper, register
+from ....models.errors import Refused
+from ..shared.traced import constant, helper, register
 
 _INT64 = 7  # onnx.TensorProto's
 _WORST_CONDITION = 1e4  # of a projection that a state is led back through: float32 then keeps three digits of it

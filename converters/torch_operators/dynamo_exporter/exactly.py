@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from .replaced import Instead, replaced
+from ..shared.replaced import Instead, replaced
 
 
 def exactly() -> AbstractContextManager[None]:

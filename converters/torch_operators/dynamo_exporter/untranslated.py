@@ -6,9 +6,9 @@ import traceback
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...models.errors import Refused
-from ...models.foreign import first_line
-from ..shrink.onnx import line_in
+from ....models.errors import Refused
+from ....models.foreign import first_line
+from ...shrink.onnx import line_in
 
 if TYPE_CHECKING:
     import torch

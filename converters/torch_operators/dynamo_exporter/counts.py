@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..shared.script import Translations, ir, op
 from .numbers import scatter
-from .script import Translations, ir, op
 
 
 def counts() -> Translations:

@@ -12,7 +12,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from .script import Translations, op
+from ..shared.script import Translations, op
 
 _SUM, _MEAN, _MAX = 0, 1, 2
 _INT64 = 7  # onnx.TensorProto's

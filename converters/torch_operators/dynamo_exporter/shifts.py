@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .script import Translations, ir, op
+from ..shared.script import Translations, ir, op
 
 _WIDE = 32  # bits: narrower numbers are shifted in as many
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .traced import constant, helper, register
+from ..shared.traced import constant, helper, register
 
 
 def mend_places() -> None:

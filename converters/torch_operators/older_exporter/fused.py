@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 from typing import Any, NoReturn
 
-from ...models.errors import Refused
-from .traced import Symbolics, constant, helper, register
+from ....models.errors import Refused
+from ..shared.traced import Symbolics, constant, helper, register
 
 
 def mend_fused() -> None:

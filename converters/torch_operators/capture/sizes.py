@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any
 
-from .complexes import complex_zeros
-from .lines import line
-from .replaced import Instead, replaced
+from ..shared.lines import line
+from ..shared.replaced import Instead, replaced
 from .words import take_along_dim
 
 _Function = Callable[..., Any]  # of a function's arguments what is taken instead; None: the function itself will do
@@ -26,7 +25,7 @@ def _table() -> Iterator[Instead]:
 
     for owner, name, instead in (
         (torch, "linspace", line),
-        (torch, "zeros", complex_zeros),
+        (torch, "zeros", _complex_zeros),
         (torch, "max_pool1d", _max_pool1d),
         (torch, "cdist", _cdist),
         (torch.nn.functional, "one_hot", _one_hot),
@@ -43,6 +42,17 @@ def _or_else(instead: _Function, own: Callable[..., Any]) -> Callable[..., Any]:
         return own(*args, **more) if found is None else found
 
     return call
+
+
+def _complex_zeros(*size: Any, dtype: Any = None, **more: Any) -> Any:
+    """Zeros of two real parts: where no complex number comes in, torch's exporter holds none as a pair. None where real
+    ones are asked for."""
+    import torch
+
+    if dtype is None or not dtype.is_complex:
+        return None
+    real = torch.zeros(*size, dtype=dtype.to_real(), **more)
+    return torch.complex(real, real)
 
 
 def _max_pool1d(  # noqa: PLR0917  (PyTorch's own arguments)

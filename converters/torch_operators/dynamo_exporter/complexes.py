@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ...models.errors import Refused
-from ..shrink.onnx import line_in
-from .script import Lazy, op
+from ....models.errors import Refused
+from ...shrink.onnx import line_in
+from ..shared.script import Lazy, op
 from .untranslated import causes
 
 if TYPE_CHECKING:
@@ -90,17 +90,6 @@ def _unsqueeze(self: Any, dim: int) -> Any:
 
 def _where(condition: Any, self: Any, other: Any) -> Any:
     return op.Where(op.Unsqueeze(condition, [-1]), self, other)
-
-
-def complex_zeros(*size: Any, dtype: Any = None, **more: Any) -> Any:
-    """Zeros of two real parts, while a model is captured: where no complex number comes in the exporter holds none as a
-    pair. None where real ones are asked for."""
-    import torch
-
-    if dtype is None or not dtype.is_complex:
-        return None
-    real = torch.zeros(*size, dtype=dtype.to_real(), **more)
-    return torch.complex(real, real)
 
 
 def _nothing_like(self: Any, dtype: int = -1, **_: Any) -> Any:

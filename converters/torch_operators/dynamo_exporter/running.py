@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .formulas import log_of_two
-from .script import Translations, ir, op, size_of
+from ..shared.formulas import log_of_two
+from ..shared.script import Translations, ir, op, size_of
 
 Step = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]  # states, elements -> states
 FAR = 2**63 - 1  # behind the end of any axis

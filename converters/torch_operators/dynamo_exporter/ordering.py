@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..shared.script import Translations, ir, op
 from .running import FAR, end_of
-from .script import Translations, ir, op
 
 
 def ordering() -> Translations:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from .lines import traced_line
-from .nearest import is_exact
-from .replaced import Instead, replaced
+from ..shared.lines import traced_line
+from ..shared.nearest import is_exact
+from ..shared.replaced import Instead, replaced
 
 _Function = Callable[..., Any]
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..shared.script import Translations, ir, op, size_of
 from .running import end_of
-from .script import Translations, ir, op, size_of
 
 _PICTURES = 4  # axes
 
