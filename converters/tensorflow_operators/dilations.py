@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from .counting import Graph, Node, source
 
 Rewriter: TypeAlias = Callable[[Graph, Sequence[Node]], Sequence[Node]]
@@ -19,27 +17,46 @@ _Sum: TypeAlias = tuple[int, tuple[Any, ...]]  # a number, and elements of tenso
 _CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative")
 
 
-def with_known_paddings(rewrite: Rewriter) -> Rewriter:
-    """tf2onnx's rewriter, told what is padded and not cropped again."""
+def with_open_sizes(rewrite: Rewriter) -> Rewriter:
+    """tf2onnx's rewriter, and before it ours."""
 
     def rewritten(graph: Graph, nodes: Sequence[Node]) -> Sequence[Node]:
         for node in nodes:
             if node.type == "BatchToSpaceND":
-                _tell(graph, node)
+                _join(graph, node)
         return rewrite(graph, graph.get_nodes())
 
     return rewritten
 
 
-def _tell(graph: Graph, after: Node) -> None:
-    before = _taken_apart(graph, after)
-    if before is None:
+def _join(graph: Graph, after: Node) -> None:
+    """Make one convolution of what `after` puts together, where it is one."""
+    between = _between(graph, after)
+    if not between:
         return
-    kept = [_kept(graph, before, after, axis) for axis in range(len(after.inputs[1].get_tensor_value()))]
-    if all(kept):
-        for node, pairs in ((before, kept), (after, [(0, 0)] * len(kept))):
-            known = graph.make_const(f"{node.name}_known", np.array(pairs, np.int32)).output[0]
-            graph.replace_input(node, node.input[2], known, 2)
+    *between, before = between
+    blocks = before.inputs[1].get_tensor_value()
+    kept = [_kept(graph, before, after, axis) for axis in range(len(blocks))]
+    if not all(kept):
+        return
+    rows = [[0, 0]] * (3 - len(blocks))  # of the batch, and of pictures of a row each
+    convolution = between[len(between) // 2]
+    convolution.set_attr("dilations", [*[1] * (3 - len(blocks)), *blocks, 1])
+    convolution.set_attr("padding", "EXPLICIT")
+    convolution.set_attr("explicit_paddings", [end for pair in (*rows, *kept, (0, 0)) for end in pair])
+    graph.replace_input(between[-1], before.output[0], before.input[0], 0)
+    graph.replace_all_inputs(after.output[0], between[0].output[0])
+    _tell_shapes(graph, between, before.input[0], after.output[0])
+
+
+def _tell_shapes(graph: Graph, between: Sequence[Node], taken: str, made: str) -> None:
+    """The pieces had others."""
+    graph.copy_shape(made, between[0].output[0])
+    if len(between) == 1:
+        return
+    for node, like in ((between[1], made), (between[2], taken)):
+        shape = graph.get_shape(like)
+        graph.set_shape(node.output[0], None if shape is None else [shape[0], 1, *shape[1:]])
 
 
 def _kept(graph: Graph, before: Node, after: Node, axis: int) -> tuple[int, int] | None:
@@ -50,22 +67,21 @@ def _kept(graph: Graph, before: Node, after: Node, axis: int) -> tuple[int, int]
     return (begin[0], end[0] - cropped[0]) if is_known else None
 
 
-def _taken_apart(graph: Graph, after: Node) -> Node | None:
-    """What laid the pixels apart that `after` puts together, if there is nothing but a convolution between, and
-    nothing else reads of it: then tf2onnx makes a dilated one of all."""
-    between = [after.inputs[0]]
-    while between[-1] is not None and between[-1].type in (*_CONVOLUTIONS, "Squeeze", "ExpandDims"):
-        between.append(between[-1].inputs[0])
-    *between, before = between
-    if before is None or before.type != "SpaceToBatchND" or before.inputs[2].is_const():
-        return None
+def _between(graph: Graph, after: Node) -> list[Node]:
+    """The nodes from before `after` to what laid apart the pixels that it puts together, if there is nothing but a
+    convolution between them, and nothing else reads any of it; else none."""
+    found = [after.inputs[0]]
+    while found[-1] is not None and found[-1].type in (*_CONVOLUTIONS, "Squeeze", "ExpandDims"):
+        found.append(found[-1].inputs[0])
+    *between, before = found
+    if before is None or before.type != "SpaceToBatchND" or after.output[0] in graph.outputs:
+        return []
     alone = [
-        len(graph.find_output_consumers(each.output[0])) == 1 and each.output[0] not in graph.outputs
-        for each in (*between, before)
+        len(graph.find_output_consumers(each.output[0])) == 1 and each.output[0] not in graph.outputs for each in found
     ]
     blocks = [each.inputs[1].get_tensor_value() if each.inputs[1].is_const() else None for each in (before, after)]
     is_one = blocks[0] is not None and blocks[0] == blocks[1] and _is_plain(between, len(blocks[0]))
-    return before if all(alone) and is_one else None
+    return found if all(alone) and is_one else []
 
 
 def _is_plain(between: Sequence[Node], axes: int) -> bool:
@@ -76,9 +92,9 @@ def _is_plain(between: Sequence[Node], axes: int) -> bool:
         row = expand.inputs[1].get_tensor_value() if expand.inputs[1].is_const() else None
         fits = axes == 1 and row in (1, -3) and squeeze.get_attr_value("squeeze_dims") in ([1], [-3])
     else:
-        convolution = between[0] if between else None
-        fits = len(between) == 1 and convolution.type in _CONVOLUTIONS and axes == 2
-    if not fits:
+        convolution = between[0] if len(between) == 1 and axes == 2 else None
+        fits = convolution is not None and convolution.type in _CONVOLUTIONS
+    if not fits or convolution is None:
         return False
     said = {name: convolution.get_attr_value(name) for name in ("strides", "dilations", "data_format", "padding")}
     ones = all(set(said[name] or [1]) == {1} for name in ("strides", "dilations"))

@@ -34,7 +34,7 @@ import numpy as np
 
 from .counting import source
 from .crops import crop_and_resize
-from .dilations import Rewriter, with_known_paddings
+from .dilations import Rewriter, with_open_sizes
 from .loops import LOOPS, register_loops
 from .pairs import COMPLEX, register_pairs
 from .places import PLACES, in_top_k, register_places
@@ -54,7 +54,7 @@ def register() -> None:
     tf_op(_SIGN)(_sign())
     tfl_op(_QUOTIENT, tf_op="FloorDiv")(_quotient())
     tfonnx.rewrite_flatten = _flattening_alone(tfonnx.rewrite_flatten)
-    tfonnx.rewrite_conv_dilations = with_known_paddings(tfonnx.rewrite_conv_dilations)
+    tfonnx.rewrite_conv_dilations = with_open_sizes(tfonnx.rewrite_conv_dilations)
     register_places()
     register_loops()
     register_pairs()

@@ -418,10 +418,14 @@ def test_a_dilated_convolution_is_one_where_the_crop_is_what_was_padded_for_it(t
     def otherwise(x: Any) -> dict[str, Any]:
         return {"cropped": pieces(x, 1)[0], "read": sum(pieces(-x, 0))}
 
-    for at, function in enumerate((compute, otherwise)):
-        folder = saved(tmp_path / f"sm{at}", function, tf.TensorSpec([None, None, 5, 2], name="x"))
-        given = taken(saved_model_given, folder, tmp_path / f"given{at}")
-        made = step(onnx_from_saved_model, given, tmp_path / f"onnx{at}")
+    for function, form in ((compute, "saved-model"), (otherwise, "saved-model"), (compute, "tflite")):
+        own = tmp_path / f"{function.__name__}-{form}"
+        own.mkdir()
+        path = saved(own / "sm", function, tf.TensorSpec([None, None, 5, 2], name="x"))
+        if form == "tflite":
+            made = step(onnx_from_tflite, taken(tflite_given, tflite(path, own / "m"), own / "given"), own / "onnx")
+        else:
+            made = step(onnx_from_saved_model, taken(saved_model_given, path, own / "given"), own / "onnx")
         used = {node.op_type for node in onnx.load(made / "model.onnx").graph.node}
         assert ("DepthToSpace" in used) == (function is otherwise)
         session = open_onnx(made, "cpu", 1)
