@@ -36,10 +36,11 @@ def _join(graph: Graph, after: Node) -> None:
         return
     *between, before = between
     blocks = before.inputs[1].get_tensor_value()
-    kept = [_kept(graph, before, after, axis) for axis in range(len(blocks))]
-    if not all(kept):
+    found = [_kept(graph, before, after, axis) for axis in range(len(blocks))]
+    kept = [each for each in found if each is not None]
+    if len(kept) < len(found):
         return
-    rows = [[0, 0]] * (3 - len(blocks))  # of the batch, and of pictures of a row each
+    rows = [(0, 0)] * (3 - len(blocks))  # of the batch, and of pictures of a row each
     convolution = between[len(between) // 2]
     convolution.set_attr("dilations", [*[1] * (3 - len(blocks)), *blocks, 1])
     convolution.set_attr("padding", "EXPLICIT")
@@ -105,8 +106,9 @@ def _element(graph: Graph, name: str, place: tuple[int, ...]) -> _Sum:
     """An element of a tensor, as a sum."""
     name = source(graph, name)
     node = graph.get_node_by_output(name)
-    if node is not None and node.is_const():
-        return int(node.get_tensor_value(as_list=False)[place]), ()
+    value = node.get_tensor_value(as_list=False) if node is not None and node.is_const() else None
+    if value is not None and value.ndim == len(place):  # it may be added to each
+        return int(value[place]), ()
     if node is not None and node.type == "Pack" and not node.get_attr_value("axis", 0):
         return _element(graph, node.input[place[0]], place[1:])
     if node is not None and node.type in ("Add", "AddV2"):

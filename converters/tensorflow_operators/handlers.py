@@ -262,4 +262,5 @@ _SIGN = "Bitcast"
 _QUOTIENT = "TFL_FLOOR_DIV"
 _SIGN_BIT = -(2**31)
 _FLOAT, _INT64, _BOOL, _DOUBLE = 1, 7, 9, 11  # onnx.TensorProto
-MENDED = frozenset({*_WRITTEN, *_CHOICES, _SIGN, *PLACES, *COMPLEX, *LOOPS})  # what tf2onnx alone does otherwise
+_JOINED = "BatchToSpaceND"
+MENDED = frozenset({*_WRITTEN, *_CHOICES, _SIGN, _JOINED, *PLACES, *COMPLEX, *LOOPS})  # tf2onnx alone does otherwise
