@@ -1,6 +1,8 @@
-"""Masks that hide all, or nothing: of random ones no row is so by chance. Needs numpy only.
+"""Masks that hide all, or nothing, and floats that are all zero: of random ones no row is so by chance. Needs numpy
+only.
 
-What is told of such a row is what an attention, a mean or a maximum over nothing gives, and there copies differ.
+What is told of a masked row is what an attention, a mean or a maximum over nothing gives, and there copies differ. Of
+silence, padding and black pictures it is what stands beside a zero to divide by: `x / (norm + 1e-8)`.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from .zoo.build import is_told
 
 
 class Fill(StrEnum):
-    """What a mask holds in place of random numbers: one and the same, in all of a call or in some of its rows."""
+    """What an input holds in place of random numbers: one and the same, in all of a call or in some of its rows."""
 
     NONE = "none"
     ALL = "all"
     SOME_NONE = "some none"
     SOME_ALL = "some all"
+    BLANK = "blank"  # of floats: in one call all, in the next some rows
 
     @property
     def in_rows(self) -> bool:
@@ -36,6 +39,8 @@ class Fill(StrEnum):
 
     def told(self, *, boolean: bool) -> str:
         """How a sentence names it: all false in single rows."""
+        if self is Fill.BLANK:
+            return "all 0, or 0 in single rows"
         return f"all {str(self.holds).lower() if boolean else int(self.holds)}{' in single rows' * self.in_rows}"
 
 
@@ -44,15 +49,26 @@ def masks(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
     return tuple(spec for spec in specs if spec.dtype == "bool" or is_told(spec.name))
 
 
+def blanks(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    """The inputs that may be blank."""
+    return tuple(spec for spec in specs if "float" in spec.dtype and not is_told(spec.name))
+
+
 def with_fills(data: Dataset, fills: Mapping[str, Fill], call: int) -> Dataset:
-    """The samples with the masks named filled. `call`: samples in one. Every second call keeps whole what it has: where
-    a mask hides all, answers are often 0, and the noise beside 0 is none beside those."""
+    """The samples with the inputs named filled. `call`: samples in one. Every second call keeps what it has, or most of
+    it: where a mask hides all, answers are often 0, and the noise beside 0 is none beside those."""
     filled = {name: _filled(data.inputs[name], fill, call) for name, fill in fills.items()}
     return Dataset({**data.inputs, **filled}, data.labels)
 
 
 def _filled(mask: Array, fill: Fill, call: int) -> Array:
-    chosen = np.arange(len(mask)) // call % 2 == 0
-    if fill.in_rows:
-        chosen = np.arange(math.prod(mask.shape[:-1])).reshape(mask.shape[:-1]) % 3 == 0
-    return np.where(chosen.reshape(chosen.shape + (1,) * (mask.ndim - chosen.ndim)), mask.dtype.type(fill.holds), mask)
+    whole = _beside(np.arange(len(mask)) // call % 2 == 0, mask)
+    rows = mask.shape[: max(1, mask.ndim - 1)]
+    third = _beside(np.arange(math.prod(rows)).reshape(rows) % 3 == 0, mask)
+    chosen = whole | third if fill is Fill.BLANK else third if fill.in_rows else whole
+    return np.where(chosen, mask.dtype.type(fill.holds), mask)
+
+
+def _beside(chosen: Array, mask: Array) -> Array:
+    """With as many axes as the mask."""
+    return chosen.reshape(chosen.shape + (1,) * (mask.ndim - chosen.ndim))

@@ -12,7 +12,7 @@ from ..converters.steps import missing
 from ..models.axes import batches_within
 from ..models.errors import BadRequest, StepFailed, ToolMissing
 from ..models.formats import Target
-from ..models.masks import masks
+from ..models.masks import blanks, masks
 from ..models.numbers import free_integers
 from ..models.signature import Signature
 from ..models.sources import CodeRef
@@ -237,7 +237,7 @@ def answer_reference(
         limits=context.limits(),
     )
     inputs = model.signature.inputs
-    if data.facts.get("random") and masks(inputs):
+    if data.facts.get("random") and (masks(inputs) or blanks(inputs)):
         asked = replace(asked, options={**asked.options, "random": True})
     if data.facts.get("random") and free_integers(inputs):
         return _with_numbers(context.executor, asked)

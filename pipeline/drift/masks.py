@@ -1,4 +1,5 @@
-"""Masks that hide all, or nothing, of a model's samples: what it answers to them is asked, and its copies owe it."""
+"""Masks that hide all, or nothing, of a model's samples, and samples that are blank: what it answers to them is asked,
+and its copies owe it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ...models.errors import TransloadError
 from ...models.masks import Fill
 from ...models.signature import TensorSpec
-from .integers import reach_told
+from .integers import WORD_BITS, reach_told
 from .recorded import Answers, Probe, Series
 from .unlike import unlike
 
@@ -21,6 +22,17 @@ def values_told(probe: Probe, specs: Sequence[TensorSpec]) -> str:
     boolean = {spec.name: spec.dtype == "bool" for spec in specs}
     fills = [f"{name} {fill.told(boolean=boolean[name])}" for name, fill in probe.fills.items()]
     return f"with {' and '.join([*([reach_told(probe.reach)] if probe.reach else []), *fills])}"
+
+
+def mend_told(probe: Probe) -> str:
+    """What helps whose samples are never so. Empty where all samples are."""
+    least = min(probe.sizes.values(), default=None)
+    if least in (0, 1):
+        return f"where that size never comes, say so: {next(iter(probe.sizes))}={least + 1}.."
+    if not probe.fills and not 0 < probe.bits <= WORD_BITS:
+        return ""
+    when = "such a mask never comes" if probe.fills else "such integers never come"
+    return f"where {'no sample is so' if probe.is_blank else when}, give samples of yours: --data FILE.npz"
 
 
 def filled(
@@ -39,6 +51,15 @@ def filled(
             if answers is not None and chosen == names:
                 break
     return found
+
+
+def blank(
+    inputs: Sequence[TensorSpec], batch: int, usual: Series, ask: Callable[[Probe], Iterable[Answers]]
+) -> list[tuple[Probe, Series]]:
+    """The same of `inputs` of floats, all of them at once."""
+    probe = Probe(batch, fills={spec.name: Fill.BLANK for spec in inputs})
+    answers = _answers(probe, inputs, usual, ask) if inputs else None
+    return [] if answers is None else [(probe, answers)]
 
 
 _WITH_ROWS = 2  # axes: of a mask of one, a row is all that a call has

@@ -42,7 +42,8 @@ Key: TypeAlias = tuple[
 @dataclass(frozen=True)
 class Probe:
     """Calls of one batch size. `sizes`: the axes that have another size in them than the data has. `reach`: the inputs
-    that have other integers in them, and how large ones. `fills`: the masks that hide all or nothing."""
+    that have other integers in them, and how large ones. `fills`: the masks that hide all or nothing, and what
+    is blank."""
 
     batch: int
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -69,6 +70,12 @@ class Probe:
     def is_empty(self) -> bool:
         """Whether an axis is empty: answers may then hold nothing, and that they do is what is asked."""
         return 0 in self.sizes.values()
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether floats in it are all zero: which of equal numbers is the largest is then for rounding to say, and
+        what is asked is only whether an answer is a number."""
+        return Fill.BLANK in self.fills.values()
 
     @property
     def bits(self) -> int:

@@ -18,13 +18,13 @@ from ...models.calls import feeds_of, sizes_in, whole
 from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
-from ...models.masks import masks
+from ...models.masks import blanks, masks
 from ...models.numbers import Reach, as_floats, free_integers, with_ones, with_other_last_bits
 from ...models.signature import Array, Bounds, TensorSpec
 from ...serving.device import check_device
 from ...serving.session import Session
 from .fitting import sizes_fix
-from .masks import filled
+from .masks import blank, filled
 from .numeric import combine, compare
 from .reach import Search
 from .recorded import (
@@ -219,11 +219,13 @@ class _Asked:
         return False
 
     def masks(self) -> None:
-        """Ask with masks that hide all, or nothing: of few samples, for there are several ways to fill a mask."""
+        """Ask with masks that hide all, or nothing, and with blank samples: of few, for there are several fills."""
         found = masks(self.session.signature.inputs)
         few = min((batch for batch, *_ in self.found if batch > 1), default=self._largest)
-        for probe, answers in filled(found, few, self.found[Probe(few).key], self._numbers):
-            self.found[probe.key] = answers
+        usual = self.found[Probe(few).key]
+        self.found |= {probe.key: answers for probe, answers in filled(found, few, usual, self._numbers)}
+        found = blanks(self.session.signature.inputs)
+        self.found |= {probe.key: answers for probe, answers in blank(found, few, usual, self._numbers)}
 
     def numbers(self, tries: int) -> dict[str, Reach]:
         """Ask with other integers than random samples hold. How large they may be, by input."""

@@ -99,9 +99,9 @@ def test_a_right_copy_is_verified_and_what_is_no_number_in_the_model_is_not_aske
     verdict: Verdict, tmp_path: Path
 ) -> None:
     assert verdict(right, right, X, "mask=bool[batch,24]")["status"] == "verified"
-    assert _fills(tmp_path) == ["none", "all", "some none", "some all"]
+    assert _fills(tmp_path) == ["none", "all", "some none", "some all", "blank"]
     assert verdict(nothing, mean, X, "mask=bool[batch,24]")["status"] == "verified"
-    assert _fills(tmp_path) == ["all", "some all"]
+    assert _fills(tmp_path) == ["all", "some all", "blank"]
 
 
 def test_where_two_masks_have_no_answer_together_each_is_asked_alone(verdict: Verdict, tmp_path: Path) -> None:
@@ -114,6 +114,34 @@ def test_where_two_masks_have_no_answer_together_each_is_asked_alone(verdict: Ve
     probes = [each.fills for each in read_record(tmp_path).probes if each.fills.get("mask") != each.fills.get("other")]
     assert {"mask": Fill.NONE} in probes
     assert {"other": Fill.NONE} in probes
+
+
+def test_a_copy_that_divides_by_a_zero_of_a_blank_sample_is_told_so(verdict: Verdict, tmp_path: Path) -> None:
+    def scaled(feeds: Feeds, least: float = 1e-8) -> Array:
+        x = feeds["x"].astype(np.float64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(x / (np.sqrt((x * x).sum(-1, keepdims=True)) + least), np.float32)
+
+    def without(feeds: Feeds) -> Array:
+        return scaled(feeds, least=0)
+
+    found = verdict(scaled, without, "x=float32[batch,5,24]")
+    assert found["status"] == "wrong"
+    assert found["reason"] == (
+        "with x all 0, or 0 in single rows: 312 of 480 elements are NaN or infinite on one side only; "
+        "where no sample is so, give samples of yours: --data FILE.npz"
+    )
+    assert verdict(scaled, scaled, X)["status"] == "verified"
+    assert verdict(without, scaled, X)["status"] == "verified"  # the model itself has no number there
+    assert _fills(tmp_path) == []
+
+
+def test_of_a_blank_sample_it_is_for_rounding_to_say_what_is_largest(verdict: Verdict, tmp_path: Path) -> None:
+    def last(feeds: Feeds) -> Array:
+        return np.asarray(23 - feeds["x"][..., ::-1].argmax(-1), np.float32)
+
+    assert verdict(lambda feeds: feeds["x"].argmax(-1).astype(np.float32), last, X)["status"] == "verified"
+    assert _fills(tmp_path) == ["blank"]
 
 
 def test_samples_of_ones_own_are_taken_as_they_are(verdict: Verdict, tmp_path: Path) -> None:
