@@ -28,6 +28,7 @@ from .export_guards import agree, leaves
 from .export_reasons import OneWay, stopped
 from .far_sizes import far_sizes
 from .torch_export import other_way
+from .torch_operators.capture.cells import open_cells
 from .torch_operators.capture.encoders import as_made
 from .torch_operators.capture.words import recomputing
 from .trace_reasons import Unlike, kept_size, place_in, uncompiled, unlike
@@ -71,7 +72,7 @@ def scripted(model: torch.nn.Module, call: Call | None, inputs: Sequence[torch.T
     """
     import torch
 
-    with quiet(), as_made(model):
+    with quiet(), as_made(model), open_cells():
         if call is None:
             return torch.jit.script(model)
         own: Any = model.model
