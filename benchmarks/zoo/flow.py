@@ -92,7 +92,7 @@ class Subject:
     def references(self) -> list[Stored]:
         """What the source answers to each of `data`: PyTorch, eager; ONNX Runtime for a model that came as ONNX."""
         runtime = "onnxruntime" if self.is_given else "torch"
-        options = {"runtime": runtime, **_CHECKS}
+        options = {"runtime": runtime, "random": True, **_CHECKS}
         return [
             self._perform("reference", _ANSWER, options, RUNTIMES[runtime].requires, code=self.code, inputs=inputs)
             for inputs in ({"model": self.source, "data": data} for data in self.data)
