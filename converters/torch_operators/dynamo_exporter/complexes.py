@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ....models.errors import Refused
 from ...shrink.onnx import line_in
 from ..shared.script import Lazy, op
+from .rolls import rolled
 from .untranslated import causes
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def mend_complexes() -> None:
         aten.einsum.default: _einsum,
         aten.exp.default: _exponential,
         aten.mul.Scalar: _times,
+        aten.roll.default: _rolled,
         aten.slice_scatter.default: _with_slice,
         aten.unsqueeze.default: _unsqueeze,
         aten.where.self: _where,
@@ -82,6 +84,10 @@ def _einsum(equation: str, tensors: Sequence[Any], path: Sequence[int] | None = 
 
 def _running_sum(self: Any, dim: int, dtype: int = -1) -> Any:  # noqa: ARG001  (of complex numbers they stay)
     return op.CumSum(self, op.Constant(value_int=_axis(dim)))
+
+
+def _rolled(self: Any, shifts: Any, dims: Any = ()) -> Any:
+    return rolled(self, shifts, list(map(_axis, dims)), [-1, 2])
 
 
 def _unsqueeze(self: Any, dim: int) -> Any:

@@ -14,6 +14,7 @@ from .numbers import numbers
 from .ordering import ordering
 from .pools import pools
 from .resized import resized
+from .rolls import rolls
 from .running import running
 from .shifts import shifts
 
@@ -32,6 +33,7 @@ def translations() -> Translations:
         **pools(),
         **products(),
         **resized(),
+        **rolls(),
         **running(),
         **shifts(),
     }
