@@ -29,6 +29,8 @@ def _table() -> Iterator[Instead]:
         (torch, "max_pool1d", _max_pool1d),
         (torch, "cdist", _cdist),
         (torch.nn.functional, "one_hot", _one_hot),
+        (torch.nn.functional, "affine_grid", _affine_grid),
+        (torch, "affine_grid_generator", _affine_grid),
         (torch, "take_along_dim", _take_along),
         (torch.Tensor, "take_along_dim", _take_along),
     ):
@@ -97,6 +99,29 @@ def _cdist(x1: Any, x2: Any, p: float = 2.0, **_: Any) -> Any:
     if not (_has_open_axis(x1) or _has_open_axis(x2)):
         return None
     return torch.functional.cdist(x1, x2, p, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def _affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
+    """Places (N, [D,] H, W, 2 or 3) of a picture of `size` (N, C, [D,] H, W). Formula: AffineGridGenerator.cpp."""
+    import torch
+
+    if not any(isinstance(each, torch.SymInt) for each in size):
+        return None
+    sizes = size[2:]
+    lines = [_between_edges(theta, steps, align_corners) for steps in sizes]
+    places = torch.stack([*torch.meshgrid(*lines, indexing="ij")][::-1], -1)  # x first
+    count = len(sizes)
+    whole = torch.nn.functional.pad(places.reshape(1, -1, count), (0, 1), value=1.0).expand(size[0], -1, -1)
+    return whole.bmm(theta.transpose(1, 2)).reshape(size[0], *sizes, count)
+
+
+def _between_edges(like: Any, steps: Any, align_corners: bool | None) -> Any:
+    """From -1 to 1: the middles of the first and of the last step with `align_corners`, else their edges. One step is
+    at 0."""
+    import torch
+
+    made = torch.linspace(-1, 1, steps, dtype=like.dtype, device=like.device)
+    return made * torch.sym_min(steps - 1, 1) if align_corners else made * (steps - 1) / steps
 
 
 def _take_along(self: Any, indices: Any, dim: int | None = None) -> Any:

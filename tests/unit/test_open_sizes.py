@@ -1,0 +1,67 @@
+"""Functions that torch.export makes a constant of a size in, captured and exported by torch's dynamo exporter: as in
+PyTorch at other sizes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from transload.converters.torch_operators.capture.sizes import keeping_sizes
+from transload.converters.torch_operators.dynamo_exporter.complexes import mend_complexes
+from transload.converters.torch_operators.dynamo_exporter.translations import translations
+
+Tensors = tuple[Tensor, ...]
+
+
+def grids(x: Tensor) -> Tensors:
+    means = x.mean((2, 3))
+    turns = means[:, :, None].expand(-1, 2, 3), means[:, :1, None].expand(-1, 3, 4)
+    sizes = (x.shape, (x.shape[0], 1, x.shape[3], 1)), ((*x.shape, 1), (x.shape[0], 1, 3, 1, x.shape[2]))
+    return tuple(
+        functional.affine_grid(turn, [*size], align_corners=corners)
+        for turn, kinds in zip(turns, sizes, strict=True)
+        for size in kinds
+        for corners in (True, False)
+    )
+
+
+def rolls(x: Tensor) -> Tensors:
+    high, wide = x.shape[2:]
+    shifted = torch.fft.fftshift(x, (-2, -1)), torch.fft.ifftshift(torch.fft.fft2(x), (-2, -1))
+    turned = torch.roll(x, (high // 2, -(wide // 3)), (2, -1)), torch.roll(x, 2 * high + 1, 2), x.roll(-wide - high)
+    return *turned, shifted[0], shifted[1].abs(), torch.roll(torch.fft.fft(x), wide // 2).real, x.roll((1, -9), (2, 3))
+
+
+@pytest.mark.filterwarnings("ignore:Since version 1.3.0")
+@pytest.mark.parametrize("function", [grids, rolls])
+def test_sizes_stay_open(function: Callable[[Tensor], Tensors], tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensors:
+            return function(x)
+
+    mend_complexes()
+    torch.manual_seed(0)
+    model, path = Model(), tmp_path / "model.onnx"
+    axes = dict.fromkeys((0, 2, 3), torch.export.Dim.DYNAMIC)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's own
+        with keeping_sizes(), torch.no_grad():
+            program = torch.export.export(model, (torch.randn(3, 2, 5, 7),), dynamic_shapes=(axes,), strict=False)
+        made = torch.onnx.export(
+            program, dynamo=True, opset_version=20, verbose=False, custom_translation_table=translations()
+        )
+    assert made is not None
+    made.save(path)
+    session = onnxruntime.InferenceSession(path)
+    for sizes in ((3, 2, 5, 7), (2, 2, 8, 6), (1, 2, 1, 11)):
+        x = torch.randn(sizes)
+        for at, (got, want) in enumerate(zip(session.run(None, {"x": x.numpy()}), model(x), strict=True)):
+            np.testing.assert_allclose(got, want, atol=1e-5, err_msg=f"output {at} of {sizes}")
