@@ -12,6 +12,7 @@ from math import log
 
 from ..lazy import tf
 from ..values import TfTensor
+from .quotients import before_rounding
 
 _LARGE = 2.0**13  # the square of a larger number exceeds 1 by more than float32 can tell
 _LN2 = log(2)
@@ -119,6 +120,7 @@ _ATANH = tuple(1 / (2 * power + 1) for power in range(7, -1, -1))  # atanh(s) / 
 
 FUNCTIONS: dict[str, Callable[[TfTensor], TfTensor]] = {
     "acos": acos, "acosh": acosh, "asin": asin, "asinh": asinh, "atan": atan, "atanh": atanh, "cosh": cosh,
+    "floor": lambda x: tf.floor(before_rounding(x)), "math.ceil": lambda x: tf.math.ceil(before_rounding(x)),
     "math.erf": erf, "math.is_inf": is_inf, "math.softplus": softplus,
-    "sinh": sinh, "tan": tan,
+    "round": lambda x: tf.round(before_rounding(x)), "sinh": sinh, "tan": tan,
 }  # fmt: skip

@@ -10,6 +10,7 @@ from ..lazy import tf
 from ..values import Size, TfTensor
 from . import scatters
 from .piles import ListPile, Pile
+from .quotients import quotient
 
 _SCATTERS = {
     "none": "tensor_scatter_nd_update",
@@ -54,6 +55,10 @@ class Kernels:
     def cast(self, x: TfTensor, dtype: str) -> TfTensor:
         """Numbers of another dtype: floats cut towards zero, integers modulo its width."""
         return tf.cast(x, dtype)
+
+    def divided(self, x: TfTensor, y: TfTensor) -> TfTensor:
+        """Floats divided by a constant, to the last bit."""
+        return quotient(x, y)
 
     def shifted(self, x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
         """The bits of integers moved by int32 places, to the left or to the right. By all bits or more, or by a

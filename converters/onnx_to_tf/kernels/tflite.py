@@ -11,6 +11,7 @@ from . import functions, integers, running, scatters, spectral
 from .boxes import non_max_suppression
 from .matrices import determinant
 from .piles import GrownPile, Pile
+from .quotients import before_rounding
 from .tensorflow import Kernels
 
 
@@ -55,8 +56,12 @@ class TFLiteKernels(Kernels):
         return function
 
     def cast(self, x: TfTensor, dtype: str) -> TfTensor:
-        whole = x.dtype.is_integer and tf.as_dtype(dtype).is_integer
-        return integers.cast(x, tf.as_dtype(dtype)) if whole else super().cast(x, dtype)
+        if not tf.as_dtype(dtype).is_integer:
+            return super().cast(x, dtype)
+        return integers.cast(x, tf.as_dtype(dtype)) if x.dtype.is_integer else super().cast(before_rounding(x), dtype)
+
+    def divided(self, x: TfTensor, y: TfTensor) -> TfTensor:
+        return x / y  # by what its converter sees anyway: cast and others see to it where it matters
 
     def shifted(self, x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
         return integers.shifted(x, places, left=left)

@@ -113,7 +113,12 @@ def div(op: Op) -> Value:
     """The quotient a / b; of integers cut towards zero."""
     if op.value(0).dtype in INTEGERS:
         return arithmetic(op, _truncated, op.kernels.elementwise("truncatediv"))
-    return broadcast(tf.divide, op.value(0), op.value(1))
+    divisor = op.value(1).array
+    rounds = divisor is not None and (np.frexp(np.asarray(divisor, np.float64))[0] != _POWER_OF_TWO).any()
+    return broadcast(op.kernels.divided if rounds else tf.divide, op.value(0), op.value(1))
+
+
+_POWER_OF_TWO = 0.5  # the mantissa of any, whose reciprocal is exact
 
 
 @lowers("Mod", since=28, until=28, T=NUMBERS)

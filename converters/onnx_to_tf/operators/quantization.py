@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..kernels.quotients import quotient
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, SMALL_FLOATS, SMALL_INTEGERS, lowers
@@ -82,15 +83,6 @@ def saturated(whole: TfTensor, zero: TfTensor | None, dtype: str) -> TfTensor:
     low, high = RANGES[dtype]
     moved = whole if zero is None else whole + tf.cast(zero, whole.dtype)
     return tf.cast(tf.clip_by_value(moved, low, high), CARRIERS.get(dtype, dtype))
-
-
-def quotient(x: TfTensor, divisor: TfTensor) -> TfTensor:
-    """The correctly rounded quotient. TensorFlow's optimiser would multiply by the reciprocal of a constant instead,
-    which is off by one bit, and so by one where a number lies close to the middle of two; it does not look behind a
-    placeholder."""
-    if tf.executing_eagerly():
-        return x / divisor
-    return x / tf.compat.v1.placeholder_with_default(divisor, divisor.shape)
 
 
 def dequantized(value: Value, scale: Value, zero: Value | None, dtype: str = "float32") -> Value:

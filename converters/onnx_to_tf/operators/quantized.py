@@ -8,6 +8,7 @@ import numpy as np
 
 from ....models.signature import Array
 from ..integers import Integers, centred, convolution, matrix_product
+from ..kernels.quotients import quotient
 from ..lazy import tf
 from ..reader import Op
 from ..registry import BOOL, lowers
@@ -25,7 +26,6 @@ from .quantization import (
     dequantized,
     dynamically_quantized,
     quantized,
-    quotient,
     reshaped,
     saturated,
 )

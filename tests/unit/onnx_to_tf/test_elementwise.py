@@ -205,3 +205,18 @@ def test_swish_and_rms_normalisation_are_what_the_specification_says(bench, case
 
 def test_a_celu_may_have_a_negative_alpha(bench, case):
     bench.agrees(case("Celu", {"x": ("N", 4)}, attributes={"alpha": -1.5}))
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    ["q = Div(x, c) y = Floor(q)", "q = Div(x, c) y = Ceil(q)", "q = Div(x, c) s = Add(q, h) y = Floor(s)",
+     "q = Div(x, c) i = Cast <to = 6> (q) y = Cast <to = 1> (i)"],
+)  # fmt: skip
+@pytest.mark.parametrize("divisor", [7.0, -0.3])
+def test_what_is_rounded_is_the_quotient_and_no_product_with_the_reciprocal(bench, nodes, divisor):
+    known = f"float c = {{{divisor}}}, float h = {{0.5}}"
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[N, 6] x) => (float[N, 6] y) <{known}> {{ {nodes} }}'
+    x = np.arange(-300, 300, dtype=np.float32).reshape(100, 6) * np.float32(divisor)
+    x[0] = [np.inf, -np.inf, 0, -0.0, 3e38, 1e-30]
+    x = x[1:] if "Cast" in nodes else x
+    bench.model_agrees(text, {"x": x}, rtol=0, atol=0)
