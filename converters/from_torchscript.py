@@ -12,9 +12,9 @@ from ..models.errors import Refused
 from ..models.formats import PAYLOAD, Format, Target
 from ..models.job import Job
 from ..models.programs import save_program
-from ..models.signature import Signature
 from .export_bounds import settle
 from .onnx_export import TORCHSCRIPT_OPSET, check_names_differ, finish
+from .script_outputs import giving_a_tuple
 from .torch_export import example_inputs, export
 from .torch_operators.older_exporter.symbolics import mend_older_exporter
 
@@ -35,7 +35,7 @@ def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
     with _told(module), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole, and TorchScript itself
         torch.onnx.export(
-            _giving_a_tuple(module, source.signature),
+            giving_a_tuple(module, source.signature),
             example_inputs(source.signature),
             str(path),
             dynamo=False,
@@ -61,28 +61,6 @@ def _told(module: torch.jit.ScriptModule) -> Iterator[None]:
             "torch's exporter follows neither",
             fix="save a trace, torch.jit.trace(model, example) under torch.no_grad(), or name the model's Python code",
         ) from error
-
-
-def _giving_a_tuple(module: torch.jit.ScriptModule, signature: Signature) -> torch.jit.ScriptModule:
-    """The module, where it gives a dict inside of one that takes the dict apart: ONNX has no dicts. The call of the
-    module stays a call in the trace, with whatever branches and loops it has."""
-    import torch
-
-    if not str(module.forward.schema.returns[0].type).startswith("Dict"):  # type: ignore[attr-defined]  # its method
-        return module
-    names = [spec.name for spec in signature.outputs]
-
-    class Apart(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = module
-
-        def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            given: Any = self.inner(*inputs)
-            return tuple(given[name] for name in names)
-
-    traced: torch.jit.ScriptModule = torch.jit.trace(Apart().eval(), example_inputs(signature))  # type: ignore[no-untyped-call]
-    return traced
 
 
 def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from ..models.sources import read_source
 from .baked import model_to_export
 from .onnx_weights import join
 from .onnx_zeros import keep_zeros
+from .script_outputs import giving_a_tuple
 from .torch_export import example_inputs
 from .torch_operators.capture.words import in_other_words
 from .torch_operators.dynamo_exporter.complexes import complex_refused, mend_complexes
@@ -82,6 +83,8 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
     model, note = script_or_module(model_to_export(job.inputs["source"]), source.signature, call_of(source), inputs)
     with warnings.catch_warnings(), in_other_words():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole; it is the fallback on purpose
+        if isinstance(model, torch.jit.ScriptModule):
+            model = giving_a_tuple(model, source.signature)
         torch.onnx.export(
             model,
             inputs,

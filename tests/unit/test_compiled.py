@@ -1,4 +1,5 @@
-"""Cells of recurrent nets in a compiled loop: torch's older exporter takes them, whatever they are given."""
+"""Compiled models through torch's older exporter: cells of recurrent nets in a loop, whatever they are given, and a
+list of what a loop made."""
 
 from __future__ import annotations
 
@@ -10,8 +11,12 @@ import onnxruntime
 import torch
 from torch import nn
 
+from transload.converters.onnx_export import onnx_from_source
 from transload.converters.torch_operators.older_exporter.symbolics import mend_older_exporter
 from transload.converters.tracing import scripted
+from transload.models.job import Job
+from transload.models.signature import parse_input
+from transload.models.zoo.given import take_weights
 
 
 class Cells(nn.Module):
@@ -51,3 +56,37 @@ def test_cells_in_a_loop_are_what_pytorch_makes_of_them(tmp_path: Path) -> None:
         got = session.run(None, {name: each.numpy() for name, each in zip(names, inputs, strict=True)})
         for one, want in zip(got, model(*inputs), strict=True):
             np.testing.assert_allclose(one, want.numpy(), atol=1e-6)
+
+
+LOOP = """
+import torch
+
+
+class Loop(torch.nn.Module):
+    def forward(self, x):
+        h = x[:, 0]
+        for at in range(1, x.shape[1]):
+            h = torch.tanh(h + x[:, at])
+        return [h, x * 2]
+"""
+
+
+def test_a_list_of_tensors_is_taken_apart(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(LOOP)
+    start, out = tmp_path / "source", tmp_path / "onnx"
+    start.mkdir()
+    out.mkdir()
+    inputs = [parse_input("x=float32[batch,steps]").to_json()]
+    take_weights(Job({}, start, {"ref": "mine.py:Loop", "root": str(tmp_path), "inputs": inputs}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        onnx_from_source(Job({"source": start}, out, {}))
+    session = onnxruntime.InferenceSession(out / "model.onnx")
+    for shape in ((3, 5), (1, 1), (2, 9)):
+        x = np.random.default_rng(0).standard_normal(shape, np.float32)
+        want = x[:, 0]
+        for step in x.T[1:]:
+            want = np.tanh(want + step)
+        got = session.run(None, {"x": x})
+        np.testing.assert_allclose(got[0], want, atol=1e-6)
+        np.testing.assert_array_equal(got[1], x * 2)
