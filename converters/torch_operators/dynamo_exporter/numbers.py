@@ -16,6 +16,7 @@ from ..shared.formulas import (
     log_of_two,
     scaled_erfc,
 )
+from ..shared.integers import clamped, is_wide, larger, smaller
 from ..shared.script import Translations, ir, op
 from .running import end_of
 
@@ -75,6 +76,8 @@ def _within(self: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002  
     """Between numbers as one operator: of the maximum and the minimum that the exporter writes, its optimiser makes an
     invalid model where one value is clamped twice, as it gives the bounds of both one name."""
     bounds = [each if each is None else op.CastLike(each, self) for each in (min, max)]
+    if is_wide(self):
+        return clamped(op, self, *bounds)
     if all(each is None or each.rank == 0 for each in (min, max)):
         return op.Clip(self, *bounds)
     for bound, narrowed in zip(bounds, (op.Max, op.Min), strict=True):
@@ -86,13 +89,13 @@ def _larger_number(self: Any, other: Any) -> Any:
     """Of a NaN and a number the number."""
     if self.dtype == ir.DataType.BOOL:
         return op.Or(self, other)
-    return _of_numbers(op.Max, self, other)
+    return larger(op, self, other) if is_wide(self, other) else _of_numbers(op.Max, self, other)
 
 
 def _smaller_number(self: Any, other: Any) -> Any:
     if self.dtype == ir.DataType.BOOL:
         return op.And(self, other)
-    return _of_numbers(op.Min, self, other)
+    return smaller(op, self, other) if is_wide(self, other) else _of_numbers(op.Min, self, other)
 
 
 def _of_numbers(chosen: Any, self: Any, other: Any) -> Any:

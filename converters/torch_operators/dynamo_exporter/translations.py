@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..shared.attention import attention
 from ..shared.floor import division
+from ..shared.integers import integers
 from ..shared.lines import lines
 from ..shared.nearest import nearest
 from ..shared.products import products
@@ -26,6 +27,7 @@ def translations() -> Translations:
         **division(),
         **bags(),
         **counts(),
+        **integers(),
         **lines(),
         **nearest(),
         **numbers(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..shared.attention import mend_attention
 from ..shared.floor import mend_floors
+from ..shared.integers import mend_integers
 from ..shared.nearest import mend_nearest
 from .compiled import mend_compiled
 from .fused import mend_fused
@@ -18,6 +19,7 @@ def mend_older_exporter() -> None:
     mend_compiled()
     mend_floors()
     mend_fused()
+    mend_integers()
     mend_nearest()
     mend_numbers()
     mend_places()
