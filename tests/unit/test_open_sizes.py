@@ -40,8 +40,35 @@ def rolls(x: Tensor) -> Tensors:
     return *turned, shifted[0], shifted[1].abs(), torch.roll(torch.fft.fft(x), wide // 2).real, x.roll((1, -9), (2, 3))
 
 
+def sums(x: Tensor) -> Tensors:
+    weight = torch.linspace(-1, 1, 2 * 3 * 2).reshape(3, 2, 2)
+    means = x.mean((2, 3))
+    three = torch.einsum("bi,ij,bj->b", means, weight[0], means), torch.einsum("bchw,bihw,kij", x, x, weight)
+    four = torch.einsum("ba,kac,bc,bahw->wkb", means, weight, means, x)
+    return *three, four, functional.bilinear(means, means, weight, weight[:, 0, 0])
+
+
+def frequencies(x: Tensor) -> Tensors:
+    known = torch.fft.rfftfreq(16), torch.fft.fftfreq(7, 0.1, dtype=torch.float64)
+    wide = x.shape[3]
+    return *known, torch.fft.rfftfreq(wide, d=1 / 16000), torch.fft.fftfreq(wide), torch.fft.fftfreq(wide - 1, 0.3)
+
+
+WINDOW = torch.hann_window(12)
+
+
+def waves(x: Tensor) -> Tensors:
+    wave = torch.nn.functional.pad(x[:, 0].flatten(1), (20, 20))
+    size = wave.shape[1]
+    spectrum = torch.stft(wave, 12, 4, 12, WINDOW, return_complex=True)
+    odd = torch.stft(wave, 16, 5, 10, WINDOW[1:11], center=False, normalized=True, return_complex=True)
+    short, long = (torch.istft(spectrum * 2, 12, 4, 12, WINDOW, length=size + more) for more in (-5, 1))
+    rest = torch.istft(spectrum, 12, 4, window=WINDOW), torch.istft(spectrum[0], 12)
+    return short, long, *rest, torch.istft(odd[..., 1:], 16, 5, 10, WINDOW[1:11], center=False, normalized=True)
+
+
 @pytest.mark.filterwarnings("ignore:Since version 1.3.0")
-@pytest.mark.parametrize("function", [grids, rolls])
+@pytest.mark.parametrize("function", [grids, rolls, sums])
 def test_sizes_stay_open(function: Callable[[Tensor], Tensors], tmp_path: Path) -> None:
     class Model(torch.nn.Module):
         def forward(self, x: Tensor) -> Tensors:

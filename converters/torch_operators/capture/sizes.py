@@ -10,6 +10,8 @@ from typing import Any
 
 from ..shared.lines import line
 from ..shared.replaced import Instead, replaced
+from .einsums import bilinear, einsum
+from .spectra import fftfreq, istft, rfftfreq
 from .words import take_along_dim
 
 _Function = Callable[..., Any]  # of a function's arguments what is taken instead; None: the function itself will do
@@ -31,7 +33,12 @@ def _table() -> Iterator[Instead]:
         (torch.nn.functional, "one_hot", _one_hot),
         (torch.nn.functional, "affine_grid", _affine_grid),
         (torch, "affine_grid_generator", _affine_grid),
+        (torch, "istft", istft),
+        (torch.fft, "fftfreq", fftfreq),
+        (torch.fft, "rfftfreq", rfftfreq),
         (torch, "take_along_dim", _take_along),
+        (torch, "einsum", einsum),
+        (torch.nn.functional, "bilinear", bilinear),
         (torch.Tensor, "take_along_dim", _take_along),
     ):
         yield Instead(owner, name, _or_else(instead, getattr(owner, name)))
