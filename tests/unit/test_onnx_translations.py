@@ -70,6 +70,7 @@ class Numbers(torch.nn.Module):
             torch.special.log_ndtr(9 * x),
             torch.special.erfcx(2 * y),
             torch.nn.functional.logsigmoid(300 * x),
+            torch.nn.functional.rrelu(x, 0.1, 0.5),
             *apart,
         )
 
@@ -117,7 +118,13 @@ class Pools(torch.nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> Tensors:
         of_picture = torch.nn.functional.adaptive_max_pool2d(x[:, None], (2, 3), return_indices=True)
         means = [torch.nn.functional.adaptive_avg_pool2d(x[:, None], count) for count in (1, (2, 3), (1, 5))]
-        return *of_picture, *torch.nn.functional.adaptive_max_pool1d(y, 5, return_indices=True), *means
+        summed = (
+            torch.nn.functional.avg_pool2d(x[:, None], 2, divisor_override=3),
+            torch.nn.functional.avg_pool2d(x, 2, 3, 1, ceil_mode=True, divisor_override=5),
+            torch.nn.functional.avg_pool2d(x, (1, 3), (2, 2), (0, 1), ceil_mode=True, divisor_override=-2),
+            torch.nn.functional.avg_pool3d(y[None], (1, 2, 2), count_include_pad=False, divisor_override=1),
+        )
+        return *summed, *of_picture, *torch.nn.functional.adaptive_max_pool1d(y, 5, return_indices=True), *means
 
 
 class Sizes(torch.nn.Module):

@@ -17,8 +17,10 @@ from ..shared.formulas import (
     scaled_erfc,
 )
 from ..shared.integers import clamped, is_wide, larger, smaller
-from ..shared.script import Translations, ir, op
+from ..shared.script import Lazy, Translations, ir, op
 from .running import end_of
+
+_nn: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "nn")
 
 
 def numbers() -> Translations:
@@ -43,6 +45,7 @@ def numbers() -> Translations:
         aten.clamp.Tensor: _within,
         aten.fmax.default: _larger_number,
         aten.fmin.default: _smaller_number,
+        aten.rrelu_with_noise_functional.default: _mean_slope,
         aten._cdist_forward.default: _distances,
         aten.scatter_reduce.two: scatter,
     }
@@ -102,6 +105,20 @@ def _of_numbers(chosen: Any, self: Any, other: Any) -> Any:
     if not self.dtype.is_floating_point():
         return chosen(self, other)
     return op.Where(op.IsNaN(self), other, op.Where(op.IsNaN(other), self, chosen(self, other)))
+
+
+def _mean_slope(  # noqa: PLR0917  (the operator's own arguments)
+    self: Any,
+    noise: Any,
+    lower: float = 0.125,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: Any = None,  # noqa: ARG001
+) -> tuple[Any, Any]:
+    """A randomized ReLU as it answers in evaluation, and the noise that it has not drawn."""
+    if training:
+        raise NotImplementedError("F.rrelu(training=True) draws random slopes")
+    return _nn.aten_leaky_relu(self, (lower + upper) / 2), noise
 
 
 def _hypotenuse(self: Any, other: Any) -> Any:

@@ -1,14 +1,16 @@
-"""Adaptive pools for torch's dynamo exporter, which has no ONNX of the largest in windows that follow the size, and
-whose mean of such windows is right at the size that was traced alone."""
+"""Pools for torch's dynamo exporter, which has no ONNX of the largest in windows that follow the size, whose mean of
+such windows is right at the size that was traced alone, and which divides a sum by no number of the model's own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..shared.script import Translations, ir, op, size_of
+from ..shared.script import Lazy, Translations, ir, op, size_of
 from .running import end_of
 
+_nn: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "nn")
 _PICTURES = 4  # axes
 
 
@@ -16,10 +18,13 @@ def pools() -> Translations:
     """A part of the exporter's `custom_translation_table`."""
     import torch
 
+    aten = torch.ops.aten
     return {
-        torch.ops.aten.adaptive_max_pool2d.default: _largest,
-        torch.ops.aten.adaptive_avg_pool2d.default: _mean,
-        torch.ops.aten._adaptive_avg_pool2d.default: _mean,
+        aten.adaptive_max_pool2d.default: _largest,
+        aten.adaptive_avg_pool2d.default: _mean,
+        aten._adaptive_avg_pool2d.default: _mean,
+        aten.avg_pool2d.default: _divided(_nn.aten_avg_pool2d, axes=2),
+        aten.avg_pool3d.default: _divided(_nn.aten_avg_pool3d, axes=3),
     }
 
 
@@ -40,6 +45,43 @@ def _mean(self: Any, output_size: Sequence[int]) -> Any:
     )
     narrow = op.MatMul(self, columns)  # (..., H, columns)
     return op.Transpose(op.MatMul(op.Transpose(narrow, perm=turned), rows), perm=turned)
+
+
+def _divided(own: Callable[..., Any], axes: int) -> Callable[..., Any]:
+    def pool(  # noqa: PLR0917  (the operator's own arguments)
+        self: Any,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int] = (0,),
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Any:
+        if divisor_override is None:
+            return own(self, kernel_size, stride, padding, ceil_mode, count_include_pad)
+        window, step, rim = (_of_each(each, axes) for each in (kernel_size, stride or kernel_size, padding))
+        alone = self.rank == axes + 1
+        summed = _summed(op.Unsqueeze(self, [0]) if alone else self, window, step, rim, ceil_mode)
+        made = op.Div(summed, op.CastLike(float(divisor_override), summed))
+        return op.Squeeze(made, [0]) if alone else made
+
+    return pool
+
+
+def _of_each(values: Sequence[int], axes: int) -> list[int]:
+    """One number for each axis, of which one may stand for all."""
+    return [*values] * axes if len(values) == 1 else [*values]
+
+
+def _summed(value: Any, window: Sequence[int], step: Sequence[int], rim: Sequence[int], ceil_mode: bool) -> Any:
+    """The sum of each window of (N, C, ...), around which is 0. With `ceil_mode` the last windows may reach beyond the
+    rim, but begin before it: so no more is laid behind than makes one window of the last element."""
+    behind = list(rim)
+    if ceil_mode:
+        behind = [min(edge + each - 1, size - 1) for edge, each, size in zip(rim, step, window, strict=True)]
+    wide = op.Pad(value, op.Constant(value_ints=[0, 0, *rim, 0, 0, *behind]))
+    mean = op.AveragePool(wide, kernel_shape=window, strides=step)
+    return op.Mul(mean, op.CastLike(float(math.prod(window)), mean))
 
 
 def _shares(size: Any, count: int, like: Any) -> Any:
