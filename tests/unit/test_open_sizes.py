@@ -54,21 +54,22 @@ def frequencies(x: Tensor) -> Tensors:
     return *known, torch.fft.rfftfreq(wide, d=1 / 16000), torch.fft.fftfreq(wide), torch.fft.fftfreq(wide - 1, 0.3)
 
 
-WINDOW = torch.hann_window(12)
+HANN, HAMMING = torch.hann_window(12), torch.hamming_window(10)
 
 
 def waves(x: Tensor) -> Tensors:
-    wave = torch.nn.functional.pad(x[:, 0].flatten(1), (20, 20))
-    size = wave.shape[1]
-    spectrum = torch.stft(wave, 12, 4, 12, WINDOW, return_complex=True)
-    odd = torch.stft(wave, 16, 5, 10, WINDOW[1:11], center=False, normalized=True, return_complex=True)
-    short, long = (torch.istft(spectrum * 2, 12, 4, 12, WINDOW, length=size + more) for more in (-5, 1))
-    rest = torch.istft(spectrum, 12, 4, window=WINDOW), torch.istft(spectrum[0], 12)
-    return short, long, *rest, torch.istft(odd[..., 1:], 16, 5, 10, WINDOW[1:11], center=False, normalized=True)
+    wave = functional.pad(x[:, 0].flatten(1), (20, 20))
+    size, stft, istft = wave.shape[1], torch.stft, torch.istft
+    spectrum = stft(wave, 12, 4, 12, HANN, return_complex=True)
+    short, long = (istft(spectrum * 2, 12, 4, 12, HANN, length=size + more) for more in (-5, 2))
+    odd = stft(wave, 16, 3, 10, HAMMING, normalized=True, return_complex=True)
+    bare = stft(wave[0], 10, 7, 10, HAMMING, center=False, return_complex=True)
+    others = istft(odd, 16, 3, 10, HAMMING, normalized=True), istft(bare, 10, 7, 10, HAMMING, center=False)
+    return short, long, *others, istft(spectrum, 12, window=HANN)
 
 
 @pytest.mark.filterwarnings("ignore:Since version 1.3.0")
-@pytest.mark.parametrize("function", [grids, rolls, sums])
+@pytest.mark.parametrize("function", [grids, rolls, sums, frequencies, waves])
 def test_sizes_stay_open(function: Callable[[Tensor], Tensors], tmp_path: Path) -> None:
     class Model(torch.nn.Module):
         def forward(self, x: Tensor) -> Tensors:
