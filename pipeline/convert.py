@@ -77,7 +77,8 @@ def convert_all(context: Context, prepared: Prepared) -> list[Made]:
         context.progress.step(str(target))
         return made
 
-    return context.side_by_side(make, context.request.targets)
+    made = context.side_by_side(make, context.request.targets)
+    return [each if each.stored else router.make_of(each, made) for each in made]
 
 
 def _origin(context: Context, begun: Begun) -> Origin:

@@ -151,11 +151,29 @@ class Router:
                 won = (route, outcome)
             if outcome.failure:
                 failures.setdefault(outcome.failure.route.names, outcome.failure)
-            tried.append(TriedRow(route.names, _said(outcome), outcome.reason))  # type: ignore[arg-type]  # a Literal
-        rows, failed = tuple(tried), tuple(failures.values())
-        if not won:
-            return Made(target, None, None, rows, 0.0, (), failed)
-        return Made(target, won[1].stored, won[0], rows, self._seconds(won[0]), won[1].batches, failed)
+            tried.append(_row(route, outcome))
+        made = Made(target, None, None, tuple(tried), 0.0, (), tuple(failures.values()))
+        return self._won(made, *won) if won else made
+
+    def make_of(self, lost: Made, others: Sequence[Made]) -> Made:
+        """A target that no route has led to, by one step from another that was made: that may be a detour (routes.py),
+        and is what is left."""
+        for route in (
+            Route((*other.route.steps, step))
+            for other in others
+            for step in self._steps
+            if other.route and (step.source, step.target) == (other.target, lost.target)
+        ):
+            if route.names in {row.route for row in lost.tried}:
+                continue
+            outcome = self._walk(route)
+            lost = replace(lost, tried=(*lost.tried, _row(route, outcome)))
+            if outcome.counts:
+                return self._won(lost, route, outcome)
+        return lost
+
+    def _won(self, made: Made, route: Route, outcome: _Outcome) -> Made:
+        return replace(made, stored=outcome.stored, route=route, seconds=self._seconds(route), batches=outcome.batches)
 
     def _called_for(self, route: Route) -> bool:
         """Whether every stand-in of a route stands in for a step that gave nothing which may be handed out."""
@@ -273,6 +291,10 @@ def plain(reason: str) -> str:
 def _named(step: str, reason: str) -> str:
     """What a step ended in, for the routes that go on from it."""
     return reason if reason.startswith(f"{step} ") else f"{step}: {reason}"
+
+
+def _row(route: Route, outcome: _Outcome) -> TriedRow:
+    return TriedRow(route.names, _said(outcome), outcome.reason)  # type: ignore[arg-type]  # a Literal
 
 
 def _said(outcome: _Outcome) -> str:

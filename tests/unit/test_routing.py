@@ -124,6 +124,18 @@ def test_a_detour_is_listed_where_it_ends_in_another_step_or_is_the_only_way() -
     assert names_of(SAVED, None, *STEPS_HERE[2:], *round_) == ["script > again > own", "script > again > other"]
 
 
+def test_what_no_route_led_to_is_made_of_what_another_target_was_made_by() -> None:
+    round_ = (step("script", None, TORCHSCRIPT, 1), step("again", TORCHSCRIPT, ONNX, 5))
+    router = Router(FakeExecutor(wrong=("a", "b")), basis(), (*STEPS_HERE, *round_))
+    lost, other = router.make(SAVED), router.make(ONNX)
+    assert lost.stored is None
+    assert other.route is not None
+    found = router.make_of(lost, [lost, other])
+    assert found.route is not None
+    assert found.route.names == ("script", "again", "own")
+    assert [row.route for row in found.tried] == [*(row.route for row in lost.tried), ("script", "again", "own")]
+
+
 def test_two_steps_that_are_cheaper_than_one_are_no_detour() -> None:
     steps = (
         step("direct", None, ONNX, 4), step("script", None, TORCHSCRIPT, 1), step("export", TORCHSCRIPT, ONNX, 1),
