@@ -247,7 +247,10 @@ def _reason(text: str, origins: Mapping[str, str]) -> str:
     if named:
         places = re.findall(r"error: loc\([^\n]*?\"([^\"@]+)@[^\n]*?'tf\.(\w+)' op is neither", text)
         nodes = {operator: origins[name] for name, operator in reversed(places) if name in origins}
-        each = [f"{one} ({nodes[one]})" if one in nodes else one for one in ", ".join(named).split(", ")]
-        return f"TFLite has no kernel for {', '.join(each)}"
+        doubles = set(re.findall(r"\btf\.(\w+)\(tensor<(?:[^<>]*x)?f64>", text))
+        each = ", ".join(named).split(", ")
+        told = [f"{one} of float64" if one in doubles else one for one in each]
+        placed = [f"{one} ({nodes[name]})" if name in nodes else one for name, one in zip(each, told, strict=True)]
+        return f"TFLite has no kernel for {', '.join(placed)}"
     found = re.search(r"error: (?:loc\(.*?\): )?([^\n]+)", text)
     return f"TensorFlow's TFLite converter failed: {found[1] if found else text.strip().splitlines()[0]}"

@@ -71,7 +71,7 @@ def test_without_the_option_the_target_is_refused_and_the_option_named(here: Pat
     (row,) = convert(here, "double", flex=False).artifacts
     assert row.path is None
     assert [each.route for each in row.tried] == [("lowering-tflite",), ("lowering", "tflite")]
-    assert row.tried[0].reason.startswith("TFLite has no kernel for MatMul (MatMul node ")
+    assert row.tried[0].reason.startswith("TFLite has no kernel for MatMul of float64 (MatMul node ")
     assert "or convert it with --flex (its runtime then needs TensorFlow's Flex delegate)" in row.tried[0].reason
 
 
