@@ -18,6 +18,7 @@ from .baked import model_to_export
 from .export_bounds import settle
 from .export_guards import other_way_at
 from .export_reasons import OneWay, held, left_out, one_way, refusal
+from .torch_operators.capture.rounded import write_out_rounding
 from .torch_operators.capture.sizes import keeping_sizes
 
 if TYPE_CHECKING:
@@ -116,9 +117,11 @@ def _attempt(model: torch.nn.Module, signature: Signature, more: int = 0) -> tor
 
     # A block without gradients inside the model else becomes one that cannot be loaded again.
     with torch.no_grad(), keeping_sizes():
-        return torch.export.export(
+        program = torch.export.export(
             model, example_inputs(signature, more=more), dynamic_shapes=dynamic_shapes(signature), strict=False
         )
+    write_out_rounding(program)
+    return program
 
 
 def example_inputs(signature: Signature, batch: int = EXAMPLE_BATCH, more: int = 0) -> tuple[torch.Tensor, ...]:

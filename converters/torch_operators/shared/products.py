@@ -1,5 +1,5 @@
-"""Sizes multiplied by Python's floats, in the dynamo exporter: in float64, as Python's are. The exporter's own float32
-makes 63 of 90 * 0.7, which is 62.99999999999999, and cuts off nothing.
+"""Sizes multiplied and divided by Python's floats, in the dynamo exporter: in float64, as Python's are. The exporter's
+own float32 makes 63 of 90 * 0.7, which is 62.99999999999999, and cuts off nothing.
 
 A product that float32 has, as that of a half, stays in it: TFLite has no arithmetic of float64.
 """
@@ -24,6 +24,7 @@ def products() -> Translations:
         operator.mul: _computed(op.Mul),
         operator.add: _computed(op.Add),
         operator.sub: _computed(op.Sub),
+        operator.truediv: _computed(op.Div, _short_quotient),
         math.floor: _made_whole(op.Floor),
         math.ceil: _made_whole(op.Ceil),
         math.trunc: _made_whole(op.Identity),
@@ -42,16 +43,20 @@ def is_short(factor: float) -> bool:
     return float(math.frexp(factor)[0] * 2**_SHORT_BITS).is_integer()
 
 
-def _computed(own: Callable[..., Any]) -> Callable[..., Any]:
+def _computed(own: Callable[..., Any], short: Callable[..., Any] | None = None) -> Callable[..., Any]:
     def computed(self: Any, other: Any) -> Any:
         if not any(map(_is_long, (self, other))):
-            return own(self, other)
+            return (short or own)(self, other)
         wide = own(_exact(self), _exact(other))
         made = op.Cast(wide, to=FLOAT)
         made.meta[_EXACT] = wide
         return made
 
     return computed
+
+
+def _short_quotient(self: Any, other: Any) -> Any:
+    return op.Div(op.Cast(self, to=FLOAT), op.Cast(other, to=FLOAT))
 
 
 def _made_whole(own: Callable[[Any], Any]) -> Callable[[Any], Any]:
