@@ -123,12 +123,13 @@ def _affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> An
 
 
 def _between_edges(like: Any, steps: Any, align_corners: bool | None) -> Any:
-    """From -1 to 1: the middles of the first and of the last step with `align_corners`, else their edges. One step is
-    at 0."""
+    """Steps of which the middles of the first and the last are at -1 and 1 with `align_corners`, else their edges. One
+    step is at 0."""
     import torch
 
+    least: Any = torch.sym_min
     made = torch.linspace(-1, 1, steps, dtype=like.dtype, device=like.device)
-    return made * torch.sym_min(steps - 1, 1) if align_corners else made * (steps - 1) / steps
+    return made * least(steps - 1, 1) if align_corners else made * (steps - 1) / steps
 
 
 def _take_along(self: Any, indices: Any, dim: int | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 
@@ -68,8 +69,12 @@ def _overlapped(frames: Any, hop: int) -> Any:
 
     pad = torch.nn.functional.pad
     times = -(-frames.shape[-1] // hop)
-    pieces = pad(frames, (0, times * hop - frames.shape[-1])).unflatten(-1, (times, hop))
-    return sum(pad(pieces[..., at, :], (0, 0, at, times - 1 - at)) for at in range(times)).flatten(-2)
+    filled = pad(frames, (0, times * hop - frames.shape[-1]))
+    shifted = (
+        pad(filled[..., at * hop : (at + 1) * hop], (0, 0, at, times - 1 - at))  # (..., count + times - 1, hop)
+        for at in range(times)
+    )
+    return reduce(torch.add, shifted).flatten(-2)
 
 
 _NOTHING = 1e-11  # of the sum of squares of windows: below that PyTorch refuses
