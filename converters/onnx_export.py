@@ -16,6 +16,7 @@ from ..models.programs import load_program
 from ..models.signature import Signature, TensorSpec
 from ..models.sources import read_source
 from .baked import model_to_export
+from .onnx_axes import count_from_the_front
 from .onnx_weights import join
 from .onnx_zeros import keep_zeros
 from .script_outputs import giving_a_tuple
@@ -118,15 +119,20 @@ def finish(out: Path, path: Path, signature: Signature) -> Mapping[str, Any]:
     import onnx
 
     model = onnx.load(path, load_external_data=False)
+    empty = empty_axes(signature.inputs)
+    filled: set[str] = set()
     for value, spec in zip(model.graph.input, signature.inputs, strict=True):
         _check_name(value.name, spec)
+        sizes = value.type.tensor_type.shape.dim  # by the exporter's names of them
+        filled |= {sizes[at].dim_param for at, axis in spec.dynamic_axes.items() if axis not in empty}
         declare(value, spec)
     for value, spec in zip(model.graph.output, signature.outputs, strict=True):
         if value.name == _inner(spec):
             _rename_output(model.graph, value.name, spec.name)
         declare(value, spec)
-    if empty_axes(signature.inputs):
+    if empty:
         keep_zeros(model.graph, opset_of(model))
+    count_from_the_front(model, filled - {""})
     onnx.save_model(model, path)  # weights that lie beside it stay there
     onnx.checker.check_model(path)
     made: Artifact = write_artifact(out, _TARGET, signature)

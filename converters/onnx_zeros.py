@@ -5,7 +5,7 @@ ONNX's Reshape else takes a 0 for "as long as before", and torch's exporters lea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..models.signature import Array
@@ -46,6 +46,17 @@ def _parts(name: str, makers: Mapping[str, onnx.NodeProto], known: Mapping[str, 
             yield from _parts(each, makers, known)
     else:
         yield None
+
+
+def constants(graph: onnx.GraphProto, names: Collection[str]) -> dict[str, Array]:
+    """Of these values those that are written down in the graph."""
+    from onnx import numpy_helper
+
+    tensors = [each for each in graph.initializer if each.name in names and not each.external_data]
+    nodes = [node for node in graph.node if node.op_type == "Constant" and node.output[0] in names]
+    return {each.name: numpy_helper.to_array(each) for each in tensors} | {
+        node.output[0]: _constant(node) for node in nodes
+    }
 
 
 def _constant(node: onnx.NodeProto) -> Array:

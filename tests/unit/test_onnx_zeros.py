@@ -1,4 +1,5 @@
-"""A set that may be empty goes through both of torch's exporters: a computed shape with a 0 in it is as it says."""
+"""A set that may be empty goes through both of torch's exporters: a computed shape with a 0 in it is as it says,
+and what has no elements is reduced."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import onnx.parser
 import onnxruntime
 import pytest
 
+from transload.converters.onnx_axes import count_from_the_front
 from transload.converters.onnx_export import onnx_from_pt2, onnx_from_source
 from transload.converters.onnx_zeros import keep_zeros
 from transload.converters.torch_export import pt2_from_source
@@ -69,3 +71,21 @@ def test_a_0_that_is_written_down_stays_what_onnx_means_by_it(parts: str, kept: 
     """)
     keep_zeros(graph, 20)
     assert [each.i for each in graph.node[-1].attribute] == [1] * kept
+
+
+def test_what_has_no_elements_is_reduced() -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 18]>
+        g (float[n, 7] x, bool[n] mask) => (float[a] y, int64[b, 1] z, float[n] w)
+        <int64[1] last = {-1}>
+        { few = Compress <axis = 0> (x, mask) y = ReduceSum <keepdims = 0> (few, last) z = ArgMax <axis = -1> (few)
+          w = ReduceMax <keepdims = 0> (x, last) }
+    """)
+    count_from_the_front(model, {"n"})
+    assert model.graph.node[3].input[1] == "last"  # of what is never empty all stays as it is
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    x = np.arange(21, dtype=np.float32).reshape(3, 7)
+    for mask in ([False] * 3, [True, False, True]):
+        y, z, _ = session.run(None, {"x": x, "mask": np.array(mask)})
+        np.testing.assert_array_equal(y, x[mask].sum(-1))
+        assert z.shape == (sum(mask), 1)
