@@ -9,7 +9,11 @@ from operator import is_
 from ..lazy import tf
 from ..values import TfTensor
 
-_THROUGH = {"AddV2": "add", "Sub": "subtract"}  # as in floor(x / y + 0.5)
+_THROUGH = {  # as in floor(x / y + 0.5), or the places of a line: start + (end - start) / steps * at
+    "AddV2": "add", "Maximum": "maximum", "Minimum": "minimum", "Mul": "multiply", "Neg": "negative",
+    "SelectV2": "where", "Sub": "subtract",
+}  # fmt: skip
+_FAR = 6  # operators between a quotient and what rounds
 
 
 def quotient(x: TfTensor, y: TfTensor) -> TfTensor:
@@ -19,13 +23,13 @@ def quotient(x: TfTensor, y: TfTensor) -> TfTensor:
     return x / tf.compat.v1.placeholder_with_default(y, y.shape)
 
 
-def before_rounding(x: TfTensor) -> TfTensor:
+def before_rounding(x: TfTensor, far: int = _FAR) -> TfTensor:
     """What is rounded next, in TFLite: a quotient by what its converter cannot know, for it depends on the dividend."""
-    if not tf.is_symbolic_tensor(x):
+    if not tf.is_symbolic_tensor(x) or not far:
         return x
     if x.op.type in _THROUGH:
         given = list(x.op.inputs)
-        made = [before_rounding(each) for each in given]
+        made = [before_rounding(each, far - 1) for each in given]
         return x if all(map(is_, made, given)) else getattr(tf, _THROUGH[x.op.type])(*made)
     if x.op.type != "RealDiv":
         return x
