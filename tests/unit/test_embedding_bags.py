@@ -17,7 +17,9 @@ BAGS = [
     (4, [0, 0, 0, 4]),
     (6, [0, 6]),
     (3, [0, 0, 3]),
-]  # items, and where bags begin; empty ones
+    (9, [0, 2, 4]),
+    (7, [0, 3, 3]),
+]  # items, and where bags begin; empty ones, and a last offset that is not the end
 
 
 class Bags(torch.nn.Module):
@@ -34,7 +36,7 @@ class Bags(torch.nn.Module):
 @pytest.mark.parametrize("options", [
     {"mode": "sum"},
     {"mode": "sum", "padding_idx": 3, "include_last_offset": True},
-    {"mode": "mean", "padding_idx": 3},
+    {"mode": "mean", "padding_idx": 3, "include_last_offset": True},
     {"mode": "mean", "include_last_offset": True},
     {"mode": "max", "padding_idx": -17, "include_last_offset": True},
     {"mode": "max"},

@@ -53,8 +53,11 @@ def _embedding_bag(  # noqa: PLR0917  (the operator's own arguments, of which tw
     (bags, width); zeros for a bag without items. Then the bag of each item, the items of each bag, and what only a
     backward pass reads: PyTorch's for a sum."""
     items, number = op.Shape(indices), op.Shape(offsets)
+    summed = None
     if include_last_offset:
         number = op.Sub(number, [1])
+        if mode == _MEAN and padding_idx < 0:  # one that sums up to the last offset, and divides by all the same
+            summed = op.Slice(offsets, [1], op.Add(number, [1]), [0])
         if mode != _SUM or padding_idx >= 0:  # a kernel that has what lies past the end in the last bag all the same
             offsets = op.Slice(offsets, [0], number, [0])
     ends = op.Slice(op.Concat(offsets, op.CastLike(items, offsets), axis=0), [1], op.Add(number, [1]), [0])
@@ -62,7 +65,7 @@ def _embedding_bag(  # noqa: PLR0917  (the operator's own arguments, of which tw
     if padding_idx >= 0:
         of_each = op.Where(op.Equal(indices, op.CastLike(op.Constant(value_int=padding_idx), indices)), number, of_each)
     starts = op.Slice(offsets, [0], number, [0])
-    counts, pooled = _Bags(starts, ends, items).pooled(weight, indices, per_sample_weights, mode, padding_idx)
+    counts, pooled = _Bags(starts, ends, items, summed).pooled(weight, indices, per_sample_weights, mode, padding_idx)
     return pooled, of_each, counts, op.Mul(counts, [0])
 
 
@@ -77,11 +80,13 @@ def _bag_of_each(items: Any, offsets: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Bags:
-    """Where each begins and ends: (bags,), and how many items there are in all: (1,)."""
+    """Where each begins and ends: (bags,), how many items there are in all: (1,), and up to where they are summed, if
+    that is not the end: (bags,)."""
 
     starts: Any
     ends: Any
     items: Any
+    summed: Any = None
 
     def pooled(self, weight: Any, indices: Any, factors: Any, mode: int, padding: int) -> tuple[Any, Any]:
         """How many items each bag has, and what it makes of their rows. In the table an item behind the last stands
@@ -96,6 +101,8 @@ class _Bags:
             factors = op.Gather(op.Concat(factors, op.CastLike(op.Constant(value_ints=[0]), factors), axis=0), at)
             rows = op.Mul(rows, op.Unsqueeze(factors, [2]))
         counts, held = op.ReduceSum(op.Cast(holds, to=_INT64), [1], keepdims=0), op.Unsqueeze(holds, [2])
+        if self.summed is not None:
+            counts = op.Cast(op.Sub(self.ends, self.starts), to=_INT64)
         zero, least = (op.CastLike(op.Constant(value_float=each), rows) for each in (0.0, float("-inf")))
         if mode == _MAX:
             largest = op.ReduceMax(op.Where(held, rows, least), [1], keepdims=0)
@@ -107,7 +114,8 @@ class _Bags:
 
     def _table(self) -> tuple[Any, Any]:
         """Which item is where in each bag: (bags, longest), and whether there is one."""
-        starts, ends = (op.Unsqueeze(op.Cast(each, to=_INT64), [1]) for each in (self.starts, self.ends))
+        last = self.ends if self.summed is None else self.summed
+        starts, ends = (op.Unsqueeze(op.Cast(each, to=_INT64), [1]) for each in (self.starts, last))
         lengths = op.Sub(ends, starts)
         longest = op.ReduceMax(op.Concat(op.Squeeze(lengths, [1]), op.Constant(value_ints=[1]), axis=0), keepdims=0)
         places = op.Range(op.Constant(value_int=0), longest, op.Constant(value_int=1))
