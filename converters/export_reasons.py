@@ -139,9 +139,19 @@ def stopped(tool: str, error: Exception) -> Refused | None:
     place = line_of_error(error)
     if place is None or isinstance(error, TransloadError):
         return None
-    return Refused(f"{tool} stops at {quoted(place)}: {first_line(error, 300)}", fix=_OTHER)
+    said, line = first_line(error, 300), quoted(place)
+    if _NO_DERIVATIVE in said and _DERIVATIVE.search(line):
+        return Refused(f"{tool} takes no derivatives of torch.func, at {line}", fix=_WRITTEN_OUT)
+    if _STATELESS in said:
+        return Refused(f"{tool} takes no functional_call, at {line}", fix=_WEIGHTS)
+    return Refused(f"{tool} stops at {line}: {said}", fix=_OTHER)
 
 
+_NO_DERIVATIVE = "object has no attribute 'constant'"
+_DERIVATIVE = re.compile(r"\b(jacrev|jacfwd|grad|grad_and_value|vjp|jvp|hessian)\(")
+_WRITTEN_OUT = "leave the derivative out of forward, or write it out as a formula of its own"
+_STATELESS = "The stateless API can't be used with Jitted modules"
+_WEIGHTS = "write that net as a function of its weights there (torch.einsum, torch.bmm), or call the module itself"
 _OTHER = "write that line with operators of torch alone, or name a target that another route leads to"
 
 

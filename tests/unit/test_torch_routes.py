@@ -178,6 +178,15 @@ class Bound(nn.Module):
         return self.square(x) + 1
 
 
+class Slope(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return torch.vmap(torch.func.jacrev(self.net))(x)
+
+
 class Length(nn.Module):
     def forward(self, x):
         return x * len(x)
@@ -506,6 +515,9 @@ REFUSALS = {
     "Bound": (torchscript_from_source, PLAIN, "return self.square(x)",
               "TorchScript cannot hold a torch.autograd.Function that is called by another name, at {line}\n"
               "  fix: call it as NAME.apply(...) there, in place of a name that was bound to it before"),
+    "Slope": (pt2_from_source, PLAIN, "return torch.vmap(",
+              "torch.export takes no derivatives of torch.func, at {line}\n"
+              "  fix: leave the derivative out of forward, or write it out as a formula of its own"),
     "Length": (pt2_from_source, PLAIN, "return x * len(x)",
                "the axis batch of x cannot be dynamic: the model makes its size a constant at {line}\n"
                "  fix: keep it a size there, as x.shape[0] is and int(...), len(x) and range(...) are not; "
