@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,19 @@ def opening(runtime: str, path: Path) -> Iterator[None]:
     except ImportError as error:
         raise ToolMissing(f"{runtime} cannot be loaded: {first_words(error)}", fix="transload doctor") from error
     except Exception as error:
-        raise BadRequest(f"{runtime} cannot open {path}: {first_words(error)}", fix=fix) from error
+        raise BadRequest(f"{runtime} cannot open {path}: {_said(error)}", fix=fix) from error
+
+
+def _said(error: Exception) -> str:
+    """The runtime's words, and what ONNX Runtime means by some of its own."""
+    words = first_words(error)
+    found = _NO_KERNEL.search(words)
+    if found is None:
+        return words
+    return f"{words}: it has no {found['operator']} of that node's dtype, mostly float64; compute that in float32"
+
+
+_NO_KERNEL = re.compile(r"Could not find an implementation for (?P<operator>\w+)\(")
 
 
 def check_names(path: Path, side: str, found: Collection[str], specs: Sequence[TensorSpec]) -> None:

@@ -8,13 +8,16 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import onnx.parser
+import onnxruntime
 import pytest
 
 from transload.models.artifact import write_artifact
-from transload.models.errors import ToolMissing
+from transload.models.errors import BadRequest, ToolMissing
 from transload.models.formats import PAYLOAD, Format, Target
 from transload.models.signature import Signature, TensorSpec
 from transload.serving.checked import first_words
+from transload.serving.runtimes.base import opening
 from transload.serving.runtimes.table import RUNTIMES, Runtime, runtimes_for
 
 SIGNATURE = Signature((TensorSpec("x", "float32", ("batch",)),), (TensorSpec("y", "float32", ("batch",)),))
@@ -111,3 +114,14 @@ def test_what_tensorflow_says_is_without_its_own_names() -> None:
 
 def test_an_error_that_says_nothing_is_told_by_its_class() -> None:
     assert first_words(ZeroDivisionError()) == "ZeroDivisionError"
+
+
+def test_an_operator_that_onnx_runtime_has_not_of_a_dtype_is_told_with_what_to_do(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 20]> g (double[n] x) => (double[n] y) { y = Erf (x) }
+    """)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    said = "it has no Erf of that node's dtype, mostly float64; compute that in float32"
+    with pytest.raises(BadRequest, match=said), opening("onnxruntime", path):
+        onnxruntime.InferenceSession(path)
