@@ -92,7 +92,9 @@ def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Mappi
 def test_without_the_option_the_operators_are_refused_and_the_option_is_named(step: Any, double: Path) -> None:
     with pytest.raises(Refused) as caught:
         step(tflite.tflite_fp32, double)
-    assert caught.value.what == "TFLite has no kernel for MatMul of float64 (MatMul node h), Mul of float64 (Mul node m)"
+    assert (
+        caught.value.what == "TFLite has no kernel for MatMul of float64 (MatMul node h), Mul of float64 (Mul node m)"
+    )
     assert caught.value.fix == (
         f"{MEND}, or convert it with --flex (its runtime then needs TensorFlow's Flex delegate)"
     )

@@ -210,7 +210,8 @@ def test_a_celu_may_have_a_negative_alpha(bench, case):
 @pytest.mark.parametrize(
     "nodes",
     ["q = Div(x, c) y = Floor(q)", "q = Div(x, c) y = Ceil(q)", "q = Div(x, c) s = Add(q, h) y = Floor(s)",
-     "q = Div(x, c) p = Mul(q, h) m = Min(p, x) n = Neg(m) y = Floor(n)", "q = Div(x, c) i = Cast <to = 6> (q) y = Cast <to = 1> (i)"],
+     "q = Div(x, c) p = Mul(q, h) m = Min(p, x) n = Neg(m) y = Floor(n)",
+     "q = Div(x, c) i = Cast <to = 6> (q) y = Cast <to = 1> (i)"],
 )  # fmt: skip
 @pytest.mark.parametrize("divisor", [7.0, -0.3])
 def test_what_is_rounded_is_the_quotient_and_no_product_with_the_reciprocal(bench, nodes, divisor):
