@@ -23,10 +23,10 @@ def count_from_the_front(model: onnx.ModelProto, filled: Collection[str]) -> Non
     known = constants(graph, {node.input[1] for node in reduced if len(node.input) > 1})
     found = [(node, axes) for node in reduced if min(axes := _axes(node, known), default=0) < 0]
     shapes = _shapes(model) if found else {}
-    for at, (node, axes) in enumerate(found):
+    for node, axes in found:
         shape = shapes.get(node.input[0], [])
         if any(_may_be_empty(size, filled) for size in shape):
-            _write(graph, node, [axis % len(shape) for axis in axes], f"transload.axes.{at}")
+            _write(graph, node, [axis % len(shape) for axis in axes], f"{node.output[0]}/axes")
 
 
 def _may_be_empty(size: onnx.TensorShapeProto.Dimension, filled: Collection[str]) -> bool:

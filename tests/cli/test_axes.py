@@ -76,6 +76,7 @@ def test_a_trace_that_keeps_the_length_of_its_example_is_refused_with_the_line(h
     assert "answers otherwise than the model at batch=5 and tokens=8" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_graph_without_a_batch_is_converted_validated_and_measured(here: Path) -> None:
     rng = np.random.default_rng(0)
     np.savez(

@@ -102,6 +102,7 @@ def test_a_factory_of_a_repository_is_called_with_settings_and_given_a_part_of_a
     run(project, "validate", "made/onnx", "--against", "models.build:make", *other, "-q", status=1)
 
 
+@pytest.mark.slow
 def test_another_setting_is_another_model_in_the_store(project: Path) -> None:
     said = {}
     for width in ("3", "4"):

@@ -227,6 +227,7 @@ def test_bfloat16_training_differs_and_still_learns_and_leaves_fp32_weights(wine
     assert {value.dtype for value in load_file(tmp_path / "b" / WEIGHTS).values()} == {torch.float32, torch.int64}
 
 
+@pytest.mark.slow
 def test_two_devices_share_one_training(wine: Path, tmp_path: Path) -> None:
     done = start(wine, tmp_path / "out", tmp_path / "checkpoints", devices=2, epochs=12)
     lines = done.communicate()[0].splitlines()

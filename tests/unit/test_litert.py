@@ -70,6 +70,7 @@ def converted(source: Path, place: Path, **spawn: object) -> dict[str, object]:
     return run_alone(entry, job, Spawn(place / "log", place / "cwd", **spawn))
 
 
+@pytest.mark.slow
 def test_it_is_handed_the_signatures_names_order_and_dynamic_axes(tmp_path):
     (tmp_path / "user").mkdir()
     (tmp_path / "user" / "litert_torch.py").write_text(STAND_IN)
