@@ -15,13 +15,10 @@ from .values import Layout, Size, TfTensor, Value, computed, known, sizes
 from .weights import Weights
 
 Branch: TypeAlias = Callable[[Graph, Sequence[Value]], list[Value]]
-OTHER_ROUTE = "write that part of the model in other operators"
 
 
 class Op(NodeReader):
     """One node with its inputs. Operators read it through its methods and through nothing else."""
-
-    other_route = OTHER_ROUTE
 
     def __init__(
         self, node: Node, inputs: Sequence[Value | None], weights: Weights, kernels: Kernels, branch: Branch

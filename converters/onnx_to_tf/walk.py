@@ -14,7 +14,7 @@ from ..onnx_graph.graph import Graph, Node, type_variable
 from .carry import carried, restored
 from .kernels import TENSORFLOW, Kernels
 from .lazy import tf
-from .reader import OTHER_ROUTE, Op
+from .reader import Op
 from .registry import ANY, NARROW, Entry, find
 from .values import CARRIERS, TfTensor, Value, known
 from .weights import Weights
@@ -36,7 +36,6 @@ class Walk:
         self.kernels = kernels
         self.functions = Functions(functions)
         self.made: list[tuple[TfTensor, Node]] = []  # what each node computes; of inner graphs, too
-        self._calls: list[tuple[str, str, str]] = []  # the functions that are being lowered
 
     def constants(self, graph: Graph) -> Scope:
         """What a graph knows by heart."""
@@ -92,19 +91,14 @@ class Walk:
         if body is None:
             raise Refused(
                 f"{node}: the operator, as opset {node.opset} words it, is not among those that can be lowered",
-                fix=OTHER_ROUTE,
+                fix=Op.other_route,
             )
         return self._run_body(node, body, inputs)
 
     def _call(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
         """The node by the function of the model that it calls."""
-        called = (node.domain, node.op_type, node.overload)
-        if called in self._calls:
-            raise Refused(f"{node}: the function calls itself", fix="check the model with onnx.checker")
-        self._calls.append(called)
-        made = self._run_body(node, self.functions.body_of(node, inputs), inputs)
-        self._calls.pop()
-        return made
+        with self.functions.called(node, inputs) as body:
+            return self._run_body(node, body, inputs)
 
     def _run_body(self, node: Node, body: Graph, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
         """What a body makes; it sees the node's inputs and nothing else around it."""
@@ -121,7 +115,7 @@ class Walk:
                 return [self._folded(each) for each in answers] if fold else answers
         except (ValueError, TypeError, NotImplementedError, tf.errors.OpError) as error:
             raise Refused(
-                f"{op.node}: TensorFlow does not take it: {first_line(error, 300)}", fix=OTHER_ROUTE
+                f"{op.node}: TensorFlow does not take it: {first_line(error, 300)}", fix=Op.other_route
             ) from error
 
     def _folded(self, value: Value | None) -> Value | None:

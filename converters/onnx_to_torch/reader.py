@@ -17,8 +17,6 @@ class Op(NodeReader):
     """One node. An operator's function reads it through the methods here and of NodeReader, and returns an expression
     for each output."""
 
-    other_route = "write that part of the model in other operators"
-
     def __init__(self, node: Node, inputs: Sequence[Value | None], page: Page) -> None:
         super().__init__(node, inputs)
         self.page = page

@@ -33,7 +33,6 @@ class Walk:
     def __init__(self, page: Page, functions: Sequence[onnx.FunctionProto] = ()) -> None:
         self.page = page
         self.functions = Functions(functions)
-        self._calls: list[tuple[str, str, str]] = []
 
     def run_inside(self, graph: Graph, inputs: Sequence[Value], scope: Scope) -> list[Value]:
         """The outputs of a graph; names that it does not make come from around it."""
@@ -120,13 +119,8 @@ class Walk:
 
     def _call(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
         """The node by the function of the model that it calls."""
-        called = (node.domain, node.op_type, node.overload)
-        if called in self._calls:
-            raise Refused(f"{node}: the function calls itself", fix="check the model with onnx.checker")
-        self._calls.append(called)
-        made = self._run_body(node, self.functions.body_of(node, inputs), inputs)
-        self._calls.pop()
-        return made
+        with self.functions.called(node, inputs) as body:
+            return self._run_body(node, body, inputs)
 
     def _run_body(self, node: Node, body: Graph, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
         made = iter(self.run_inside(body, [value for value in inputs if value is not None], {}))
