@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..onnx_graph.graph import Graph, Node
+from ..onnx_graph.graph import Graph, Node, tensor_array
 from ..onnx_graph.loops import UNKNOWN_LIST, UNKNOWN_LIST_FIX, ends_of, scan_of, without_lists
 from .inside import Function, Inside, placed, same_size, truth
 from .reader import Op
@@ -180,9 +180,7 @@ def _goes_on(body: Graph) -> bool:
         return True
     array = body.constants.get(name)
     if array is None and node is not None and node.op_type == "Constant" and "value" in node.attributes:
-        from onnx import numpy_helper
-
-        array = numpy_helper.to_array(node.attributes["value"].t)
+        array = tensor_array(node.attributes["value"].t)
     return array is not None and bool(np.all(array))
 
 

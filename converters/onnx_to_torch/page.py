@@ -21,7 +21,7 @@ from ...models.signature import ANY_SIZE, Array, Bounds, TensorSpec
 from .names import Names, comment
 from .paste import functions
 from .statements import Block, Line
-from .values import Part, Size, Value, atom, computed, listed
+from .values import Part, Size, Value, atom, computed
 
 if TYPE_CHECKING:
     import torch
@@ -383,6 +383,3 @@ class Now(Page):
         name = self.names.fresh("known")
         self.scope[name] = torch_tensor(value.known_array)
         return name, self.scope[name]
-
-
-__all__ = ["Now", "Page", "array_of", "listed", "torch_tensor"]

@@ -10,7 +10,7 @@ from ..onnx_graph.node_reader import NodeReader
 from .names import number
 from .page import Page
 from .sequence import GrownSequence, TensorSequence
-from .values import Part, Parts, Size, Value, known, of_sizes
+from .values import Part, Parts, Value, known, of_sizes
 
 
 class Op(NodeReader):
@@ -139,6 +139,3 @@ class Op(NodeReader):
     def sized(self, parts: Sequence[Part] | Parts, dtype: str = "int64") -> Value:
         """An answer that is a vector of sizes, or an array of them in another shape."""
         return of_sizes(self.page, parts, dtype)
-
-
-__all__ = ["Op", "Part", "Size"]

@@ -20,6 +20,7 @@ FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8"})
 NUMBERS = FLOATS | INTEGERS
 BOOL = frozenset({"bool"})
+INDICES = frozenset({"int32", "int64"})
 ORDINARY = NUMBERS | BOOL  # what PyTorch computes in: of wider unsigned integers and floats of 8 bits it only moves
 HELD = ORDINARY | {
     "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"

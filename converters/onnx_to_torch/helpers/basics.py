@@ -35,11 +35,6 @@ def wrapped(index: Tensor, size: int) -> Tensor:
     return torch.where(index < 0, index + size, index)
 
 
-def softmax_rows(x: Tensor, axis: int) -> Tensor:
-    """Softmax over all the axes from `axis` on, as one."""
-    return torch.softmax(x.flatten(axis), -1).reshape(x.shape)
-
-
 def whole_power(x: Tensor, exponent: Tensor) -> Tensor:
     """Whole numbers to the power of floats, cut towards zero."""
     return torch.pow(x.double(), exponent.double()).to(x.dtype)

@@ -112,7 +112,8 @@ def _softmax(name: str, function: str) -> None:
     def over_rows(op: Op) -> Written:
         """Before opset 13 the axes from `axis` on were one."""
         x = op.value(0)
-        axis = op.axis("axis", 1, rank=x.rank) if x.rank > 1 else op.integer("axis", 1) * 0
+        axis = op.axis("axis", 1, rank=x.rank) if x.rank > 1 else 0
+        op.ignore("axis", because="of one axis, or none, it can name no other")
         if axis == x.rank - 1:
             return f"{function.format(x=x, axis=axis)}"
         return f"{function.format(x=f'{x}.flatten({axis})', axis=-1)}.reshape({x}.shape)"

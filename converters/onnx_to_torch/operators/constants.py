@@ -6,7 +6,6 @@ from math import prod
 
 import numpy as np
 
-from ...onnx_graph.graph import tensor_array
 from ..names import scalar
 from ..reader import Op
 from ..registry import HELD, NUMBERS, ORDINARY, Written, writes
@@ -33,7 +32,7 @@ def constant(op: Op) -> Written:
 def constant_of_shape(op: Op) -> Written:
     """One number everywhere."""
     shape = op.sizes(0, "shape")
-    value = tensor_array(op._attribute("value", None)) if op.has("value") else np.zeros(1, np.float32)
+    value = op.tensor_attribute("value") if op.has("value") else np.zeros(1, np.float32)
     if value.dtype.name not in HELD:
         op.refuse(f"it is {value.dtype.name}", fix="use another dtype in the model")
     known = [each for each in shape if isinstance(each, int)]

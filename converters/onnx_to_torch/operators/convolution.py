@@ -14,16 +14,13 @@ from ..windows import short, windows
 def convolution(op: Op) -> Written:
     """Each output channel from the input channels of its group."""
     x, weight, bias = op.value(0), op.value(1), op.optional(2)
-    return _convolved(op, f"{x}", x, weight, "" if bias is None else f", {bias}")
+    return _convolved(op, x, weight, bias)
 
 
-def _convolved(op: Op, code: str, x: Value, weight: Value, bias: str) -> str:
-    kernel = _kernel(op, weight)
-    moved = windows(op, x, kernel)
-    options = [bias and bias[2:]]
-    given = f"{x}" if code == f"{x}" else code
-    if moved.even is None:
-        given = f"F.pad({given}, {moved.widths})"
+def _convolved(op: Op, x: Value, weight: Value, bias: Value | None = None) -> str:
+    moved = windows(op, x, _kernel(op, weight))
+    given = f"{x}" if moved.even is not None else f"F.pad({x}, {moved.widths})"
+    options = [] if bias is None else [f"{bias}"]
     for name, numbers, usual in (
         ("stride", moved.strides, 1),
         ("padding", moved.even or (0,), 0),
@@ -32,8 +29,7 @@ def _convolved(op: Op, code: str, x: Value, weight: Value, bias: str) -> str:
     ):
         if set(numbers) != {usual}:
             options.append(f"{name}={short(numbers)}")
-    arguments = ", ".join([given, f"{weight}", *(option for option in options if option)])
-    return f"F.conv{moved.rank}d({arguments})"
+    return f"F.conv{moved.rank}d({', '.join([given, f'{weight}', *options])})"
 
 
 def _kernel(op: Op, weight: Value) -> Sequence[int]:
@@ -68,7 +64,7 @@ def _whole_sums(op: Op, *places: tuple[int, int]) -> str:
         value, zero = op.value(at), op.optional(place)
         less = "" if zero is None else f" - {_of_filters(zero, value.rank - 1)}.double()"
         parts.append(op.let(f"{value}.double(){less}", "widened"))
-    return _convolved(op, f"{parts[0]}", parts[0], parts[1], "")
+    return _convolved(op, *parts)
 
 
 def _of_filters(part: Value, axes: int) -> str:

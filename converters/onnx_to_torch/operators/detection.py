@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..reader import Op
-from ..registry import Written, writes
+from ..registry import INDICES, Written, writes
 
 _SAMPLED = frozenset({"float32", "float64"})
-_INDICES = frozenset({"int32", "int64"})
 
 
 @writes("NonMaxSuppression", since=10)
@@ -25,14 +24,14 @@ def non_max_suppression(op: Op) -> Written:
     return f"chosen_boxes({boxes}, {scores}, {count}, {overlap}, {least}, {centred})"
 
 
-@writes("RoiAlign", since=16, T1=_SAMPLED, T2=_INDICES)
+@writes("RoiAlign", since=16, T1=_SAMPLED, T2=INDICES)
 def regions_aligned(op: Op) -> Written:
     """Regions of pictures, each divided into bins of which samples are averaged, or the largest is taken."""
     mode = op.word("coordinate_transformation_mode", "half_pixel", ("half_pixel", "output_half_pixel"))
     return _aligned(op, shifted=mode == "half_pixel")
 
 
-@writes("RoiAlign", since=10, until=15, T1=_SAMPLED, T2=_INDICES)
+@writes("RoiAlign", since=10, until=15, T1=_SAMPLED, T2=INDICES)
 def regions_unshifted(op: Op) -> Written:
     """Before opset 16 coordinates were not shifted by half a pixel."""
     return _aligned(op, shifted=False)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from ..reader import Op
-from ..registry import HELD, ORDINARY, Written, writes
+from ..registry import HELD, INDICES, ORDINARY, Written, writes
 from ..values import Value
 
-_INDICES = frozenset({"int32", "int64"})
 
-
-@writes("Gather", since=1, T=HELD, Tind=_INDICES)
+@writes("Gather", since=1, T=HELD, Tind=INDICES)
 def gather(op: Op) -> Written:
     """Slices along an axis, in the shape of the indices."""
     value, indices = op.value(0), op.value(1)
@@ -37,7 +35,7 @@ def _wrapped(indices: Value, size: object) -> str:
     return f"wrapped({indices}, {size})"
 
 
-@writes("GatherElements", since=11, T=HELD, Tind=_INDICES)
+@writes("GatherElements", since=11, T=HELD, Tind=INDICES)
 def gather_elements(op: Op) -> Written:
     """One element for each index, at its own place on the other axes."""
     value, indices = op.value(0), op.value(1)
@@ -54,7 +52,7 @@ def gather_nd(op: Op) -> Written:
 _REDUCTIONS = {"none": "", "add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
-@writes("ScatterElements", "Scatter", since=9, T=HELD, Tind=_INDICES)
+@writes("ScatterElements", "Scatter", since=9, T=HELD, Tind=INDICES)
 def scatter_elements(op: Op) -> Written:
     """The first input with one update for each index."""
     x, indices, updates = op.value(0), op.value(1), op.value(2)
@@ -82,7 +80,7 @@ def one_hot(op: Op) -> Written:
     """A new axis on which one place is `on` and the others are `off`."""
     indices, off_on = op.value(0), op.value(2)
     (depth,) = (
-        op.sizes(1, "depth") if op.value(1).dtype in _INDICES else (op.page.number(f"int({op.value(1)})", "depth"),)
+        op.sizes(1, "depth") if op.value(1).dtype in INDICES else (op.page.number(f"int({op.value(1)})", "depth"),)
     )
     axis = op.axis("axis", -1, rank=indices.rank + 1)
     return f"one_hot({indices}, {depth}, {off_on}, {axis})"

@@ -109,8 +109,6 @@ def _axes(op: Op, value: Value, method: Method) -> list[Axis]:
     if policy != "stretch":
         op.refuse(f"its keep_aspect_ratio_policy is {policy}", fix="give the sizes that come of it")
     scales, sizes = (op.optional(at) if op.given(at) and op.value(at).shape != (0,) else None for at in (2, 3))
-    for at in (2, 3):
-        op.optional(at)
     if (scales is None) == (sizes is None):
         op.refuse("it has not just one of scales and sizes", fix="check the model with onnx.checker")
     if sizes is None:

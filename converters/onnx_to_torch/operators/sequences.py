@@ -11,13 +11,12 @@ import numpy as np
 
 from ...onnx_graph.sequences import place_among
 from ..reader import Op
-from ..registry import HELD, Written, writes
+from ..registry import HELD, INDICES, Written, writes
 from ..sequence import GrownSequence, TensorSequence, listed
 from ..values import Part, Value, as_parts
 from .shape import as_tuple
 
 STATIC = "give the axes that the sequence is made along a fixed size, or stack the tensors instead of listing them"
-_INDICES = frozenset({"int32", "int64"})
 
 
 @writes("SequenceEmpty", since=11, folds=False)
@@ -43,14 +42,14 @@ def sequence_length(op: Op) -> Written:
     return op.known(np.array(len(found.tensors), np.int64))
 
 
-@writes("SequenceAt", since=11, folds=False, S=HELD, I=_INDICES)
+@writes("SequenceAt", since=11, folds=False, S=HELD, I=INDICES)
 def sequence_at(op: Op) -> Written:
     """One of them."""
     elements = op.sequence(0).tensors
     return elements[_place(op, 1, len(elements))]
 
 
-@writes("SequenceInsert", since=11, folds=False, S=HELD, T=HELD, I=_INDICES)
+@writes("SequenceInsert", since=11, folds=False, S=HELD, T=HELD, I=INDICES)
 def sequence_insert(op: Op) -> Written:
     """One more, at the end or before a place."""
     sequence, new = op.sequence(0), op.value(1)
@@ -61,7 +60,7 @@ def sequence_insert(op: Op) -> Written:
     return TensorSequence(op.page, sequence.dtype, elements)
 
 
-@writes("SequenceErase", since=11, folds=False, S=HELD, I=_INDICES)
+@writes("SequenceErase", since=11, folds=False, S=HELD, I=INDICES)
 def sequence_erase(op: Op) -> Written:
     """One less: the last, or that at a place."""
     sequence = op.sequence(0)
@@ -76,7 +75,7 @@ def _place(op: Op, index: int, length: int, *, end: bool = False) -> int:
     return place_among(op, op.value(index).array, length, STATIC, end=end)
 
 
-@writes("SplitToSequence", since=11, folds=False, T=HELD, I=_INDICES)
+@writes("SplitToSequence", since=11, folds=False, T=HELD, I=INDICES)
 def split_to_sequence(op: Op) -> Written:
     """The parts of a tensor along an axis: each of a length, of lengths, or one by one and then without the axis."""
     value = op.value(0)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from ..reader import Op
-from ..registry import Written, writes
+from ..registry import INDICES, Written, writes
 from ..values import Value
 
 _TRANSFORMED = frozenset({"float32", "float64"})  # of which PyTorch has Fourier transforms on every machine
-_LENGTHS = frozenset({"int32", "int64"})
 
 
-@writes("DFT", since=20, T1=_TRANSFORMED, T2=_LENGTHS)
+@writes("DFT", since=20, T1=_TRANSFORMED, T2=INDICES)
 def transform(op: Op) -> Written:
     """Along an axis, cut or filled with zeros to a length; there or back, whole or by half a spectrum."""
     return _transform(op, op.integers(2, "axis")[0] if op.given(2) else -2)
 
 
-@writes("DFT", since=17, until=19, T1=_TRANSFORMED, T2=_LENGTHS)
+@writes("DFT", since=17, until=19, T1=_TRANSFORMED, T2=INDICES)
 def transform_before_20(op: Op) -> Written:
     """Before opset 20 the axis was an attribute."""
     return _transform(op, op.integer("axis", 1))
@@ -39,7 +38,7 @@ def _transform(op: Op, axis: int) -> str:
     return f"torch.view_as_real({made}{'' if is_complex or not back else '.resolve_conj()'})"
 
 
-@writes("STFT", since=17, T1=_TRANSFORMED, T2=_LENGTHS)
+@writes("STFT", since=17, T1=_TRANSFORMED, T2=INDICES)
 def short_transforms(op: Op) -> Written:
     """(batch, frames, bins, 2): the transforms of pieces of a signal (batch, length, 1 or 2), by a window."""
     signal, window, half = op.value(0), op.optional(2), op.flag("onesided", True)
