@@ -14,6 +14,7 @@ from ..models.formats import PAYLOAD, Format, Precision, Target
 from ..models.job import Job
 from ..models.signature import Array, Signature
 from .onnx_export import save
+from .onnx_graph.sorting import sort_nodes
 
 CALIBRATION_BATCH = 32
 
@@ -65,6 +66,7 @@ def onnx_fp16_from_onnx(job: Job) -> Mapping[str, Any]:
 
     source = read_artifact(job.inputs["source"])
     model = convert_float_to_float16(onnx.load(source.path), keep_io_types=True)
+    sort_nodes(model.graph)
     save(model, job.out / PAYLOAD[Format.ONNX])
     write_artifact(job.out, Target(Format.ONNX, Precision.FP16), source.signature)
     return {}

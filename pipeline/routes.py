@@ -49,13 +49,16 @@ def steps_for(requested: Collection[str] = ()) -> tuple[Step, ...]:
 
 def routes_to(target: Target, start: Target | None, steps: tuple[Step, ...] | None = None) -> list[Route]:
     """Every route from `start` (None: the model in PyTorch) to `target`, cheapest first; of the `steps` that need no
-    option where none are given.
+    option where none are given. A given copy of reduced precision is carried as any file of its format is, which does
+    not say what precision it has; what it was made of does not come back from it.
 
     No route passes a format twice, or builds on a reduced precision. Nor is one a detour on the way from PyTorch to the
     last step, where one step would have been cheaper: PyTorch's own steps are many, and stand in for each other. From a
     file there are few ways, and the longer one may be what is left.
     """
     known = steps_for() if steps is None else steps
+    if start is not None and target in _begins(start):
+        return []
     originals = {step.name: step for step in known}
     # The sort is stable: equal costs stay in the table's order.
     found = sorted(_chains(target, start, known, frozenset()), key=lambda route: route.cost)
@@ -63,6 +66,11 @@ def routes_to(target: Target, start: Target | None, steps: tuple[Step, ...] | No
         return found
     plain = {route: _plain(route, originals) for route in found}
     return [route for route in found if not any(_is_detour(plain[route], other) for other in found)]
+
+
+def _begins(start: Target | None) -> tuple[Target | None, ...]:
+    """What a first step may take of what was given."""
+    return (None,) if start is None else (start, Target(start.format))
 
 
 def _plain(route: Route, originals: dict[str, Step]) -> Route:
@@ -90,7 +98,7 @@ def _chains(
         before = step.source
         if step.target != target:
             continue
-        if before == start:
+        if before in _begins(start):
             yield Route((step,))
             continue
         # Only the last step may change the precision alone: onnx to onnx:int8 passes ONNX once.

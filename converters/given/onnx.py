@@ -15,6 +15,7 @@ from ...models.foreign import first_line
 from ...models.formats import PAYLOAD, Format
 from ...models.signature import BATCH, DTYPES, Axis, Signature, TensorSpec
 from ..onnx_export import declare, save
+from ..onnx_graph.sorting import sort_nodes
 
 if TYPE_CHECKING:
     import onnx
@@ -108,6 +109,10 @@ class OnnxFile:
             self.changed = True
             with self._sound("the data of {} cannot be read"):
                 load_external_data_for_model(self.model, str(self.path.parent))
+
+    def sort(self) -> None:
+        """Put the nodes in ONNX's order. Raises BadRequest where they have none."""
+        self.changed |= sort_nodes(self.model.graph)
 
     def check(self) -> None:
         """Hold the whole against ONNX's rules. Raises BadRequest."""

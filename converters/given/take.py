@@ -61,6 +61,7 @@ def onnx_given(job: Job) -> Mapping[str, Any]:
     for name, digest in job.options.get("external", {}).items():
         check_file(path.parent / name, digest)
     given.load_external()
+    given.sort()
     found = given.signature(asked)
     signature = fit(found, asked, given.unnamed)
     check_inputs(signature.inputs)

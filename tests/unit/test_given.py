@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from transload.converters.content import format_of_content
 from transload.converters.given.take import artifact_given, check_artifact, fit, onnx_given, pt2_given
+from transload.converters.onnx_graph.sorting import sort_nodes
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.dataset import read_dataset
 from transload.models.errors import BadRequest, ToolMissing
@@ -179,6 +180,43 @@ def test_a_file_of_another_kind_than_its_name_says_is_told_by_its_content(
     with pytest.raises(BadRequest, match=r"is, by its content, of the kind [\w-]+ and not onnx") as caught:
         onnx_given(Job({}, tmp_path, {"path": str(path), "sha256": digest_of(path)}))
     assert caught.value.fix == mend
+
+
+def out_of_order(*nodes: onnx.NodeProto) -> onnx.ModelProto:
+    made = model([value("x", ["N", 4])], [value("y", ["N", 3])])
+    made.graph.node.extend(nodes)
+    return made
+
+
+def test_nodes_are_put_in_order_as_onnx_runtime_does_not_need_them_and_onnx_does(tmp_path: Path) -> None:
+    made = out_of_order(helper.make_node("Neg", ["x"], ["cast_of_x"]))
+    made.graph.node[0].input[0] = "cast_of_x"
+    taken(tmp_path, made)
+    written = onnx.load(tmp_path / "out" / "model.onnx")
+    assert [node.op_type for node in written.graph.node] == ["Neg", "MatMul"]
+
+
+def test_a_node_that_only_a_body_reads_comes_before_it(tmp_path: Path) -> None:
+    body = helper.make_graph([helper.make_node("Abs", ["late"], ["kept"])], "b", [], [value("kept", None)])
+    some = numpy_helper.from_array(np.array(True), "some")
+    nodes = [
+        helper.make_node("If", ["some"], ["chosen"], then_branch=body, else_branch=body),
+        helper.make_node("Neg", ["x"], ["late"]),
+        helper.make_node("MatMul", ["chosen", "w"], ["y"]),
+    ]
+    made = out_of_order(*nodes)
+    del made.graph.node[0]
+    made.graph.initializer.append(some)
+    assert sort_nodes(made.graph)
+    assert [node.op_type for node in made.graph.node] == ["Neg", "If", "MatMul"]
+    assert not sort_nodes(made.graph)
+
+
+def test_nodes_that_wait_for_each_other_are_named(tmp_path: Path) -> None:
+    made = out_of_order(helper.make_node("Neg", ["y"], ["x_of_y"], name="back"))
+    made.graph.node[0].name, made.graph.node[0].input[0] = "forth", "x_of_y"
+    with pytest.raises(BadRequest, match=r"wait for each other: (back, forth|forth, back)"):
+        taken(tmp_path, made)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and no more", bytes(range(32))])

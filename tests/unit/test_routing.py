@@ -117,6 +117,14 @@ def test_a_file_reaches_another_precision_of_its_format_by_way_of_another_format
     assert names_of(light, LITE, *steps) == ["up > down"]
 
 
+def test_a_given_copy_of_reduced_precision_is_carried_as_a_file_of_its_format_is() -> None:
+    light, small = Target(Format.TFLITE, Precision.INT8), Target(Format.ONNX, Precision.INT8)
+    steps = (step("up", LITE, ONNX, 1), step("same", ONNX, LITE, 1), step("shrink", ONNX, small, 1))
+    assert names_of(ONNX, light, *steps) == ["up"]
+    assert names_of(small, light, *steps) == ["up > shrink"]
+    assert names_of(LITE, light, *steps) == [], "what it was made of does not come back from it"
+
+
 def test_a_detour_is_listed_where_it_ends_in_another_step_or_is_the_only_way() -> None:
     round_ = (step("script", None, TORCHSCRIPT, 1), step("again", TORCHSCRIPT, ONNX, 5))
     assert names_of(ONNX, None, *STEPS_HERE, *round_) == ["a", "b", "script > again"]
