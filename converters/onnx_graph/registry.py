@@ -10,6 +10,8 @@ from typing import Any, Generic, TypeVar
 Carrier = TypeVar("Carrier")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+MICROSOFT = "com.microsoft"  # the domain of what ONNX Runtime's optimiser and quantiser write
+
 # The newest wording that the operators here were written against. A newer one is refused until somebody has read it.
 NEWEST_READ = 25
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .kernels import Kernels
 from .lazy import tf
-from .values import Size, TfTensor, Value, reshape
+from .values import Size, TfTensor, Value, reshape, same_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +52,6 @@ def merged(tensor: TfTensor, like: Heads, width: Size) -> TfTensor:
 def widened(tensor: TfTensor) -> TfTensor:
     """In float32 where it has 16 bits."""
     return tf.cast(tensor, tf.float32) if tensor.dtype.size < 4 else tensor
-
-
-def same_size(a: Size, b: Size) -> bool:
-    """Whether two sizes are known to be the same."""
-    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
 def _grouped(tensor: TfTensor, queries: Heads, keys: Heads, width: Size) -> TfTensor:

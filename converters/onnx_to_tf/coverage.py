@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .registry import entries, find
+from .registry import MICROSOFT, entries, find
 
 BEGIN = "<!-- operators: begin (converters/onnx_to_tf/coverage.py) -->"
 END = "<!-- operators: end -->"
@@ -21,13 +21,13 @@ def table() -> str:
     spelled = sorted(bodies.difference(lowered))
     unread = sorted(f"{name} ({newest[name]})" for name in lowered if not find("", name, newest[name]))
     missing = sorted(set(newest).difference(lowered, spelled))
-    foreign = sorted(name for domain, name in entries() if domain == "com.microsoft")
+    foreign = sorted(name for domain, name in entries() if domain == MICROSOFT)
     parts = (
         f"Of the {len(newest)} operators that onnx knows, {len(lowered) + len(spelled)} are lowered.",
         f"**By a function of their own ({len(lowered)}):** {', '.join(lowered)}.",
         f"**By the body that the specification gives them ({len(spelled)}):** {', '.join(spelled)}.",
         f"**Not as the opset in brackets words them anew ({len(unread)}):** {', '.join(unread) or 'none'}.",
-        f"**Of com.microsoft ({len(foreign)}):** {', '.join(foreign)}.",
+        f"**Of {MICROSOFT} ({len(foreign)}):** {', '.join(foreign)}.",
         f"**Not lowered ({len(missing)}):** {', '.join(missing)}.",
     )
     return "\n\n".join(parts)

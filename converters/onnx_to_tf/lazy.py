@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
+from ..lazy import Lazy
 
-class _Lazy:
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(import_module(self._name), attribute)
-
-
-tf: Any = _Lazy("tensorflow")
+tf: Any = Lazy("tensorflow")

@@ -15,10 +15,12 @@ Lowered: TypeAlias = Value | Sequence[Value | None]
 Lowering: TypeAlias = "Callable[[Op], Lowered]"
 Entry: TypeAlias = registry.Entry[Lowering]
 
+MICROSOFT = registry.MICROSOFT
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 SIGNED = frozenset({"int8", "int16", "int32", "int64"})
 INTEGERS = SIGNED | frozenset({"uint8", "uint16", "uint32", "uint64"})
 BOOL = frozenset({"bool"})
+SUMMABLE = FLOATS | {"int32", "int64", "uint32", "uint64"}  # which the specification lets be summed and multiplied
 NUMBERS = FLOATS | INTEGERS
 ANY = NUMBERS | BOOL
 INDICES = frozenset({"int32", "int64"})

@@ -355,6 +355,11 @@ def biased(tensor: TfTensor, bias: Value | None) -> TfTensor:
     return tensor if bias is None else tf.nn.bias_add(tensor, bias.tensor())
 
 
+def same_size(a: Size, b: Size) -> bool:
+    """Whether two sizes are known to be the same."""
+    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
+
+
 def broadcast_size(a: Size, b: Size) -> Size:
     """The size of an axis under broadcasting: where one side is 1 the other one's."""
     if a is b or (isinstance(b, int) and b == 1):

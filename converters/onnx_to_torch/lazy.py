@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
+from ..lazy import Lazy
 
-class _Lazy:
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(import_module(self._name), attribute)
-
-
-torch: Any = _Lazy("torch")
-F: Any = _Lazy("torch.nn.functional")
+torch: Any = Lazy("torch")
+F: Any = Lazy("torch.nn.functional")

@@ -16,6 +16,7 @@ Written: TypeAlias = "Answer | Sequence[Answer]"
 Writer: TypeAlias = "Callable[[Op], Written]"
 Entry: TypeAlias = registry.Entry[Writer]
 
+MICROSOFT = registry.MICROSOFT
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8"})
 NUMBERS = FLOATS | INTEGERS

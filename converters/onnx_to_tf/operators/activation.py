@@ -122,7 +122,7 @@ def thresholded_relu(op: Op) -> Value:
 
 @lowers("Shrink", since=9, T=FLOATS)
 def shrink(op: Op) -> Value:
-    """`x + bias below -lambd`, x - bias above lambd, 0 between."""
+    """`x` + bias below -lambd, x - bias above lambd, 0 between."""
     bias, lambd = op.real("bias", 0.0), op.real("lambd", 0.5)
 
     def function(t: TfTensor) -> TfTensor:

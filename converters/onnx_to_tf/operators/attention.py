@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..attend import Heads, Mask, capped, heads_of, merged, places, same_size, scores, weighted, widened
+from ..attend import Heads, Mask, capped, heads_of, merged, places, scores, weighted, widened
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, BOOL, FLOATS, INDICES, lowers
-from ..values import Size, TfTensor, Value, computed
+from ..values import Size, TfTensor, Value, computed, same_size
 from .casting import dtype_named
 
 

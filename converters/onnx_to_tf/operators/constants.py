@@ -7,7 +7,8 @@ import numpy as np
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, NUMBERS, lowers
-from ..values import Size, TfTensor, Value, is_axis_size, pack
+from ..values import Size, TfTensor, Value, is_axis_size, pack, same_size
+from .casting import dtype_named
 
 
 @lowers("Constant", since=1)
@@ -43,8 +44,6 @@ def constant_of_shape(op: Op) -> Value:
 @lowers("EyeLike", since=9, T1=NUMBERS | {"bool"})
 def eye_like(op: Op) -> Value:
     """Ones on a diagonal of a matrix of the input's shape."""
-    from .casting import dtype_named
-
     value, shift = op.value(0), op.integer("k", 0)
     dtype = dtype_named(op, op.integer("dtype")) if op.has("dtype") else value.dtype
     rows, columns = (tf.range(value.size(axis)) for axis in (0, 1))
@@ -70,16 +69,12 @@ def number_range(op: Op) -> Value:
             wide = tf.int32 if dtype == "int16" else tf.float32
             start, limit, delta = (tf.cast(each, wide) for each in (start, limit, delta))
     return op.computed(tf.cast(_counted(start, limit, delta), dtype)).of_sizes(
-        [limit] if _is(start, 0) and _is(delta, 1) else []
+        [limit] if same_size(start, 0) and same_size(delta, 1) else []
     )
-
-
-def _is(part: Size, number: int) -> bool:
-    return isinstance(part, int) and part == number
 
 
 def _counted(start: Size, limit: Size, delta: Size) -> TfTensor:
     """TensorFlow's range, which wants a limit on the side of the start to which the steps go."""
-    if isinstance(limit, int) or not (_is(start, 0) and _is(delta, 1) and is_axis_size(limit)):
+    if isinstance(limit, int) or not (same_size(start, 0) and same_size(delta, 1) and is_axis_size(limit)):
         limit = tf.where(tf.cast(delta, tf.float32) > 0, tf.maximum(limit, start), tf.minimum(limit, start))
     return tf.range(start, limit, delta)

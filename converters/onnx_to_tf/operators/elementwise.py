@@ -221,12 +221,7 @@ def clipped(value: Value, low: Value | None, high: Value | None) -> Value:
     non_negative = low_number is not None and low_number >= 0
 
     def function(t: TfTensor) -> TfTensor:
-        if (
-            t.dtype.is_floating
-            and low_number == 0
-            and _number(high) in (None, 6)
-            and (high is None or high.array is not None)
-        ):
+        if t.dtype.is_floating and low_number == 0 and (high is None or _number(high) == 6):
             return tf.nn.relu(t) if high is None else tf.nn.relu6(t)
         t = t if low is None else tf.maximum(t, low.tensor())
         return t if high is None else tf.minimum(t, high.tensor())

@@ -10,13 +10,11 @@ from collections.abc import Callable
 from ..attend import places, widened
 from ..lazy import tf
 from ..reader import Op
-from ..registry import FLOATS, INDICES, lowers
+from ..registry import FLOATS, INDICES, MICROSOFT, lowers
 from ..values import TfTensor, Value, broadcast, computed, mapped
 from .convolution import conv
 from .linear import gemm
 from .normalization import axes_from, normal, root_mean_square
-
-MICROSOFT = "com.microsoft"
 
 
 @lowers("Gelu", domain=MICROSOFT, T=FLOATS)
@@ -61,7 +59,7 @@ def fused_matmul(op: Op) -> Value:
 @lowers("FusedGemm", domain=MICROSOFT, T=FLOATS)
 def fused_gemm(op: Op) -> Value:
     """Gemm, and an activation of it."""
-    numbers = [op.real(name, default) for name, default in (("activation_alpha", 0.0), ("activation_beta", 0.0))]
+    numbers = [op.real(name, 0.0) for name in ("activation_alpha", "activation_beta")]
     op.ignore("activation_gamma", because="none of the activations that are taken has a third number")
     return mapped(gemm(op), _activation(op, op.text("activation"), numbers))
 

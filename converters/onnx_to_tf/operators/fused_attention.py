@@ -8,10 +8,10 @@ from dataclasses import replace
 from ..attend import Heads, Mask, heads_of, merged, places, scores, weighted
 from ..lazy import tf
 from ..reader import Op
-from ..registry import FLOATS, INDICES, lowers
+from ..registry import FLOATS, INDICES, MICROSOFT, lowers
 from ..values import Size, TfTensor, Value, computed, reshape
 from .attention import rotated
-from .quantization import EIGHT_BITS, MICROSOFT
+from .quantization import EIGHT_BITS
 from .quantized import as_real, multiplied, of_columns, one
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from ..lazy import tf
 from ..reader import Op
-from ..registry import FLOATS, INTEGERS, lowers
+from ..registry import FLOATS, INTEGERS, SUMMABLE, lowers
 from ..values import TfTensor, Value, biased, broadcast, computed, mapped, pack, product, reshape
 
-_PRODUCTS = FLOATS | {"int32", "int64", "uint32", "uint64"}
 
-
-@lowers("Gemm", since=7, T=_PRODUCTS)
+@lowers("Gemm", since=7, T=SUMMABLE)
 def gemm(op: Op) -> Value:
     """Alpha A B + beta C, A and B transposed where the attributes say so."""
     alpha, beta, bias = op.real("alpha", 1.0), op.real("beta", 1.0), op.optional(2)
@@ -45,7 +43,7 @@ def _product(op: Op, a: TfTensor, b: TfTensor, **turned: bool) -> TfTensor:
     return tf.cast(op.kernels.matmul(tf.cast(a, signed), tf.cast(b, signed), **turned), a.dtype)
 
 
-@lowers("MatMul", since=1, T=_PRODUCTS)
+@lowers("MatMul", since=1, T=SUMMABLE)
 def matmul(op: Op) -> Value:
     """numpy.matmul. Many rows against one matrix become one product where that is what a runtime has a kernel for."""
     left, right = op.value(0), op.value(1)

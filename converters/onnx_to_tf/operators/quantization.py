@@ -10,11 +10,10 @@ import numpy as np
 from ..kernels.quotients import quotient
 from ..lazy import tf
 from ..reader import Op
-from ..registry import FLOATS, SMALL_FLOATS, SMALL_INTEGERS, lowers
+from ..registry import FLOATS, MICROSOFT, SMALL_FLOATS, SMALL_INTEGERS, lowers
 from ..values import CARRIERS, Size, TfTensor, Value, broadcast, computed, known, mapped, reshape
 from .casting import dtype_named, rounded
 
-MICROSOFT = "com.microsoft"
 EIGHT_BITS = frozenset({"int8", "uint8"})
 _EXPONENTS = frozenset({"float8_e8m0fnu"})  # powers of two: a scale, and nothing to quantise to
 _QUANTIZED = EIGHT_BITS | {"int16", "uint16"} | SMALL_INTEGERS | (SMALL_FLOATS - _EXPONENTS)

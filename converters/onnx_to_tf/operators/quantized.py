@@ -11,7 +11,7 @@ from ..integers import Integers, centred, convolution, matrix_product
 from ..kernels.quotients import quotient
 from ..lazy import tf
 from ..reader import Op
-from ..registry import BOOL, lowers
+from ..registry import BOOL, MICROSOFT, lowers
 from ..values import Layout, TfTensor, Value, broadcast, computed, known, mapped
 from ..windows import read_window
 from .activation import leaky_relu, sigmoid
@@ -22,7 +22,6 @@ from .normalization import softmax
 from .pooling import average_pool, global_average_pool
 from .quantization import (
     EIGHT_BITS,
-    MICROSOFT,
     dequantized,
     dynamically_quantized,
     quantized,

@@ -13,11 +13,9 @@ import numpy as np
 
 from ..lazy import tf
 from ..reader import Op
-from ..registry import ANY, FLOATS, lowers
+from ..registry import ANY, FLOATS, INDICES, lowers
 from ..values import Size, TfTensor, Value, pack
 from .casting import dtype_named
-
-_INDICES = frozenset({"int32", "int64"})
 
 
 @lowers("RandomNormal", since=1, folds=False)
@@ -56,7 +54,7 @@ def bernoulli(op: Op) -> Value:
 @lowers("Multinomial", since=7, folds=False, T1=frozenset({"float16", "float32", "float64"}))
 def multinomial(op: Op) -> Value:
     """Classes of each sample, drawn by log-probabilities that need not add up to anything."""
-    dtype = dtype_named(op, op.integer("dtype", 6), _INDICES)
+    dtype = dtype_named(op, op.integer("dtype", 6), INDICES)
     logits = tf.cast(op.tensor(0), tf.float32)
     drawn = tf.raw_ops.Multinomial(
         logits=logits, num_samples=op.integer("sample_size", 1), output_dtype=tf.as_dtype(dtype), **_seeds(op)

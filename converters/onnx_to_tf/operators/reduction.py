@@ -9,13 +9,11 @@ from itertools import groupby
 from ..kernels import Kernels
 from ..lazy import tf
 from ..reader import Op
-from ..registry import ANY, FLOATS, NUMBERS, lowers
+from ..registry import ANY, FLOATS, NUMBERS, SUMMABLE, lowers
 from ..values import Layout, TfTensor, Value, as_int32, computed, mapped, product, ranked, reshape
 
 Axes = Sequence[int] | TfTensor
 Over = Callable[[Kernels, TfTensor, Axes, bool], TfTensor]
-
-_SUMMABLE = FLOATS | {"int32", "int64", "uint32", "uint64"}
 
 
 @dataclass(frozen=True)
@@ -76,16 +74,16 @@ def _smallest(kernels: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor
 # Over nothing at all they make what the specification says, as TensorFlow does: 0, 1, the lowest or highest of the
 # dtype (of floats the infinities), False and True, and the logarithm of 0.
 _REDUCTIONS = {
-    "ReduceL1": Reduction(_SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(_magnitude(t), axes, keep), _magnitude),
-    "ReduceL2": Reduction(_SUMMABLE, _norm, _magnitude),
+    "ReduceL1": Reduction(SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(_magnitude(t), axes, keep), _magnitude),
+    "ReduceL2": Reduction(SUMMABLE, _norm, _magnitude),
     "ReduceLogSum": Reduction(FLOATS, lambda _, t, axes, keep: tf.math.log(tf.reduce_sum(t, axes, keep)), _log),
-    "ReduceLogSumExp": Reduction(_SUMMABLE, _log_sum_exp),
+    "ReduceLogSumExp": Reduction(SUMMABLE, _log_sum_exp),
     "ReduceMax": Reduction(ANY, _largest),
-    "ReduceMean": Reduction(_SUMMABLE, _mean),
+    "ReduceMean": Reduction(SUMMABLE, _mean),
     "ReduceMin": Reduction(ANY, _smallest),
-    "ReduceProd": Reduction(_SUMMABLE, lambda _, t, axes, keep: tf.reduce_prod(t, axes, keep)),
-    "ReduceSum": Reduction(_SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(t, axes, keep)),
-    "ReduceSumSquare": Reduction(_SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(_square(t), axes, keep), _square),
+    "ReduceProd": Reduction(SUMMABLE, lambda _, t, axes, keep: tf.reduce_prod(t, axes, keep)),
+    "ReduceSum": Reduction(SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(t, axes, keep)),
+    "ReduceSumSquare": Reduction(SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(_square(t), axes, keep), _square),
 }
 _AXES_BY_INPUT = {"ReduceSum": 13}  # the others took their axes as an input from opset 18 on
 

@@ -12,7 +12,7 @@ from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, FLOATS, NUMBERS, lowers
 from ..resampling import COORDINATES, NEAREST, Axis, Method, resampled
-from ..values import Size, Value
+from ..values import Size, Value, same_size
 
 _NARROW = ("float16", "bfloat16", "float32")
 
@@ -164,7 +164,7 @@ def _stretched(op: Op, value: Value, axis: int, target: Size, region: tuple[Any,
     size = value.size(axis)
     if isinstance(size, int) and size == 0 and not (isinstance(target, int) and target == 0):
         op.refuse(f"axis {axis} has no elements to resize", fix="check the model's sizes")
-    if size is target or (isinstance(size, int) and isinstance(target, int) and size == target):
+    if same_size(size, target):
         return Axis(axis, size, size, 1.0, size, exact=True, region=region)
     return Axis(axis, size, target, _ratio(target, size), target, exact=True, region=region)
 

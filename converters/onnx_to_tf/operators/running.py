@@ -6,19 +6,17 @@ from collections.abc import Callable
 
 from ..lazy import tf
 from ..reader import Op
-from ..registry import FLOATS, INDICES, lowers
+from ..registry import INDICES, SUMMABLE, lowers
 from ..values import Layout, Size, TfTensor, Value, as_int32, computed
 
-_SUMMABLE = FLOATS | {"int32", "int64", "uint32", "uint64"}
 
-
-@lowers("CumSum", since=11, T=_SUMMABLE, T2=INDICES)
+@lowers("CumSum", since=11, T=SUMMABLE, T2=INDICES)
 def cumulative_sum(op: Op) -> Value:
     """The running sum along an axis: with the element itself or without, from either end."""
     return _running(op, tf.cumsum)
 
 
-@lowers("CumProd", since=26, until=28, T=_SUMMABLE, T2=INDICES)
+@lowers("CumProd", since=26, until=28, T=SUMMABLE, T2=INDICES)
 def cumulative_product(op: Op) -> Value:
     """The running product along an axis: with the element itself or without, from either end."""
     return _running(op, op.kernels.cumprod)

@@ -19,6 +19,7 @@ from ..values import (
     pack,
     product,
     reshape,
+    same_size,
     transpose,
 )
 
@@ -90,7 +91,7 @@ def _resolved(value: Value, target: list[Size]) -> list[Size]:
 
 def reshaped(value: Value, target: Sequence[Size]) -> Value:
     """The value in another shape. Channels stay last where only the spatial axes are merged or split."""
-    if len(target) == value.rank and all(_same(value.size(axis), part) for axis, part in enumerate(target)):
+    if len(target) == value.rank and all(same_size(value.size(axis), part) for axis, part in enumerate(target)):
         return value
     if value.layout is Layout.CHANNELS_LAST and _keeps_channels(value, target):
         physical = [target[0], *target[2:], target[1]]
@@ -104,7 +105,7 @@ def _keeps_channels(value: Value, target: Sequence[Size]) -> bool:
     spatial, wanted = value.shape[2:], target[2:]
     return (
         len(target) > 2
-        and _same(value.shape[1], target[1])
+        and same_size(value.shape[1], target[1])
         and None not in spatial
         and all(isinstance(part, int) and part > 0 for part in wanted)
         and prod(part or 0 for part in spatial) == prod(wanted)
@@ -239,10 +240,6 @@ def expand(op: Op) -> Value:
     rank = max(value.rank, len(wanted))
     have: list[Size] = [1] * (rank - value.rank) + [value.size(axis) for axis in range(value.rank)]
     target = [broadcast_size(a, b) for a, b in zip(have, [1] * (rank - len(wanted)) + list(wanted), strict=True)]
-    if len(target) == value.rank and all(_same(a, b) for a, b in zip(have, target, strict=True)):
+    if len(target) == value.rank and all(same_size(a, b) for a, b in zip(have, target, strict=True)):
         return value
     return computed(tf.broadcast_to(value.tensor(), pack(target))).of_sizes(target)
-
-
-def _same(a: Size, b: Size) -> bool:
-    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)

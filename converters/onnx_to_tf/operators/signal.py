@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log
 
-from ..attend import places, same_size, widened
+from ..attend import places, widened
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, INDICES, NUMBERS, lowers
-from ..values import Size, TfTensor, Value, computed
+from ..values import Size, TfTensor, Value, computed, same_size
 from .casting import dtype_named
 
 

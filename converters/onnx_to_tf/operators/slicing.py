@@ -8,7 +8,7 @@ from ..borders import computes, sliced
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, INDICES, lowers
-from ..values import FAR, Size, TfTensor, Value, as_int32, computed, ranked
+from ..values import FAR, Size, TfTensor, Value, as_int32, computed, ranked, same_size
 
 _NOTHING = slice(FAR, FAR, 1)  # an end of 0 is to XNNPACK the end of the axis
 
@@ -64,14 +64,14 @@ def _cut(value: Value, axis: int, start: Size, end: Size, step: int) -> slice:
     if isinstance(start, int) and isinstance(end, int) and length is not None:
         first, past = bounds(start, end, step, length)
         return _NOTHING if past == 0 and step > 0 else slice(first, past, step)
-    if step > 0 and _is(end, 0):
+    if step > 0 and same_size(end, 0):
         return _NOTHING
     whole = slice(-FAR, FAR) if step > 0 else slice(FAR, -FAR)
     first, last = _within(start), _within(end)
     if step < 0 and not (isinstance(first, int) and first >= -1):
         first = tf.maximum(first, -value.size(axis))
-    begins = _is(first, whole.start) or (step > 0 and _is(first, 0))
-    return slice(None if begins else first, None if _is(last, whole.stop) else last, step)
+    begins = same_size(first, whole.start) or (step > 0 and same_size(first, 0))
+    return slice(None if begins else first, None if same_size(last, whole.stop) else last, step)
 
 
 def _left_open(value: Value, cut: Sequence[slice]) -> tuple[slice, ...]:
@@ -88,10 +88,6 @@ def _left_open(value: Value, cut: Sequence[slice]) -> tuple[slice, ...]:
 def _within(size: Size) -> Size:
     """A place, not further from 0 than an int32 goes."""
     return min(max(size, -FAR), FAR) if isinstance(size, int) else size
-
-
-def _is(size: Size, number: int) -> bool:
-    return isinstance(size, int) and size == number
 
 
 def _sliced_by_computed_axes(op: Op) -> Value:

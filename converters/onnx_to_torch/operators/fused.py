@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from ..names import number
 from ..reader import Op
-from ..registry import FLOATS, Written, writes
-
-MICROSOFT = "com.microsoft"
+from ..registry import FLOATS, MICROSOFT, Written, writes
 
 
 @writes("Gelu", domain=MICROSOFT, T=FLOATS)

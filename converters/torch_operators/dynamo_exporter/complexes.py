@@ -11,8 +11,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ....models.errors import Refused
+from ...lazy import Lazy
 from ...shrink.onnx import line_in
-from ..shared.script import Lazy, op
+from ..shared.script import op
 from .rolls import rolled
 from .untranslated import causes
 

@@ -6,6 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
+from ...lazy import Lazy
 from ..shared.formulas import (
     angle_of,
     is_negative,
@@ -17,7 +18,7 @@ from ..shared.formulas import (
     scaled_erfc,
 )
 from ..shared.integers import clamped, is_wide, larger, smaller
-from ..shared.script import Lazy, Translations, ir, op
+from ..shared.script import Translations, ir, op
 from .running import end_of
 
 _nn: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "nn")

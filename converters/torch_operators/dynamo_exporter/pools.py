@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..shared.script import Lazy, Translations, ir, op, size_of
+from ...lazy import Lazy
+from ..shared.script import Translations, ir, op, size_of
 from .running import end_of
 
 _nn: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "nn")

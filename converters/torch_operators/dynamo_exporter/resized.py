@@ -8,8 +8,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...lazy import Lazy
 from ..shared.products import is_short, multiplied
-from ..shared.script import Lazy, Translations, op, size_of
+from ..shared.script import Translations, op, size_of
 
 _nn: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "nn")
 

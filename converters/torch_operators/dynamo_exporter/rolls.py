@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..shared.script import Lazy, Translations, op
+from ...lazy import Lazy
+from ..shared.script import Translations, op
 
 _core: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "core")
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .script import Lazy, Translations, ir, op
+from ...lazy import Lazy
+from .script import Translations, ir, op
 from .traced import constant, helper, register
 
 _theirs: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "nn")

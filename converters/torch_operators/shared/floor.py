@@ -10,8 +10,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from ...lazy import Lazy
 from .quotients import Formula, floor_quotient, of_floats, of_traced_floats, remainder, tensor_of, truncated_quotient
-from .script import Lazy, Translations, op
+from .script import Translations, op
 from .traced import FLOAT, INT64, Symbolics, constant, helper, onnx_type, register, scalar_of
 
 _core: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "core")

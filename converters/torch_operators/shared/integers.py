@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .script import Lazy, Translations, ir, op
+from ...lazy import Lazy
+from .script import Translations, ir, op
 from .traced import INT64, Symbolics, Traced, constant, helper, register, scalar_of
 
 _core: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "core")

@@ -5,21 +5,12 @@ Any: its own types do not know that a number or a list stands for a constant, no
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from ...lazy import Lazy
+
 Translations: TypeAlias = dict[Callable[..., Any], Callable[..., Any]]  # PyTorch's operators, and what writes each
-
-
-class Lazy:
-    """A part of a library, which is imported when something of it is asked for."""
-
-    def __init__(self, library: str, name: str) -> None:
-        self._library, self._name = library, name
-
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(getattr(importlib.import_module(self._library), self._name), attribute)
 
 
 op: Any = Lazy("onnxscript", "opset18")

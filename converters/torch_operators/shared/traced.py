@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .script import Lazy
+from ...lazy import Lazy
 
 if TYPE_CHECKING:
     import torch
