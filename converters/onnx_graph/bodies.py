@@ -10,10 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...models.errors import Refused
 from .graph import Graph, Node, graph_of, graphs_in, opsets_of
 
 if TYPE_CHECKING:
     import onnx
+
+_CHECK = "check the model with onnx.checker"
 
 
 class Typed(Protocol):
@@ -32,7 +35,10 @@ class Typed(Protocol):
 
 def body_of(node: Node, inputs: Sequence[Typed | None]) -> Graph | None:
     """What the specification makes of a node: a graph that takes the inputs that are there, in their order, and makes
-    as many outputs as the node has; None where the specification has no body for this node."""
+    as many outputs as the node has; None where the specification has no body for this node.
+
+    Raises Refused where the node gives or wants what the specification does not know.
+    """
     import onnx.defs
 
     if not onnx.defs.has(node.op_type, node.opset, node.domain):
@@ -41,6 +47,7 @@ def body_of(node: Node, inputs: Sequence[Typed | None]) -> Graph | None:
     function = _function(schema, node, inputs)
     if function is None or any(each.op_type == node.op_type for each in function.node):
         return None
+    check_call(node, inputs, function, schema.attributes, "operator")
     attributes = {name: each.default_value for name, each in schema.attributes.items() if each.default_value.name}
     return instance(function, node, inputs, {**attributes, **node.attributes})
 
@@ -57,6 +64,17 @@ def _function(schema: Any, node: Node, inputs: Sequence[Typed | None]) -> onnx.F
         version = _newest(schema.function_opset_versions, node.opset) if schema.has_function else None
         written = version and schema.get_function_with_opset_version(version)
     return onnx.FunctionProto.FromString(written) if written else None
+
+
+def check_call(
+    node: Node, inputs: Sequence[Typed | None], function: onnx.FunctionProto, attributes: Iterable[str], kind: str
+) -> None:
+    """Refuse what a call gives or wants and its body does not have: nothing that a node says may be overlooked."""
+    unknown = set(node.attributes).difference(attributes)
+    if unknown:
+        raise Refused(f"{node}: the {kind} has no attribute {', '.join(sorted(unknown))}", fix=_CHECK)
+    if len(inputs) > len(function.input) or len(node.outputs) > len(function.output):
+        raise Refused(f"{node}: the call has more inputs or outputs than the {kind}", fix=_CHECK)
 
 
 def _newest(versions: Iterable[int], opset: int) -> int | None:

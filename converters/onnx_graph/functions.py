@@ -11,14 +11,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
-from .bodies import Typed, instance
+from .bodies import Typed, check_call, instance
 from .graph import STANDARD, Graph, Node
 from .patterns import fused
 
 if TYPE_CHECKING:
     import onnx
-
-_CHECK = "check the model with onnx.checker"
 
 
 class Functions:
@@ -43,7 +41,7 @@ class Functions:
         """
         name = (node.domain, node.op_type, node.overload)
         if name in self._called:
-            raise Refused(f"{node}: the function calls itself", fix=_CHECK)
+            raise Refused(f"{node}: the function calls itself", fix="check the model with onnx.checker")
         self._called.append(name)
         try:
             yield self._body_of(node, inputs)
@@ -53,9 +51,5 @@ class Functions:
     def _body_of(self, node: Node, inputs: Sequence[Typed | None]) -> Graph:
         function = self._functions[node.domain, node.op_type, node.overload]
         defaults = {each.name: each for each in function.attribute_proto}
-        unknown = set(node.attributes).difference(defaults, function.attribute)
-        if unknown:
-            raise Refused(f"{node}: the function has no attribute {', '.join(sorted(unknown))}", fix=_CHECK)
-        if len(inputs) > len(function.input) or len(node.outputs) > len(function.output):
-            raise Refused(f"{node}: the call has more inputs or outputs than the function", fix=_CHECK)
+        check_call(node, inputs, function, {*defaults, *function.attribute}, "function")
         return fused(instance(function, node, inputs, {**defaults, **node.attributes}))

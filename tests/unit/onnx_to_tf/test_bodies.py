@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from onnx import helper
 
 CASES = {
     "an attribute left to its default": lambda case: case(
@@ -33,6 +34,24 @@ def test_what_a_body_cannot_do_is_refused_by_the_calls_name(bench, case):
     made = case("AffineGrid", {"t": ("N", 2, 3)}, {"size": np.array([2, 3, 4, 5])}, {"other": 1})
     with pytest.raises(Refused, match="the AffineGrid"):
         bench.lowered(made)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attributes", "words"),
+    [
+        (["n"], {"stretched": 1}, "the operator has no attribute stretched"),
+        (["n", "n"], {}, "the call has more inputs or outputs than the operator"),
+    ],
+)
+def test_what_the_body_of_an_operator_does_not_have_is_refused(inputs, attributes, words):
+    from transload.converters.onnx_graph.bodies import body_of
+    from transload.converters.onnx_graph.graph import Node, Origin
+    from transload.models.errors import Refused
+
+    given = {name: helper.make_attribute(name, value) for name, value in attributes.items()}
+    node = Node("HannWindow", "", 17, "window", tuple(inputs), ("y",), given, Origin(), {"": 21})
+    with pytest.raises(Refused, match=f"HannWindow node 'window': {words}"):
+        body_of(node, [None] * len(inputs))
 
 
 def test_an_operator_without_a_body_is_refused_by_name(bench, case):
