@@ -67,11 +67,16 @@ def tell(graph: Graph, name: str, shape: Any, dtype: int | None) -> None:
         if node.type == "Identity" and is_list(node.output_dtypes[0]):
             tell(node.graph, node.output[0], shape, dtype)
         elif node.type == "Loop":
-            body = node.get_body_graphs()["body"]
-            for place in range(2, len(node.input)):
-                if node.input[place] == name and is_list(node.output_dtypes[place - 2]):
-                    tell(body, body.input_names[place], shape, dtype)
-                    tell(node.graph, node.output[place - 2], shape, dtype)
+            _tell_loop(node, name, shape, dtype)
+
+
+def _tell_loop(loop: Node, name: str, shape: Any, dtype: int | None) -> None:
+    """Say what a tensor that a loop carries is in its steps, and behind it."""
+    body = loop.get_body_graphs()["body"]
+    for place in range(2, len(loop.input)):
+        if loop.input[place] == name and is_list(loop.output_dtypes[place - 2]):
+            tell(body, body.input_names[place], shape, dtype)
+            tell(loop.graph, loop.output[place - 2], shape, dtype)
 
 
 def replaced(graph: Graph, node: Node, name: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....models.signature import Array
-from ..integers import Integers, centred, convolution, matrix_product
+from ..integer_products import Integers, centred, convolution, matrix_product
 from ..kernels.quotients import quotient
 from ..lazy import tf
 from ..reader import Op

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..lazy import tf
 from ..reader import Op
+from ..recurrence import Step, along_steps
 from ..registry import FLOATS, lowers
-from ..scan import Step, scan
 from ..values import Size, TfTensor, Value, computed, pack, reshape
 
 _LENGTHS = frozenset({"int32"})
@@ -146,7 +146,7 @@ def _run(
         turned = backwards and lengths is not None
         fed = tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1) if turned else x
         projected = _projected(fed, weights, fused, steps, batch)
-        outputs, final = scan(
+        outputs, final = along_steps(
             op, projected, steps, cell(weights, at), initial,
             backwards=backwards and not turned, lengths=lengths, outputs=op.wants(0),
         )  # fmt: skip

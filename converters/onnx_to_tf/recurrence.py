@@ -1,4 +1,7 @@
-"""One step after the other: unrolled where they are few, a loop where they are many or not counted yet."""
+"""The steps of a recurrent layer: unrolled where they are few, a loop where they are many or not counted yet.
+
+Scan, the operator, lies with Loop in operators/loops.py.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from .values import Size, TfTensor, pack
 Step = Callable[[TfTensor, "tuple[TfTensor, ...]"], "tuple[TfTensor, ...]"]
 
 
-def scan(
+def along_steps(
     op: Op,
     inputs: TfTensor,
     steps: Size,
