@@ -95,7 +95,6 @@ class _Tally:
     scores: list[Array] = field(default_factory=list)
     reference_scores: list[Array] = field(default_factory=list)
     calls: list[tuple[Answers, Answers]] = field(default_factory=list)  # candidate and reference: some of the first
-
     kept: int = 0  # samples in `calls`
 
     def add(self, got: Answers, want: Answers, samples: int) -> None:

@@ -41,9 +41,9 @@ def explain(candidate: Answers, reference: Answers, *, batched: bool = True) -> 
     """What the candidate's answers to the same samples look like, in one sentence; None where they are close to the
     reference, or look like nothing known.
 
-    Looked for, in this order: outputs under each other's names, an axis permutation, samples in another order or
-    repeated, a reversed axis, a softmax or sigmoid too many or too few, a factor, a sign, an offset. `batched`: axis 0
-    of the outputs is of samples.
+    Looked for, in this order: outputs under each other's names, an axis permutation, another shape, samples in another
+    order or repeated, a reversed axis, a softmax or sigmoid too many or too few, a sign, a factor, an offset.
+    `batched`: axis 0 of the outputs is of samples.
     """
     swapped = _swapped(candidate, reference)
     if swapped:
@@ -118,9 +118,8 @@ def _rows_moved(got: Array, want: Array) -> str | None:
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         return None
     nearest = [int(np.argmin(np.sum((y - row) ** 2, axis=1))) for row in x]
-    nearly_own = np.sum((x - y) ** 2) < _NEARLY * np.sum(
-        (y - y.mean(0)) ** 2
-    )  # few distinct numbers are soon another's
+    # Few distinct numbers are soon another's.
+    nearly_own = np.sum((x - y) ** 2) < _NEARLY * np.sum((y - y.mean(0)) ** 2)
     if nearly_own or not _matches(x, y[nearest], y):
         return None
     if len(set(nearest)) == 1:
