@@ -51,9 +51,10 @@ for _name, (_dtypes, _function) in _UNARY.items():
 
 @lowers("Abs", since=6, T=NUMBERS)
 def absolute(op: Op) -> Value:
-    """|x|"""
-    unsigned = op.value(0).dtype.startswith("uint")
-    return mapped(op.value(0), tf.identity if unsigned else op.kernels.elementwise("abs"), non_negative=True)
+    """|x|; of signed integers the lowest stays what it is."""
+    dtype = op.value(0).dtype
+    function = tf.identity if dtype.startswith("uint") else op.kernels.elementwise("abs")
+    return mapped(op.value(0), function, non_negative=dtype not in SIGNED)
 
 
 @lowers("Sign", since=9, T=NUMBERS)
@@ -157,7 +158,7 @@ def power(op: Op) -> Value:
     base, exponent = op.value(0), op.value(1)
     number = exponent.array.item() if exponent.array is not None and exponent.rank == 0 else None
     if number == 2:
-        return mapped(base, tf.square, non_negative=True)
+        return mapped(base, tf.square, non_negative=base.dtype in FLOATS)  # of integers it may wrap around
     if number == 3:
         return mapped(base, lambda t: t * t * t)
     return broadcast(lambda a, b: _power(op, a, b), base, exponent)
@@ -218,7 +219,7 @@ def clip_by_attributes(op: Op) -> Value:
 def clipped(value: Value, low: Value | None, high: Value | None) -> Value:
     """Bounds are scalars, known or computed. The usual ones become the operators that runtimes fuse."""
     low_number = _number(low)
-    non_negative = low_number is not None and low_number >= 0
+    non_negative = _is_from_zero(low) and (high is None or _is_from_zero(high))
 
     def function(t: TfTensor) -> TfTensor:
         if t.dtype.is_floating and low_number == 0 and (high is None or _number(high) == 6):
@@ -226,7 +227,13 @@ def clipped(value: Value, low: Value | None, high: Value | None) -> Value:
         t = t if low is None else tf.maximum(t, low.tensor())
         return t if high is None else tf.minimum(t, high.tensor())
 
-    return mapped(value, function, non_negative=non_negative and (_number(high) is None or _number(high) >= 0))
+    return mapped(value, function, non_negative=non_negative)
+
+
+def _is_from_zero(bound: Value | None) -> bool:
+    """Whether a bound is known to be 0 or more."""
+    number = _number(bound)
+    return number is not None and number >= 0
 
 
 def _number(bound: Value | None) -> Any:

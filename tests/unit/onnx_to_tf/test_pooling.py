@@ -163,3 +163,22 @@ def test_an_unpooling_with_two_words_on_its_shape_is_refused(bench, case):
     shape = {"s": np.array([1, 3, 8, 10])}
     with pytest.raises(Refused, match="both pads and output_shape"):
         bench.lowered(case("MaxUnpool", inputs, shape, {"kernel_shape": [2, 2], "pads": [1, 0, 0, 0]}))
+
+
+# What is less than 0 although it comes of an operator that mostly makes nothing so: input and nodes before a pool.
+BELOW_ZERO = {
+    "a bound above that the model computes": ("float", "m = ReduceMin<keepdims=0>(x) a = Clip(x, zero, m)"),
+    "the lowest of signed integers": ("int8", "a = Abs(x)"),
+    "a square that wraps around": ("int32", "s = Pow(x, two) a = Cast<to=1>(s)"),
+}
+
+
+@pytest.mark.parametrize("name", BELOW_ZERO)
+def test_pads_do_not_win_over_what_is_below_zero_after_all(bench, name):
+    kind, nodes = BELOW_ZERO[name]
+    text = f"""<ir_version: 10, opset_import: ["" : 20]>
+        g ({kind}[N, 2, 6, 6] x) => ({"int8" if kind == "int8" else "float"}[N, 2, 3, 3] y)
+        <float zero = {{0}}, int32 two = {{2}}> {{
+            {nodes} y = MaxPool<kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]>(a) }}"""
+    value = {"float": np.float32(-5), "int8": np.int8(-128), "int32": np.int32(50_000)}[kind]
+    bench.model_agrees(text, {"x": np.full((2, 2, 6, 6), value)}, tflite=False)
