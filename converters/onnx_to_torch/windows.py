@@ -44,10 +44,16 @@ def windows(op: Op, x: Value, kernel: Sequence[int]) -> Windows:
             op.ignore("pads", because="auto_pad decides")
         widths = f"same_widths({x}, {tuple(kernel)}, {strides}, {dilations}, {kind == 'SAME_UPPER'})"
         return Windows(tuple(kernel), strides, dilations, widths, None)
-    pads = op.ints("pads", [0] * (2 * count))
-    if kind == "VALID":
-        pads = [0] * (2 * count)
+    pads = read_pads(op, kind, count)
     return Windows(tuple(kernel), strides, dilations, flat(pads), _even(pads))
+
+
+def read_pads(op: Op, kind: str, count: int) -> list[int]:
+    """The attribute pads: before each of `count` axes, then after each. `kind`: what auto_pad is."""
+    pads = op.ints("pads", [0] * (2 * count))
+    if kind == "VALID" and any(pads):
+        op.refuse("it has both auto_pad and pads", fix="check the model with onnx.checker")
+    return pads
 
 
 def _even(pads: Sequence[int]) -> tuple[int, ...] | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..reader import Op
 from ..registry import FLOATS, Written, writes
 from ..values import Value
-from ..windows import short, windows
+from ..windows import read_pads, short, windows
 
 
 @writes("Conv", since=1, T=FLOATS)
@@ -105,9 +105,7 @@ def _pads(op: Op, x: Value, reaches: Sequence[int], strides: Sequence[int], more
     """What is cut off: before each axis, then after each. By the output's size where that is given."""
     count = len(reaches)
     kind = op.word("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
-    pads = op.ints("pads", [0] * (2 * count))
-    if kind == "VALID":
-        pads = [0] * (2 * count)
+    pads = read_pads(op, kind, count)
     wanted = op.ints("output_shape", [])[-count:]
     if not wanted and not kind.startswith("SAME"):
         return pads

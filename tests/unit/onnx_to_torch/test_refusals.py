@@ -57,6 +57,12 @@ def test_statistics_of_each_place(bench):
     assert "a mean for each place (spatial=0)" in refused(bench, node, numbers(2, 3, 4), numbers(3), opset=7)
 
 
+@pytest.mark.parametrize("op_type", ["Conv", "ConvTranspose"])
+def test_pads_that_auto_pad_rules_out(bench, op_type):
+    node = helper.make_node(op_type, ["x0", "x1"], ["y"], auto_pad="VALID", pads=[1, 1])
+    assert "it has both auto_pad and pads" in refused(bench, node, numbers(2, 3, 5), numbers(3, 3, 2))
+
+
 def test_a_wording_that_nobody_has_read(bench):
     node = helper.make_node("BitShift", ["x0", "x0"], ["y"], direction="LEFT")
     assert "as opset 28 words it" in refused(bench, node, numbers(2, dtype="uint8"), opset=28)
