@@ -95,7 +95,7 @@ def _self_attention(
     widths = op.ints("qkv_hidden_sizes", (whole // 3,) * 3)
     parts = [computed(part).as_long_as(value, [(0, 0), (1, 1)]) for part in tf.split(made.tensor(), widths, -1)]
     queries, keys, values = (heads_of(part, op.integer("num_heads")) for part in parts)
-    halves = (None, None) if past is None else tuple(computed(past.tensor()[at]) for at in (0, 1))
+    halves = (None, None) if past is None else (computed(past.tensor()[0]), computed(past.tensor()[1]))
     answer, key, kept = _attention(op, (queries, keys, values), halves, mask=mask, added=added)[:3]
     present = computed(tf.stack([key.tensor(), kept.tensor()])) if key and kept and op.wants(1) else None
     return [answer, present]
@@ -104,7 +104,7 @@ def _self_attention(
 def _attention(
     op: Op,
     heads: tuple[Heads, Heads, Heads],
-    past: tuple[Value | None, ...],
+    past: tuple[Value | None, Value | None],
     *,
     mask: Value | None,
     added: Value | None,
@@ -112,9 +112,12 @@ def _attention(
     """The answer, the keys and the values with those of the past, and the weights."""
     queries, keys, values = heads
     dtype, offset = queries.tensor.dtype, 0
-    before = [heads_of(each) for each in past if each is not None]
-    if before:
-        keys, values, offset = keys.after(before[0]), values.after(before[-1]), before[0].length
+    past_key, past_value = past
+    if past_key is not None and past_value is not None:
+        before = heads_of(past_key)
+        keys, values, offset = keys.after(before), values.after(heads_of(past_value)), before.length
+    elif past_key is not past_value:
+        op.refuse("only one of past_key and past_value is given", fix="check the model")
     biases = Mask(None if added is None else added.tensor())
     if mask is not None:
         biases = replace(biases, bias=_filtered(op, mask, keys, biases.bias))

@@ -134,3 +134,12 @@ def test_what_a_fused_operator_may_also_do_is_refused_by_name(bench, case, sizes
     made = {**SIMPLE, **HEADS}[name](sizes, case)
     with pytest.raises(Refused, match=word):
         bench.lowered(replace(made, attributes={**made.attributes, **asked}))
+
+
+def test_keys_of_the_past_do_not_stand_in_for_its_values(bench, case, sizes):
+    from transload.models.errors import Refused
+
+    made = HEADS["MultiHeadAttention of the past, causal"](sizes, case)
+    inputs = {name: each for name, each in made.inputs.items() if name != "pv"}
+    with pytest.raises(Refused, match="only one of past_key and past_value is given"):
+        bench.lowered(replace(made, inputs=inputs, order=made.order[:-1]))
