@@ -261,6 +261,6 @@ _CHOICES = ["Select", "SelectV2"]
 _SIGN = "Bitcast"
 _QUOTIENT = "TFL_FLOOR_DIV"
 _SIGN_BIT = -(2**31)
-_FLOAT, _INT64, _BOOL, _DOUBLE = 1, 7, 9, 11  # onnx.TensorProto
+_FLOAT, _INT64, _DOUBLE = 1, 7, 11  # onnx.TensorProto
 _JOINED = "BatchToSpaceND"
 MENDED = frozenset({*_WRITTEN, *_CHOICES, _SIGN, _JOINED, *PLACES, *COMPLEX, *LOOPS})  # tf2onnx alone does otherwise

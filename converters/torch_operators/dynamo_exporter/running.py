@@ -144,6 +144,3 @@ def _body(name: str, kinds: Sequence[Any], step: Step, rank: int) -> Any:
     for at, value in enumerate(value for node in inner.nodes for value in node.outputs):
         value.name = f"{name}.made.{at}"
     return ir.Graph(inputs, outputs, nodes=inner.nodes, name=f"{name}.step")
-
-
-__all__ = ["FAR", "end_of", "running"]

@@ -133,6 +133,3 @@ def _against_zero(name: str, formula: Callable[..., Any]) -> Callable[..., Any]:
         return symbolic_opset9.__dict__[name](g, self)
 
     return translation
-
-
-__all__ = ["clamped", "integers", "is_wide", "larger", "mend_integers", "smaller"]

@@ -154,6 +154,3 @@ _SIMPLE = 1000  # the largest denominator
 def _are_exact(size: Any, made: Any) -> bool:
     """The same of two sizes, of which one may be known as the model runs only."""
     return isinstance(size, int) and isinstance(made, int) and size > 0 and is_exact(made / size)
-
-
-__all__ = ["is_exact", "mend_nearest", "nearest"]
