@@ -168,7 +168,8 @@ def call_by_name(forward: Callable[..., Any], names: Sequence[str], what: str) -
     most = sum(kind in _POSITIONAL for kind in kinds.values())
     if not by_name and len(names) > most and not any_count:
         raise BadRequest(
-            f"{what} takes {_named(forward)}, and {len(names)} inputs are named", fix="name no more than forward takes"
+            f"{what} takes {_named(forward)}, and {len(names)} inputs are named",
+            fix="name no more than forward takes; or write example_inputs() beside it, where it takes a dict or list",
         )
     return call
 

@@ -121,7 +121,7 @@ REFUSED = [
     (("mask",), "forward of Net takes x, mask (optional), and nothing says what x is\n"
      "  fix: name it too, as in --input x=float32[batch,3,224,224]"),
     (("a", "b", "c"), "forward of Net takes x, mask (optional), and 3 inputs are named\n"
-     "  fix: name no more than forward takes"),
+     "  fix: name no more than forward takes; or write example_inputs() beside it, where it takes a dict or list"),
 ]  # fmt: skip
 
 
