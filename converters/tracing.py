@@ -30,6 +30,7 @@ from .far_sizes import far_sizes
 from .torch_export import other_way
 from .torch_operators.capture.cells import open_cells
 from .torch_operators.capture.encoders import as_made
+from .torch_operators.capture.functions import compiled_functions, inlined_functions
 from .torch_operators.capture.words import recomputing
 from .trace_reasons import Unlike, kept_size, place_in, uncompiled, unlike
 
@@ -72,7 +73,7 @@ def scripted(model: torch.nn.Module, call: Call | None, inputs: Sequence[torch.T
     """
     import torch
 
-    with quiet(), as_made(model), open_cells():
+    with quiet(), as_made(model), open_cells(), compiled_functions(model, inputs):
         if call is None:
             return torch.jit.script(model)
         own: Any = model.model
@@ -95,7 +96,7 @@ def traced(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.jit.
     import torch
 
     try:
-        with torch.no_grad(), quiet(), _inlined_functions(), recomputing():
+        with torch.no_grad(), quiet(), inlined_functions(), recomputing():
             # TracerWarnings go to the log: they name the lines of the model that the trace may have fixed.
             # torch's own check traces once more and calls both at these inputs: half the time of all that is done here,
             # for less than comparing the answers at other sizes gives.
@@ -325,38 +326,6 @@ def _as_in_the_exporter() -> Iterator[None]:
         yield
     finally:
         GLOBALS.in_onnx_export = former
-
-
-class _NoContext:
-    """What a custom function's forward is given in place of a context: nothing here goes backward."""
-
-    needs_input_grad = ()
-
-    def save_for_backward(self, *tensors: Any) -> None: ...
-    def save_for_forward(self, *tensors: Any) -> None: ...
-    def mark_dirty(self, *tensors: Any) -> None: ...
-    def mark_non_differentiable(self, *tensors: Any) -> None: ...
-    def set_materialize_grads(self, value: bool) -> None: ...
-
-
-@contextmanager
-def _inlined_functions() -> Iterator[None]:
-    """A torch.autograd.Function is its forward meanwhile: a trace else holds a call of Python, and cannot be saved."""
-    import torch
-
-    function: Any = torch.autograd.Function
-    former = function.__dict__["apply"]
-
-    def apply(cls: Any, *arguments: Any, **keywords: Any) -> Any:
-        if cls.setup_context is not function.setup_context:
-            return cls.forward(*arguments, **keywords)
-        return cls.forward(_NoContext(), *arguments, **keywords)
-
-    function.apply = classmethod(apply)
-    try:
-        yield
-    finally:
-        function.apply = former
 
 
 def unsaved(error: Exception) -> Refused | None:
