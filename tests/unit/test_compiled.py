@@ -3,6 +3,7 @@ list of what a loop made."""
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from transload.converters.torch_operators.older_exporter.symbolics import mend_o
 from transload.converters.tracing import scripted
 from transload.models.job import Job
 from transload.models.signature import parse_input
+from transload.models.zoo.build import build_model
 from transload.models.zoo.given import take_weights
 
 
@@ -71,17 +73,23 @@ class Loop(torch.nn.Module):
 """
 
 
-def test_a_list_of_tensors_is_taken_apart(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(LOOP)
-    start, out = tmp_path / "source", tmp_path / "onnx"
+def carried(code: str, inputs: str, folder: Path) -> tuple[nn.Module, onnxruntime.InferenceSession]:
+    """The model of a source's last class, and its copy by the older exporter."""
+    (folder / "mine.py").write_text(code)
+    start, out = folder / "source", folder / "onnx"
     start.mkdir()
     out.mkdir()
-    inputs = [parse_input("x=float32[batch,steps]").to_json()]
-    take_weights(Job({}, start, {"ref": "mine.py:Loop", "root": str(tmp_path), "inputs": inputs}))
+    name = re.findall(r"^class (\w+)", code, re.M)[-1]
+    given = [parse_input(each).to_json() for each in inputs.split()]
+    take_weights(Job({}, start, {"ref": f"mine.py:{name}", "root": str(folder), "inputs": given}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         onnx_from_source(Job({"source": start}, out, {}))
-    session = onnxruntime.InferenceSession(out / "model.onnx")
+    return build_model(start), onnxruntime.InferenceSession(out / "model.onnx")
+
+
+def test_a_list_of_tensors_is_taken_apart(tmp_path: Path) -> None:
+    _, session = carried(LOOP, "x=float32[batch,steps]", tmp_path)
     for shape in ((3, 5), (1, 1), (2, 9)):
         x = np.random.default_rng(0).standard_normal(shape, np.float32)
         want = x[:, 0]
@@ -90,3 +98,29 @@ def test_a_list_of_tensors_is_taken_apart(tmp_path: Path) -> None:
         got = session.run(None, {"x": x})
         np.testing.assert_allclose(got[0], want, atol=1e-6)
         np.testing.assert_array_equal(got[1], x * 2)
+
+
+WIDTHS = """
+import torch
+
+
+class Widths(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = torch.nn.Linear(3, 24), torch.nn.Linear(24, 4)
+
+    def forward(self, x):
+        wide, narrow = torch.zeros(x.size(0), 24), torch.zeros(x.size(0), 4)
+        for at in range(x.shape[1]):
+            wide = 0.9 * wide + self.one(x[:, at]) - (wide > 0.5).float()
+            narrow = 0.9 * narrow + self.two(wide) - (narrow > 0.5).float()
+        return wide, narrow
+"""
+
+
+def test_states_of_a_loop_have_widths_of_their_own(tmp_path: Path) -> None:
+    model, session = carried(WIDTHS, "x=float32[batch,steps,3]", tmp_path)
+    for shape in ((1, 5, 3), (4, 1, 3), (2, 9, 3)):
+        x = torch.randn(shape)
+        for got, want in zip(session.run(None, {"x": x.numpy()}), model(x), strict=True):
+            np.testing.assert_allclose(got, want.numpy(), atol=1e-5)
