@@ -59,6 +59,7 @@ class OutputDrift:
     power: float = 0.0  # sum of candidate^2
     product: float = 0.0  # sum of candidate * reference
     non_finite: int = 0  # NaN or infinite on one side only, or unlike in kind or sign
+    undefined: int = 0  # those of them where it is the reference that is NaN or infinite
     mismatches: int = 0  # of an exact output: elements that are not equal
     exact: bool = False  # integers and bools: there is no "nearly"
     span: Span | None = None
@@ -80,6 +81,7 @@ class OutputDrift:
             power=self.power + other.power,
             product=self.product + other.product,
             non_finite=self.non_finite + other.non_finite,
+            undefined=self.undefined + other.undefined,
             mismatches=self.mismatches + other.mismatches,
             exact=self.exact or other.exact,
             span=span,
@@ -181,7 +183,7 @@ def _compare_floats(got: Array, want: Array) -> OutputDrift:
     finite = np.isfinite(got) & np.isfinite(want)
     agree = finite | (got == want) | (np.isnan(got) & np.isnan(want))
     span = Span(np.fmin.reduce(want, axis=0), np.fmax.reduce(want, axis=0))
-    elements = got.size
+    elements, undefined = got.size, int(np.count_nonzero(~agree & ~np.isfinite(want)))
     if not finite.all():
         got, want = got[finite], want[finite]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -195,6 +197,7 @@ def _compare_floats(got: Array, want: Array) -> OutputDrift:
             power=float(np.sum(got * got)),
             product=float(np.sum(got * want)),
             non_finite=int(np.count_nonzero(~agree)),
+            undefined=undefined,
             span=span,
             reach=float(np.max(np.abs(want), initial=0.0, where=gap != 0)),
             by_scale=_by_scale(want, gap),
@@ -255,6 +258,8 @@ class Drift:
     worst: str | None  # the output with the lowest signal to noise
     small_db: float | None = None  # of the small values alone, where they are hidden by large ones (OutputDrift)
     smallest: str | None = None  # the output with the lowest of those
+    undefined: int = 0  # elements that are NaN or infinite in the reference and something else in the candidate
+    least_finite: str | None = None  # the first output that is NaN or infinite on one side only
 
 
 def combine(outputs: Mapping[str, OutputDrift]) -> Drift:
@@ -280,4 +285,6 @@ def combine(outputs: Mapping[str, OutputDrift]) -> Drift:
         worst=worst,
         small_db=None if smallest is None else hidden[smallest],
         smallest=smallest,
+        undefined=sum(one.undefined for one in parts),
+        least_finite=next((name for name, one in outputs.items() if one.non_finite), None),
     )

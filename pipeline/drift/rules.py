@@ -77,12 +77,20 @@ def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> 
     rule = rule if metric is not None else replace(rule, allowed_loss=None)
     tolerance = rule.tolerance
     if drift.non_finite:
-        reason = f"{drift.non_finite} of {drift.elements} elements are NaN or infinite on one side only"
-        return Judgement(FAIL, reason, tolerance)
+        return Judgement(FAIL, _non_finite(drift), tolerance)
     verdict, why = _by_metric(rule, metric) if rule.by_metric and metric is not None else _by_numbers(drift, rule)
     if verdict == PASS and not drift.varies:
         return Judgement(INCONCLUSIVE, "the reference's outputs do not vary over the samples: no evidence", tolerance)
     return Judgement(verdict, why, tolerance)
+
+
+def _non_finite(drift: Drift) -> str:
+    where = f", first in output {drift.least_finite}" if drift.least_finite else ""
+    reason = f"{drift.non_finite} of {drift.elements} elements are NaN or infinite on one side only{where}"
+    if not drift.undefined:
+        return reason
+    whose = "all of them" if drift.undefined == drift.non_finite else f"{drift.undefined} of them"
+    return f"{reason}, {whose} in the model itself: guard what makes them, as a division by what may be 0 does"
 
 
 def _by_numbers(drift: Drift, rule: Rule) -> tuple[str, str | None]:

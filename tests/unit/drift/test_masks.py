@@ -128,8 +128,8 @@ def test_a_copy_that_divides_by_a_zero_of_a_blank_sample_is_told_so(verdict: Ver
     found = verdict(scaled, without, "x=float32[batch,5,24]")
     assert found["status"] == "wrong"
     assert found["reason"] == (
-        "with x all 0, or 0 in single rows: 312 of 480 elements are NaN or infinite on one side only; "
-        "where no sample is so, give samples of yours: --data FILE.npz"
+        "with x all 0, or 0 in single rows: 312 of 480 elements are NaN or infinite on one side only, "
+        "first in output y; where no sample is so, give samples of yours: --data FILE.npz"
     )
     assert verdict(scaled, scaled, X)["status"] == "verified"
     assert verdict(without, scaled, X)["status"] == "verified"  # the model itself has no number there

@@ -82,6 +82,7 @@ def test_float16_is_subtracted_in_float64() -> None:
 def test_non_finite_elements_agree_in_kind_and_sign_or_count(got: list[float], want: list[float], count: int) -> None:
     drift = compare(np.float32([*got, 2.0]), np.float32([*want, 2.0]))
     assert (drift.non_finite, drift.finite, drift.max_abs) == (count, 1, 0.0)
+    assert drift.undefined == (count if not np.isfinite(want[0]) else 0)
 
 
 def test_noise_on_a_zero_reference_is_as_bad_as_can_be_and_a_zero_candidate_is_0_db() -> None:

@@ -31,7 +31,17 @@ def metric(low: float, high: float) -> dict[str, Any]:
             "fail",
             "output z agrees to 19.9 dB in its small values, below 20 dB: large ones beside them hide that",
         ),
-        ({"non_finite": 1}, "fail", "1 of 100 elements are NaN or infinite on one side only"),
+        (
+            {"non_finite": 1, "least_finite": "z"},
+            "fail",
+            "1 of 100 elements are NaN or infinite on one side only, first in output z",
+        ),
+        (
+            {"non_finite": 3, "least_finite": "z", "undefined": 3},
+            "fail",
+            "3 of 100 elements are NaN or infinite on one side only, first in output z, all of them in the "
+            "model itself: guard what makes them, as a division by what may be 0 does",
+        ),
         ({"mismatches": 1, "exact_elements": 50}, "fail", "1 of 50 integers differ"),
         ({"varies": False}, "inconclusive", "the reference's outputs do not vary over the samples: no evidence"),
         ({"varies": False, "sqnr_db": 3.0}, "fail", "output y agrees to 3.0 dB, below 60 dB"),
