@@ -11,6 +11,7 @@ from ..shared.products import products
 from ..shared.script import Translations
 from .bags import bags
 from .counts import counts
+from .grouped import grouped
 from .numbers import numbers
 from .ordering import ordering
 from .pools import pools
@@ -27,6 +28,7 @@ def translations() -> Translations:
         **division(),
         **bags(),
         **counts(),
+        **grouped(),
         **integers(),
         **lines(),
         **nearest(),
