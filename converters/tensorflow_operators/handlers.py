@@ -17,6 +17,7 @@ TFL_RELU_0_TO_1
 ScatterNd, Segment...  see segments.py
 InTopKV2, TopKV2, MatrixDiagPart...  see places.py
 CropAndResize     see crops.py
+Less, Greater...  see integers.py
 ...CrossEntropy.. it takes the log of a softmax, which far apart is the log of 0
 Reshape           to [n, -1] it makes a Flatten, whosever size n is: an example's frames were one
 BatchToSpaceND    see dilations.py
@@ -35,6 +36,7 @@ import numpy as np
 from .counting import source
 from .crops import crop_and_resize
 from .dilations import Rewriter, with_open_sizes
+from .integers import INTEGERS, WHOLE, register_integers
 from .loops import LOOPS, register_loops
 from .pairs import COMPLEX, register_pairs
 from .places import PLACES, in_top_k, register_places
@@ -55,6 +57,7 @@ def register() -> None:
     tfl_op(_QUOTIENT, tf_op="FloorDiv")(_quotient())
     tfonnx.rewrite_flatten = _flattening_alone(tfonnx.rewrite_flatten)
     tfonnx.rewrite_conv_dilations = with_open_sizes(tfonnx.rewrite_conv_dilations)
+    register_integers()
     register_places()
     register_loops()
     register_pairs()
@@ -252,6 +255,7 @@ _WRITTEN: Mapping[str, Compute] = {
     "SoftmaxCrossEntropyWithLogits": _cross_entropy,
     "SparseSoftmaxCrossEntropyWithLogits": _sparse_cross_entropy,
     **SEGMENTS,
+    **WHOLE,
     "TFL_BROADCAST_ARGS": _broadcast_shape,
     "TFL_GELU": _gelu,
     "TFL_RELU_N1_TO_1": lambda w, x: w.call("Clip", x, w.number(-1), w.number(1)),
@@ -263,4 +267,5 @@ _QUOTIENT = "TFL_FLOOR_DIV"
 _SIGN_BIT = -(2**31)
 _FLOAT, _INT64, _DOUBLE = 1, 7, 11  # onnx.TensorProto
 _JOINED = "BatchToSpaceND"
-MENDED = frozenset({*_WRITTEN, *_CHOICES, _SIGN, _JOINED, *PLACES, *COMPLEX, *LOOPS})  # tf2onnx alone does otherwise
+_OTHERS = {*_CHOICES, _SIGN, _JOINED}
+MENDED = frozenset({*_WRITTEN, *_OTHERS, *INTEGERS, *PLACES, *COMPLEX, *LOOPS})  # tf2onnx alone does otherwise
