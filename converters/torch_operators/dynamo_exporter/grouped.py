@@ -112,19 +112,35 @@ def _of_samples(  # noqa: PLR0917
 
 
 def _convolved(value: Any, weight: Any, windows: Sequence[_Window], groups: Any) -> Any:
-    """Of (N, groups C, ...) under (groups K, C, ...): beside each element of the answer lie all that its window reads,
-    and one product takes them."""
-    inward, places = weight.shape[1], math.prod(weight.shape[2:])
+    """Of (N, groups C, ...) under (groups K, C, ...): beside each element lie all that its window reads, and one
+    product takes them. Of the first axis what they make is summed behind it: so less is copied."""
+    inward, rims = weight.shape[1], [window.rim for window in windows]
     rows = _reshaped(value, [-1, inward], _sizes(value))
-    rims = [window.rim for window in windows]
     if any(rims):
         rows = op.Pad(rows, [0, 0, *rims, 0, 0, *rims])
-    for axis, window in reversed([*enumerate(windows, 2)]):
+    summed = 1 if windows[0].step == 1 and windows[0].size > 1 else 0
+    for axis, window in reversed([*enumerate(windows, 2)][summed:]):
         rows = _read(rows, axis, window)
-    kernel = _reshaped(weight, groups, [-1, inward, places])
-    kernel = op.Reshape(op.Transpose(kernel, perm=[0, 1, 3, 2]), [0, 0, -1])  # the places first, as they lie beside
+    lines = windows[0].size if summed else 1
+    places = math.prod(weight.shape[2:]) // lines
+    kernel = _reshaped(weight, groups, [-1, inward, lines, places])
+    kernel = _reshaped(op.Transpose(kernel, perm=[0, 3, 1, 4, 2]), groups, [-1, inward * places])
     columns = _reshaped(rows, _batch(value), groups, [inward * places, -1])
-    return _reshaped(op.MatMul(kernel, columns), _batch(value), [-1], _sizes(rows))
+    made = op.MatMul(kernel, columns)
+    if not summed:
+        return _reshaped(made, _batch(value), [-1], _sizes(rows))
+    outward = op.Div(_batch(weight), groups)
+    made = _reshaped(made, _batch(rows), [lines], outward, op.Shape(rows, start=2, end=3), [-1])
+    made = _sum_of_lines(made, windows[0])
+    rest = [op.Shape(rows, start=3)] if len(windows) > 1 else []
+    return _reshaped(made, _batch(value), op.Mul(groups, outward), [-1], *rest)
+
+
+def _sum_of_lines(made: Any, window: _Window) -> Any:
+    """What each place of a kernel along an axis made of all elements, (M, size, K, H, ...), where it belongs."""
+    firsts = [at * window.apart for at in range(window.size)]
+    parts = [op.Slice(made, [at, it], [at + 1, it - window.span or FAR], [1, 3]) for at, it in enumerate(firsts)]
+    return reduce(op.Add, parts)
 
 
 def _read(rows: Any, axis: int, window: _Window) -> Any:
