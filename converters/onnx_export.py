@@ -18,6 +18,7 @@ from ..models.sources import read_source
 from .baked import model_to_export
 from .onnx_axes import count_from_the_front
 from .onnx_bodies import forget_sizes
+from .onnx_types import mend_types
 from .onnx_weights import join
 from .onnx_zeros import keep_zeros
 from .script_outputs import giving_a_tuple
@@ -131,6 +132,7 @@ def finish(out: Path, path: Path, signature: Signature) -> Mapping[str, Any]:
         if value.name == _inner(spec):
             _rename_output(model.graph, value.name, spec.name)
         declare(value, spec)
+    mend_types(model)
     forget_sizes(model.graph)
     if empty:
         keep_zeros(model.graph, opset_of(model))
