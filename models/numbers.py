@@ -19,6 +19,7 @@ from .signature import Array, TensorSpec
 from .zoo.build import is_told
 
 _TOP, _BOTTOM = 0, 1  # of four integers, one has as many bits as it may have above zero, and one below
+FLOAT_BITS = 24  # that float32 holds
 
 
 class Reach(NamedTuple):
@@ -67,9 +68,17 @@ def _bits(dtype: str) -> int:
 
 def with_numbers(data: Dataset, reaches: Mapping[str, Reach]) -> Dataset:
     """The samples with other integers in the inputs named. All sizes come about as often (by their bits), the largest
-    more often: the first two of an input are the largest and the least. What goes no further than the samples do keeps
-    those: they may be lengths, of which none is 0."""
-    wide = {name: _numbers(data.inputs[name], reach, name) for name, reach in reaches.items() if reach != SAMPLED}
+    more often: the first two of an input are the largest and the least. Of two inputs alike some large ones differ by
+    one: what compares them in float32 is right of all others. What goes no further than the samples do keeps those:
+    they may be lengths, of which none is 0."""
+    wide = {
+        name: _numbers(like, reaches[name], name)
+        for name, like in data.inputs.items()
+        if reaches.get(name, SAMPLED) != SAMPLED
+    }
+    first: dict[tuple[object, ...], Array] = {}
+    for name, own in wide.items():
+        wide[name] = _near(first.setdefault((own.dtype, *own.shape), own), own, reaches[name])
     return Dataset({**data.inputs, **wide}, data.labels)
 
 
@@ -111,6 +120,20 @@ def _numbers(like: Array, reach: Reach, name: str) -> Array:
     sizes = (top | (low % np.maximum(top, 1))).astype(np.int64)
     sizes[:2] = (1 << most[:2]) - 1  # the ends themselves, for they are named: a table of 60 rows has no "up to 63"
     return np.asarray(np.where(negative, -sizes, sizes).astype(like.dtype).reshape(like.shape))
+
+
+def _near(other: Array, own: Array, reach: Reach) -> Array:
+    """`own`, and by turns 1 more and 1 less than `other` in every second place where that has more bits than float32
+    holds, where it is within the reach."""
+    if other is own:
+        return own
+    large = np.flatnonzero(np.abs(other.astype(np.int64)) >> FLOAT_BITS)
+    places = large[large > 1][::2]  # the first two are the ends
+    there = other.ravel()[places].astype(np.int64) + np.where(np.arange(places.size) % 2 == 0, 1, -1)
+    fits = (there > -(1 << reach.below)) & (there < 1 << reach.above)
+    near = own.copy()
+    near.flat[places[fits]] = there[fits]
+    return near
 
 
 def _mixed(numbers: Array) -> Array:

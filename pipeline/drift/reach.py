@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from ...models.errors import TransloadError
-from ...models.numbers import SAMPLED, Reach, free_integers, widest
+from ...models.numbers import FLOAT_BITS, SAMPLED, Reach, free_integers, widest
 from ...models.signature import TensorSpec
 from .integers import reach_told
 from .recorded import FIRST_BITS, Answers, Probe, Series
@@ -26,7 +26,6 @@ from .unlike import unlike
 
 STEPS = (FIRST_BITS, 6, 10, 15, 20, 26, 31, 36, 44, 53, 62)  # bits; what has 32 and 64 bits ends beside one
 MOST_TRIES, _MOST_S = 60, 120.0  # one try more may begin while both last
-_FLOAT_BITS = 24  # that float32 holds
 _SLOWER, _NOTICED_S = 4.0, 0.2  # times the usual, and beyond it, in seconds: the integers count steps
 _MORE_BYTES = 128 << 20  # that one call may need beyond all before it: the next integers are up to 64 times as large
 
@@ -82,7 +81,7 @@ class Search:
         for bits in STEPS:
             before = own
             own, rising = self._raised(own, rising, bits)
-            if _most_bits(before) <= _FLOAT_BITS < _most_bits(own):
+            if _most_bits(before) <= FLOAT_BITS < _most_bits(own):
                 own, rising = self._without_floats(before, own, rising)
             self._keep(before, own)
         before, own = own, self._refined(own)
@@ -136,7 +135,7 @@ class Search:
 
     def _without_floats(self, before: Reaches, own: Reaches, rising: list[_Way]) -> tuple[Reaches, list[_Way]]:
         """`own`, but what the model makes floats of as `before`, and to rise no more."""
-        floats = [name for name in own if own[name].bits > _FLOAT_BITS and self._makes_floats(own, name)]
+        floats = [name for name in own if own[name].bits > FLOAT_BITS and self._makes_floats(own, name)]
         trial = {**own, **{name: before[name] for name in floats}}
         rising = [way for way in rising if way[0] not in floats]
         return (trial if self._answers(before, trial) else before), rising

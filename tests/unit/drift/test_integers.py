@@ -368,6 +368,30 @@ def test_the_integers_are_the_same_in_every_interpreter() -> None:
     assert wide.inputs["y"] is data.inputs["y"]
 
 
+def test_a_copy_that_compares_integers_as_floats_is_caught(pair: Callable[..., Pair]) -> None:
+    """Two of random ones never lie so close that float32 does not tell them apart."""
+
+    def less(feeds: Feeds, dtype: str) -> Array:
+        return np.asarray(feeds["a"].astype(dtype) < feeds["b"].astype(dtype), np.float32)
+
+    one = pair("a=int32[batch,3]", "b=int32[batch,3]")
+    found = one.verdict(lambda feeds: less(feeds, "int64"), lambda feeds: less(feeds, "float32"))
+    assert (found["status"], found["reason"].partition(":")[0]) == ("wrong", "with a, b within ±2^26")
+
+
+def test_large_integers_of_inputs_alike_differ_by_one_within_their_reach() -> None:
+    data = Dataset({name: np.zeros((5, 3), np.int64) for name in "abc"} | {"d": np.zeros((5, 2), np.int64)})
+    reaches = {"a": Reach(0, 26), "b": Reach(62, 62), "c": Reach(62, 62), "d": Reach(62, 62)}
+    wide = with_numbers(data, reaches).inputs
+    alone = {name: with_numbers(data, {name: reach}).inputs[name] for name, reach in reaches.items()}
+    assert [name for name in "abcd" if np.array_equal(wide[name], alone[name])] == ["a", "d"]
+    for name in "bc":
+        assert {-1, 1} <= set((wide[name] - wide["a"])[wide["a"] > 2**24].tolist())
+        assert wide[name].ravel()[:2].tolist() == [2**62 - 1, 1 - 2**62]
+    within = with_numbers(data, {"b": Reach(62, 62), "a": Reach(0, 26)}).inputs["a"]
+    assert (within.min(), within.max()) == (0, 2**26 - 1)
+
+
 def test_masks_and_bytes_hold_what_they_can_already() -> None:
     words = (
         "ids=int64[batch]",
