@@ -15,7 +15,8 @@ from ..models.programs import save_program
 from .export_bounds import settle
 from .onnx_export import TORCHSCRIPT_OPSET, check_names_differ, finish
 from .script_outputs import giving_a_tuple
-from .torch_export import example_inputs, export
+from .torch_export import answer_everywhere, example_inputs, export
+from .torch_operators.older_exporter.slices import without_idle_slices
 from .torch_operators.older_exporter.symbolics import mend_older_exporter
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
     path = job.out / PAYLOAD[Format.ONNX]
     module = _load(source)
     mend_older_exporter()
-    with _told(module), warnings.catch_warnings():
+    with _told(module), warnings.catch_warnings(), without_idle_slices():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole, and TorchScript itself
         torch.onnx.export(
             giving_a_tuple(module, source.signature),
@@ -83,8 +84,10 @@ def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:
             raise Refused(
                 f"torch's converter of TorchScript failed: {said}", fix="name the model's Python code, or serve ONNX"
             ) from error
-    program = export(converted.module(), source.signature)
+    traced = converted.module()
+    program = export(traced, source.signature)
     signature = settle(program, module, source.signature)
+    answer_everywhere(program, module, signature, traced)
     save_program(program, signature, job.out / PAYLOAD[Format.PT2])
     write_artifact(job.out, Target(Format.PT2), signature)
     return {"nodes": len(program.graph.nodes)}

@@ -28,6 +28,7 @@ from .torch_operators.dynamo_exporter.complexes import complex_refused, mend_com
 from .torch_operators.dynamo_exporter.exactly import exactly
 from .torch_operators.dynamo_exporter.translations import translations
 from .torch_operators.dynamo_exporter.untranslated import untranslated
+from .torch_operators.older_exporter.slices import without_idle_slices
 from .torch_operators.older_exporter.symbolics import mend_older_exporter
 from .tracing import call_of, script_or_module
 
@@ -84,7 +85,7 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
     path = job.out / PAYLOAD[Format.ONNX]
     mend_older_exporter()
     model, note = script_or_module(model_to_export(job.inputs["source"]), source.signature, call_of(source), inputs)
-    with warnings.catch_warnings(), in_other_words():
+    with warnings.catch_warnings(), in_other_words(), without_idle_slices():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole; it is the fallback on purpose
         if isinstance(model, torch.jit.ScriptModule):
             model = giving_a_tuple(model, source.signature)

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+import pytest
 import torch
 from torch import nn
 
+from transload.converters.export_guards import leaves
 from transload.converters.onnx_export import onnx_from_source
 from transload.converters.torch_operators.older_exporter.symbolics import mend_older_exporter
 from transload.converters.tracing import scripted
@@ -123,4 +125,47 @@ def test_states_of_a_loop_have_widths_of_their_own(tmp_path: Path) -> None:
     for shape in ((1, 5, 3), (4, 1, 3), (2, 9, 3)):
         x = torch.randn(shape)
         for got, want in zip(session.run(None, {"x": x.numpy()}), model(x), strict=True):
+            np.testing.assert_allclose(got, want.numpy(), atol=1e-5)
+
+
+PLACES = """
+import torch
+
+
+class Places(torch.nn.Module):
+    def forward(self, x):
+        h = x.clone()
+        rows, steps = torch.arange(x.shape[0])[:, None], torch.stack([x[:, :, 0].argmax(1), x[:, :, 1].argmin(1)], 1)
+        for at in range(x.shape[1]):
+            h = h + x[:, at, None]
+        kept = h.clone()
+        kept[rows, steps, :] = x[rows, steps, :] * 100
+        return kept
+"""
+TURNED = """
+import torch
+
+
+class Turned(torch.nn.Module):
+    def forward(self, x):
+        h, square = x, x[0].T @ x[0]
+        got = []
+        for at in range(x.shape[1]):
+            h = torch.tanh(h + x[:, at, None])
+            got.append(h)
+        every = torch.stack(got)
+        last = got[-1]  # of a list nobody knows the axes
+        made = last.mT @ last + last.mH @ last + last.adjoint() @ last + last.transpose(-1, -2) @ last
+        row = last[0]
+        return made, every.mT, square + row.T @ row + row.H @ row + row.t() @ row
+"""
+
+
+@pytest.mark.parametrize("code", [PLACES, TURNED])
+def test_places_and_turned_axes_are_those_of_pytorch(code: str, tmp_path: Path) -> None:
+    model, session = carried(code, "x=float32[batch,steps,3]", tmp_path)
+    for shape in ((3, 6, 3), (1, 2, 3), (4, 9, 3)):
+        x = torch.randn(shape)
+        given = model(x)
+        for got, want in zip(session.run(None, {"x": x.numpy()}), leaves(given), strict=True):
             np.testing.assert_allclose(got, want.numpy(), atol=1e-5)

@@ -11,6 +11,7 @@ from .fused import mend_fused
 from .numbers import mend_numbers
 from .places import mend_places
 from .recurrent import mend_recurrent
+from .turned import mend_turned
 
 
 def mend_older_exporter() -> None:
@@ -24,3 +25,4 @@ def mend_older_exporter() -> None:
     mend_numbers()
     mend_places()
     mend_recurrent()
+    mend_turned()
