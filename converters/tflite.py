@@ -38,6 +38,7 @@ from .tflite_file import (
     repeated_bytes,
     with_ranges,
 )
+from .tflite_in_place import without_shared_places
 from .tflite_words import in_words
 
 CALIBRATION = "calibration.npz"
@@ -165,7 +166,7 @@ def _converted(
     try:
         with warnings.catch_warnings():  # it calibrates with its own interpreter, and warns of that
             warnings.filterwarnings("ignore", r"\s*Warning: tf.lite.Interpreter is deprecated", UserWarning)
-            flat = without_lost_copies(finish(converter.convert()))
+            flat = without_shared_places(without_lost_copies(finish(converter.convert())))
     except ConverterError as error:
         mend = _MEND if precision is Precision.INT8 or job.options.get("flex") else f"{_MEND}, {_FLEX}"
         raise Refused(_reason(str(error), origins), fix=mend) from error

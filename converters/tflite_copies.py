@@ -32,14 +32,14 @@ def without_lost_copies(flat: bytes) -> bytes:
     sizes follow from the inputs', the file as it is: accelerators need constant shapes."""
     from ai_edge_litert.schema_py_generated import ModelT
 
-    if not _is_prepared_as_it_runs(flat):
+    if not is_prepared_as_it_runs(flat):
         return flat
     unpacked = ModelT.InitFromObj(model_of(flat))
     changed = [_Graph(unpacked, graph).rewrite() for graph in unpacked.subgraphs]
     return packed(unpacked, len(flat) + _ADDED) if any(changed) else flat
 
 
-def _is_prepared_as_it_runs(flat: bytes) -> bool:
+def is_prepared_as_it_runs(flat: bytes) -> bool:
     """Whether TFLite learns the sizes of some tensors only in a call, as it does of all behind a loop or a branch."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
@@ -137,20 +137,22 @@ class _Graph:
 
     def _put(self, place: int, inputs: Sequence[int], output: int) -> None:
         """A reshape before the operator at a place."""
-        from ai_edge_litert.schema_py_generated import OperatorT
+        from ai_edge_litert.schema_py_generated import BuiltinOperator, OperatorT
 
         made = OperatorT()
-        made.opcodeIndex, made.inputs, made.outputs = self._reshapes(), list(inputs), [output]
+        made.opcodeIndex = operator_code(self._model, BuiltinOperator.RESHAPE)
+        made.inputs, made.outputs = list(inputs), [output]
         self._graph.operators.insert(place, made)
 
-    def _reshapes(self) -> int:
-        from ai_edge_litert.schema_py_generated import BuiltinOperator, OperatorCodeT
 
-        codes = self._model.operatorCodes
-        kinds = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in codes]
-        if BuiltinOperator.RESHAPE not in kinds:
-            made = OperatorCodeT()
-            made.builtinCode = made.deprecatedBuiltinCode = BuiltinOperator.RESHAPE
-            codes.append(made)
-            return len(kinds)
-        return kinds.index(BuiltinOperator.RESHAPE)
+def operator_code(model: Any, kind: int) -> int:
+    """The number that an unpacked model has for an operator, which it is given where it has none."""
+    from ai_edge_litert.schema_py_generated import OperatorCodeT
+
+    kinds = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes]
+    if kind not in kinds:
+        made = OperatorCodeT()
+        made.builtinCode = made.deprecatedBuiltinCode = kind
+        model.operatorCodes.append(made)
+        return len(kinds)
+    return kinds.index(kind)
