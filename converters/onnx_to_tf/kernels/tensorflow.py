@@ -77,6 +77,10 @@ class Kernels:
         """Minus infinity in the shape and the dtype of a float tensor without NaN."""
         return tf.fill(tf.shape(like), tf.constant(float("-inf"), like.dtype))
 
+    def reverse_sequence(self, x: TfTensor, lengths: TfTensor, time: int, batch: int) -> TfTensor:
+        """The first lengths[i] elements along the axis `time` in reverse order, for each i along the axis `batch`."""
+        return tf.reverse_sequence(x, lengths, time, batch)
+
     def fourier(
         self,
         real: TfTensor,

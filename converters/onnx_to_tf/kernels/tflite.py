@@ -70,6 +70,12 @@ class TFLiteKernels(Kernels):
         # As an output of the model nobody can read what its own kernel makes where the condition holds nowhere.
         return tf.cast(tf.cast(tf.where(condition), tf.int32), tf.int64)
 
+    def reverse_sequence(self, x: TfTensor, lengths: TfTensor, time: int, batch: int) -> TfTensor:
+        through = {tf.bool: "int32", tf.uint64: "int64"}.get(x.dtype)  # of which it has none
+        if through is None:
+            return super().reverse_sequence(x, lengths, time, batch)
+        return self.cast(super().reverse_sequence(self.cast(x, through), lengths, time, batch), x.dtype.name)
+
     def minus_infinity(self, like: TfTensor) -> TfTensor:
         # Its converter makes the lowest number of an infinity that is a constant, and its sums stop there too.
         return tf.math.log(tf.nn.relu(-tf.abs(like)))

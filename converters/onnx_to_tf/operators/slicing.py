@@ -118,4 +118,4 @@ def reverse_sequence(op: Op) -> Value:
     """The first lengths[i] elements along the time axis in reverse order, for each i along the batch axis."""
     value, lengths = op.value(0), op.tensor(1)
     batch, time = op.integer("batch_axis", 1) % value.rank, op.integer("time_axis", 0) % value.rank
-    return computed(tf.reverse_sequence(value.tensor(), lengths, time, batch)).as_long_as(value)
+    return computed(op.kernels.reverse_sequence(value.tensor(), lengths, time, batch)).as_long_as(value)

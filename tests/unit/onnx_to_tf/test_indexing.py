@@ -101,6 +101,15 @@ def test_slices_are_set_in_tflite_however_many(bench, case, count):
     bench.agrees_in_tflite(case("ScatterND", inputs))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "bool", "uint64"])
+def test_sequences_are_reversed_up_to_their_lengths(bench, case, sizes, same_sizes, dtype):
+    for s in (sizes, same_sizes):
+        inputs = {"x": (s("NHC"), indices(0, 2 if dtype == "bool" else 90, dtype)), "n": (s("N"), indices(0, s.H + 1))}
+        made = case("ReverseSequence", inputs, attributes={"batch_axis": 0, "time_axis": 1})
+        bench.agrees(made)
+        bench.agrees_in_tflite(made)
+
+
 def test_scatter_is_the_older_name(bench, case):
     made = lambda s: case(  # noqa: E731
         "Scatter", {"x": (4, s.H), "u": (2, s.H)}, {"i": np.array([[0], [3]], "i8").repeat(s.H, 1)},
