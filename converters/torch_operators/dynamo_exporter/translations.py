@@ -12,6 +12,7 @@ from ..shared.script import Translations
 from .bags import bags
 from .counts import counts
 from .grouped import grouped
+from .matrices import matrices
 from .numbers import numbers
 from .ordering import ordering
 from .pools import pools
@@ -31,6 +32,7 @@ def translations() -> Translations:
         **grouped(),
         **integers(),
         **lines(),
+        **matrices(),
         **nearest(),
         **numbers(),
         **ordering(),
