@@ -41,6 +41,11 @@ from .tflite_file import (
 from .tflite_in_place import without_shared_places
 from .tflite_words import in_words
 
+# By the converter's words: what kernels of TFLite lack where they take others.
+_DTYPES = {"f64": "float64", "f16": "float16", "i1": "bool"} | {
+    f"{kind}i{bits}": f"{kind}int{bits}"
+    for kind, bits in (("", 8), ("u", 8), ("", 16), ("u", 16), ("u", 32), ("u", 64))
+}
 CALIBRATION = "calibration.npz"
 _MOST_BYTES = (1 << 31) - (1 << 20)  # flatbuffers count in 32 bits, with a sign
 _WORTH = 0.002  # of a file's bytes
@@ -241,6 +246,15 @@ def _lowered(source: Artifact) -> tuple[Path, Mapping[str, str]]:
     return folder, origins
 
 
+def _of(operator: str, dtype: str) -> str:
+    """Which dtype an operator of TensorFlow's has no kernel for, where it has one for others; of the converter's words."""
+    from tensorflow.lite.python.schema_py_generated import BuiltinOperator
+
+    kernel = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operator).upper()
+    is_told = dtype == "f64" or (dtype in _DTYPES and hasattr(BuiltinOperator, kernel))
+    return f" of {_DTYPES[dtype]}" if is_told else ""
+
+
 def _reason(text: str, origins: Mapping[str, str]) -> str:
     """The operators that the converter names, each with the first node that it was made for; or the first sentence of
     its error."""
@@ -248,9 +262,9 @@ def _reason(text: str, origins: Mapping[str, str]) -> str:
     if named:
         places = re.findall(r"error: loc\([^\n]*?\"([^\"@]+)@[^\n]*?'tf\.(\w+)' op is neither", text)
         nodes = {operator: origins[name] for name, operator in reversed(places) if name in origins}
-        doubles = set(re.findall(r"\btf\.(\w+)\(tensor<(?:[^<>]*x)?f64>", text))
+        dtypes = dict(re.findall(r"\btf\.(\w+)\(tensor<(?:[^<>]*x)?(\w+)>", text))
         each = ", ".join(named).split(", ")
-        told = [f"{one} of float64" if one in doubles else one for one in each]
+        told = [one + _of(one, dtypes.get(one, "")) for one in each]
         placed = [f"{one} ({nodes[name]})" if name in nodes else one for name, one in zip(each, told, strict=True)]
         return f"TFLite has no kernel for {', '.join(placed)}"
     found = re.search(r"error: (?:loc\(.*?\): )?([^\n]+)", text)

@@ -396,6 +396,21 @@ def test_an_operator_without_a_kernel_is_refused_by_name(tmp_path: Path) -> None
     assert caught.value.what == "TFLite has no kernel for Erf"
 
 
+def test_a_kernel_of_other_dtypes_is_refused_with_the_dtype(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    module = tf.Module()
+    spec = tf.TensorSpec([None, 3], tf.bool, name="x")
+    module.serve = tf.function(lambda x: {"y": tf.reverse_sequence(x, [2, 1], 1)}, input_signature=[spec])
+    tf.saved_model.save(module, str(tmp_path / "saved_model"), signatures=module.serve)
+    signature = Signature((TensorSpec("x", "bool", ("batch", 3)),), (TensorSpec("y", "bool", ("batch", 3)),))
+    write_artifact(tmp_path, Target(Format.SAVED_MODEL), signature)
+    (out := tmp_path / "out").mkdir()
+    with pytest.raises(Refused) as caught:
+        tflite.tflite_fp32(Job({"source": tmp_path}, out))
+    assert caught.value.what == "TFLite has no kernel for ReverseSequence of bool"
+
+
 @pytest.mark.parametrize("steps", [6, 20])
 @pytest.mark.parametrize("op_type", ["GRU", "LSTM"])
 def test_recurrent_layers_need_no_flex(tmp_path: Path, op_type: str, steps: int) -> None:
