@@ -28,7 +28,7 @@ def without_idle_slices() -> AbstractContextManager[None]:
 
 
 def _is_idle(node: Any) -> bool:
-    _, _, start, end, step = node.inputs()
+    *_, start, end, step = node.inputs()  # of a tensor there is an axis before them, and of a list none
     return _number(start) in (None, 0) and _number(end) is None and _number(step) == 1
 
 
