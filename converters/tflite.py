@@ -247,7 +247,7 @@ def _lowered(source: Artifact) -> tuple[Path, Mapping[str, str]]:
 
 
 def _of(operator: str, dtype: str) -> str:
-    """Which dtype an operator of TensorFlow's has no kernel for, where it has one for others; of the converter's words."""
+    """The dtype that an operator of TensorFlow's has no kernel for, where it has one for others."""
     from tensorflow.lite.python.schema_py_generated import BuiltinOperator
 
     kernel = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operator).upper()
