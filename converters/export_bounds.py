@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.axes import example_sizes
 from ..models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
-from .export_guards import Guard, agree, leaves, read_guard
+from .export_guards import Guard, answers_alike, read_guard
 from .export_reasons import answers, ranges
 
 if TYPE_CHECKING:
@@ -155,25 +155,11 @@ class _Trial:
     def _agrees(self, points: Sequence[Mapping[str, int]], small: set[str]) -> bool | None:
         """Whether the program, without the guards of `small` sizes, is for these sizes and answers as the model does;
         None where the model gives no answer."""
-        import torch
-
-        from ..models.zoo.build import sample_tensors
-
         unguarded = self.program.module(check_guards=False)
         for sizes in points:
             if set(self._broken(sizes)) - small:
                 return False
-            arrays = sample_tensors(self.signature.inputs, sizes)
-            inputs = [torch.from_numpy(arrays[spec.name]) for spec in self.signature.inputs]
-            with torch.no_grad():
-                try:
-                    wanted = self.model(*(each.clone() for each in inputs))
-                except Exception:  # noqa: BLE001  (whatever it raises is its limit)
-                    return None
-                try:
-                    got = unguarded(*inputs)
-                except Exception:  # noqa: BLE001  (a size that the program is not for)
-                    return False
-            if not all(agree(a, b) for a, b in zip(leaves(got), leaves(wanted), strict=True)):
-                return False
+            alike = answers_alike(unguarded, self.model, self.signature, sizes)
+            if not alike:
+                return alike
         return True

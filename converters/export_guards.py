@@ -3,14 +3,14 @@
 `if x.shape[1] == 80` gives a program for every size but 80, and no range of sizes tells it; `if h > 2 * w` gives one
 for all but tall pictures. torch keeps a guard beside the program, which the formats made of it do not have. Most such
 guards are of torch's own making and change nothing. So the model is asked at sizes that break each of them, and the
-program without its guards, too.
+program without its guards, too. Where both answer alike the guard goes: the file would raise there.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, zip_longest
 from types import CodeType, SimpleNamespace
@@ -29,6 +29,7 @@ _EVERY = range(1023)  # beyond the least size of an axis; farther a call may be 
 _MANY = (*range(128), *range(128, 1023, 32))  # likewise, where the other axes have other sizes than their least
 _BEGIN = (2, 9, 65)  # of the sizes that break a guard, the first from each of these on: a model may take none below
 _MOST = 16  # sizes to ask
+_MOST_OF_ONE = 4  # of a guard that none of these tells of
 _MOST_ELEMENTS = 1_000_000  # of the inputs of a call at sizes of several axes
 _BATCH = 2
 _NEAR = 1e-3  # of the largest answer: another way of the model's lies further, other rounding nearer
@@ -90,15 +91,49 @@ class LeftOut:
     of_one_size: bool = False
 
 
-def other_way_at(
+def lift_guards(
     program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature
 ) -> tuple[LeftOut, list[dict[str, int]]] | None:
-    """Sizes that the program leaves out and at which it does not answer as the model does, where there are any; and
-    all that were found to be left out, those of every dynamic axis."""
-    left = _left_out(program, signature)
-    own = example_sizes(signature.inputs, _BATCH)
-    found = next((each for each in left if _differs(program, model, signature, {**own, **each.sizes})), None)
-    return None if found is None else (found, [{**own, **each.sizes} for each in left])
+    """Take the guards off a program that are broken where it answers as the model does: the file would raise there.
+    Those stay that are broken where the model itself gives no answer.
+
+    Returns, where there are any, sizes that the program leaves out and at which it does not answer as the model does,
+    and all that were found to be left out, those of every dynamic axis; then every guard stays.
+    """
+    own, left = example_sizes(signature.inputs, _BATCH), _left_out(program, signature)
+    guards = [guard for guard in guards_of(program, signature) if guard.axes]
+    without, alike = program.module(check_guards=False), list[dict[str, int]]()
+    for each in chain(left, _further(guards, signature, alike)):
+        sizes = {**own, **each.sizes}
+        same = answers_alike(without, model, signature, sizes)
+        if same is False:
+            return each, [{**own, **other.sizes} for other in (*left, each)]
+        alike += [sizes] if same else []
+    _take_off(program, {guard.text for guard in guards if _is_broken(guard, alike)})
+    return None
+
+
+def _further(guards: Sequence[Guard], signature: Signature, alike: Sequence[Mapping[str, int]]) -> Iterator[LeftOut]:
+    """More sizes for each guard that none of those breaks at which the answers were found `alike` so far."""
+    for guard in guards:
+        largest_first = sorted(_breaking(guard, signature), key=_largest, reverse=True)  # a model may take none below
+        for each in largest_first[:_MOST_OF_ONE]:
+            if _is_broken(guard, alike):
+                break
+            yield each
+
+
+def _largest(left: LeftOut) -> int:
+    return max(left.sizes.values())
+
+
+def _is_broken(guard: Guard, points: Iterable[Mapping[str, int]]) -> bool:
+    return not all(map(guard.holds, points))
+
+
+def _take_off(program: torch.export.ExportedProgram, texts: Collection[str]) -> None:
+    kept: list[str] = getattr(program, "_guards_code", None) or []
+    kept[:] = [text for text in kept if text not in texts]
 
 
 def _left_out(program: torch.export.ExportedProgram, signature: Signature) -> list[LeftOut]:
@@ -152,10 +187,10 @@ def _line(
     return ({**base, **dict.fromkeys(growing, size)} for size in allowed)
 
 
-def _differs(
-    program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature, sizes: Mapping[str, int]
-) -> bool:
-    """Whether the program without its guards does not answer as the model does; false where the model has no answer."""
+def answers_alike(
+    program: Callable[..., Any], model: torch.nn.Module, signature: Signature, sizes: Mapping[str, int]
+) -> bool | None:
+    """Whether a program without its guards answers as the model does; None where the model has no answer."""
     import torch
 
     from ..models.zoo.build import sample_tensors
@@ -166,12 +201,12 @@ def _differs(
         try:
             wanted = leaves(model(*(each.clone() for each in inputs)))
         except Exception:  # noqa: BLE001  (a size that the model itself does not take)
-            return False
+            return None
         try:
-            got = leaves(program.module(check_guards=False)(*inputs))
+            got = leaves(program(*inputs))
         except Exception:  # noqa: BLE001  (a size that the program alone does not take)
-            return True
-    return len(got) != len(wanted) or not all(map(agree, got, wanted))
+            return False
+    return len(got) == len(wanted) and all(map(agree, got, wanted))
 
 
 def leaves(given: Any) -> list[Any]:

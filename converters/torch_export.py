@@ -16,7 +16,7 @@ from ..models.signature import ANY_SIZE, Signature
 from ..models.sources import read_source
 from .baked import model_to_export
 from .export_bounds import settle
-from .export_guards import other_way_at
+from .export_guards import lift_guards
 from .export_reasons import OneWay, held, left_out, one_way, refusal
 from .torch_operators.capture.rounded import write_out_rounding
 from .torch_operators.capture.sizes import keeping_sizes
@@ -47,11 +47,25 @@ def _whole_program(
     """A program that is good for every size that the signature allows, single ones between them, too, and whatever
     relation the axes have."""
     program, limits = _held_program(model, signature)
-    if found := other_way_at(program, model, signature):
-        refused = left_out(found[0], signature, model, lambda: _attempt(model, signature))
+    answer_everywhere(program, model, signature)
+    return program, limits
+
+
+def answer_everywhere(
+    program: torch.export.ExportedProgram,
+    model: torch.nn.Module,
+    signature: Signature,
+    traced: torch.nn.Module | None = None,
+) -> None:
+    """Let a program answer wherever the model does: see lift_guards. `traced`: what it was made of, if not the model.
+
+    Raises OneWay where it would not answer as the model does.
+    """
+    if found := lift_guards(program, model, signature):
+        of = traced or model
+        refused = left_out(found[0], signature, of, lambda: _attempt(of, signature))
         refused.left_out = found[1]
         raise refused
-    return program, limits
 
 
 def _held_program(
@@ -69,9 +83,9 @@ def _held_program(
         return program, found.limits
     with contextlib.suppress(Refused):  # the first reason is the one to tell
         larger = export(model, signature, _MORE)
+        settle(larger, model, signature)
         again = held(larger, model, signature)
         if again.narrow is None:
-            _answer_at_one(larger)
             return larger, again.limits
     raise one_way(*found.narrow, signature, model, lambda: _attempt(model, signature))
 
@@ -86,13 +100,6 @@ def other_way(model: torch.nn.Module, signature: Signature) -> OneWay | None:
     except Exception:  # noqa: BLE001  (whatever it stops at is no branch on a size)
         return None
     return None
-
-
-def _answer_at_one(program: torch.export.ExportedProgram) -> None:
-    """Drop the guards that some size inside is not 1: they tell how torch.export traces, not what the model does. The
-    check at small sizes that follows tells whether the program is right there. Every other guard stays."""
-    guards: list[str] = getattr(program, "_guards_code", [])
-    guards[:] = [guard for guard in guards if not guard.endswith(" != 1")]
 
 
 _MORE = 64  # added to the sizes of an example: five halvings leave more than one

@@ -16,7 +16,7 @@ from ...models.job import Job
 from ...models.programs import save_program
 from ..export_bounds import settle
 from ..onnx_graph.graph import Model, read_model
-from ..torch_export import example_inputs, export
+from ..torch_export import answer_everywhere, example_inputs, export
 from .generate import WEIGHTS, Generated, generate
 from .names import comment
 from .page import torch_tensor
@@ -42,6 +42,7 @@ def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
     module = load_module(job.out)
     program = export(module, source.signature)
     signature = settle(program, module, source.signature)
+    answer_everywhere(program, module, signature)
     save_program(program, signature, job.out / PAYLOAD[Format.PT2])
     write_artifact(job.out, Target(Format.PT2), signature)
     return {"operators": made.operators, "opset": made.opset, "weights": len(made.weights), "module": MODULE}

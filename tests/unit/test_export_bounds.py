@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from transload.converters.export_bounds import settle
+from transload.converters.export_guards import lift_guards
 from transload.converters.export_reasons import ranges
 from transload.converters.torch_export import export
 from transload.models.signature import Bounds, Signature, parse_input
@@ -57,6 +58,38 @@ class Padded(nn.Module):
         y = self.up(self.down(x.transpose(1, 2)).transpose(1, 2))
         y[y.sum(-1) > 0] = 0
         return y
+
+
+class Behind(nn.Module):
+    """What came before each step: at one size the part that is kept has the size 1."""
+
+    def forward(self, x):
+        total = x.cumsum(1)
+        return torch.cat([torch.zeros_like(x.narrow(1, 0, 1)), total.narrow(1, 0, x.shape[1] - 1)], 1)
+
+
+class Spread(nn.Module):
+    """A way of its own at six frames beside the first ones of all samples, which gives the same."""
+
+    def forward(self, x):
+        return x * 2 if x.shape[0] * (x.shape[1] - 1) == 6 else x + x
+
+
+class Limited(nn.Module):
+    """A way of its own at 7 frames, which gives the same, and none where there are 53 and one sample for each."""
+
+    def forward(self, x):
+        torch._check(x.shape[0] * 53 > x.shape[1])
+        return x * 2 if x.shape[1] == 7 else x + x
+
+
+class Many(nn.Module):
+    """Ways of their own at more sizes than are asked at first, which all give the same."""
+
+    def forward(self, x):
+        for size in range(10, 40):
+            x = x * 2 if x.shape[1] == size else x + x
+        return x
 
 
 def settled(model, spec=FRAMES, more=8):
@@ -130,3 +163,40 @@ def test_a_guard_that_forbids_more_than_small_sizes_stays(model):
     program, _ = settled(model, more=9)
     with pytest.raises((AssertionError, RuntimeError), match="Guard"):
         program.module()(torch.zeros(5, 5, 4))
+
+
+def lifted(model, spec=FRAMES):
+    """The program as it is handed out, or None where it answers otherwise than the model."""
+    signature = Signature((parse_input(spec),), (parse_input("y=float32[any]"),))
+    with torch.no_grad():
+        program = export(model.eval(), signature)
+        settle(program, model, signature)
+        return None if lift_guards(program, model, signature) else program
+
+
+@pytest.mark.parametrize("model", [Behind(), Spread()])
+def test_a_guard_that_is_broken_where_the_program_is_right_goes_from_the_file_too(model, tmp_path):
+    torch.export.save(lifted(model), tmp_path / "model.pt2")
+    read = torch.export.load(tmp_path / "model.pt2")
+    for batch in (1, 2, 3):
+        for frames in (2, 3, 4):
+            answers(read, model, batch, frames)
+
+
+def test_a_model_may_have_more_guards_than_sizes_are_asked_at_first():
+    program = lifted(Many())
+    for frames in (10, 25, 39):
+        answers(program, Many(), 2, frames)
+
+
+def test_a_guard_that_is_broken_where_the_model_has_no_answer_stays():
+    program = lifted(Limited())
+    answers(program, Limited(), 2, 7)
+    for taken in (Limited(), program.module()):
+        with pytest.raises((AssertionError, RuntimeError)):
+            taken(torch.zeros(2, 106, 4))
+
+
+@pytest.mark.parametrize("model", [Fourths(), Sides()])
+def test_a_program_that_is_wrong_where_a_guard_is_broken_is_not_handed_out(model):
+    assert lifted(model) is None

@@ -103,6 +103,20 @@ def test_what_is_made_of_an_archive_answers_as_it_does(entry: Any, opens: Any, p
             np.testing.assert_allclose(got[name], value, rtol=1e-5, atol=1e-6)
 
 
+class Behind(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1)
+
+
+def test_a_program_of_an_archive_answers_at_a_size_at_which_torch_export_guards_it_for_nothing(tmp_path: Path) -> None:
+    torch.jit.save(torch.jit.script(Behind()), tmp_path / "m.pt")
+    given = taken(tmp_path / "m.pt", tmp_path / "given", "x=float32[batch,time,4]")
+    made = open_torch(step(pt2_from_torchscript, given, tmp_path / "made"), "cpu", 1)
+    for time in (2, 3):
+        x = torch.randn(2, time, 4)
+        np.testing.assert_array_equal(made.run({"x": x.numpy()})["output"], Behind()(x).numpy())
+
+
 def test_both_ways_of_a_branch_come_through_to_onnx(tmp_path: Path) -> None:
     torch.jit.save(torch.jit.script(Branching()), tmp_path / "m.pt")
     given = taken(tmp_path / "m.pt", tmp_path / "given", *INPUTS)

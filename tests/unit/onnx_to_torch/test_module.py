@@ -114,6 +114,35 @@ def test_the_artifact_keeps_the_signature(made):
     assert [str(each) for each in artifact.signature.inputs] == ["image=float32[batch,3,8,8]"]
 
 
+def test_a_program_answers_at_a_size_at_which_torch_export_guards_it_for_nothing(tmp_path):
+    nodes = [
+        helper.make_node("Slice", ["x", "zero", "one", "one"], ["first"]),
+        helper.make_node("Slice", ["x", "zero", "last", "one"], ["before"]),
+        helper.make_node("Concat", ["first", "before"], ["y"], axis=1),
+    ]
+    pt2_from_onnx(Job({"source": steps(nodes, tmp_path / "onnx")}, made := tmp_path / "out"))
+    for time in (2, 3, 5):
+        x = torch.from_numpy(numbers(3, time, 4))
+        close(torch.export.load(made / "model.pt2").module()(x), [torch.cat([x[:, :1], x[:, :-1]], 1).numpy()])
+
+
+def steps(nodes, folder):
+    """An artifact of x (batch, time, 4) to y."""
+    shape = ["batch", "time", 4]
+    held = {"zero": np.array([0]), "one": np.array([1]), "last": np.array([-1])}
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, shape)],
+        [onnx.numpy_helper.from_array(each, name) for name, each in held.items()],
+    )  # fmt: skip
+    folder.mkdir()
+    folder.with_name("out").mkdir()
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), folder / "model.onnx")
+    specs = (TensorSpec("x", "float32", tuple(shape)),), (TensorSpec("y", "float32", tuple(shape)),)
+    write_artifact(folder, Target(Format.ONNX), Signature(*specs))
+    return folder
+
+
 def test_a_record_with_other_names_is_refused(tmp_path):
     artifact = classifier(tmp_path / "onnx")
     other = Signature(artifact.signature.inputs, (TensorSpec("scores", "float32", ("batch", 7)),))
