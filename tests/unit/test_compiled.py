@@ -148,14 +148,16 @@ import torch
 
 class Turned(torch.nn.Module):
     def forward(self, x):
-        h, square = x, x[0].T @ x[0]
-        got, row = [x, x], x[0]
+        h, row = x, x[0]
+        every, rows = [x], [row]
         for at in range(x.shape[1]):
-            h = torch.tanh(h @ h.mT @ h + h @ h.mH @ h + h @ h.adjoint() @ h + h @ h.transpose(-1, -2) @ h) / 3
-            row = torch.tanh(row @ row.T @ row + row @ row.H @ row + row @ row.t() @ row) / 3
-            got.append(h)
-        last = torch.stack(got[:])[-1]
-        return last.mT @ last + last.mH @ last, row, square.T
+            h = torch.tanh(every[at] + x[:, at, None])  # of a list nobody knows the axes
+            h = h @ h.mT @ h + h @ h.mH @ h + h @ h.adjoint() @ h + h @ h.transpose(-1, -2) @ h
+            row = torch.tanh(rows[at])
+            row = row @ row.T @ row + row @ row.H @ row + row @ row.t() @ row
+            every.append(torch.tanh(h))
+            rows.append(row)
+        return h.mT, row, x[0].T, x[0].H, x.mT
 """
 
 
@@ -166,4 +168,4 @@ def test_places_and_turned_axes_are_those_of_pytorch(code: str, tmp_path: Path) 
         x = torch.randn(shape)
         given = model(x)
         for got, want in zip(session.run(None, {"x": x.numpy()}), leaves(given), strict=True):
-            np.testing.assert_allclose(got, want.numpy(), atol=1e-5)
+            np.testing.assert_allclose(got, want.numpy(), rtol=1e-3, atol=1e-4)

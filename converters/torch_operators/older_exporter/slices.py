@@ -28,8 +28,15 @@ def without_idle_slices() -> AbstractContextManager[None]:
 
 
 def _is_idle(node: Any) -> bool:
-    *_, start, end, step = node.inputs()  # of a tensor there is an axis before them, and of a list none
-    return _number(start) in (None, 0) and _number(end) is None and _number(step) == 1
+    self, *_, start, end, step = node.inputs()
+    is_tensor = self.type().isSubtypeOf(_tensor_type())  # of a list it is another one
+    return is_tensor and _number(start) in (None, 0) and _number(end) is None and _number(step) == 1
+
+
+def _tensor_type() -> Any:
+    import torch
+
+    return torch.TensorType.get()
 
 
 def _number(value: Any) -> Any:
