@@ -18,6 +18,7 @@ ScatterNd, Segment...  see segments.py
 InTopKV2, TopKV2, MatrixDiagPart...  see places.py
 CropAndResize     see crops.py
 Less, Greater...  see integers.py
+Conv2DBackprop..  see transposed.py
 ...CrossEntropy.. it takes the log of a softmax, which far apart is the log of 0
 Reshape           to [n, -1] it makes a Flatten, whosever size n is: an example's frames were one
 BatchToSpaceND    see dilations.py
@@ -41,6 +42,7 @@ from .loops import LOOPS, register_loops
 from .pairs import COMPLEX, register_pairs
 from .places import PLACES, in_top_k, register_places
 from .segments import SEGMENTS
+from .transposed import TRANSPOSED, register_transposed
 from .writer import Compute, Graph, Node, Writer
 
 
@@ -59,6 +61,7 @@ def register() -> None:
     tfonnx.rewrite_conv_dilations = with_open_sizes(tfonnx.rewrite_conv_dilations)
     register_integers()
     register_places()
+    register_transposed()
     register_loops()
     register_pairs()
 
@@ -268,4 +271,5 @@ _SIGN_BIT = -(2**31)
 _FLOAT, _INT64, _DOUBLE = 1, 7, 11  # onnx.TensorProto
 _JOINED = "BatchToSpaceND"
 _OTHERS = {*_CHOICES, _SIGN, _JOINED}
-MENDED = frozenset({*_WRITTEN, *_OTHERS, *INTEGERS, *PLACES, *COMPLEX, *LOOPS})  # tf2onnx alone does otherwise
+# What tf2onnx alone does otherwise.
+MENDED = frozenset({*_WRITTEN, *_OTHERS, *INTEGERS, *PLACES, *TRANSPOSED, *COMPLEX, *LOOPS})

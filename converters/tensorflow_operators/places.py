@@ -4,6 +4,7 @@ InTopKV2          it has none
 TopKV2            it goes by float32, which has no whole numbers beyond 2^24
 MatrixDiagPart... it goes by a loop over diagonals, with an operator that is not ONNX's own; here one diagonal is taken.
 MatrixSetDiag...  Several are left to it, or refused
+MatrixDiag...     it also loses the batch where that has one sample
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .counting import whole
 from .writer import Graph, Node, Writer
 
 _INT64, _BOOL = 7, 9  # onnx.TensorProto
@@ -60,13 +62,30 @@ def _with_diagonal(w: Writer, x: str, diagonal: str, k: int) -> str:
     return w.call("Where", there, w.unsqueezed(of_rows, -1), x)
 
 
+def _diagonal_matrix(w: Writer, diagonal: str, *said: str, k: int) -> str:
+    """Matrices with a diagonal: of the sizes that are said, square where none is, else no larger than it needs."""
+    sizes = [size for each in said[1:3] if (size := whole(w.graph, each)) is not None]
+    w.require(len(sizes) == len(said[1:3]), f"{w.node.type} of a size that is computed")
+    sizes = sizes or [-1, -1]
+    needed = [abs(k)] * 2 if sizes == [-1, -1] else [max(-k, 0), max(k, 0)]
+    length = w.size(diagonal, -1)
+    rows, columns = (
+        w.call("Add", length, w.constant(np.int64(more))) if size == -1 else w.constant(np.int64(size))
+        for size, more in zip(sizes, needed, strict=True)
+    )
+    shape = w.joined(w.slice(w.call("Shape", diagonal), 0, -1), w.vector(rows), w.vector(columns))
+    blank = w.call("Expand", said[3] if said else w.number(0), shape)
+    return _with_diagonal(w, blank, diagonal, k)
+
+
 def register_places() -> None:
     """Add the handlers to tf2onnx's tables."""
     from tf2onnx.handler import tf_op
-    from tf2onnx.onnx_opset.tensor import MatrixDiagPartV2V3
+    from tf2onnx.onnx_opset.tensor import MatrixDiag, MatrixDiagPartV2V3
 
     tf_op("TopKV2")(_top_k())
     tf_op(_PARTS)(_of_one_diagonal(lambda w, x, *_, k: _diagonal(w, x, k), 1, MatrixDiagPartV2V3.version_13))
+    tf_op(_MADE)(_of_one_diagonal(_diagonal_matrix, 1, MatrixDiag.version_13))
     tf_op(_SETS)(_of_one_diagonal(lambda w, x, y, *_, k: _with_diagonal(w, x, y, k), 2))
 
 
@@ -115,5 +134,6 @@ def _of_one_diagonal(compute: Callable[..., str], at: int, several: Callable[...
 
 
 _PARTS = ["MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3"]
+_MADE = ["MatrixDiag", "MatrixDiagV2", "MatrixDiagV3"]
 _SETS = ["MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3"]
-PLACES = frozenset({"TopKV2", *_PARTS, *_SETS})
+PLACES = frozenset({"TopKV2", *_PARTS, *_MADE, *_SETS})

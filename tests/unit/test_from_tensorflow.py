@@ -334,6 +334,14 @@ def diagonals(tf: Any, x: Any) -> Any:
     return tf.concat([tf.linalg.trace(many), *(tf.reshape(each, [-1]) for each in [*parts, *changed])], 0)
 
 
+def matrices(tf: Any, x: Any) -> Any:
+    """With the rows as diagonals: square ones, and others, of which more is said than the diagonal."""
+    made = [tf.linalg.diag(x), tf.raw_ops.MatrixDiag(diagonal=x), tf.linalg.diag(x, k=2), tf.linalg.diag(x, k=-1)]
+    made += [tf.linalg.diag(x, num_cols=7, padding_value=9.0), tf.linalg.diag(x, k=1, num_rows=8)]
+    made += [tf.raw_ops.MatrixDiagV2(diagonal=x, k=0, num_rows=-1, num_cols=-1, padding_value=3.0)]
+    return tf.concat([tf.reshape(each, [tf.shape(x)[0], -1]) for each in made], 1)
+
+
 def top(tf: Any, x: Any) -> Any:
     """Of whole numbers that float32 does not have, and of equal ones."""
     large = tf.cast(x * 3, tf.int32) + 2**30
@@ -363,6 +371,7 @@ OPERATORS |= {
     "Segments": segments,
     "UnsortedSegments": unsorted,
     "MatrixDiagPart": diagonals,
+    "MatrixDiag": matrices,
     "Reshape by another's size": lambda tf, x: tf.tanh(
         tf.reshape(tf.tanh(tf.reshape(x, [-1, 1])), [tf.shape(tf.cos(x))[0], -1])
     ),
@@ -393,10 +402,10 @@ def test_operators_that_tf2onnx_lacks(name: str, tmp_path: Path) -> None:
 
     folder = saved(tmp_path / "sm", lambda x: {"y": OPERATORS[name](tf, x)}, tf.TensorSpec([None, 5], name="x"))
     made = step(onnx_from_saved_model, taken(saved_model_given, folder, tmp_path / "given"), tmp_path / "onnx")
-    x = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
-    np.testing.assert_allclose(
-        open_onnx(made, "cpu", 1).run({"x": x})["y"], OPERATORS[name](tf, x), rtol=1e-5, atol=1e-6
-    )
+    session = open_onnx(made, "cpu", 1)
+    for batch in (1, 3):
+        x = np.random.default_rng(0).standard_normal((batch, 5)).astype(np.float32)
+        np.testing.assert_allclose(session.run({"x": x})["y"], OPERATORS[name](tf, x), rtol=1e-5, atol=1e-6)
 
 
 def test_a_dilated_convolution_is_one_where_the_crop_is_what_was_padded_for_it(tmp_path: Path) -> None:
@@ -433,6 +442,32 @@ def test_a_dilated_convolution_is_one_where_the_crop_is_what_was_padded_for_it(t
             x = np.random.default_rng(rows).standard_normal((2, rows, 5, 2)).astype(np.float32)
             for name, value in function(tf.constant(x)).items():
                 np.testing.assert_allclose(session.run({"x": x})[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("form", ["saved-model", "tflite"])
+def test_a_transposed_convolution_is_as_large_as_it_says(form: str, tmp_path: Path) -> None:
+    """Also beyond what the input spreads over, by the kernel's or by the output's size."""
+    import tensorflow as tf
+
+    rng = np.random.default_rng(1)
+
+    def compute(x: Any) -> dict[str, Any]:
+        def made(kernel: int, size: int, padding: str, stride: int = 3) -> Any:
+            weight = tf.constant(rng.standard_normal((kernel, kernel, 4, 2)), tf.float32)
+            shape = [tf.shape(x)[0], size, size, 4]
+            return tf.nn.conv2d_transpose(x, weight, shape, stride, padding) + tf.constant([1.0, 2, 3, 4])
+
+        valid = {f"valid_{size}": made(4, size, "VALID") for size in (16, 17, 18)}
+        return valid | {f"same_{size}": made(2, size, "SAME") for size in (13, 14, 15)} | {"odd": made(5, 14, "SAME")}
+
+    path = saved(tmp_path / "sm", compute, tf.TensorSpec([None, 5, 5, 2], name="x"))
+    if form == "tflite":
+        given = taken(tflite_given, tflite(path, tmp_path / "m.tflite"), tmp_path / "given")
+        made, reference = step(onnx_from_tflite, given, tmp_path / "onnx"), open_tflite(given, "cpu", 1)
+    else:
+        given = taken(saved_model_given, path, tmp_path / "given")
+        made, reference = step(onnx_from_saved_model, given, tmp_path / "onnx"), open_tensorflow(given, "cpu", 1)
+    agrees(open_onnx(made, "cpu", 1), reference)
 
 
 @pytest.mark.parametrize("form", ["saved-model", "tflite"])
