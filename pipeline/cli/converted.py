@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ...models.formats import parse_target
+from ...models.formats import Format, parse_target
 from ..conversion import Converted, agreement
 from ..report.format import needs_flex, size, stretch
 from ..result import ArtifactRow, TriedRow
@@ -48,10 +48,12 @@ def _notes(done: Converted) -> Iterator[str]:
     for row in done.artifacts:
         if row.path is None:
             lost.setdefault(_cause(agreement(row), row), []).append(row)
+    failed = {row.format for row in done.artifacts if row.path is None}
+    failed -= {row.format for row in done.artifacts if row.path is not None}
     for rows in lost.values():
         names = [row.name for row in rows]
         pieces = [each for each in done.smallest if each.target in names]
-        yield from map(_cut, _why(done.folder, rows, pieces))
+        yield from (_cut(_left(line, failed)) for line in _why(done.folder, rows, pieces))
     yield from map(_cut, _passed_over([row for row in done.artifacts if row.path is not None]))
 
 
@@ -119,6 +121,20 @@ def _before(text: str, mark: str, said: Iterable[str]) -> str:
     """A text without what follows a mark in it, where that is said anyway."""
     ends = (found.start() for found in re.finditer(re.escape(mark), text))
     return next((text[:end] for end in ends if any(text[end + len(mark) :] in each for each in said)), text)
+
+
+def _left(line: str, failed: Collection[str]) -> str:
+    """A line that sends nobody to a format that failed in this command, where it names another."""
+
+    def named(found: re.Match[str]) -> str:
+        left = [each for each in found.groups() if _FORMATS[each] not in failed]
+        return f"serve this model as {' or '.join(left or found.groups())}"
+
+    return _SERVED.sub(named, line)
+
+
+_SERVED = re.compile(r"serve this model as (SavedModel) or (ONNX|TFLite)\b")
+_FORMATS = {"SavedModel": Format.SAVED_MODEL, "ONNX": Format.ONNX, "TFLite": Format.TFLITE}
 
 
 def _cut(line: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from transload.models.formats import parse_target
@@ -70,6 +71,21 @@ def test_other_causes_are_told_by_themselves() -> None:
         "  script: out/repeat/b.py",
         "  fix: shrink it",
     ]
+
+
+def test_a_mend_names_no_format_that_failed_in_the_same_command() -> None:
+    of_onnx = lost("onnx", ("tf2onnx", "no ONNX for Cholesky; serve this model as SavedModel or TFLite, or write it"))
+    of_tflite = lost("tflite", ("tflite", "no kernel for Cholesky; serve this model as SavedModel or ONNX"))
+    quantised = lost("tflite:int8", ("tflite", "no kernel for Cholesky; serve this model as SavedModel or ONNX"))
+    told = lines(Converted((of_onnx, of_tflite), Path("out")))[3:-2]
+    assert told == [
+        "onnx: no ONNX for Cholesky; serve this model as SavedModel, or write it",
+        "tflite: no kernel for Cholesky; serve this model as SavedModel",
+    ]
+    there = replace(of_tflite, path="model.tflite", bytes=9, status=Status.VERIFIED, tried=())
+    assert "  ".join(lines(Converted((of_onnx, there, quantised), Path("out")))).count("SavedModel or TFLite, or") == 1
+    saved = lost("saved-model", ("lowering", "no operator"))
+    assert lines(Converted((saved, of_tflite), Path("out")))[4].endswith("serve this model as ONNX")
 
 
 def test_of_several_models_each_has_its_name_before_its_causes() -> None:
