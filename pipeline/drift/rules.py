@@ -27,6 +27,7 @@ LEAST_SQNR_DB: Mapping[Precision, float] = {
     Precision.INT8: 10.0,
 }
 SMALL_DB = 40.0  # that the small values of an fp32 copy may lie below its floor, where large ones hide them
+_ALIKE = "the reference's outputs do not vary over the samples: no evidence"
 MOST_MISMATCHES = 0.1  # share of an integer output that a reduced precision may change where no metric judges it
 
 
@@ -80,7 +81,7 @@ def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> 
         return Judgement(FAIL, _non_finite(drift), tolerance)
     verdict, why = _by_metric(rule, metric) if rule.by_metric and metric is not None else _by_numbers(drift, rule)
     if verdict == PASS and not drift.varies:
-        return Judgement(INCONCLUSIVE, "the reference's outputs do not vary over the samples: no evidence", tolerance)
+        return Judgement(INCONCLUSIVE, f"{_ALIKE}; give samples to which they do: --data FILE.npz", tolerance)
     return Judgement(verdict, why, tolerance)
 
 

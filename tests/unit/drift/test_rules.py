@@ -43,7 +43,12 @@ def metric(low: float, high: float) -> dict[str, Any]:
             "model itself: guard what makes them, as a division by what may be 0 does",
         ),
         ({"mismatches": 1, "exact_elements": 50}, "fail", "1 of 50 integers differ"),
-        ({"varies": False}, "inconclusive", "the reference's outputs do not vary over the samples: no evidence"),
+        (
+            {"varies": False},
+            "inconclusive",
+            "the reference's outputs do not vary over the samples: no evidence; "
+            "give samples to which they do: --data FILE.npz",
+        ),
         ({"varies": False, "sqnr_db": 3.0}, "fail", "output y agrees to 3.0 dB, below 60 dB"),
     ],
 )

@@ -282,9 +282,10 @@ def test_a_constant_reference_proves_nothing(
     answer(Job({"model": artifact(tmp_path), "data": data}, reference, {"runtime": "onnxruntime"}))
     facts = validate.validate(job())
     assert {row["verdict"] for row in facts["rows"]} == {"inconclusive"}
-    assert facts["note"].endswith("the reference's outputs do not vary over the samples: no evidence")
+    said = "the reference's outputs do not vary over the samples: no evidence; "
+    assert facts["note"].endswith(f"{said}give samples to which they do: --data FILE.npz")
     checked = validate.verify(job())
-    assert (checked["status"], checked["reason"].rpartition(": ")[2]) == ("unverified", "no evidence")
+    assert (checked["status"], checked["reason"].rpartition(": ")[2]) == ("unverified", "--data FILE.npz")
 
 
 def test_a_reference_that_does_not_repeat_itself_is_refused(
