@@ -11,9 +11,11 @@ import logging
 import math
 import operator
 import re
+import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..models.axes import axes_of, example_sizes, with_sizes
@@ -127,11 +129,23 @@ def refusal(error: Exception, model: torch.nn.Module, signature: Signature, atte
         return _fixed_axis(fixed["source"], model, signature, attempt)
     place = line_of_error(error)
     if isinstance(error, GuardOnDataDependentSymNode):
+        if place and _checks(error):
+            what = f"torch.distributions checks its arguments by their data, at {quoted(place)}"
+            return Refused(what, fix=_UNCHECKED)
         where = quoted(place) if place else "a line that torch does not name"
         if not place or _BRANCH.search(where):
             return Refused(f"the model takes one way or another by its data, at {where}", fix=_WITHOUT_DATA)
         return Refused(f"the model makes a Python number of its data, at {where}", fix=_SIZE_OF_DATA)
     return stopped("torch.export", error)
+
+
+def _checks(error: BaseException) -> bool:
+    """Whether an error comes from the checks of torch.distributions, which are on where a model says so itself."""
+    frames = (Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
+    return any(file.parts[-3:-1] == ("torch", "distributions") for file in frames)
+
+
+_UNCHECKED = "leave validate_args=True out there: it changes no answer"
 
 
 def stopped(tool: str, error: Exception) -> Refused | None:

@@ -23,9 +23,11 @@ from .onnx_weights import join
 from .onnx_zeros import keep_zeros
 from .script_outputs import giving_a_tuple
 from .torch_export import example_inputs
+from .torch_operators.capture.distributions import unchecked_distributions
 from .torch_operators.capture.words import in_other_words
 from .torch_operators.dynamo_exporter.complexes import complex_refused, mend_complexes
 from .torch_operators.dynamo_exporter.exactly import exactly
+from .torch_operators.dynamo_exporter.known import compute_known
 from .torch_operators.dynamo_exporter.translations import translations
 from .torch_operators.dynamo_exporter.untranslated import untranslated
 from .torch_operators.older_exporter.slices import without_idle_slices
@@ -47,6 +49,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
     source = read_artifact(job.inputs["source"])
     check_names_differ(source.signature)
     program = load_program(source.path)
+    compute_known(program)
     mend_complexes()
     try:
         with exactly():
@@ -85,7 +88,7 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
     path = job.out / PAYLOAD[Format.ONNX]
     mend_older_exporter()
     model, note = script_or_module(model_to_export(job.inputs["source"]), source.signature, call_of(source), inputs)
-    with warnings.catch_warnings(), in_other_words(), without_idle_slices():
+    with warnings.catch_warnings(), in_other_words(), without_idle_slices(), unchecked_distributions():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole; it is the fallback on purpose
         if isinstance(model, torch.jit.ScriptModule):
             model = giving_a_tuple(model, source.signature)

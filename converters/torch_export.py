@@ -18,6 +18,7 @@ from .baked import model_to_export
 from .export_bounds import settle
 from .export_guards import lift_guards
 from .export_reasons import OneWay, held, left_out, one_way, refusal
+from .torch_operators.capture.distributions import unchecked_distributions
 from .torch_operators.capture.rounded import write_out_rounding
 from .torch_operators.capture.sizes import keeping_sizes
 
@@ -123,7 +124,7 @@ def _attempt(model: torch.nn.Module, signature: Signature, more: int = 0) -> tor
     import torch
 
     # A block without gradients inside the model else becomes one that cannot be loaded again.
-    with torch.no_grad(), keeping_sizes():
+    with torch.no_grad(), keeping_sizes(), unchecked_distributions():
         program = torch.export.export(
             model, example_inputs(signature, more=more), dynamic_shapes=dynamic_shapes(signature), strict=False
         )

@@ -29,6 +29,7 @@ from .export_reasons import OneWay, stopped
 from .far_sizes import far_sizes
 from .torch_export import other_way
 from .torch_operators.capture.cells import open_cells
+from .torch_operators.capture.distributions import unchecked_distributions
 from .torch_operators.capture.encoders import as_made
 from .torch_operators.capture.functions import compiled_functions, inlined_functions
 from .torch_operators.capture.words import recomputing
@@ -62,7 +63,8 @@ def data_questions(model: torch.nn.Module, signature: Signature) -> dict[str, bo
     ]
 
     calls = [[torch.tensor(given[spec.name]) for spec in signature.inputs] for given in made]
-    return questions(model, calls)
+    with unchecked_distributions():
+        return questions(model, calls)
 
 
 def scripted(model: torch.nn.Module, call: Call | None, inputs: Sequence[torch.Tensor]) -> torch.jit.ScriptModule:
@@ -96,7 +98,7 @@ def traced(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.jit.
     import torch
 
     try:
-        with torch.no_grad(), quiet(), inlined_functions(), recomputing():
+        with torch.no_grad(), quiet(), inlined_functions(), recomputing(), unchecked_distributions():
             # TracerWarnings go to the log: they name the lines of the model that the trace may have fixed.
             # torch's own check traces once more and calls both at these inputs: half the time of all that is done here,
             # for less than comparing the answers at other sizes gives.

@@ -1,12 +1,12 @@
 """Numbers of torch's older exporter: logs of sums that stay finite, angles with their quadrant, any and all of what is
-not 0, softplus above its threshold."""
+not 0, softplus above its threshold, hyperbolic functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..shared.formulas import angle_of, log2_of_two, log_of_sigmoid, log_of_sum, log_of_two
+from ..shared.formulas import angle_of, log2_of_two, log_of_gamma, log_of_sigmoid, log_of_sum, log_of_two
 from ..shared.traced import BOOL, Symbolics, Traced, constant, helper, register
 
 
@@ -16,6 +16,8 @@ def mend_numbers() -> None:
         "aten::all": _of_booleans("_all"),
         "aten::any": _of_booleans("_any"),
         "aten::atan2": _by(angle_of),
+        **{f"aten::{name.lower()}": _named(name) for name in ("Acosh", "Asinh", "Atanh", "Cosh", "Sinh")},
+        "aten::lgamma": _by(log_of_gamma),
         "aten::log_sigmoid": _by(log_of_sigmoid),
         "aten::logaddexp": _by(log_of_two),
         "aten::logaddexp2": _by(log2_of_two),
@@ -52,6 +54,11 @@ _FLAT = 20  # times beta: from there on softplus is the number itself, to the la
 
 def _by(formula: Callable[..., Any]) -> Callable[..., Any]:
     return lambda g, *values: formula(Traced(g), *values)
+
+
+def _named(name: str) -> Callable[..., Any]:
+    """An operator that ONNX has under this name."""
+    return lambda g, self: g.op(name, self)
 
 
 def _log_of_sum(g: Any, self: Any, dim: Any, keepdim: Any) -> Any:
