@@ -99,6 +99,16 @@ def test_an_inverse_is_as_near_as_pytorch_s(tmp_path: Path) -> None:
     assert np.abs(got - truth.numpy()).max() < 4 * (own - truth).abs().max()
 
 
+def test_of_a_triangle_more_rows_are_written_out(tmp_path: Path) -> None:
+    def solved(x: Tensor) -> Tensors:
+        wide = torch.nn.functional.pad(x / 9, (56, 0, 56, 0)) + torch.eye(60)
+        return (torch.cholesky_solve(torch.ones(60, 2), wide),)
+
+    session = exported(solved, tmp_path / "model.onnx")
+    x = given(5)
+    np.testing.assert_allclose(session.run(None, {"x": x.numpy()})[0], solved(x)[0], rtol=1e-4, atol=1e-5)
+
+
 def test_larger_matrices_are_refused_with_the_limit(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="matrices of up to 32 rows, and one has 33"):
         exported(lambda x: (torch.inverse(torch.nn.functional.pad(x, (29, 0, 29, 0))),), tmp_path / "model.onnx")

@@ -11,7 +11,8 @@ from typing import Any
 from ..shared.script import Translations, ir, op
 from .elimination import Eliminated, eliminated, factored, first_of, sign_of, substituted, turned, zero
 
-_MOST = 32  # rows that are written out: a step is some twenty operators
+_MOST = 32  # rows that are written out: a step is some twenty operators,
+_MOST_OF_TRIANGLE = 100  # and six where half of the matrix is 0
 
 
 def matrices() -> Translations:
@@ -125,7 +126,7 @@ def _factored(value: Any, upper: bool) -> Any:
 
 def _by_factor(self: Any, input2: Any, upper: bool = False) -> Any:
     """X of A X = B, of which L L^T = A is known, or the other way round U^T U."""
-    count, rank = _rows_of(input2), len(input2.shape)
+    count, rank = _rows_of(input2, _MOST_OF_TRIANGLE), len(input2.shape)
     other = turned(input2, rank)
     lower, higher = (other, input2) if upper else (input2, other)
     right, _ = _of_equal_batch(self, len(self.shape), input2, rank)
@@ -145,7 +146,7 @@ def _of_triangle(
     left: bool = True,
     unitriangular: bool = False,
 ) -> Any:
-    count, rank, wide = _rows_of(self), len(self.shape), len(B.shape)
+    count, rank, wide = _rows_of(self, _MOST_OF_TRIANGLE), len(self.shape), len(B.shape)
     triangle, right = self, B
     if not left:
         triangle, right, upper = turned(self, rank), turned(B, wide), not upper
@@ -209,10 +210,11 @@ def _number_of_first_zero(made: Eliminated) -> Any:
 def _identity(like: Any) -> Any:
     import numpy as np
 
-    return op.Constant(value=ir.tensor(np.eye(_rows_of(like), dtype=like.dtype.numpy())))
+    count = _rows_of(like, _MOST_OF_TRIANGLE)
+    return op.Constant(value=ir.tensor(np.eye(count, dtype=like.dtype.numpy())))
 
 
-def _rows_of(value: Any) -> int:
+def _rows_of(value: Any, most: int = _MOST) -> int:
     """How many a matrix has.
 
     Raises NotImplementedError, which the exporter tells with its operator, where that is open, or they are too many.
@@ -220,6 +222,6 @@ def _rows_of(value: Any) -> int:
     count = value.shape[-1]
     if not isinstance(count, int):
         raise NotImplementedError(f"it is written out for matrices of a known size, and one is {count} wide")
-    if not 0 < count <= _MOST:
-        raise NotImplementedError(f"it is written out for matrices of up to {_MOST} rows, and one has {count}")
+    if not 0 < count <= most:
+        raise NotImplementedError(f"it is written out for matrices of up to {most} rows, and one has {count}")
     return count
