@@ -171,7 +171,8 @@ def _converted(
     try:
         with warnings.catch_warnings():  # it calibrates with its own interpreter, and warns of that
             warnings.filterwarnings("ignore", r"\s*Warning: tf.lite.Interpreter is deprecated", UserWarning)
-            flat = without_shared_places(without_lost_copies(finish(converter.convert())))
+            flat = without_lost_copies(finish(converter.convert()))
+            flat = without_shared_places(flat, may_be_empty=_may_be_empty(source.signature))
     except ConverterError as error:
         mend = _MEND if precision is Precision.INT8 or job.options.get("flex") else f"{_MEND}, {_FLEX}"
         raise Refused(_reason(str(error), origins), fix=mend) from error
@@ -184,6 +185,10 @@ def _converted(
     flex = _flex_of(path)
     write_artifact(job.out, Target(Format.TFLITE, precision), source.signature, flex)
     return {"operators": sum(operators(path).values()), "flex": list(flex)}
+
+
+def _may_be_empty(signature: Signature) -> bool:
+    return any(not each.low for each in signature.bounds.values())
 
 
 def converter_of(folder: Path) -> Any:

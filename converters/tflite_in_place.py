@@ -2,19 +2,22 @@
 
 XNNPACK gives the result of an elementwise operator the place of an input that is as large and that nothing else reads.
 It decides so when it plans its memory: before the first call, and whenever a tensor outgrows its place. An input that
-is stretched along an axis is as large as the result where that axis is 1. If memory is planned at such sizes, and
-everything fits the next time, the result goes on lying on its input, which is smaller now: what is written first is
-read again. In x - mean(x) over atoms the mean of a batch of 4 grew at one atom, and the answer for two was wrong.
+is stretched along an axis is as large as the result where that axis is 1, and where another is 0. If memory is planned
+at such sizes, and everything fits the next time, the result goes on lying on its input, which is smaller now: what is
+written first is read again, and what follows the input is written over. In x - mean(x) over atoms the mean of a batch
+of 4 grew at one atom, and the answer for two was wrong; a mixture of experts ended its process where one expert had no
+token while the other had more than before.
 
 XNNPACK plans anew in that case since 2026-05-06; LiteRT 2.3 has that, TensorFlow up to 2.21 has not.
 
-It takes two sizes, one that grows where the other becomes 1, or sizes that show as the model runs.
+It takes two sizes, one that grows where the other becomes 1 or 0, or sizes that show as the model runs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,21 +28,36 @@ from .tflite_signature import model_of, packed
 _ADDED = 1 << 16  # bytes that are enough for what is added
 
 
-def without_shared_places(flat: bytes) -> bytes:
+def without_shared_places(flat: bytes, may_be_empty: bool = False) -> bytes:
     """The file with an operator more for each result of XNNPACK's that its consumer stretches: one of TFLite's own,
-    which keeps the result out of XNNPACK's memory, and which costs nothing since it asks for its shape."""
+    which keeps the result out of XNNPACK's memory, and which costs nothing since it asks for its shape.
+
+    `may_be_empty`: whether an axis of the inputs may have the size 0. One that shows as the model runs always may.
+    """
     from ai_edge_litert.schema_py_generated import ModelT
 
     model = model_of(flat)
     graphs = [model.Subgraphs(at) for at in range(model.SubgraphsLength())]
     found = [list(_stretched(model, graph)) for graph in graphs]
-    if not any(found) or not (_unknown_sizes(graphs[0]) > 1 or is_prepared_as_it_runs(flat)):
+    if not any(found):
         return flat
+    if not is_prepared_as_it_runs(flat):
+        found = [[each for each in some if may_be_empty or not each.at_nothing] for some in found]
+        if not any(found) or _unknown_sizes(graphs[0]) < 2:
+            return flat
     unpacked = ModelT.InitFromObj(model)
-    for graph, tensors in zip(unpacked.subgraphs, found, strict=True):
-        for at in tensors:
-            _ask_shape(unpacked, graph, at)
+    for graph, some in zip(unpacked.subgraphs, found, strict=True):
+        for each in some:
+            _ask_shape(unpacked, graph, each.at)
     return packed(unpacked, len(flat) + _ADDED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretched:
+    """A tensor that one operator alone reads, along an axis more often than it has it."""
+
+    at: int
+    at_nothing: bool  # it is as large as the operator's result only where both are empty
 
 
 def _unknown_sizes(graph: Any) -> int:
@@ -53,8 +71,7 @@ def _shape(graph: Any, at: int) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes) if isinstance(sizes, np.ndarray) else ()
 
 
-def _stretched(model: Any, graph: Any) -> Iterator[int]:
-    """The tensors that one operator reads, along an axis more often than they have it, or not."""
+def _stretched(model: Any, graph: Any) -> Iterator[_Stretched]:
     from ai_edge_litert.schema_py_generated import BuiltinOperator
 
     taken = {  # those of two inputs that XNNPACK takes
@@ -76,16 +93,16 @@ def _stretched(model: Any, graph: Any) -> Iterator[int]:
         if kinds[operator.OpcodeIndex()] in taken:
             whole = _shape(graph, operator.Outputs(0))
             for at in map(operator.Inputs, range(operator.InputsLength())):
-                if at in made and readers[at] == 1 and _may_be_stretched(_shape(graph, at), whole):
-                    yield at
+                along = _stretched_along(_shape(graph, at), whole)
+                if at in made and readers[at] == 1 and -1 in whole and along:
+                    yield _Stretched(at, max(along) > 1)
 
 
-def _may_be_stretched(shape: Sequence[int], whole: Sequence[int]) -> bool:
-    """Whether a tensor is as large as what is made of it at some sizes, and smaller at others. Two sizes that are not
-    known are taken for one."""
+def _stretched_along(shape: Sequence[int], whole: Sequence[int]) -> list[int]:
+    """The sizes, -1 where one is not known, to which an operator stretches a tensor where that has 1. Two sizes that
+    are not known are taken for one."""
     aligned = [*[1] * len(whole), *shape][len(shape) :]
-    along = [size for own, size in zip(aligned, whole, strict=True) if own == 1]
-    return -1 in along and max(along) <= 1
+    return [size for own, size in zip(aligned, whole, strict=True) if own == 1 != size]
 
 
 def _ask_shape(model: Any, graph: Any, at: int) -> None:

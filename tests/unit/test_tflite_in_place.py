@@ -16,13 +16,13 @@ import numpy as np
 import onnx
 import pytest
 
-from transload.converters.tflite import tflite_fp32
+from transload.converters import tflite
 from transload.converters.tflite_file import main_operators, operators
 from transload.converters.tflite_in_place import without_shared_places
 from transload.models.artifact import write_artifact
 from transload.models.formats import Format, Target
 from transload.models.job import Job
-from transload.models.signature import Signature, TensorSpec
+from transload.models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
 
 # Memory is planned for many rows, then planned anew at one row, as more samples come; then all fits.
 SIZES = ((1, 64), (16, 1), (16, 3))
@@ -123,8 +123,9 @@ def test_the_file_as_it_was_answers_wrongly_in_tensorflow_alone() -> None:
     assert np.abs(of_litert(flat, given)[-1] - wanted[-1]).max() < 1e-5
 
 
-def test_a_step_writes_such_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # a step lowers into it
+def converted(folder: Path, monkeypatch: pytest.MonkeyPatch, rows: Bounds = ANY_SIZE) -> bytes:
+    """The file that a step makes of x less what is like its mean over rows."""
+    monkeypatch.chdir(folder)  # a step lowers into it
     graph = """<ir_version: 8, opset_import: ["" : 17]>
         g (float[batch, rows, 16] x) => (float[batch, rows, 16] y)
         <int64[1] along = {1}>
@@ -133,35 +134,69 @@ def test_a_step_writes_such_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
           mean = Sigmoid (sum)
           b = Sub (a, mean)
           y = Cos (b) }"""
-    (tmp_path / "onnx").mkdir()
-    onnx.save(onnx.parser.parse_model(graph), tmp_path / "onnx" / "model.onnx")
-    spec = ("float32", ("batch", "rows", 16))
-    write_artifact(
-        tmp_path / "onnx", Target(Format.ONNX), Signature((TensorSpec("x", *spec),), (TensorSpec("y", *spec),))
-    )
-    tflite_fp32(Job({"source": tmp_path / "onnx"}, tmp_path))
-    flat = (tmp_path / "model.tflite").read_bytes()
+    (folder / "onnx").mkdir()
+    onnx.save(onnx.parser.parse_model(graph), folder / "onnx" / "model.onnx")
+    x = TensorSpec("x", "float32", ("batch", "rows", 16), (("rows", rows),))
+    y = TensorSpec("y", "float32", ("batch", "rows", 16))
+    write_artifact(folder / "onnx", Target(Format.ONNX), Signature((x,), (y,)))
+    tflite.tflite_fp32(Job({"source": folder / "onnx"}, folder))
+    return (folder / "model.tflite").read_bytes()
+
+
+def test_a_step_writes_such_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flat = converted(tmp_path, monkeypatch)
     given = [samples(*sizes, 16) for sizes in SIZES]
     for got, wanted in zip(of_tensorflow(flat, given), plainly(flat, given), strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-5)
 
 
-def test_sizes_that_show_as_the_model_runs_are_free_ones() -> None:
+def experts(x: Any) -> Any:
+    """Of each only the rows that are its own, which may be none."""
     import tensorflow as tf
 
-    def chosen(x: Any) -> Any:
-        rows = tf.gather_nd(x, tf.where(x[:, 0] > 0))
-        return tf.cos(tf.sin(rows) - tf.sigmoid(tf.reduce_sum(rows, 0, keepdims=True)))
+    made = tf.zeros_like(x)
+    for column in (0, 1):
+        own = tf.where(x[:, column] > 0)
+        rows = tf.gather_nd(x, own)
+        gate = tf.sigmoid(tf.reduce_sum(tf.sin(rows), 1, keepdims=True))
+        made += tf.scatter_nd(own, tf.cos(gate * tf.sin(tf.sin(rows) * 2.0)), tf.shape(x, tf.int64))
+    return made
 
-    def squares(x: Any) -> Any:
-        return chosen(x) @ tf.transpose(chosen(x))
 
-    flat = file_of(lambda x: squares(x) - tf.reduce_max(tf.sin(squares(x)), 0, keepdims=True), None, 4)
+def test_sizes_that_show_as_the_model_runs_may_be_none() -> None:
+    """Without it the process ends here, where memory is planned while an expert has no row."""
+    flat = file_of(experts, None, 16)
     made = without_shared_places(flat)
-    assert asked(made) > asked(flat)
-    given = [samples(rows, 4) for rows in (9, 2, 30, 5)]
+    assert asked(made) == asked(flat) + 2
+    given = []
+    for of_first, of_second in ((30, 2), (0, 20), (10, 3)):
+        x = samples(40, 16)
+        x[:, :2] = -1
+        x[:of_first, 0] = x[40 - of_second :, 1] = 1
+        given.append(x)
     for got, wanted in zip(of_tensorflow(made, given), plainly(flat, given), strict=True):
-        np.testing.assert_allclose(got, wanted, atol=1e-4)
+        np.testing.assert_allclose(got, wanted, atol=1e-5)
+
+
+def test_an_axis_that_may_be_empty_makes_known_ones_count() -> None:
+    import tensorflow as tf
+
+    flat = file_of(lambda x: tf.cos(tf.sin(x) - tf.reduce_max(tf.sin(x), -1, keepdims=True)), None, None, 16)
+    assert without_shared_places(flat) is flat
+    assert asked(without_shared_places(flat, may_be_empty=True)) == asked(flat) + 1
+
+
+@pytest.mark.parametrize("least", [0, 1])
+def test_a_step_knows_whether_an_axis_may_be_empty(least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def noted(flat: bytes, may_be_empty: bool) -> bytes:
+        seen.append(may_be_empty)
+        return flat
+
+    monkeypatch.setattr(tflite, "without_shared_places", noted)
+    converted(tmp_path, monkeypatch, Bounds(least))
+    assert seen == [least == 0]
 
 
 def test_bodies_of_loops_are_looked_through(tmp_path: Path) -> None:
