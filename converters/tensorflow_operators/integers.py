@@ -10,14 +10,15 @@ InvertPermutation  it says other dtypes than its operators have
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from .writer import Compute, Graph, Node, Writer
 
 _SMALL = (2, 3, 4, 5)  # uint8, int8, uint16 and int16, of onnx.TensorProto
-_INT32, _INT64, _DOUBLE, _UINT32, _UINT64 = 6, 7, 11, 12, 13
+_UINT16, _INT32, _INT64, _DOUBLE, _UINT32, _UINT64 = 4, 6, 7, 11, 12, 13
+_WIDER = {_UINT16: _INT32, _UINT32: _INT64}
 
 
 def register_integers() -> None:
@@ -25,20 +26,29 @@ def register_integers() -> None:
     from tf2onnx.handler import tf_op
     from tf2onnx.onnx_opset.nn import Pad, PoolOp
 
-    tf_op(_COMPARED)(_as_it_is())
+    tf_op(_COMPARED)(_compared())
     tf_op(_PADS, onnx_op="Pad")(_in(Pad, {**dict.fromkeys(_SMALL, _INT32), _UINT32: _INT64, _UINT64: _INT64}))
     tf_op(_POOLS, onnx_op="MaxPool")(_in(PoolOp, {_INT32: _DOUBLE, _INT64: _DOUBLE}))
 
 
-def _as_it_is() -> type:
-    """The operator is ONNX's own, by the same name, and of every dtype."""
+def _compared() -> type:
+    """The operator is ONNX's own, by the same name, and of every dtype; PyTorch compares no unsigned ones, so they are
+    carried in wider ones with a sign, where there are such."""
 
-    class AsItIs:
+    class Compared:
         @classmethod
-        def version_18(cls, _ctx: Graph, _node: Node, **_options: object) -> None:
-            pass
+        def version_18(cls, ctx: Graph, node: Node, **_options: object) -> None:
+            if wider := _WIDER.get(ctx.get_dtype(node.input[0])):
+                _cast(ctx, node, node.input, wider)
 
-    return AsItIs
+    return Compared
+
+
+def _cast(graph: Graph, node: Node, names: Iterable[str], to: int) -> None:
+    """Have a node read tensors in another dtype."""
+    for name in dict.fromkeys(names):
+        made = graph.insert_new_node_on_input(node, "Cast", name, to=to)
+        graph.copy_shape(name, made.output[0])
 
 
 def _in(handler: type, kinds: Mapping[int, int]) -> type:
@@ -49,9 +59,7 @@ def _in(handler: type, kinds: Mapping[int, int]) -> type:
         def version_18(cls, ctx: Graph, node: Node, **options: object) -> None:
             own = ctx.get_dtype(node.output[0])
             if own in kinds:
-                for name in {each for each in node.input if ctx.get_dtype(each) == own}:
-                    made = ctx.insert_new_node_on_input(node, "Cast", name, to=kinds[own])
-                    ctx.copy_shape(name, made.output[0])
+                _cast(ctx, node, [each for each in node.input if ctx.get_dtype(each) == own], kinds[own])
                 ctx.set_dtype(node.output[0], kinds[own])
                 back = ctx.insert_new_node_on_output("Cast", node.output[0], to=own)
                 ctx.copy_shape(node.output[0], back.output[0])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from transload.converters.given.take import saved_model_given, tflite_given
@@ -86,6 +87,15 @@ def test_whole_numbers_of_every_dtype_are_compared_and_padded(dtype: str, tmp_pa
         return {"less": a < b, "greater": a > b, **{f"padded_{at}": each for at, each in enumerate(padded)}}
 
     holds(compute, "saved-model", dtype, tmp_path)
+
+
+@pytest.mark.parametrize(("dtype", "wider"), [("uint16", "int32"), ("uint32", "int64")])
+def test_numbers_without_a_sign_are_compared_in_what_pytorch_compares(dtype: str, wider: str, tmp_path: Path) -> None:
+    onnx_of(lambda a, b: {"y": a < b}, "saved-model", dtype, tmp_path)
+    nodes = onnx.load(tmp_path / "onnx" / "model.onnx").graph.node
+    (less,) = (node for node in nodes if node.op_type == "Less")
+    casts = {node.output[0]: node.attribute[0].i for node in nodes if node.op_type == "Cast"}
+    assert [casts[name] for name in less.input] == [onnx.helper.np_dtype_to_tensor_dtype(np.dtype(wider))] * 2
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
