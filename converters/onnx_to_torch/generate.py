@@ -14,6 +14,7 @@ from .names import comment
 from .page import Page
 from .paste import text_of
 from .sequence import TensorSequence
+from .statements import spaced
 from .values import Value
 from .walk import Walk
 
@@ -142,8 +143,8 @@ def _forward(page: Page, results: Sequence[str]) -> list[str]:
         if line.origin != origin and line.origin:
             body += [f"# {line.origin}"]
         origin = line.origin
-        body += str(line).splitlines()
-    return [*body, f"return {', '.join(results)}"]
+        body += str(line).split("\n")
+    return [*spaced(body), f"return {', '.join(results)}"]
 
 
 _LOAD = f'''def load(weights: str | Path = Path(__file__).parent / "{WEIGHTS}") -> Model:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..onnx_graph.graph import Graph
@@ -53,9 +54,29 @@ class Inside:
         with _statements(page) as lines:
             made = write(inner)
             codes = [result.format(value) for value in made]
-        names = tuple(f"{argument}: Tensor" for argument in arguments)
         trials = [page.run(f"{value}") for value in made]
-        return Function(Block(called, names, tuple(lines), tuple(codes), page.origin), trials)
+        block = Block(called, tuple(map(str, arguments)), tuple(lines), tuple(codes), page.origin)
+        if copied := _sharing(block, page.scope):
+            page.helpers.add("plain_copy")
+        return Function(replace(block, copied=copied), trials)
+
+
+def _sharing(block: Block, scope: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a function reads around it that shares its memory with something else that it reads there: PyTorch's
+    branches and loops take no two of these."""
+    import torch
+
+    inside = set(block.arguments) | set(block.targets)
+    held: dict[int, str] = {}
+    found = []
+    for name in dict.fromkeys(re.findall(r"\b(?:self\.)?[a-z_]\w*", block.code)):
+        owner, _, own = name.rpartition(".")
+        tensor = getattr(scope["self"], own, None) if owner else scope.get(name)
+        if name in inside or not isinstance(tensor, torch.Tensor):
+            continue
+        if held.setdefault(tensor.untyped_storage()._cdata, name) != name and not owner:
+            found.append(name)
+    return tuple(found)
 
 
 @contextmanager
@@ -92,5 +113,5 @@ def placed(op: Op, code: str, trials: Sequence[torch.Tensor]) -> list[Value]:
     page = op.page
     targets = [page.names.fresh(op.node.outputs[at] if op.wants(at) else "_unused") for at in range(len(trials))]
     page.scope.update(zip(targets, trials, strict=True))
-    page.write(targets, f"({code})" if len(targets) > 1 else f"{code}[0]")
+    page.write(targets, code if len(targets) > 1 else f"{code}[0]")
     return [computed(page, target, trial) for target, trial in zip(targets, trials, strict=True)]

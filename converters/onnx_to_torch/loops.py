@@ -17,6 +17,7 @@ from ..onnx_graph.loops import UNKNOWN_LIST, UNKNOWN_LIST_FIX, ends_of, scan_of,
 from .inside import Function, Inside, placed, same_size, truth
 from .reader import Op
 from .sequence import GrownSequence, TensorSequence
+from .statements import tupled
 from .values import Part, Value, atom, known
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ class _Steps:
         helper = "asking_loop" if asked else "counted_loop"
         page.helpers.add(helper)
         first = f"{self.asks}, " if asked else ""
-        held, room = ("".join(f"{each}, " for each in side) for side in (self.states, blanks))
-        code = f"{helper}({step.block.name}, {first}{self.counting}, ({held}), ({room}))"
+        held, room = tupled([*map(str, self.states)]), tupled(blanks)
+        code = f"{helper}({step.block.name}, {first}{self.counting}, {held}, {room})"
         rows = [page.run(each) for each in blanks]
         rows = [page.unsure(each, [False, *[True] * (each.dim() - 1)]) for each in rows] if asked else rows
         values = placed(op, code, [*after, *rows])
@@ -71,7 +72,7 @@ class _Steps:
         if self.count is None:
             self.op.refuse("how many steps it has at most is not known before the first", fix="give it a trip count")
         sizes = [str(size) if isinstance(size, int) else self._named(size) for size in made.shape]
-        return f"torch.zeros(({', '.join([str(self.count), *sizes])},), dtype={made.dtype})"
+        return f"torch.zeros({tupled([str(self.count), *sizes])}, dtype={made.dtype})"
 
     def _named(self, size: Any) -> str:
         found = self.op.page.size_code(size)
@@ -222,7 +223,7 @@ def _unrolled_loop(inside: Inside, body: Graph, count: int, states: Sequence[Val
 
 
 def _stacked(op: Op, codes: Sequence[str]) -> Value:
-    return op.let(f"torch.stack(({', '.join(codes)},))")
+    return op.let(f"torch.stack({tupled(codes)})")
 
 
 def scan(op: Op, inside: Inside) -> Sequence[Value]:

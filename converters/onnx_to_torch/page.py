@@ -20,7 +20,7 @@ from ...models.errors import Refused
 from ...models.signature import ANY_SIZE, Array, Bounds, TensorSpec
 from .names import Names, comment
 from .paste import functions
-from .statements import Block, Line
+from .statements import Block, Line, tupled
 from .values import Part, Size, Value, atom, computed
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class Page:
         if value.parts is None:
             raise ValueError("a value that is neither known, nor of sizes, nor computed")
         parts = [self.counted(part) for part in value.parts.reshape(-1)]
-        inner = f"{parts[0]}" if not value.rank else f"({', '.join(map(str, parts))},)"
+        inner = f"{parts[0]}" if not value.rank else tupled([*map(str, parts)])
         helper = "size_tensor" if not value.rank else "sizes_tensor"
         shaped = f".reshape{value.shape}" if value.rank > 1 else ""
         made = self.let(f"{helper}({inner}, torch.{value.dtype}){shaped}", "sizes")

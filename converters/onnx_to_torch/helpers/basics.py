@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
+    import torch.nn.functional as F
     from torch import Tensor
 else:
-    from ..lazy import torch
+    from ..lazy import F, torch
 
 
 def size_tensor(size: int, dtype: torch.dtype) -> Tensor:
@@ -55,8 +56,8 @@ def running_sum(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
     """The sum of all elements up to each one, from the end with `reverse`, without itself with `exclusive`."""
     x = x.flip(axis) if reverse else x
     total = x.cumsum(axis, dtype=x.dtype)
-    if exclusive:
-        total = torch.cat([torch.zeros_like(x.narrow(axis, 0, 1)), total.narrow(axis, 0, x.shape[axis] - 1)], axis)
+    if exclusive:  # a size of one less is 1 for two elements, and torch.export leaves that out
+        total = F.pad(total, [*[0, 0] * (x.dim() - 1 - axis), 1, 0]).narrow(axis, 0, x.shape[axis])
     return total.flip(axis) if reverse else total
 
 

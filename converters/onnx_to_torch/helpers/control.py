@@ -27,9 +27,10 @@ def turned(
 ) -> tuple[Tensor, ...]:
     """Runs `step(at, *states)`, which says whether there is another one and gives states and outputs, `count` times at
     most: how many ran, the last states, and each output of these, written into the tensors `outputs` (T, ...)."""
+    limit = plain_copy(count) if isinstance(count, torch.Tensor) else count
 
     def more(at: Tensor, goes_on: Tensor, *_: Tensor) -> Tensor:
-        return goes_on & (at < count)
+        return goes_on & (at < limit)
 
     def body(at: Tensor, _: Tensor, *held: Tensor) -> tuple[Tensor, ...]:
         asked, *made = step(at, *held[: len(states)])

@@ -96,10 +96,11 @@ def lstm(
     def run(at: int, fed: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         sigmoid, g, last = f[3 * at : 3 * at + 3] if len(f) > 3 else f
         gates = torch.matmul(fed, w[at].transpose(0, 1)) + (b[at, :size] + b[at, size:])
-        seen = None if peepholes is None else peepholes[at].chunk(3)
 
         def step(gate: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:
             i, o, forget, new = (gate + torch.matmul(h, r[at].transpose(0, 1))).chunk(4, -1)
+            # Cut in here: PyTorch's loop takes no two parts of one tensor from around it.
+            seen = None if peepholes is None else peepholes[at].chunk(3)
             if seen is not None:
                 i, forget = i + seen[0] * c, forget + seen[2] * c
             i = sigmoid(i)

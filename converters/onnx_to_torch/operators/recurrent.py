@@ -10,6 +10,7 @@ import numpy as np
 from ..names import number
 from ..reader import Op
 from ..registry import FLOATS, Written, writes
+from ..statements import tupled
 
 # What an activation takes of activation_alpha and activation_beta, with the defaults of the operators of these names;
 # where a default is None the model must give the number.
@@ -104,7 +105,7 @@ def _activations(op: Op, defaults: Sequence[str], directions: int) -> str | None
         op.refuse(f"it has {len(made)} activations", fix=f"give {len(defaults)} for each direction")
     if bound is None and names == [each.lower() for each in usual]:
         return None
-    return f"({', '.join(made)},)"
+    return tupled(made)
 
 
 def _activation(op: Op, name: str, numbers: Sequence[Iterator[float]], bound: float | None) -> str:

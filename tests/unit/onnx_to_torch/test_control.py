@@ -207,3 +207,35 @@ g (float[N, 5] x, int64 k) => (float[M, 5] y) {
     path = written(bench, text)
     with pytest.raises(Refused, match=r"what it carries at place 0 is .* and PyTorch's loop keeps shapes and dtypes"):
         bench.written(path, {"x": numbers(3, 5), "k": np.array(2)})
+
+
+PARTS = """
+g (float[N, 6] x, float[N, 3] z, int64 n) => (float[N, 3] y) {
+    a, b = Split<axis=1, num_outputs=2>(x)
+    y = Loop(n, , z) <body = step (int64 at, bool go, float[N, 3] v) => (bool go, float[N, 3] w) { BODY }>
+}
+"""
+ONE = "sum = Add(v, a) w = Mul(sum, b)"
+WITHIN = f"w = Loop(n, , v) <body = more (int64 i, bool on, float[N, 3] v2) => (bool on, float[N, 3] w2) {{{ONE}}}>"
+
+
+@pytest.mark.parametrize("body", [ONE, WITHIN.replace("w = Mul", "w2 = Mul").replace("Add(v,", "Add(v2,")])
+def test_a_loop_may_read_several_parts_of_one_tensor_around_it(bench, body):
+    calls = [(numbers(2, 6), numbers(2, 3), np.array(2)), (numbers(3, 6, seed=1), numbers(3, 3), np.array(1))]
+    agrees(bench, PARTS.replace("BODY", body), *calls)
+
+
+def test_branches_may_read_several_parts_of_one_tensor_around_them(bench):
+    model = """
+g (float[N, 6] x) => (float[N, 3] y) {
+    a, b = Split<axis=1, num_outputs=2>(x)
+    zero = Constant<value_float=0.0>()
+    total = ReduceSum<keepdims=0>(x)
+    positive = Greater(total, zero)
+    y = If(positive) <then_branch = t () => (float[N, 3] c) { c = Sub(a, b) },
+                      else_branch = e () => (float[N, 3] d) { d = Sub(b, a) }>
+}
+"""
+    agrees(bench, model, (numbers(2, 6),), (-np.abs(numbers(3, 6)),), (np.abs(numbers(4, 6)),))
+    text = bench.written(bench.folder / "model.onnx", {"x": numbers(2, 6)}).text
+    assert "return (plain_copy(c),)\n\n        def otherwise" in text

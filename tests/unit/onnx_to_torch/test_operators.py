@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
-from onnx_to_torch_bench import numbers
+from onnx_to_torch_bench import close, numbers
 
 X = numbers(2, 3, 5, 7)
 ROWS = numbers(4, 6)
@@ -345,3 +346,17 @@ def test_the_larger_and_the_smaller_of_two_shapes_keep_dynamic_axes(bench, op_ty
 def test_the_specifications_body_stands_in(bench):
     query, key = numbers(2, 3, 4, 8), numbers(2, 3, 5, 8)
     bench.agrees("Attention", query, key, key, opset=23, free=(0,))
+
+
+def test_a_sum_without_itself_is_taken_of_any_number_of_elements(bench):
+    x = numbers(3, 5, 4)
+    node = helper.make_node("CumSum", ["x", "axis"], ["y"], exclusive=1)
+    path = bench.model([node], {"x": x}, ["y"], constants={"axis": np.array(1)}, dynamic=(1,))
+    module = bench.module(path, {"x": x})
+    with torch.no_grad():
+        shapes = ({1: torch.export.Dim.DYNAMIC},)
+        program = torch.export.export(module, (torch.from_numpy(x),), dynamic_shapes=shapes, strict=False).module()
+    for count in (0, 1, 2, 5):
+        close(module(torch.from_numpy(x[:, :count])), [np.cumsum(x[:, :count], 1) - x[:, :count]])
+        if count:
+            close(program(torch.from_numpy(x[:, :count])), [np.cumsum(x[:, :count], 1) - x[:, :count]])

@@ -1,5 +1,7 @@
 """Recurrent layers: by PyTorch's own where it can, and with a number of steps that only the call knows."""
 
+import numpy as np
+import onnx
 import pytest
 import torch
 from onnx import helper
@@ -64,6 +66,29 @@ def test_the_number_of_steps_may_be_dynamic(bench, op_type):
     for steps, batch in ((1, 1), (9, 2)):
         other = numbers(steps, batch, WIDTH, seed=1)
         close(program(torch.from_numpy(other)), own(op_type, held, other))
+
+
+def test_lengths_and_peepholes_are_taken_where_the_number_of_steps_is_dynamic(bench):
+    node, held = layer("LSTM", 2)
+    node.input.extend(["lengths", "", "", "p"])
+    held["p"] = numbers(2, 3 * HIDDEN)
+    fed = {"x": numbers(STEPS, BATCH, WIDTH), "lengths": np.array([6, 2, 4], np.int32)}
+    path = bench.model([node], fed, list(node.output), constants=held)
+    model = onnx.load(path)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "time"
+    for each in model.graph.output:
+        each.type.tensor_type.ClearField("shape")
+    onnx.save(model, path)
+    module, given = bench.module(path, fed), tuple(map(torch.from_numpy, fed.values()))
+    shapes = ({0: torch.export.Dim.DYNAMIC}, None)
+    with torch.no_grad():
+        program = torch.export.export(module, given, dynamic_shapes=shapes, strict=False).module()
+    made = program(*given)[0]
+    x, lengths = given
+    for sample, length in enumerate(lengths.tolist()):
+        alone = module(x[:length, sample : sample + 1], lengths[sample : sample + 1])[0]
+        close(made[:length, :, sample], [alone[:, :, 0].detach().numpy()])
+        assert not made[length:, :, sample].any()
 
 
 def test_a_gru_that_resets_before_the_product_is_not_pytorchs(bench):
