@@ -179,11 +179,19 @@ def _fixed_axis(source: str, model: torch.nn.Module, signature: Signature, attem
     sources = list(_sources_of(str(spec.shape[at]), guards, model, signature))
     line = guards.line_of_constant(sources) or guards.line_on(sources, ("Eq(",))
     where = f" at {quoted(line)}" if line else ""
+    keep = f"keep it a size there, as x.shape[{at}] is and int(...), len(x) and range(...) are not"
     return Refused(
         f"the axis {spec.shape[at]} of {spec.name} cannot be dynamic: the model makes its size a constant{where}",
-        fix=f"keep it a size there, as x.shape[{at}] is and int(...), len(x) and range(...) are not; "
+        fix=f"{_COMPILED if _LOOP.search(where) else keep}; "
         f"or fix it, as in --input {with_sizes(spec, [str(spec.shape[at])])}",
     )
+
+
+_LOOP = re.compile(r"`.*\bfor\b.*\bin\b")
+_COMPILED = (
+    "leave the loop, which goes by compiling the source, and mend the line that another route stops at; "
+    "or compute on the whole axis at once"
+)
 
 
 def spec_of(source: str, model: torch.nn.Module, signature: Signature) -> tuple[TensorSpec, int]:

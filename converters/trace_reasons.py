@@ -63,7 +63,7 @@ def kept_size(found: Unlike, signature: Signature, axis: str, wrong: Mapping[str
         return Refused(
             f"the model takes other steps at other sizes{where}, as a loop over an axis does: a trace keeps those of "
             f"its example, and answers otherwise than the model at {sizes}",
-            fix=f"compute them on the whole axis at once, or write forward as torch.jit.script takes it; {given}",
+            fix=f"compute them on the whole axis at once, or write forward {_SCRIPT}; {given}",
         )
     return Refused(
         f"the model makes a number of Python of a size{where}: a trace keeps it, and answers otherwise than the model "
@@ -74,5 +74,34 @@ def kept_size(found: Unlike, signature: Signature, axis: str, wrong: Mapping[str
 
 def uncompiled(error: Exception) -> str:
     """The user's line that torch.jit.script stops at, and what it says of that: " at net.py:7 (`...`): reason"."""
-    place = user_line((file, int(line)) for file, line in re.findall(r'File "(.+?)", line (\d+)', str(error)))
-    return f"{f' at {quoted(place)}' if place else ''}: {first_line(error).rstrip(':.')}"
+    places = re.findall(r'File "(.+?)", line (\d+)', str(error))
+    place = user_line((file, int(line)) for file, line in reversed(places))  # torch names the innermost first
+    said = re.search(r"^Expected a value of type .*", str(error), re.M)
+    reason = said[0] if said and _SCHEMA.match(first_line(error)) else first_line(error)
+    return f"{f' at {quoted(place)}' if place else ''}: {reason.rstrip(':.')}"
+
+
+_SCHEMA = re.compile(r"\w+\(.*\) -> ")
+
+
+def mend_of(error: Exception, otherwise: str) -> str:
+    """What to write where torch.jit.script stops, and what else helps by a refusal of the trace."""
+    found = next((mend for pattern, mend in _MENDS if re.search(pattern, str(error))), None)
+    if found is None:
+        return otherwise if _SCRIPT in otherwise else f"write that line {_SCRIPT}, or {otherwise}"
+    _, _, given = otherwise.partition("; or ")
+    return f"{found}; or {given}"
+
+
+_SCRIPT = "as torch.jit.script takes it"
+_MENDS = (
+    (r"'\w+_forward' is being compiled", "write forward's expression there, in place of the torch.autograd.Function"),
+    (
+        r"instead found type 'NoneType'|previously had type NoneType",
+        "begin with a tensor of zeros before the loop, in place of None",
+    ),
+    (r"range cannot be used as a value", "write range(n - 1, -1, -1) there, in place of reversed(range(n))"),
+    (r"reversed\(Tensor 0\)", "take its parts by an index there (range(n - 1, -1, -1)), or turn it round by .flip(1)"),
+    (r"Unknown type name 'Callable'", "call the function itself there, in place of one that is handed over"),
+    (r"Lambda aren't supported", "write a method of the module there, in place of the lambda"),
+)

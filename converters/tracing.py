@@ -33,7 +33,7 @@ from .torch_operators.capture.distributions import unchecked_distributions
 from .torch_operators.capture.encoders import as_made
 from .torch_operators.capture.functions import compiled_functions, inlined_functions
 from .torch_operators.capture.words import recomputing
-from .trace_reasons import Unlike, kept_size, place_in, uncompiled, unlike
+from .trace_reasons import Unlike, kept_size, mend_of, place_in, uncompiled, unlike
 
 if TYPE_CHECKING:
     import torch
@@ -199,9 +199,8 @@ def _for_all_sizes(
         compiled = scripted(model, call, inputs)
     except Exception as error:
         print(f"compiling the source fails: {_why(error)}")
-        raise type(refused)(
-            f"{refused.what}; compiling its source fails{uncompiled(error)}", fix=refused.fix
-        ) from error
+        fix = refused.fix if isinstance(refused, OneWay) else mend_of(error, refused.fix)
+        raise type(refused)(f"{refused.what}; compiling its source fails{uncompiled(error)}", fix=fix) from error
     if _wrong_at(compiled, model, asked, signature) is not None:
         raise refused
     return compiled

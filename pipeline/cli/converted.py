@@ -139,10 +139,11 @@ _FORMATS = {"SavedModel": Format.SAVED_MODEL, "ONNX": Format.ONNX, "TFLite": For
 
 def _cut(line: str) -> str:
     """A line without the end of a long line of code; convert.json has all of it."""
-    return _CODE.sub(r"`\1...`", line)
+    return _CODE.sub(lambda found: found[0] if len(found[1]) < _LONG else f"`{found[1][:_SHOWN]}...`", line)
 
 
-_CODE = re.compile(r"`([^`]{80})[^`]{8,}`")
+_CODE = re.compile(r"`([^`]*)`")  # short ones too: what lies between two of them is no code
+_SHOWN, _LONG = 80, 88
 
 
 def _verdict(done: Converted) -> str:

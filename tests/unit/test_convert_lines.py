@@ -18,6 +18,12 @@ MEND = "keep it a size there"
 SHORT = f"`{CODE[:80]}...`"
 
 
+def test_of_two_lines_of_code_what_stands_between_them_stays() -> None:
+    row = lost("onnx", ("torch.onnx-torchscript", f"it stops at net.py:5 (`for t in x:`), and {'far ' * 30}at {WHY}"))
+    (line,) = [each for each in lines(Converted((row,), Path("out"))) if "net.py:5" in each]
+    assert line.endswith(f"(`for t in x:`), and {'far ' * 30}at {WHY.replace(f'`{CODE}`', SHORT)}")
+
+
 def lost(name: str, *tried: tuple[str, str]) -> ArtifactRow:
     """A target that no route led to: routes, as in "a > b", and what each ended in."""
     rows = tuple(TriedRow(tuple(route.split(" > ")), "failed", reason) for route, reason in tried)

@@ -32,6 +32,7 @@ import math
 import numpy as np
 import torch
 from torch import nn
+from typing import Callable
 
 
 @dataclasses.dataclass
@@ -166,6 +167,77 @@ class Steps(nn.Module):
         state = x[:, 0]
         for at in range(x.shape[1]):
             state = torch.tanh(self.inner(x[:, at]) + state)
+        return state
+
+
+class Cell(nn.Module):
+    def forward(self, x, state=None):
+        return torch.tanh(x if state is None else x + state)
+
+
+class Nothing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = Cell()
+
+    def forward(self, x):
+        state = None
+        for at in range(x.shape[1]):
+            state = self.cell(x[:, at], state)
+        return state
+
+
+class Grown(nn.Module):
+    def forward(self, x):
+        state = None
+        for at in range(x.shape[1]):  # from nothing
+            state = x[:, at] if state is None else torch.tanh(x[:, at] + state)
+        return state
+
+
+class Downwards(nn.Module):
+    def forward(self, x):
+        state = x[:, 0]
+        for at in reversed(range(x.shape[1])):
+            state = torch.tanh(state + x[:, at])
+        return state
+
+
+class Handed(nn.Module):
+    def called(self, function: Callable, x):
+        return function(x)
+
+    def forward(self, x):
+        state = x[:, 0]
+        for at in range(x.shape[1]):
+            state = self.called(torch.tanh, state + x[:, at])
+        return state
+
+
+class Nameless(nn.Module):
+    def forward(self, x):
+        twice = lambda y: torch.tanh(2 * y)
+        state = x[:, 0]
+        for at in range(x.shape[1]):
+            state = twice(state + x[:, at])
+        return state
+
+
+class Secret(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.tanh(x) + count(ctx)
+
+
+def count(ctx):
+    return len(ctx.needs_input_grad)
+
+
+class Asked(nn.Module):
+    def forward(self, x):
+        state = x[:, 0]
+        for at in range(x.shape[1]):
+            state = Secret.apply(state + x[:, at])
         return state
 
 
@@ -680,9 +752,43 @@ def test_a_loop_that_cannot_be_compiled_is_named_with_its_line_and_where_compili
     assert str(caught.value) == (
         f"the model takes other steps at other sizes at {at(tmp_path, 'rows.append')}, as a loop over an axis does: a "
         "trace keeps those of its example, and answers otherwise than the model at batch=5 and time=8; compiling its "
-        f"source fails at {at(tmp_path, 'for row in reversed')}: reversed(Tensor 0) -> Tensor 0\n"
-        "  fix: compute them on the whole axis at once, or write forward as torch.jit.script takes it; or give the "
+        f"source fails at {at(tmp_path, 'for row in reversed')}: Expected a value of type 'Tensor' for argument '0' "
+        "but instead found type 'List[Tensor]'\n"
+        "  fix: take its parts by an index there (range(n - 1, -1, -1)), or turn it round by .flip(1); or give the "
         "size that it is for, as in --input x=float32[batch,SIZE]"
+    )
+
+
+MENDS = {
+    "Nothing": ("state = self.cell(", "begin with a tensor of zeros before the loop, in place of None"),
+    "Grown": ("state = x[:, at] if state", "begin with a tensor of zeros before the loop, in place of None"),
+    "Downwards": ("for at in reversed(range", "write range(n - 1, -1, -1) there, in place of reversed(range(n))"),
+    "Handed": ("def called(self, function", "call the function itself there, in place of one that is handed over"),
+    "Nameless": ("twice = lambda", "write a method of the module there, in place of the lambda"),
+    "Asked": (
+        "return len(ctx.needs_input_grad)",
+        "write forward's expression there, in place of the torch.autograd.Function",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MENDS)
+def test_where_compiling_stops_is_said_with_what_to_write_there(name: str, tmp_path: Path) -> None:
+    line, mend = MENDS[name]
+    with pytest.raises(Refused) as caught:
+        made(torchscript_from_source, source(tmp_path, name, "x=float32[batch,time]"), "made")
+    assert f"; compiling its source fails at {at(tmp_path, line)}: " in caught.value.what
+    assert caught.value.fix == f"{mend}; or give the size that it is for, as in --input x=float32[batch,SIZE]"
+
+
+def test_a_loop_over_an_axis_is_left_where_it_is(tmp_path: Path) -> None:
+    with pytest.raises(Refused) as caught:
+        made(pt2_from_source, source(tmp_path, "Grown", "x=float32[batch,time]"), "made")
+    assert str(caught.value) == (
+        "the axis time of x cannot be dynamic: the model makes its size a constant at "
+        f"{at(tmp_path, 'for at in range(x.shape[1]):  # from nothing')}\n"
+        "  fix: leave the loop, which goes by compiling the source, and mend the line that another route stops at; or "
+        "compute on the whole axis at once; or fix it, as in --input x=float32[batch,SIZE]"
     )
 
 
