@@ -72,7 +72,7 @@ class _Steps:
         if self.count is None:
             self.op.refuse("how many steps it has at most is not known before the first", fix="give it a trip count")
         sizes = [str(size) if isinstance(size, int) else self._named(size) for size in made.shape]
-        return f"torch.zeros({tupled([str(self.count), *sizes])}, dtype={made.dtype})"
+        return f"torch.zeros({tupled([str(self.count), *sizes])}, dtype={made.dtype}{self.op.page.device})"
 
     def _named(self, size: Any) -> str:
         found = self.op.page.size_code(size)

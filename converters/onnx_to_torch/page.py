@@ -159,6 +159,11 @@ class Page:
         found = [(self._axis_code[axis], where) for axis, where in self.axes.items()]
         return [f"{name} = {where}" for name, where in found if re.search(rf"\b{name}\b", used)]
 
+    @property
+    def device(self) -> str:
+        """The argument that makes a tensor where the inputs are."""
+        return f", device={self.inputs[0]}.device" if self.inputs else ""
+
     # Statements
 
     def run(self, code: str) -> Any:
@@ -247,7 +252,7 @@ class Page:
         inner = f"{parts[0]}" if not value.rank else tupled([*map(str, parts)])
         helper = "size_tensor" if not value.rank else "sizes_tensor"
         shaped = f".reshape{value.shape}" if value.rank > 1 else ""
-        made = self.let(f"{helper}({inner}, torch.{value.dtype}){shaped}", "sizes")
+        made = self.let(f"{helper}({inner}, torch.{value.dtype}{self.device}){shaped}", "sizes")
         return str(made), self.scope[str(made)]
 
     # Sizes

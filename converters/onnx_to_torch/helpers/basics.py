@@ -13,14 +13,14 @@ else:
     from ..lazy import F, torch
 
 
-def size_tensor(size: int, dtype: torch.dtype) -> Tensor:
+def size_tensor(size: int, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
     """A size as a tensor without axes."""
-    return torch.full((), size, dtype=dtype)
+    return torch.full((), size, dtype=dtype, device=device)
 
 
-def sizes_tensor(sizes: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+def sizes_tensor(sizes: tuple[int, ...], dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
     """Sizes as a vector."""
-    return torch.stack([torch.full((), size, dtype=dtype) for size in sizes])
+    return torch.stack([torch.full((), size, dtype=dtype, device=device) for size in sizes])
 
 
 def either(condition: bool, a: int, b: int) -> int:
@@ -64,12 +64,14 @@ def running_sum(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
 def counted(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
     """start, start + delta, ... before limit; nothing where the limit lies on the other side."""
     length = torch.clamp(torch.ceil((limit - start) / delta), min=0).long()
-    return start.reshape(()) + delta.reshape(()) * torch.arange(length.reshape(()).item(), dtype=start.dtype)
+    return start.reshape(()) + delta.reshape(()) * torch.arange(
+        length.reshape(()).item(), dtype=start.dtype, device=start.device
+    )
 
 
-def ones_on_diagonal(shape: tuple[int, ...], k: int, dtype: torch.dtype) -> Tensor:
+def ones_on_diagonal(shape: tuple[int, ...], k: int, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
     """Ones on the k-th diagonal of a matrix."""
-    rows, columns = torch.arange(shape[0])[:, None], torch.arange(shape[1])
+    rows, columns = torch.arange(shape[0], device=device)[:, None], torch.arange(shape[1], device=device)
     return (columns - rows == k).to(dtype)
 
 
@@ -132,11 +134,11 @@ def extreme_or_bound(x: Tensor, axes: int | tuple[int, ...], keep: bool, which: 
     one_more = list(x.shape)
     for axis in named:
         one_more[axis] = 1
-    bounds = torch.full(one_more, bound, dtype=x.dtype)
+    bounds = x.new_full(one_more, bound)
     for axis in named:
         if x.shape[axis] == 0:
             shape = [size if at != axis else 1 for at, size in enumerate(x.shape)]
-            x = torch.full(shape, bound, dtype=x.dtype)
+            x = x.new_full(shape, bound)
     made = torch.amax(x, named, keepdim=True) if which == "amax" else torch.amin(x, named, keepdim=True)
     made = made.expand(bounds.shape)
     return made if keep else made.squeeze(named)

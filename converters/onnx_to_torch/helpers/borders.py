@@ -19,7 +19,7 @@ def surrounded(x: Tensor, widths: tuple[int, ...], mode: str) -> Tensor:
         if isinstance(low, int) and isinstance(high, int) and low == 0 and high == 0:
             continue
         start, size = torch.sym_max(-low, 0), size + torch.sym_min(low, 0) + torch.sym_min(high, 0)
-        places = torch.arange(-torch.sym_max(low, 0), size + torch.sym_max(high, 0))
+        places = torch.arange(-torch.sym_max(low, 0), size + torch.sym_max(high, 0), device=x.device)
         if mode == "edge":
             places = torch.clamp(places, 0, size - 1)
         elif mode == "wrap":

@@ -39,8 +39,9 @@ def turned(
         filled = tuple(rows_before.index_copy(0, at.reshape(1), row.unsqueeze(0)) for rows_before, row in rows)
         return at + 1, plain_copy(asked.reshape(())), *(plain_copy(each) for each in after), *filled
 
+    none = torch.zeros((), dtype=torch.int64, device=first.device)
     carried = (plain_copy(first.reshape(())), *(plain_copy(each) for each in states), *outputs)
-    ran, _, *last = torch._higher_order_ops.while_loop(more, body, (torch.zeros((), dtype=torch.int64), *carried))
+    ran, _, *last = torch._higher_order_ops.while_loop(more, body, (none, *carried))
     return ran, *last
 
 
@@ -54,9 +55,10 @@ def counted_loop(
     steps, written into the tensors `outputs` (T, ...)."""
 
     def going_on(at: Tensor, *held: Tensor) -> tuple[Tensor, ...]:
-        return torch.ones((), dtype=torch.bool), *step(at, *held)
+        return torch.ones((), dtype=torch.bool, device=at.device), *step(at, *held)
 
-    return turned(going_on, torch.ones((), dtype=torch.bool), count, states, outputs)[1:]
+    device = next((each.device for each in (*states, *outputs)), None)
+    return turned(going_on, torch.ones((), dtype=torch.bool, device=device), count, states, outputs)[1:]
 
 
 def asking_loop(
@@ -74,5 +76,5 @@ def asking_loop(
     size = ran.item()
     torch._check(size >= 0)
     torch._check(size <= outputs[0].shape[0])
-    those = torch.arange(size)
+    those = torch.arange(size, device=ran.device)
     return *last[: len(states)], *(rows.index_select(0, those) for rows in last[len(states) :])

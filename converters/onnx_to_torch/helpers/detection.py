@@ -30,7 +30,7 @@ def chosen_boxes(
     most by falling score, those that overlap none of the ones before by more than a share of the area of both."""
     low, high = (side.unsqueeze(1).expand(-1, scores.shape[1], -1, -1) for side in corners(boxes, centred))
     area = (high - low).prod(-1)
-    every = torch.arange(scores.shape[2])
+    every = torch.arange(scores.shape[2], device=scores.device)
     order = torch.sort(scores, dim=2, descending=True, stable=True)[1]  # of equals the first
     ranks = torch.zeros_like(order).scatter(2, order, (scores.shape[2] - every).expand(order.shape))
     left = ranks if least is None else torch.where(scores > least, ranks, torch.zeros_like(ranks))
@@ -44,8 +44,8 @@ def chosen_boxes(
         row = torch.where(left.amax(2) > 0, best.squeeze(2), torch.full_like(best.squeeze(2), -1))
         return torch.where(gone, torch.zeros_like(left), left), row
 
-    rows = torch.zeros((count, scores.shape[0], scores.shape[1]), dtype=torch.int64)
-    _, found = counted_loop(step, size_tensor(count, torch.int64), (left,), (rows,))
+    rows = torch.zeros((count, scores.shape[0], scores.shape[1]), dtype=torch.int64, device=scores.device)
+    _, found = counted_loop(step, size_tensor(count, torch.int64, scores.device), (left,), (rows,))
     chosen = found.permute(1, 2, 0)
     picture, kind, place = torch.nonzero(chosen >= 0).unbind(1)
     return torch.stack((picture, kind, chosen[picture, kind, place]), 1)
@@ -56,7 +56,7 @@ def bin_samples(start: Tensor, end: Tensor, bins: int, samples: int, size: int, 
     (regions, bins * samples). One that lies more than a pixel outside has no share in any."""
     whole = end - start if shifted else torch.clamp(end - start, min=1)  # without a shift none is less than a pixel
     step = (whole / (bins * samples)).unsqueeze(1)
-    at = start.unsqueeze(1) + (torch.arange(bins * samples) + 0.5) * step
+    at = start.unsqueeze(1) + (torch.arange(bins * samples, device=start.device) + 0.5) * step
     inside = ((at >= -1) & (at <= size)).to(at.dtype)
     low = torch.clamp(torch.floor(torch.clamp(at, min=0)), max=size - 1)
     part = torch.where(low >= size - 1, torch.zeros_like(at), torch.clamp(at, min=0) - low)

@@ -16,7 +16,7 @@ def backwards(x: Tensor, axis: int, start: int, end: int, step: int) -> Tensor:
     size = x.shape[axis]
     first = torch.sym_min(start + size if start < 0 else start, size - 1)
     last = torch.sym_max(end + size if end < 0 else end, -1)
-    return x.index_select(axis, torch.arange(first, torch.sym_min(last, first), step))
+    return x.index_select(axis, torch.arange(first, torch.sym_min(last, first), step, device=x.device))
 
 
 def gather_places(x: Tensor, indices: Tensor, batch_axes: int) -> Tensor:
@@ -33,7 +33,7 @@ def gather_places(x: Tensor, indices: Tensor, batch_axes: int) -> Tensor:
     for size in inside:
         elements = elements * size
     rows, flat = x.reshape(count, elements, *rest), flat.reshape(count, -1)
-    picked = rows[torch.arange(count)[:, None], flat]
+    picked = rows[torch.arange(count, device=x.device)[:, None], flat]
     return picked.reshape(*indices.shape[:-1], *rest)
 
 
@@ -48,14 +48,14 @@ def scatter_places(x: Tensor, indices: Tensor, updates: Tensor, reduction: str) 
     count = 1
     for size in rest:
         count = count * size
-    inner = torch.arange(count)
+    inner = torch.arange(count, device=x.device)
     at_element = (flat.reshape(-1, 1) * count + inner).reshape(-1)
     return x.reshape(-1).scatter_reduce(0, at_element, updates.reshape(-1), reduction).reshape(x.shape)
 
 
 def one_hot(indices: Tensor, depth: int, off_on: Tensor, axis: int) -> Tensor:
     """The second of `off_on` where an index, negative ones counted from the end, names the place; else the first."""
-    places = torch.arange(depth)
+    places = torch.arange(depth, device=indices.device)
     wanted = indices.long()
     wanted = torch.where(wanted < 0, wanted + depth, wanted).unsqueeze(axis)
     shape = [1] * wanted.dim()
@@ -78,7 +78,7 @@ def last_extreme(x: Tensor, axis: int, keep: bool, largest: bool) -> Tensor:
 
 def reversed_sequences(x: Tensor, lengths: Tensor, batch_axis: int, time_axis: int) -> Tensor:
     """Each sequence turned around up to its length; what lies beyond stays."""
-    time = torch.arange(x.shape[time_axis])
+    time = torch.arange(x.shape[time_axis], device=x.device)
     place = torch.where(time < lengths[:, None], lengths[:, None] - 1 - time, time)
     place = place if batch_axis < time_axis else place.transpose(0, 1)
     shape = [1] * x.dim()
@@ -94,7 +94,7 @@ def distinct(x: Tensor, axis: int | None, in_order: bool) -> tuple[Tensor, Tenso
         values, which, counts = torch.unique(x, return_inverse=True, return_counts=True)
     else:
         values, which, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=axis)
-    places = torch.arange(x.shape[axis])
+    places = torch.arange(x.shape[axis], device=x.device)
     first = torch.zeros_like(counts).scatter_reduce(0, which, places, "amin", include_self=False)
     if in_order:
         order = torch.argsort(first)

@@ -30,7 +30,7 @@ def scanned(
     if isinstance(count, int):
         outputs = []
         for at in range(count):
-            output, states = one(torch.full((), at), gates[at], *states)
+            output, states = one(torch.full((), at, device=gates.device), gates[at], *states)
             outputs.append(output)
         return torch.stack(outputs), states
 
@@ -42,8 +42,8 @@ def scanned(
         output, after = one(at, gates.index_select(0, place).squeeze(0), *before)
         return at + 1, made.index_copy(0, place, output.unsqueeze(0)), *(each.clone() for each in after)
 
-    empty = torch.zeros((count, gates.shape[1], states[0].shape[1]), dtype=gates.dtype)
-    start = torch.zeros((), dtype=torch.int64)
+    empty = torch.zeros((count, gates.shape[1], states[0].shape[1]), dtype=gates.dtype, device=gates.device)
+    start = torch.zeros((), dtype=torch.int64, device=gates.device)
     _, made, *last = torch._higher_order_ops.while_loop(more, body, (start, empty, *(each.clone() for each in states)))
     return made, tuple(last)
 
@@ -69,7 +69,7 @@ def turned_around(x: Tensor, lengths: Tensor | None) -> Tensor:
     """Each sample's steps from its last to its first; what lies beyond its length stays."""
     if lengths is None:
         return x.flip(0)
-    time = torch.arange(x.shape[0])[:, None]
+    time = torch.arange(x.shape[0], device=x.device)[:, None]
     place = torch.where(time < lengths, lengths - 1 - time, time)
     return x.gather(0, place.unsqueeze(-1).expand(x.shape))
 
@@ -218,4 +218,4 @@ def torch_gru(
 
 def initial_state(x: Tensor, directions: int, hidden: int) -> Tensor:
     """Zeros (D, B, H) for x (T, B, I)."""
-    return torch.zeros((directions, x.shape[1], hidden), dtype=x.dtype)
+    return torch.zeros((directions, x.shape[1], hidden), dtype=x.dtype, device=x.device)

@@ -20,10 +20,11 @@ def places_of(
     region: tuple[float, float],
     dtype: torch.dtype,
     stretched: bool = False,
+    device: torch.device | None = None,
 ) -> Tensor:
     """Where each new place lies in the old axis of `size`; `length` is the new one before it is cut to `target`.
     `stretched`: the filter is, by antialias."""
-    at = torch.arange(target, dtype=dtype)
+    at = torch.arange(target, dtype=dtype, device=device)
     if coordinates == "align_corners":
         return at * ((size - 1) / (length - 1)) if length != 1 else at * 0
     if coordinates == "tf_crop_and_resize":
@@ -66,7 +67,7 @@ def shares_of(
     reach = 1 if linear else 2
     shrink = min(scale, 1.0) if antialias else 1.0
     steps = -int(-reach // shrink) if antialias else reach
-    index = torch.floor(places)[:, None] + torch.arange(1 - steps, steps + 1, dtype=places.dtype)
+    index = torch.floor(places)[:, None] + torch.arange(1 - steps, steps + 1, dtype=places.dtype, device=places.device)
     distance = (index - places[:, None]).abs() * shrink
     shares = torch.clamp(1 - distance, min=0) if linear else cubic_share(distance, cubic)
     if exclude:
@@ -89,7 +90,7 @@ def resampled_nearest(
 ) -> Tensor:
     """One axis, each new place taken from the nearest element; in float32, as others compute it."""
     size = x.shape[axis]
-    places = places_of(size, target, scale, length, coordinates, region, torch.float32)
+    places = places_of(size, target, scale, length, coordinates, region, torch.float32, device=x.device)
     made = x.index_select(axis, nearest_places(places, rounding, size))
     return made if outside is None else beyond(made, axis, places, size, outside)
 
@@ -110,7 +111,7 @@ def resampled_smoothly(
 ) -> Tensor:
     """One axis, each new place a weighted sum of elements around it."""
     size = x.shape[axis]
-    places = places_of(size, target, scale, length, coordinates, region, torch.float64, antialias)
+    places = places_of(size, target, scale, length, coordinates, region, torch.float64, antialias, x.device)
     index, shares = shares_of(places, size, scale, linear, cubic, exclude, antialias)
     shape = [-1 if at == axis else 1 for at in range(x.dim())]
     shares = shares.to(x.dtype)

@@ -37,7 +37,7 @@ def ceiling_widths(
 def window_sum(x: Tensor, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]) -> Tensor:
     """The sum of each window, channel by channel."""
     channels = x.shape[1]
-    ones = torch.ones((channels, 1, *kernel), dtype=x.dtype)
+    ones = torch.ones((channels, 1, *kernel), dtype=x.dtype, device=x.device)
     convolution = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[len(kernel)]
     return convolution(x, ones, None, strides, 0, dilations, channels)
 
@@ -80,7 +80,9 @@ def norm_pool(
 def flat_places(places: Tensor, x: Tensor) -> Tensor:
     """Places within each picture of x, counted from the first element of all of x."""
     size = math.prod(x.shape[2:])
-    planes = torch.arange(x.shape[0] * x.shape[1]).reshape(x.shape[0], x.shape[1], *[1] * (x.dim() - 2))
+    planes = torch.arange(x.shape[0] * x.shape[1], device=x.device).reshape(
+        x.shape[0], x.shape[1], *[1] * (x.dim() - 2)
+    )
     return places + planes * size
 
 
@@ -89,4 +91,6 @@ def unpooled(x: Tensor, places: Tensor, shape: tuple[int, ...]) -> Tensor:
     total = 1
     for size in shape:
         total = total * size
-    return torch.zeros(total, dtype=x.dtype).scatter(0, places.reshape(-1), x.reshape(-1)).reshape(shape)
+    return (
+        torch.zeros(total, dtype=x.dtype, device=x.device).scatter(0, places.reshape(-1), x.reshape(-1)).reshape(shape)
+    )

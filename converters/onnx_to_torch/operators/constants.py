@@ -41,7 +41,7 @@ def constant_of_shape(op: Op) -> Written:
     if value.dtype.kind in "iu" and len(shape) == 1 and isinstance(shape[0], int):
         return op.sized([int(value.item())] * shape[0], value.dtype.name)
     literal = scalar(value.reshape(()).item(), value.dtype.name)
-    return f"torch.full({_tuple(shape)}, {literal}, dtype=torch.{value.dtype.name})"
+    return f"torch.full({_tuple(shape)}, {literal}, dtype=torch.{value.dtype.name}{op.page.device})"
 
 
 def _tuple(parts: tuple[int | Size, ...]) -> str:
@@ -53,12 +53,13 @@ def counted(op: Op) -> Written:
     """start, start + delta, ... before limit; nothing where the limit lies on the other side."""
     start, limit, delta = (op.value(at) for at in range(3))
     parts = [each.size_parts() for each in (start, limit, delta)]
+    made = f"dtype=torch.{start.dtype}{op.page.device}"
     if all(each is not None and len(each) == 1 for each in parts):
         first, last, step = (each[0] for each in parts if each is not None)
         if isinstance(step, int) and step == 1 and isinstance(first, int) and first == 0:
-            return f"torch.arange({last}, dtype=torch.{start.dtype})"
+            return f"torch.arange({last}, {made})"
         if isinstance(step, int) and step > 0:
-            return f"torch.arange({first}, torch.sym_max({first}, {last}), {step}, dtype=torch.{start.dtype})"
+            return f"torch.arange({first}, torch.sym_max({first}, {last}), {step}, {made})"
     return f"counted({start}, {limit}, {delta})"
 
 
@@ -71,4 +72,4 @@ def eye_like(op: Op) -> Written:
     dtype = tensor_dtype_to_np_dtype(op.integer("dtype")).name if op.has("dtype") else x.dtype
     if dtype not in ORDINARY:
         op.refuse(f"it makes {dtype}", fix="use another dtype in the model")
-    return f"ones_on_diagonal({x}.shape, {k}, torch.{dtype})"
+    return f"ones_on_diagonal({x}.shape, {k}, torch.{dtype}, {x}.device)"

@@ -27,7 +27,7 @@ def quantize(op: Op) -> Written:
     if dtype not in _RANGES or asked not in (None, dtype):
         op.refuse(f"its output is {asked or dtype}", fix=f"quantise to one of {', '.join(_RANGES)}")
     low, high = _RANGES[dtype]
-    point = f"torch.zeros((), dtype=torch.{dtype})" if zero is None else _spread(op, zero, x)
+    point = f"torch.zeros((), dtype=torch.{dtype}, device={x}.device)" if zero is None else _spread(op, zero, x)
     return f"quantized({x}, {_spread(op, scale, x)}, {point}, {low}, {high})"
 
 
@@ -38,7 +38,7 @@ def dequantize(op: Op) -> Written:
     x, scale, zero = op.value(0), op.value(1), op.optional(2)
     if scale.dtype not in FLOATS or _dtype(op, "output_dtype") not in (None, scale.dtype):
         op.refuse(f"its scale is {scale.dtype} and its output another dtype", fix="use a float32 scale")
-    point = "torch.zeros((), dtype=torch.int32)" if zero is None else _spread(op, zero, x)
+    point = f"torch.zeros((), dtype=torch.int32, device={x}.device)" if zero is None else _spread(op, zero, x)
     return f"dequantized({x}, {_spread(op, scale, x)}, {point})"
 
 

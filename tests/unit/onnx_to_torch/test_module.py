@@ -171,3 +171,17 @@ def test_every_helper_stands_alone_as_text():
     for name in functions():
         compile(text_of([name]), name, "exec")
         assert f"def {name}(" in text_of([name])
+
+
+def test_what_a_module_makes_lies_where_its_inputs_do(bench):
+    fed = {"x": numbers(3, 5, 4), "lengths": np.array([2, 5, 1])}
+    nodes = [
+        helper.make_node("ReverseSequence", ["x", "lengths"], ["turned"], batch_axis=0, time_axis=1),
+        helper.make_node("OneHot", ["lengths", "depth", "ends"], ["hot"]),
+        helper.make_node("Pad", ["x", "widths"], ["wide"], mode="reflect"),
+        helper.make_node("EyeLike", ["hot"], ["eye"]),
+    ]
+    held = {"depth": np.array(6), "ends": numbers(2), "widths": np.array([0, 1, 0, 0, 1, 0])}
+    module = bench.module(bench.model(nodes, fed, ["turned", "hot", "wide", "eye"], constants=held), fed)
+    made = module.to("meta")(*(torch.from_numpy(each).to("meta") for each in fed.values()))
+    assert {each.device.type for each in made} == {"meta"}
