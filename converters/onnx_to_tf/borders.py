@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -65,15 +66,30 @@ def computes(part: slice) -> bool:
 
 
 def pad(tensor: TfTensor, widths: Widths, number: TfTensor | None = None) -> TfTensor:
-    """With a scalar of the tensor's dtype around it, or zeros; negative widths cut."""
-    return surrounded(cut(tensor, widths), [(positive(low), positive(high)) for low, high in widths], number)
+    """With a scalar of the tensor's dtype around it, or zeros; negative widths cut. Of more axes than TFLite can pad,
+    neighbours with nothing around them are one meanwhile."""
+    tensor, widths = cut(tensor, widths), [(positive(low), positive(high)) for low, high in widths]
+    if len(widths) <= _MOST_AXES:
+        return surrounded(tensor, widths, number)
+    sizes = sizes_of(tensor)
+    runs = [list(run) for _, run in groupby(range(len(widths)), lambda at: -1 if _is_bare(widths[at]) else at)]
+    joined = reshape(tensor, [product([sizes[at] for at in run]) for run in runs])
+    made = surrounded(joined, [widths[run[0]] for run in runs], number)
+    return reshape(made, [low + size + high for size, (low, high) in zip(sizes, widths, strict=True)])
+
+
+_MOST_AXES = 5
+
+
+def _is_bare(width: tuple[Size, Size]) -> bool:
+    return all(isinstance(each, int) and each == 0 for each in width)
 
 
 def surrounded(tensor: TfTensor, widths: Widths, number: TfTensor | None = None) -> TfTensor:
     """As `pad`, of widths that are never negative."""
-    flat = [each for pair in widths for each in pair]
-    if all(isinstance(each, int) and each == 0 for each in flat):
+    if all(map(_is_bare, widths)):
         return tensor
+    flat = [each for pair in widths for each in pair]
     known = _known(*flat)
     paddings = widths if known else tf.reshape(pack(flat), [len(widths), 2])
     made = tf.pad(tensor, paddings) if number is None else tf.pad(tensor, paddings, constant_values=number)
