@@ -60,6 +60,7 @@ def run(here: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*PROGRAM, *words], cwd=here, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_model_that_takes_and_returns_nests_is_converted_without_a_word_about_its_inputs(here: Path) -> None:
     done = run(here, "convert", "net.py:Tracker", "--to", "pt2,torchscript,onnx", "--out", "made", "--jobs", "2")
     assert done.returncode == 0, done.stderr + done.stdout

@@ -89,6 +89,7 @@ SETTINGS = ("--set", "config.width=5", "--set", "config.steps=[7]", "--set", "sh
 WEIGHTS = ("--weights", "last.ckpt", "--weights-key", "ema.state", "--input", "x=float32[batch,3]")
 
 
+@pytest.mark.slow
 def test_a_factory_of_a_repository_is_called_with_settings_and_given_a_part_of_a_checkpoint(project: Path) -> None:
     made = run(project, "convert", "models.build:make", *SETTINGS, *WEIGHTS, "--to", "pt2,onnx", "--out", "made")
     assert "2 weights are float16 in last.ckpt" in made.stderr

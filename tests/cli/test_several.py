@@ -85,6 +85,7 @@ def family(pid: int) -> set[int]:
     return found
 
 
+@pytest.mark.slow
 def test_a_command_that_was_killed_goes_on_from_what_was_done(here: Path) -> None:
     words = ("nets.py:Small", "nets.py:Large", *WORDS, "--out", "made", "--quiet")
     process = subprocess.Popen([*PROGRAM, "convert", *words], cwd=here)

@@ -67,6 +67,7 @@ def convert(here: Path, model: str, *, flex: bool) -> Converted:
     return transload.convert(str(here / f"{model}.onnx"), ["tflite"], out=out, store=here / "store", flex=flex, jobs=1)
 
 
+@pytest.mark.slow
 def test_without_the_option_the_target_is_refused_and_the_option_named(here: Path) -> None:
     (row,) = convert(here, "double", flex=False).artifacts
     assert row.path is None

@@ -44,6 +44,7 @@ def test_a_copy_is_made_of_an_onnx_file_that_onnx_runtime_cannot_open(here: Path
     assert unopened in reason
 
 
+@pytest.mark.slow
 def test_wrong_answers_of_every_exporter_are_each_told(here: Path) -> None:
     done = transload.convert("nets.py:Small", ["onnx"], out="made", inputs=["x=float32[batch,7]"], search_seconds=1)
     assert done.decided[1] == 1

@@ -298,6 +298,7 @@ def test_the_learning_rate_rises_and_falls_within_its_peak() -> None:
     assert rates[100] == pytest.approx(0)
 
 
+@pytest.mark.slow
 def test_digits_cnn_reaches_98_per_cent(tmp_path: Path) -> None:
     facts = train(job("zoo:digits-cnn", tmp_path / "out", threads=2))
     assert facts["test"] >= 0.98

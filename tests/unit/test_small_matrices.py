@@ -81,7 +81,9 @@ def failures(x: Tensor) -> Tensors:
 
 
 @pytest.mark.filterwarnings("ignore:torch.cholesky is deprecated", "ignore:torch.triangular_solve is deprecated")
-@pytest.mark.parametrize("function", [inverses, solutions, factors, determinants, failures])
+@pytest.mark.parametrize(
+    "function", [inverses, solutions, factors, pytest.param(determinants, marks=pytest.mark.slow), failures]
+)
 def test_small_matrices_are_as_in_pytorch(function: Callable[[Tensor], Tensors], tmp_path: Path) -> None:
     session = exported(function, tmp_path / "model.onnx")
     for batch in (3, 1, 2, SIDE, 5):
@@ -99,6 +101,7 @@ def test_an_inverse_is_as_near_as_pytorch_s(tmp_path: Path) -> None:
     assert np.abs(got - truth.numpy()).max() < 4 * (own - truth).abs().max()
 
 
+@pytest.mark.slow
 def test_of_a_triangle_more_rows_are_written_out(tmp_path: Path) -> None:
     def solved(x: Tensor) -> Tensors:
         wide = torch.nn.functional.pad(x / 9, (56, 0, 56, 0)) + torch.eye(60)
