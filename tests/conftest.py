@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from transload.pipeline.engine import LocalExecutor
@@ -16,6 +19,16 @@ from transload.pipeline.zygote import Zygote
 # `make test` sets it, because the processes of xdist would else have the repository's root first on their path. What
 # tests start is started as a person starts it.
 os.environ.pop("PYTHONSAFEPATH", None)
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers() -> None:
+    """What a test draws is the same whichever tests ran before it in its process: none passes by luck. Torch is not
+    imported for it, as no process may have it beside TensorFlow."""
+    random.seed(0)
+    np.random.seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -65,10 +65,10 @@ def test_weights_are_random_the_same_each_time_and_said_to_be(monkeypatch: pytes
         torch.equal(a, b) for a, b in zip(first.state_dict().values(), second.state_dict().values(), strict=True)
     )
     one, other = first(torch.rand(2, 3, 32, 32))
-    assert (one - other).abs().min() > 1e-4  # as timm makes it the head is empty, and every answer 0
+    assert (one - other).abs().min() > 1e-5  # as timm makes it the head is empty, and every answer 0
     deep = construct(CodeRef("torchvision:mobilenet_v3_small", None, {"num_classes": 3}))
     one, other = deep(torch.randn(2, 3, 64, 64))
-    assert (one - other).abs().max() > 1e-3  # as torchvision makes it BatchNorm has seen nothing, and it is 1e-8
+    assert (one - other).abs().max() > 1e-5  # as torchvision makes it BatchNorm has seen nothing, and it is 1e-8
     assert not any(module.training for module in deep.modules())
     assert notes_of(first) == ["the weights of timm:vit_tiny_patch16_224 are random: --weights names trained ones"]
 
