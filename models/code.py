@@ -72,7 +72,7 @@ def _known(name: str) -> ModuleSpec | None:
 
 
 def entry_digest(entry: str) -> str:
-    """The sha256 of an entry of ours, as in "transload.converters.tflite:tflite_int8", or of a third party's step.
+    """The sha256 of an entry of ours, as in "transload.converters.tflite.convert:tflite_int8", or of another's step.
 
     Where its imports enter a sub-package (converters/onnx_to_tf/), all of that sub-package counts: such a package
     is a registry that imports its modules by name at run time. Of a third party's, what its module imports relatively

@@ -34,12 +34,12 @@ from transload.pipeline.isolation import Limits  # noqa: E402
 
 ROOT = HERE.parents[1]
 _CODE = {
-    "onnx": "transload.converters.onnx_export:onnx_from_pt2",
-    "saved-model": "transload.converters.saved_model:saved_model_from_onnx",
-    "tflite": "transload.converters.tflite:tflite_fp32",
-    "tflite:int8": "transload.converters.tflite:tflite_int8",
-    "tflite:int8-dynamic": "transload.converters.tflite:tflite_int8_dynamic",
-    BY_ONNX2TF: "transload.converters.onnx2tf_route:saved_model_from_onnx_by_onnx2tf",
+    "onnx": "transload.converters.onnx_file.export:onnx_from_pt2",
+    "saved-model": "transload.converters.saved_model.from_onnx:saved_model_from_onnx",
+    "tflite": "transload.converters.tflite.convert:tflite_fp32",
+    "tflite:int8": "transload.converters.tflite.convert:tflite_int8",
+    "tflite:int8-dynamic": "transload.converters.tflite.convert:tflite_int8_dynamic",
+    BY_ONNX2TF: "transload.converters.saved_model.by_onnx2tf:saved_model_from_onnx_by_onnx2tf",
 }
 _KEPT = {BY_ONNX2TF: f"{BY_ONNX2TF}:saved-model"}  # the row that tells whether a column was run
 

@@ -14,7 +14,7 @@ from ...models.errors import BadRequest
 from ...models.foreign import first_line
 from ...models.formats import PAYLOAD, Format
 from ...models.signature import BATCH, DTYPES, Axis, Signature, TensorSpec
-from ..onnx_export import declare, save
+from ..onnx_file.export import declare, save
 from ..onnx_graph.sorting import sort_nodes
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 A SavedModel is a program of TensorFlow's operators, and there are operators that read files, write files and run
 Python. So every operator in the graph and in the library of functions is held against a list of those that only compute
-(saved_model_operators.py). What restores the variables reads a file: it is let through where nothing else calls it, and
+(saved_model/operators.py). What restores the variables reads a file: it is let through where nothing else calls it, and
 where the file is the one that it is handed.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 from ...models.errors import BadRequest
 from ...models.signature import BATCH, Axis, Signature, TensorSpec, served_dtype
 from ...models.tensor_names import DEFAULT
-from ..saved_model_operators import ALLOWED, RESTORING, SAVING, TRUST, what_it_does
-from ..saved_model_proto import calls_of, message_class
+from ..saved_model.operators import ALLOWED, RESTORING, SAVING, TRUST, what_it_does
+from ..saved_model.proto import calls_of, message_class
 
 _AGAIN = "copy it again, or save it again with tf.saved_model.save"
 _MOST_PARSED_BYTES = 1 << 31  # protobuf's own limit

@@ -24,7 +24,7 @@ from ...models.signature import Axis, Signature, TensorSpec, bounds_of
 from ...models.store import digest_of
 from ...models.zoo.catalogue import load_named, ref_of
 from ..content import check_content
-from ..pt2_signature import check_axes, describe_program, write_flat
+from ..pytorch.pt2_signature import check_axes, describe_program, write_flat
 from .batches import check_one_batch, keras_runner, onnx_runner, saved_model_runner, unnamed_firsts, with_own_firsts
 from .keras import check_keras, load_given_keras
 from .onnx import OnnxFile, check_external, parse_onnx

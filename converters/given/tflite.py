@@ -18,8 +18,8 @@ from ...models.errors import BadRequest
 from ...models.foreign import first_line
 from ...models.signature import BATCH, Array, Axis, Signature, TensorSpec, served_dtype
 from ...models.tensor_names import default_signature
-from ..flex import check_flex, custom_names, flex_names
-from ..tflite_signature import Named, inputs_and_outputs, model_of, signature_names
+from ..tflite.flex import check_flex, custom_names, flex_names
+from ..tflite.signature import Named, inputs_and_outputs, model_of, signature_names
 
 _AGAIN = "copy it again, or convert it again"
 _MAGIC, _MAGIC_AT = b"TFL3", 4

@@ -23,8 +23,8 @@ from ...models.foreign import first_line
 from ...models.signature import Signature, TensorSpec
 from ...models.zoo.calling import Call, Leaf, flat, flatten, is_flat
 from ...models.zoo.infer import infer_signature
-from ..torch_export import example_inputs
-from ..tracing import traced
+from ..pytorch.export import example_inputs
+from ..pytorch.tracing import traced
 
 if TYPE_CHECKING:
     import torch

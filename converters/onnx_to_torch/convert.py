@@ -14,9 +14,9 @@ from ...models.errors import Refused
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.programs import save_program
-from ..export_bounds import settle
 from ..onnx_graph.graph import Model, read_model
-from ..torch_export import answer_everywhere, example_inputs, export
+from ..pytorch.bounds import settle
+from ..pytorch.export import answer_everywhere, example_inputs, export
 from .generate import WEIGHTS, Generated, generate
 from .names import comment
 from .page import torch_tensor

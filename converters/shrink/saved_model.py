@@ -17,8 +17,8 @@ from ...models.errors import Refused
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.signature import DTYPES, Array, Signature, TensorSpec
 from ...models.store import size_of
-from ..frozen import frozen
-from ..saved_model import SIGNATURE
+from ..onnx_file.frozen import frozen
+from ..saved_model.from_onnx import SIGNATURE
 from .graph import Graph, spec_of
 
 if TYPE_CHECKING:

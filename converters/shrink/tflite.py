@@ -19,9 +19,9 @@ import numpy as np
 from ...models.artifact import write_artifact
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.signature import DTYPES, Array, Signature, TensorSpec
-from ..saved_model import SIGNATURE
-from ..tflite_file import main_operators
-from ..tflite_signature import inputs_and_outputs, model_of, packed, with_unique_names
+from ..saved_model.from_onnx import SIGNATURE
+from ..tflite.file import main_operators
+from ..tflite.signature import inputs_and_outputs, model_of, packed, with_unique_names
 from .graph import Graph, spec_of
 
 

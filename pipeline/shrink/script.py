@@ -275,7 +275,7 @@ def _script_of_torch(
         chain=[(entry, dict(given)) for entry, given in options["chain"]],
         signature=signature.to_json(),
         dynamic=[list(spec.dynamic_axes) for spec in signature.inputs],
-        opset=step_options.get("opset", 17 if alone else 20),  # as converters/onnx_export.py has them
+        opset=step_options.get("opset", 17 if alone else 20),  # as converters/onnx_file/export.py has them
     )
     inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
     body = _TORCH.format(piece=piece, inputs=inputs, outputs=outputs, convert=convert)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from ...converters.onnx_file.from_tensorflow import OPSET
 from ...converters.tensorflow_operators.handlers import MENDED
-from ...converters.tensorflow_to_onnx import OPSET
 from ...models.formats import Format
 from ...models.signature import Signature, TensorSpec
 from .script import by_step, comparison, head

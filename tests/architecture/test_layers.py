@@ -92,6 +92,21 @@ def test_what_one_of_torch_s_exporters_is_given_knows_only_what_both_share() -> 
     assert reached == {(room, "shared") for room in ("capture", "dynamo_exporter", "older_exporter")}
 
 
+FORMATS = ("pytorch", "saved_model", "tflite", "onnx_file")  # each may know of those before it
+
+
+@pytest.mark.parametrize("room", FORMATS)
+def test_the_rooms_of_formats_know_each_other_one_way(room: str) -> None:
+    reached = {
+        (node.module or "").split(".")[0]
+        for file in sorted((ROOT / "converters" / room).glob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level == 2
+    }
+    assert reached.isdisjoint(FORMATS[FORMATS.index(room) :])
+    assert reached.isdisjoint(("given", "shrink"))
+
+
 @pytest.mark.parametrize("layer", MAY_IMPORT)
 def test_frameworks_are_imported_inside_functions_only(layer: str) -> None:
     wrong = {}

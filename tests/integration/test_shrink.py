@@ -43,11 +43,15 @@ def with_line(node, line: str):  # type: ignore[no-untyped-def]
     return node
 
 
-def convert(model: str, here: Path, steps: list[str], to: str, monkeypatch: pytest.MonkeyPatch) -> Converted:
+def convert(
+    model: str, here: Path, steps: list[str], to: str, monkeypatch: pytest.MonkeyPatch, *inputs: str
+) -> Converted:
     """By some of the steps alone."""
     known = third_party.Known(tuple(step for step in STEPS if step.name in steps))
     monkeypatch.setattr(third_party, "known", lambda: known)
-    return transload.convert(model, [to], out=here / "made", store=here / "store", jobs=1, search_seconds=500)
+    return transload.convert(
+        model, [to], out=here / "made", store=here / "store", inputs=inputs, jobs=1, search_seconds=500
+    )
 
 
 def run_alone(script: Path, folder: Path) -> str:
@@ -146,9 +150,7 @@ def test_the_module_that_cannot_be_exported_is_found_inside_of_the_model(
 ) -> None:
     (tmp_path / "net.py").write_text(NET)
     monkeypatch.chdir(tmp_path)
-    done = transload.convert(
-        "net.py:Net", ["pt2"], out="made", inputs=["x=float32[batch,7]"], jobs=1, search_seconds=500
-    )
+    done = convert("net.py:Net", tmp_path, ["torch.export"], "pt2", monkeypatch, "x=float32[batch,7]")
     assert done.artifacts[0].path is None
     (found,) = done.smallest
     assert (found.target, found.route, found.operators) == ("pt2", ("torch.export",), None)

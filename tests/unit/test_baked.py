@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from transload.converters.baked import model_to_export
+from transload.converters.pytorch.baked import model_to_export
 from transload.models.job import Job
 from transload.models.signature import parse_input
 from transload.models.zoo.build import build_model

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import nn
 
-from transload.converters.export_guards import leaves
-from transload.converters.onnx_export import onnx_from_source
+from transload.converters.onnx_file.export import onnx_from_source
+from transload.converters.pytorch.guards import leaves
+from transload.converters.pytorch.tracing import scripted
 from transload.converters.torch_operators.older_exporter.symbolics import mend_older_exporter
-from transload.converters.tracing import scripted
 from transload.models.job import Job
 from transload.models.signature import parse_input
 from transload.models.zoo.build import build_model

@@ -19,9 +19,9 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from transload.converters import tflite
 from transload.converters.given.take import read_checked
-from transload.converters.saved_model import saved_model_from_onnx
+from transload.converters.saved_model.from_onnx import saved_model_from_onnx
+from transload.converters.tflite import convert as tflite
 from transload.models.artifact import RECORD, read_artifact, write_artifact
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import BadRequest, Refused, ToolMissing

@@ -16,9 +16,9 @@ import onnx
 import pytest
 
 from transload.converters.given.take import keras_given, saved_model_given, tflite_given
-from transload.converters.keras_export import saved_model_from_keras
-from transload.converters.tensorflow_to_onnx import onnx_from_saved_model, onnx_from_tflite
-from transload.converters.tflite_signature import inputs_and_outputs, model_of, with_unique_names
+from transload.converters.onnx_file.from_tensorflow import onnx_from_saved_model, onnx_from_tflite
+from transload.converters.saved_model.from_keras import saved_model_from_keras
+from transload.converters.tflite.signature import inputs_and_outputs, model_of, with_unique_names
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.errors import BadRequest, Refused
 from transload.models.formats import Format, Target

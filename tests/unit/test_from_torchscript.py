@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from transload.converters.from_torchscript import onnx_from_torchscript, pt2_from_torchscript
 from transload.converters.given.take import torchscript_given
 from transload.converters.given.torchscript import check_torchscript
+from transload.converters.onnx_file.from_torchscript import onnx_from_torchscript
+from transload.converters.pytorch.from_torchscript import pt2_from_torchscript
 from transload.models.artifact import read_artifact
 from transload.models.errors import BadRequest
 from transload.models.job import Job

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from transload.converters.torch_export import export
+from transload.converters.pytorch.export import export
 from transload.models.signature import Signature
 
 

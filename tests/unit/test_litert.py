@@ -33,7 +33,7 @@ import sys
 from pathlib import Path
 import torch
 from torch import nn
-from transload.converters.torch_export import export
+from transload.converters.pytorch.export import export
 from transload.models.artifact import write_artifact
 from transload.models.formats import Target, parse_target
 from transload.models.signature import Signature, TensorSpec
@@ -66,7 +66,7 @@ def captured(folder: Path, axis: str) -> Path:
 def converted(source: Path, place: Path, **spawn: object) -> dict[str, object]:
     (place / "out").mkdir()
     job = {"inputs": {"source": str(source)}, "out": str(place / "out"), "options": {}, "services": {}}
-    entry = "transload.converters.litert_route:tflite_from_pt2"
+    entry = "transload.converters.tflite.by_litert:tflite_from_pt2"
     return run_alone(entry, job, Spawn(place / "log", place / "cwd", **spawn))
 
 

@@ -15,8 +15,8 @@ import torch
 from onnx import TensorProto, helper
 from torch import nn
 
-from transload.converters.onnx_export import onnx_from_source
-from transload.converters.onnx_types import mend_types
+from transload.converters.onnx_file.dtypes import mend_types
+from transload.converters.onnx_file.export import onnx_from_source
 from transload.models.job import Job
 from transload.models.signature import parse_input
 from transload.models.zoo.build import build_model

@@ -13,10 +13,10 @@ import onnx.parser
 import onnxruntime
 import pytest
 
-from transload.converters.onnx_axes import count_from_the_front
-from transload.converters.onnx_export import onnx_from_pt2, onnx_from_source
-from transload.converters.onnx_zeros import keep_zeros
-from transload.converters.torch_export import pt2_from_source
+from transload.converters.onnx_file.axes import count_from_the_front
+from transload.converters.onnx_file.export import onnx_from_pt2, onnx_from_source
+from transload.converters.onnx_file.zeros import keep_zeros
+from transload.converters.pytorch.export import pt2_from_source
 from transload.models.job import Job
 from transload.models.signature import parse_input
 from transload.models.zoo.given import take_weights

@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime
 import torch
 
-from transload.converters.torch_export import export
+from transload.converters.pytorch.export import export
 from transload.converters.torch_operators.dynamo_exporter.translations import translations
 from transload.models.signature import Signature, parse_input
 

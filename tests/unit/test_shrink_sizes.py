@@ -211,7 +211,7 @@ def test_an_operator_of_an_exported_program(
     made = torch.export.export(net, given, dynamic_shapes=({0: dynamic, 1: dynamic},))
     torch.export.save(made, here / "source" / "model.pt2")
     write_artifact(here / "source", Target(Format.PT2), SIGNATURE)
-    chain = ["transload.converters.torch_export:pt2_from_source", "broken_steps:trace_of_program"]
+    chain = ["transload.converters.pytorch.export:pt2_from_source", "broken_steps:trace_of_program"]
     facts = shrunk(here, shrink_pt2, "torch", chain, monkeypatch)
     assert (facts["operators"], facts["operator"]) == (1, "aten.div.Tensor")
     assert facts["line"].startswith("size_net.py:24 (`return self.last((torch.relu(self.first(x)) / x.shape[1])")

@@ -108,7 +108,7 @@ def test_the_operator_that_tf2onnx_has_nothing_for(
     monkeypatch.chdir(scratch)
     options = {
         "step": "tf2onnx-tflite", "reason": "", "target": "onnx", "least_db": 60.0, "seconds": 500.0, "model": "net",
-        "chain": [["transload.converters.tensorflow_to_onnx:onnx_from_tflite", {}]],
+        "chain": [["transload.converters.onnx_file.from_tensorflow:onnx_from_tflite", {}]],
         "requires": ["tensorflow", "tf2onnx"],
     }  # fmt: skip
     facts = of_tflite(Job({"source": given, "data": data, "reference": reference}, out, options))

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from transload.converters.given.take import saved_model_given
-from transload.converters.tensorflow_to_onnx import onnx_from_saved_model
-from transload.converters.tflite import tflite_fp32
+from transload.converters.onnx_file.from_tensorflow import onnx_from_saved_model
+from transload.converters.tflite.convert import tflite_fp32
 from transload.models.artifact import read_artifact
 from transload.models.job import Job
 from transload.models.store import digest_of

@@ -16,7 +16,7 @@ import onnx
 import pytest
 
 from transload.converters.given.take import saved_model_given, tflite_given
-from transload.converters.tensorflow_to_onnx import onnx_from_saved_model, onnx_from_tflite
+from transload.converters.onnx_file.from_tensorflow import onnx_from_saved_model, onnx_from_tflite
 from transload.models.errors import Refused
 from transload.models.job import Job
 from transload.models.signature import Array

@@ -16,8 +16,9 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from transload.converters import tflite, tflite_file
-from transload.converters.saved_model import saved_model_from_onnx
+from transload.converters.saved_model.from_onnx import saved_model_from_onnx
+from transload.converters.tflite import convert as tflite
+from transload.converters.tflite import file as tflite_file
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import BadRequest, Refused

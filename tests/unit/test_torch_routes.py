@@ -13,11 +13,11 @@ import onnxruntime
 import pytest
 import torch
 
-from transload.converters import tracing
-from transload.converters.export_reasons import OneWay, held
-from transload.converters.onnx_export import onnx_from_pt2, onnx_from_source
-from transload.converters.torch_export import export, pt2_from_source
-from transload.converters.torchscript import torchscript_from_source
+from transload.converters.onnx_file.export import onnx_from_pt2, onnx_from_source
+from transload.converters.pytorch import tracing
+from transload.converters.pytorch.export import export, pt2_from_source
+from transload.converters.pytorch.reasons import OneWay, held
+from transload.converters.pytorch.torchscript import torchscript_from_source
 from transload.models.errors import BadRequest, Refused
 from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from transload.converters.tracing import traced
+from transload.converters.pytorch.tracing import traced
 from transload.models.errors import BadRequest
 from transload.models.signature import parse_input
 from transload.models.zoo.calling import flat

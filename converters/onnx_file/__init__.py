@@ -1,0 +1,1 @@
+"""ONNX files: exported, mended, in reduced precision, and made of TensorFlow's."""

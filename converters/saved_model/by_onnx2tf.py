@@ -1,0 +1,74 @@
+"""ONNX to SavedModel by onnx2tf: the second route, and the cross-check of our own lowering.
+
+onnx2tf is right on some models, refuses others, and is silently wrong on a few (docs/design/onnx2tf.md): what it
+makes is believed only after it was verified, like everything else.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...models.artifact import read_artifact, write_artifact
+from ...models.errors import Refused
+from ...models.formats import PAYLOAD, Format, Target
+from ...models.job import Job
+from ...models.signature import Signature
+
+# It looks for this file in its cwd before it downloads it. It only feeds its own checks with it, which we do not use.
+SAMPLE_IMAGES = "calibration_image_sample_data_20x128x128x3_float32.npy"
+
+
+def saved_model_from_onnx_by_onnx2tf(job: Job) -> Mapping[str, Any]:
+    """Convert with onnx2tf, every input's layout kept as declared, and save under the model's own names."""
+    import onnx2tf
+
+    source = read_artifact(job.inputs["source"])
+    given = Path("given")
+    shutil.copytree(source.folder, given)  # it has onnxsim write over the file that it is given
+    np.save(SAMPLE_IMAGES, np.random.default_rng(0).random((20, 128, 128, 3), dtype=np.float32))
+    keras_model = onnx2tf.convert(
+        input_onnx_file_path=str(given / source.path.name),
+        output_folder_path=str(Path("onnx2tf-out")),
+        keep_shape_absolutely_input_names=[spec.name for spec in source.signature.inputs],
+        output_signaturedefs=True,
+        disable_model_save=True,
+        non_verbose=True,
+    )
+    _save(keras_model, source.signature, job.out / PAYLOAD[Format.SAVED_MODEL])
+    write_artifact(job.out, Target(Format.SAVED_MODEL), source.signature)
+    return {"version": onnx2tf.__version__}
+
+
+def _save(keras_model: Any, signature: Signature, path: Path) -> None:
+    """The Keras model as a SavedModel whose `serving_default` has the signature's names, in its order."""
+    import tensorflow as tf
+
+    specs = [
+        tf.TensorSpec([axis if isinstance(axis, int) else None for axis in spec.shape], spec.dtype, name=spec.name)
+        for spec in signature.inputs
+    ]
+    if len(keras_model.inputs) != len(specs) or len(keras_model.outputs) != len(signature.outputs):
+        raise Refused(
+            f"onnx2tf made {len(keras_model.inputs)} inputs and {len(keras_model.outputs)} outputs "
+            f"of {len(specs)} and {len(signature.outputs)}",
+            fix="use another route for this model",
+        )
+
+    class Served(tf.Module):  # type: ignore[misc]  # tensorflow has no types
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = keras_model
+
+        @tf.function(input_signature=specs, autograph=False)  # type: ignore[untyped-decorator]
+        def serve(self, *inputs: Any) -> dict[str, Any]:
+            outputs = self.model(list(inputs), training=False)
+            listed = outputs if isinstance(outputs, list | tuple) else [outputs]
+            return {spec.name: tf.identity(each) for spec, each in zip(signature.outputs, listed, strict=True)}
+
+    served = Served()
+    tf.saved_model.save(served, str(path), signatures={"serving_default": served.serve.get_concrete_function()})
