@@ -81,7 +81,7 @@ def _document(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _CONFIG_BYTES:
             raise ValueError(f"it is larger than {_CONFIG_BYTES >> 20} MiB")
-        found = json.loads(path.read_bytes())
+        found = json.loads(path.read_bytes(), object_hook=_number)
         if not isinstance(found, dict):
             raise TypeError(f"it holds a {type(found).__name__}")
     except (OSError, ValueError, TypeError, RecursionError) as error:
@@ -92,6 +92,13 @@ def _document(path: Path) -> dict[str, Any]:
             f"{path.parent} holds weights quantised by {method}", fix="convert the model as it was before that"
         )
     return found
+
+
+def _number(value: dict[str, Any]) -> Any:
+    """A dict of the document, or the number that transformers writes so where JSON has none: {"__float__": "Infinity"}
+    (PreTrainedConfig._encode_special_floats), as in every configuration of Mamba2."""
+    tag = value.get("__float__") if len(value) == 1 else None
+    return float(tag) if tag in ("Infinity", "-Infinity", "NaN") else value
 
 
 def _made(folder: Path, document: Mapping[str, Any], weights: Path, settings: Mapping[str, Any]) -> torch.nn.Module:

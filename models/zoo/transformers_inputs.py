@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _SECOND = 16000  # samples of sound in a second, at the rate that such models are trained on
 _SIDE = 224  # of a picture, where nothing says it
+_FRAMES = 200  # of a spectrum, where it may have any number
+_PLACES = ("image_token_id", "image_token_index")  # the word that stands for a piece of a picture
 
 
 def transformers_inputs(model: torch.nn.Module, folder: Path) -> tuple[TensorSpec, ...] | None:
@@ -26,7 +28,7 @@ def transformers_inputs(model: torch.nn.Module, folder: Path) -> tuple[TensorSpe
     taken = frozenset(inspect.signature(model.forward).parameters)
     main = str(getattr(model, "main_input_name", ""))
     both = {"input_ids", "pixel_values"} <= taken
-    if both and not hasattr(config, "projection_dim"):
+    if both and any(getattr(config, name, None) is not None for name in _PLACES):
         return None  # the words hold places for the picture, as many as a processor says
     found: tuple[TensorSpec, ...] = ()
     if main == "input_ids" or both:
@@ -34,7 +36,7 @@ def transformers_inputs(model: torch.nn.Module, folder: Path) -> tuple[TensorSpe
     if main == "pixel_values" or both:
         found += _pictures(config, folder)
     if main in ("input_values", "input_features"):
-        found += _sound(config, main)
+        found += _sound(model, main)
     if found and getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in taken:
         found += (_words("decoder_input_ids", "decoder_tokens"),)
     return found or None
@@ -55,7 +57,8 @@ def _words(name: str, axis: str) -> TensorSpec:
 
 def _pictures(config: Any, folder: Path) -> tuple[TensorSpec, ...]:
     seen = _seeing(config)
-    size = getattr(seen, "image_size", None) or _prepared(folder) or _SIDE
+    said = getattr(seen, "image_size", None) or getattr(seen, "input_size", None)
+    size = said or _prepared(folder) or _SIDE
     height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
     frames = [count for count in [getattr(seen, "num_frames", None)] if isinstance(count, int)]
     channels = getattr(seen, "num_channels", 3)
@@ -65,7 +68,7 @@ def _pictures(config: Any, folder: Path) -> tuple[TensorSpec, ...]:
 def _seeing(config: Any) -> Any:
     """The part of a configuration that is about pictures."""
     parts = (getattr(config, name, None) for name in ("vision_config", "backbone_config", "encoder"))
-    return next((part for part in parts if hasattr(part, "num_channels")), config)
+    return next((part for part in parts if hasattr(part, "num_channels") or hasattr(part, "image_size")), config)
 
 
 def _prepared(folder: Path) -> int | tuple[int, int] | None:
@@ -84,16 +87,28 @@ def _prepared(folder: Path) -> int | tuple[int, int] | None:
     return None
 
 
-def _sound(config: Any, name: str) -> tuple[TensorSpec, ...]:
+def _sound(model: torch.nn.Module, name: str) -> tuple[TensorSpec, ...]:
     """Waves are of one second; spectra as long as the model is made for."""
-    bins = getattr(config, "num_mel_bins", None)
-    if name == "input_features" and bins and hasattr(config, "max_source_positions"):
-        if hasattr(config, "input_feat_per_channel"):  # Speech2Text: time first, any length
-            return (TensorSpec(name, "float32", ("batch", 200, config.input_feat_per_channel)),)
-        return (TensorSpec(name, "float32", ("batch", bins, 2 * config.max_source_positions)),)
+    config: Any = model.config
     if name == "input_features":
-        width = getattr(config, "feature_projection_input_dim", None)
-        return (TensorSpec(name, "float32", ("batch", 100, width)),) if width else ()
+        return _spectra(config)
+    bins = getattr(config, "num_mel_bins", None)
     if bins and hasattr(config, "max_length"):  # the audio spectrogram transformer: time first
         return (TensorSpec(name, "float32", ("batch", config.max_length, bins)),)
+    if hasattr(model, "encode") and hasattr(model, "decode"):  # a codec: its waves have channels
+        return (TensorSpec(name, "float32", ("batch", getattr(config, "audio_channels", 1), _SECOND)),)
     return (TensorSpec(name, "float32", ("batch", _SECOND)),)
+
+
+def _spectra(config: Any) -> tuple[TensorSpec, ...]:
+    bins, longest = getattr(config, "num_mel_bins", None), getattr(config, "max_source_positions", None)
+    width = getattr(config, "feature_projection_input_dim", None)
+    if hasattr(config, "input_feat_per_channel"):  # Speech2Text: time first, any length
+        shape: tuple[int, ...] = (_FRAMES, config.input_feat_per_channel * config.input_channels)
+    elif bins and longest:
+        shape = (bins, 2 * longest)
+    elif width:
+        shape = (100, width)
+    else:
+        return ()
+    return (TensorSpec("input_features", "float32", ("batch", *shape)),)

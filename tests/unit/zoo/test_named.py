@@ -178,6 +178,13 @@ def test_weights_in_several_files_and_in_a_pickle_that_is_only_weights_are_taken
 
 
 WORDS = ["input_ids=int64[batch,tokens]", "attention_mask=int64[batch,tokens]"]
+TINY = {
+    name: SMALL[name]
+    for name in (
+        "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+        "max_position_embeddings", "image_size", "patch_size", "pad_token_id", "bos_token_id", "eos_token_id",
+    )
+}  # fmt: skip
 ANSWER = "decoder_input_ids=int64[batch,decoder_tokens]"
 KINDS: list[tuple[str, str, dict[str, Any], list[str]]] = [
     ("RobertaConfig", "RobertaModel", {"type_vocab_size": 1}, WORDS),
@@ -198,6 +205,33 @@ KINDS: list[tuple[str, str, dict[str, Any], list[str]]] = [
         {"conv_dim": [8], "conv_stride": [50], "conv_kernel": [50], "num_feat_extract_layers": 1,
          "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 2},
         ["input_values=float32[batch,16000]"],
+    ),
+    (
+        "Speech2TextConfig", "Speech2TextModel",
+        {"encoder_layers": 1, "decoder_layers": 1, "input_feat_per_channel": 8, "conv_channels": 16,
+         "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16},
+        ["input_features=float32[batch,200,8]", ANSWER],
+    ),
+    (
+        "EncodecConfig", "EncodecModel",
+        {"num_filters": 2, "upsampling_ratios": [4, 4], "codebook_size": 8, "codebook_dim": 8, "hidden_size": 8,
+         "num_lstm_layers": 1, "audio_channels": 2},
+        ["input_values=float32[batch,2,16000]"],
+    ),
+    (
+        "BlipConfig", "BlipForImageTextRetrieval",
+        {"text_config": {**TINY, "encoder_hidden_size": 16}, "vision_config": TINY, "image_text_hidden_size": 8},
+        [*WORDS, "pixel_values=float32[batch,3,32,32]"],
+    ),
+    (
+        "SiglipConfig", "SiglipModel",
+        {"text_config": {**TINY, "projection_size": 16}, "vision_config": TINY},
+        [*WORDS, "pixel_values=float32[batch,3,32,32]"],
+    ),
+    (
+        "LayoutLMv3Config", "LayoutLMv3Model",
+        {"type_vocab_size": 1, "input_size": 32, "coordinate_size": 3, "shape_size": 2},
+        [*WORDS, "pixel_values=float32[batch,3,32,32]"],
     ),
 ]  # fmt: skip
 
@@ -225,6 +259,23 @@ def test_pictures_are_as_large_as_the_processor_makes_them(tmp_path: Path) -> No
     said = {"do_center_crop": True, "crop_size": {"height": 40, "width": 48}, "size": {"shortest_edge": 60}}
     (tmp_path / "hf" / "preprocessor_config.json").write_text(json.dumps(said))
     assert inputs(ref) == ["pixel_values=float32[batch,3,40,48]"]
+
+
+def test_words_that_hold_places_for_a_picture_are_nobodys_to_guess(tmp_path: Path) -> None:
+    parts = {
+        "vision_config": {**TINY, "model_type": "clip_vision_model"},
+        "text_config": {**TINY, "model_type": "llama"},
+    }
+    ref = ref_to(save(tmp_path / "hf", "LlavaConfig", "LlavaForConditionalGeneration", **parts, image_token_index=50))
+    assert inputs(ref) == []
+
+
+def test_a_configuration_with_an_infinity_is_one(tmp_path: Path) -> None:
+    """As of every Mamba2: time_step_limit is (0, inf), which transformers writes as {"__float__": "Infinity"}."""
+    fields = {"num_heads": 4, "head_dim": 8, "state_size": 4, "n_groups": 1, "chunk_size": 4}
+    ref = ref_to(save(tmp_path / "hf", "Mamba2Config", "Mamba2Model", **fields))
+    assert "__float__" in (tmp_path / "hf" / "config.json").read_text()
+    assert construct(ref).config.time_step_limit == [0.0, float("inf")]
 
 
 def test_weights_of_another_dtype_and_weights_without_a_use_are_said(bert: Path, tmp_path: Path) -> None:
