@@ -1,6 +1,9 @@
 """Types of numbers in an ONNX model of torch's older exporter, which knows none of them in source that was compiled: of
 `integers * mask` and `math.log(x.shape[1])` it writes what ONNX has not. Casts are put where PyTorch has them unsaid.
 
+And bfloat16, in which ONNX Runtime computes nothing on a CPU: such a node computes in float32, and each of its results
+is rounded, as PyTorch does it.
+
 What fits together is left as it is.
 """
 
@@ -35,7 +38,7 @@ def mend_types(model: onnx.ModelProto) -> None:
         types[each.name] = helper.make_tensor_type_proto(each.data_type, each.dims)
     mender = _Mender({each.domain: each.version for each in model.opset_import}, model.ir_version)
     mender.mend(graph, types)
-    for value in graph.output:
+    for value in (*graph.output, *graph.value_info):
         _retype(value, types)
 
 
@@ -69,11 +72,16 @@ class _Mender:
             written.append(node)
             return
         before = {name: _element(types[name]) for name in node.input if name in types}
+        rounded: set[str] = set()
         if all(map(types.__contains__, filter(None, node.input))):
             for places in _groups(schema, node):
-                self._mend_group(schema, node, places, types, written)
+                if self._mend_group(schema, node, places, types, written) == _BFLOAT16:
+                    rounded.add(_formal(schema.inputs, places[0]).type_str)
         written.append(node)
         self._infer(schema, node, types)
+        for at, name in enumerate(node.output):
+            if name in types and _formal(schema.outputs, at).type_str in rounded:
+                node.output[at] = self._round(name, types, written)
         if node.op_type not in _COUNTING and before and set(before.values()) == {_BOOL}:
             self._back_to_booleans(node, types, written)
 
@@ -84,23 +92,32 @@ class _Mender:
         places: Sequence[int],
         types: Types,
         written: list[onnx.NodeProto],
-    ) -> None:
-        """Inputs of a node that are to have one type."""
+    ) -> int | None:
+        """Inputs of a node that are to have one type. Returns that which PyTorch computes with."""
         given = [types[node.input[at]] for at in places]
-        if not all(each.HasField("tensor_type") for each in given):
-            return
+        if node.op_type == "Cast" or not all(each.HasField("tensor_type") for each in given):
+            return None
         kind = _element(given[0]) if node.op_type in _LIKE_THE_FIRST else _promoted(given)
         if kind is None:
-            return
+            return None
+        if kind == _BFLOAT16:
+            for at in places:
+                self._let_be(_BFLOAT16, node, at, types, written)
+                self._let_be(_FLOAT, node, at, types, written)
+            return kind
         allowed = _allowed(schema, places[0])
         if kind not in allowed:
             if node.op_type in _WHOLE:
                 node.op_type = "Identity"
-                return
+                return kind
             kind = next((each for each in _instead(kind, given) if each in allowed), kind)
         for at in places:
-            if _element(types[node.input[at]]) != kind:
-                node.input[at] = self._cast(node.input[at], kind, types, written)
+            self._let_be(kind, node, at, types, written)
+        return kind
+
+    def _let_be(self, kind: int, node: onnx.NodeProto, at: int, types: Types, written: list[onnx.NodeProto]) -> None:
+        if _element(types[node.input[at]]) != kind:
+            node.input[at] = self._cast(node.input[at], kind, types, written)
 
     def _infer(self, schema: Any, node: onnx.NodeProto, types: Types) -> None:
         import onnx
@@ -120,6 +137,18 @@ class _Mender:
             )
         except Exception:  # noqa: BLE001  (what its types are stays unknown, and so does what follows)
             return
+
+    def _round(self, name: str, types: Types, written: list[onnx.NodeProto]) -> str:
+        """Let a value be the float32 one that is computed, rounded to bfloat16. Returns the name of that one."""
+        from onnx import helper
+
+        made = self._name(name)
+        types[made] = types[name]
+        written.append(helper.make_node("Cast", [made], [name], f"{made}.rounded", to=_BFLOAT16))
+        types[name] = type(types[made])()
+        types[name].CopyFrom(types[made])
+        types[name].tensor_type.elem_type = _BFLOAT16
+        return made
 
     def _back_to_booleans(self, node: onnx.NodeProto, types: Types, written: list[onnx.NodeProto]) -> None:
         """What was computed of nothing but booleans, in integers: `a + b` and `a * b` are booleans in PyTorch."""
@@ -226,7 +255,7 @@ def _groups(schema: Any, node: onnx.NodeProto) -> Iterator[list[int]]:
     """The places of a node's inputs that are to have one type, by the type's name in the specification."""
     found: dict[str, list[int]] = {}
     for at, name in enumerate(node.input):
-        formal = schema.inputs[min(at, len(schema.inputs) - 1)]
+        formal = _formal(schema.inputs, at)
         if name and (formal.is_homogeneous or at < len(schema.inputs)):
             found.setdefault(formal.type_str, []).append(at)
     if node.op_type == "Pow":
@@ -236,11 +265,16 @@ def _groups(schema: Any, node: onnx.NodeProto) -> Iterator[list[int]]:
         yield from (places for kind, places in found.items() if kind in named)
 
 
+def _formal(formals: Sequence[Any], at: int) -> Any:
+    """What the specification says of an input or output by its place; the last one may stand for many."""
+    return formals[min(at, len(formals) - 1)]
+
+
 def _allowed(schema: Any, at: int) -> set[int]:
     """Types of elements that an input may have."""
     import onnx
 
-    formal = schema.inputs[min(at, len(schema.inputs) - 1)]
+    formal = _formal(schema.inputs, at)
     known = {*onnx.TensorProto.DataType.keys()}
     names = (each.removeprefix("tensor(").removesuffix(")").upper() for each in formal.types)
     return {onnx.TensorProto.DataType.Value(name) for name in names if name in known}

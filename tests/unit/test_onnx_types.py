@@ -69,6 +69,24 @@ def test_types_are_promoted_as_pytorch_does(expression: str, tmp_path: Path) -> 
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
+NARROW = [
+    "(2 * x.bfloat16()).cumsum(1).float()",
+    "torch.relu(x.bfloat16() + x.bfloat16().mean(1, keepdim=True)).float()",
+    "(x.bfloat16() @ x.bfloat16().mT).float() * (x.bfloat16().amax(1) > 0.5)[:, None]",
+    "torch.nn.functional.conv1d(x.bfloat16()[:, None], torch.full((2, 1, 1), 0.3).bfloat16()).float()",
+    "torch.stack([x.bfloat16(), x.bfloat16() * 3], 1)[:, 1].topk(2, 1).values.float()",
+]
+
+
+@pytest.mark.parametrize("expression", NARROW)
+def test_bfloat16_inside_of_a_model_is_float32_rounded_after_each_operator(expression: str, tmp_path: Path) -> None:
+    code = f"import torch\n\n\nclass Mixed(torch.nn.Module):\n    def forward(self, x):\n        return {expression}\n"
+    model, session = carried(code, tmp_path)
+    for shape in ((3, 8), (1, 2), (4, 17)):
+        x = torch.randn(shape)
+        assert np.array_equal(session.run(None, {"x": x.numpy()})[0], model(x).numpy())
+
+
 def run(nodes: list[Any], inputs: dict[str, Any], outputs: dict[str, int], feeds: dict[str, Any]) -> list[Any]:
     given = [helper.make_tensor_value_info(name, *each) for name, each in inputs.items()]
     made = [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in outputs.items()]
