@@ -28,6 +28,9 @@ def signature_of_keras(model: Any, path: Path) -> Signature:
     Raises BadRequest where an input or output is nothing that the formats carry.
     """
     given, made = _structures(model, path)
+    for _, each in given:
+        dense = not (getattr(each, "sparse", False) or getattr(each, "ragged", False))
+        _require_dense(f"{path}: {_clean(each.name)}", dense)
     inputs = [_spec(path, _clean(each.name), each) for _, each in given]
     names = _output_names(model, made)
     outputs = [_spec(path, name, each) for name, (_, each) in zip(names, made, strict=True)]
@@ -46,7 +49,10 @@ def function_of_keras(model: Any, signature: Signature) -> Callable[..., dict[st
     def call(*tensors: Any) -> dict[str, Any]:
         given = tensors[0] if sequential else keras.tree.pack_sequence_as(model.input, list(tensors))
         found = keras.tree.flatten(model(given, training=False))
-        return {spec.name: value for spec, value in zip(signature.outputs, found, strict=True)}
+        made = {spec.name: value for spec, value in zip(signature.outputs, found, strict=True)}
+        for name, value in made.items():
+            _require_dense(f"the model's output {name}", not hasattr(value, "dense_shape"))
+        return made
 
     return call
 
@@ -86,9 +92,13 @@ def _clean(name: str) -> str:
     return "_".join(name.split())
 
 
+def _require_dense(what: str, dense: bool) -> None:
+    """Outputs are asked when they are there: Keras 3.15 declares `x * 2` sparse, and what is sparse dense."""
+    if not dense:
+        raise BadRequest(f"{what} is a sparse or ragged tensor", fix="save a model of dense tensors")
+
+
 def _spec(path: Path, name: str, tensor: Any) -> TensorSpec:
-    if getattr(tensor, "sparse", False) or getattr(tensor, "ragged", False):
-        raise BadRequest(f"{path}: {name} is a sparse or ragged tensor", fix="save a model of dense tensors")
     shape = tuple(_axis(name, at, size) for at, size in enumerate(tensor.shape))
     try:
         return TensorSpec(name, served_dtype(str(tensor.dtype)), shape)

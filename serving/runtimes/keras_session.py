@@ -44,7 +44,9 @@ class KerasSession(CheckedSession):
     """A model, called eagerly. `own`: the signature as Keras has it, in its order.
 
     Layers do otherwise in a graph whose sizes are open (Keras 3.15's TimeDistributed takes as many steps there as there
-    are samples). An export is such a graph, and a reference that was one, too, would share its faults.
+    are samples). An export is such a graph, and a reference that was one, too, would share its faults. Layers of
+    pictures alone are called in a graph, of the sizes of each call: there they answer in the dtype that they declare,
+    as `model.predict` has it, and without one in that of the picture, where Resizing rounds to bytes.
     """
 
     def __init__(self, signature: Signature, model: Any, own: Signature) -> None:
@@ -52,7 +54,8 @@ class KerasSession(CheckedSession):
 
         # Layers look at sizes themselves, before TensorFlow does: then it is a ValueError.
         super().__init__(NAME, signature, (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError, ValueError))
-        self._call = function_of_keras(model, own)
+        call = function_of_keras(model, own)
+        self._call = tf.function(call, autograph=False) if _prepares(model) else call
         at = {spec.name: at for at, spec in enumerate(signature.inputs)}
         self._order = [at[spec.name] for spec in own.inputs]
         self._names = [spec.name for spec in signature.outputs]
@@ -70,3 +73,9 @@ class KerasSession(CheckedSession):
 
     def _release(self) -> None:
         del self._call
+
+
+def _prepares(model: Any) -> bool:
+    """Whether it has layers that Keras lets run in tf.data, for whose class it has no public name. `layers` lacks
+    those of other layers."""
+    return any(base.__name__ == "DataLayer" for layer in model._flatten_layers() for base in type(layer).__mro__)
