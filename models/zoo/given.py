@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import torch
 
 _DISTANCE_BATCH = 8
+_OTHERWISE = "if it takes other inputs or sizes, name each, as in --input input_ids=int64[batch,128]"
 
 
 def take_weights(job: Job) -> Mapping[str, Any]:
@@ -53,7 +54,7 @@ def take_weights(job: Job) -> Mapping[str, Any]:
     parameters = sum(weight.numel() for weight in model.parameters())
     del state
     halves = widen(model)
-    with user_code(f"calling {ref.text}", ref), in_float32(ref.text, halves):
+    with user_code(f"calling {ref.text}", ref, _OTHERWISE), in_float32(ref.text, halves):
         before = Memory.of(model)
         found = _called(job, ref, model, bool(halves))
         flattened = model if found.call is None else flat(model, found.call)

@@ -57,10 +57,11 @@ def at_root(ref: CodeRef) -> Iterator[None]:
 
 
 @contextmanager
-def user_code(what: str, ref: CodeRef) -> Iterator[None]:
-    """Turn whatever the user's code raises into one BadRequest that names file and line. A process that it forked ends
-    here: it must not do our work a second time. What it took off sys.path comes back, and so do the streams that it
-    closed, or put something else in the place of: what follows imports and prints."""
+def user_code(what: str, ref: CodeRef, fix: str | None = None) -> Iterator[None]:
+    """Turn whatever the user's code raises into one BadRequest that names file and line, and `fix` where the code is a
+    library's, which nobody is to mend. A process that it forked ends here: it must not do our work a second time. What
+    it took off sys.path comes back, and so do the streams that it closed, or put something else in the place of: what
+    follows imports and prints."""
     ours, paths, streams = os.getpid(), [*sys.path], (sys.stdout, sys.stderr)
     try:
         yield
@@ -69,7 +70,7 @@ def user_code(what: str, ref: CodeRef) -> Iterator[None]:
     except BaseException as error:  # a KeyboardInterrupt is theirs, too: Ctrl-C does not reach a worker
         if is_disk_full(error):
             raise  # nobody's code is at fault
-        raise _refused(what, ref, error) from error
+        raise _refused(what, ref, error, fix if ref.library else None) from error
     finally:
         if os.getpid() != ours:
             os._exit(0)
@@ -86,7 +87,7 @@ def _open(theirs: object, ours: TextIO | None) -> TextIO:
     return Path(os.devnull).open("w")
 
 
-def _refused(what: str, ref: CodeRef, error: BaseException) -> BadRequest:
+def _refused(what: str, ref: CodeRef, error: BaseException, fix: str | None = None) -> BadRequest:
     folders = _folders(ref.file, ref.root)
     place = _place(error, folders)
     if isinstance(error, ModuleNotFoundError) and error.name and not _is_theirs(error.name, folders):
@@ -102,7 +103,7 @@ def _refused(what: str, ref: CodeRef, error: BaseException) -> BadRequest:
         )
     return BadRequest(
         f"{what} raised {type(error).__name__} at {place}: {_says(error)}",
-        fix=f"mend {place.rpartition(':')[0]}; the log has the traceback",
+        fix=f"{fix or 'mend ' + place.rpartition(':')[0]}; the log has the traceback",
     )
 
 

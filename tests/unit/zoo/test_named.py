@@ -15,9 +15,11 @@ import pytest
 import torch
 
 from transload.models.errors import BadRequest
+from transload.models.job import Job
 from transload.models.sources import CodeRef, code_ref
 from transload.models.zoo.catalogue import ref_digest
 from transload.models.zoo.construct import construct
+from transload.models.zoo.given import take_weights
 from transload.models.zoo.named import known_inputs
 from transload.models.zoo.notes import notes_of
 from transload.models.zoo.torchvision_ops import mend_torchvision, nms
@@ -276,6 +278,16 @@ def test_a_configuration_with_an_infinity_is_one(tmp_path: Path) -> None:
     ref = ref_to(save(tmp_path / "hf", "Mamba2Config", "Mamba2Model", **fields))
     assert "__float__" in (tmp_path / "hf" / "config.json").read_text()
     assert construct(ref).config.time_step_limit == [0.0, float("inf")]
+
+
+def test_a_librarys_model_that_does_not_answer_is_given_other_inputs_and_not_mended(tmp_path: Path) -> None:
+    """Its landmarks are of sequences of one length, which its configuration does not hold the inputs to."""
+    fields = {"num_landmarks": 8, "segment_means_seq_len": 16}
+    folder = save(tmp_path / "hf", "NystromformerConfig", "NystromformerModel", **fields)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(BadRequest, match=r"calling hf:.* raised RuntimeError at .*modeling_nystromformer\.py") as told:
+        take_weights(Job({}, tmp_path / "out", {"ref": f"hf:{folder}", "root": None}))
+    assert told.value.fix.startswith("if it takes other inputs or sizes, name each, as in --input input_ids=int64[")
 
 
 def test_weights_of_another_dtype_and_weights_without_a_use_are_said(bert: Path, tmp_path: Path) -> None:
