@@ -19,6 +19,7 @@ from ..pytorch.baked import model_to_export
 from ..pytorch.export import example_inputs
 from ..pytorch.script_outputs import giving_a_tuple
 from ..pytorch.tracing import call_of, script_or_module
+from ..torch_operators.capture.detached import followed_data
 from ..torch_operators.capture.distributions import unchecked_distributions
 from ..torch_operators.capture.words import in_other_words
 from ..torch_operators.dynamo_exporter.complexes import complex_refused, mend_complexes
@@ -88,7 +89,7 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
     path = job.out / PAYLOAD[Format.ONNX]
     mend_older_exporter()
     model, note = script_or_module(model_to_export(job.inputs["source"]), source.signature, call_of(source), inputs)
-    with warnings.catch_warnings(), in_other_words(), without_idle_slices(), unchecked_distributions():
+    with warnings.catch_warnings(), in_other_words(), followed_data(), without_idle_slices(), unchecked_distributions():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole; it is the fallback on purpose
         if isinstance(model, torch.jit.ScriptModule):
             model = giving_a_tuple(model, source.signature)

@@ -14,6 +14,7 @@ from ...models.job import Job
 from ...models.programs import save_program
 from ...models.signature import ANY_SIZE, Signature
 from ...models.sources import read_source
+from ..torch_operators.capture.detached import followed_data
 from ..torch_operators.capture.distributions import unchecked_distributions
 from ..torch_operators.capture.rounded import write_out_rounding
 from ..torch_operators.capture.sizes import keeping_sizes
@@ -124,7 +125,7 @@ def _attempt(model: torch.nn.Module, signature: Signature, more: int = 0) -> tor
     import torch
 
     # A block without gradients inside the model else becomes one that cannot be loaded again.
-    with torch.no_grad(), keeping_sizes(), unchecked_distributions():
+    with torch.no_grad(), keeping_sizes(), followed_data(), unchecked_distributions():
         program = torch.export.export(
             model, example_inputs(signature, more=more), dynamic_shapes=dynamic_shapes(signature), strict=False
         )

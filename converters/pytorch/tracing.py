@@ -25,6 +25,7 @@ from ...models.zoo.calling import Call, flat
 from ...models.zoo.checks import questions
 from ...models.zoo.frames import line_of_now, quoted
 from ..torch_operators.capture.cells import open_cells
+from ..torch_operators.capture.detached import followed_data
 from ..torch_operators.capture.distributions import unchecked_distributions
 from ..torch_operators.capture.encoders import as_made
 from ..torch_operators.capture.functions import compiled_functions, inlined_functions
@@ -98,7 +99,7 @@ def traced(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.jit.
     import torch
 
     try:
-        with torch.no_grad(), quiet(), inlined_functions(), recomputing(), unchecked_distributions():
+        with torch.no_grad(), quiet(), inlined_functions(), recomputing(), followed_data(), unchecked_distributions():
             # TracerWarnings go to the log: they name the lines of the model that the trace may have fixed.
             # torch's own check traces once more and calls both at these inputs: half the time of all that is done here,
             # for less than comparing the answers at other sizes gives.
