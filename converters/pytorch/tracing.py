@@ -224,11 +224,14 @@ _BRANCH = "Python boolean"
 
 
 def _watched(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> _Watched:
+    from torch.jit._trace import TracerWarning
+
     warned: list[tuple[str, str | None]] = []
 
     def note(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any) -> None:
         print(warnings.formatwarning(message, category, filename, lineno), end="")
-        warned.append((str(message), line_of_now()))
+        if issubclass(category, TracerWarning):  # others are of what the model calls: one that is deprecated
+            warned.append((str(message), line_of_now()))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")

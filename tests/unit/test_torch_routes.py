@@ -423,6 +423,14 @@ class Backwards(nn.Module):
         return last * 2
 
 
+class Deprecated(Strided):  # as every model of transformers: the tracer asks for its properties
+    @property
+    def old_name(self):
+        import warnings
+        warnings.warn("old_name goes with the next version", FutureWarning)
+        return 1
+
+
 class Triangle(nn.Module):
     def forward(self, x, y):
         both = torch.einsum("btc,bsc->bts", x, y) + x + y
@@ -733,7 +741,11 @@ def test_a_way_that_is_for_what_is_empty_is_seen_where_an_axis_may_be(tmp_path: 
 @pytest.mark.parametrize("step", [torchscript_from_source, onnx_from_source])
 @pytest.mark.parametrize(
     ("name", "line"),
-    [("Strided", "return x.as_strided(size, stride)"), ("Logarithm", "return x * np.float64(math.log")],
+    [
+        ("Strided", "return x.as_strided(size, stride)"),
+        ("Deprecated", "return x.as_strided(size, stride)"),
+        ("Logarithm", "return x * np.float64(math.log"),
+    ],
 )
 def test_a_trace_that_answers_otherwise_is_never_handed_on(
     name: str, line: str, step: Callable[[Job], Mapping[str, Any]], tmp_path: Path
