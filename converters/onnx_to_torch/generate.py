@@ -98,7 +98,7 @@ def _head(model: Model, arguments: Sequence[Value], code: str) -> str:
     lines = [f"    {argument}: {comment(str(spec))}" for argument, spec in zip(arguments, model.inputs, strict=True)]
     text = "\n".join(
         [
-            f"An ONNX model of opset {model.opset} in plain PyTorch. Edit it as you like.",
+            f"A model in plain PyTorch, made of ONNX of opset {model.opset}. Edit it as you like.",
             "",
             "    from model import load",
             f"    model = load()  # with the weights from {WEIGHTS} beside this file",

@@ -1,4 +1,4 @@
-"""Sizes that are rounded: a file of torch.export holds neither math.ceil nor math.floor, and has them in other words;
+"""Sizes that are rounded: a file of torch.export holds no math.ceil, math.floor or round, and has them in other words;
 the ONNX made of it rounds what Python rounds, in float64."""
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ class Rounded(torch.nn.Module):
         size, less = x.shape[0], x.shape[0] - 90
         whole, product = math.ceil(less / 7), math.ceil(size * 0.1)
         below, quotient = math.floor(less * 0.3), math.ceil(size / 0.7)
-        return x[: math.ceil(size / 3)], *(x + number for number in (whole, product, below, quotient))
+        even, near, under = round(size * 0.5), round(size / 3), round(less * 0.25)
+        numbers = (whole, product, below, quotient, even, near, under)
+        return x[: math.ceil(size / 3)], *(x + number for number in numbers)
 
 
 def test_rounded_sizes_are_python_s(tmp_path: Path) -> None:

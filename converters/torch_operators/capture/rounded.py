@@ -1,4 +1,4 @@
-"""`math.ceil` and `math.floor` of sizes in operators that a file of torch.export holds: not these two."""
+"""`math.ceil`, `math.floor` and `round` of sizes in operators that a file of torch.export holds: not these three."""
 
 from __future__ import annotations
 
@@ -13,16 +13,31 @@ if TYPE_CHECKING:
 def write_out_rounding(program: torch.export.ExportedProgram) -> None:
     """In its graph, in place. A node keeps what is known of its value, and so do the shapes made of it."""
     graph = program.graph
-    found = [node for node in graph.nodes if node.target in (math.ceil, math.floor)]
+    found = [node for node in graph.nodes if node.target in (math.ceil, math.floor) or _is_round(node)]
     for node in found:
         with graph.inserting_before(node):
-            made = _whole(_Sizes(graph), node.args[0], node.target is math.ceil)
+            made = _written(_Sizes(graph), node)
         made.meta.update(node.meta)
         node.replace_all_uses_with(made)
         graph.erase_node(node)
     if found:
         graph.eliminate_dead_code()
         program.graph_module.recompile()
+
+
+def _is_round(node: Any) -> bool:
+    return node.target is round and node.args[1:] in ((), (None,)) and not node.kwargs
+
+
+def _written(sizes: _Sizes, node: Any) -> Any:
+    value = node.args[0]
+    if node.target is not round:
+        return _whole(sizes, value, node.target is math.ceil)
+    half = sizes(
+        operator.truediv, value, 2.0
+    )  # of a half the even neighbour: both quarters beside it fall on one number
+    lower = _whole(sizes, sizes(operator.add, half, 0.25), up=False)
+    return sizes(operator.add, lower, _whole(sizes, sizes(operator.sub, half, 0.25), up=True))
 
 
 class _Sizes:
