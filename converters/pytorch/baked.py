@@ -17,6 +17,7 @@ from ...models.foreign import first_line
 from ...models.signature import Signature
 from ...models.sources import read_source
 from ..torch_operators.capture.encoders import make_capturable
+from ..torch_operators.capture.experts import ask_every_expert
 from .guards import agree, leaves
 
 if TYPE_CHECKING:
@@ -26,13 +27,14 @@ _BATCH = 2
 
 
 def model_to_export(folder: Path) -> torch.nn.Module:
-    """As build_model gives it, with encoders that can be captured; or, where weights of it are computed, a copy of that
-    with what they come to. Where such a copy cannot be made, or answers otherwise, that is printed, and the model
-    without is given."""
+    """As build_model gives it, with encoders and experts that can be captured; or, where weights of it are computed, a
+    copy of that with what they come to. Where such a copy cannot be made, or answers otherwise, that is printed, and
+    the model without is given."""
     from ...models.zoo.build import build_model
 
     model = build_model(folder)
     make_capturable(model)
+    ask_every_expert(model)
     if not _is_computed(model):
         return model
     try:
