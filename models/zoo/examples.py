@@ -53,7 +53,12 @@ def find_example(ref: CodeRef, model: torch.nn.Module) -> Example | None:
 
 
 def dummy_example(model: torch.nn.Module) -> Example | None:
-    """The inputs that a transformers model tries itself with: short ones, for want of better."""
+    """The inputs that a transformers model tries itself with: short ones, for want of better. What its class has from
+    the one of all models, words, is none where forward takes no words."""
+    given = getattr(model, _OF_TRANSFORMERS, None)
+    taken = inspect.signature(model.forward).parameters
+    if isinstance(given, Mapping) and not given.keys() <= taken.keys():
+        return None
     return _own(model, _OF_TRANSFORMERS)
 
 

@@ -187,9 +187,16 @@ class Library(Net):
     dummy_inputs: Mapping[str, torch.Tensor] = {"x": X.half(), "more": torch.ones(2, dtype=torch.int16)}
 
 
+class Deaf(Net):
+    """As a vocoder of transformers: the class of all its models gives words to try with."""
+
+    dummy_inputs: Mapping[str, torch.Tensor] = {"input_ids": torch.ones(3, 5, dtype=torch.int64)}
+
+
 def test_a_model_without_examples_has_none() -> None:
     assert find_example(CodeRef("tests.nowhere:Net"), Net()) is None
     assert dummy_example(Net()) is None
+    assert dummy_example(Deaf()) is None, "forward takes none of them"
     assert find_example(CodeRef("tests.nowhere:Net"), Library()) is None, "they are short: only for want of better"
 
 
