@@ -380,6 +380,7 @@ OPERATORS |= {
         tf.nn.softmax_cross_entropy_with_logits(tf.abs(x), 100 * x)
         + tf.nn.sparse_softmax_cross_entropy_with_logits(tf.range(tf.shape(x)[0]), 100 * x)
     ),
+    "rows of several lengths": lambda tf, x: tf.ragged.boolean_mask(x, x > 0).to_tensor(-1.0),
     "TopK": lambda tf, x: tf.cast(top(tf, x), tf.float32),
     "InTopK": lambda tf, x: tf.cast(
         tf.math.in_top_k(tf.range(4, 4 + tf.shape(x)[0]) % 7, tf.where(x > 1, np.inf, tf.round(x)), 2), tf.float32
