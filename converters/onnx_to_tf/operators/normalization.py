@@ -221,19 +221,24 @@ def hardmax(op: Op) -> Value:
     """1 where the first of the largest lies along an axis, and 0 elsewhere."""
     value = op.value(0)
     axis = value.place(op.integer("axis", -1) % value.rank)
-    return mapped(
-        value, lambda t: tf.one_hot(tf.argmax(t, axis), tf.shape(t)[axis], axis=axis, dtype=t.dtype), non_negative=True
-    )
+    return mapped(value, lambda t: _hardmax(t, axis), non_negative=True)
 
 
-@lowers("Softmax", "LogSoftmax", since=1, until=12, T=FLOATS)
+def _hardmax(tensor: TfTensor, axis: int) -> TfTensor:
+    return tf.one_hot(tf.argmax(tensor, axis), tf.shape(tensor)[axis], axis=axis, dtype=tensor.dtype)
+
+
+_BEFORE_13 = {"Softmax": tf.nn.softmax, "LogSoftmax": tf.nn.log_softmax, "Hardmax": _hardmax}
+
+
+@lowers("Softmax", "LogSoftmax", "Hardmax", since=1, until=12, T=FLOATS)
 def softmax_before_13(op: Op) -> Value:
     """Before opset 13 it ran over all axes from `axis` on, as if they were one."""
     value = op.value(0)
     axis = op.integer("axis", 1) % value.rank
-    function = tf.nn.softmax if op.node.op_type == "Softmax" else tf.nn.log_softmax
+    function = _BEFORE_13[op.node.op_type]
     have = [value.size(each) for each in range(value.rank)]
     if axis == value.rank - 1:
-        return _along(function, value, axis, non_negative=function is tf.nn.softmax)
+        return _along(function, value, axis, non_negative=op.node.op_type != "LogSoftmax")
     flat = reshape(value.tensor(), [product(have[:axis]), product(have[axis:])])
     return computed(reshape(function(flat, -1), have))

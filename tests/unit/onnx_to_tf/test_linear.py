@@ -70,6 +70,10 @@ NORMS = {
     ),
     "LogSoftmax of many axes": lambda s, case: case("LogSoftmax", {"x": s("CDHNKW")}, attributes={"axis": 3}),
     "Hardmax": lambda s, case: case("Hardmax", {"x": s("NCH")}, attributes={"axis": 1}),
+    "Hardmax before 13": lambda s, case: case("Hardmax", {"x": s("NCH")}, attributes={"axis": 1}, opset=11),
+    "Hardmax of the last axis before 13": lambda s, case: case(
+        "Hardmax", {"x": s("NCH")}, attributes={"axis": 2}, opset=12
+    ),
 }  # fmt: skip
 
 POSITIVE = lambda rng, shape: rng.uniform(0.5, 2, shape).astype(np.float32)  # noqa: E731
