@@ -54,6 +54,16 @@ def frequencies(x: Tensor) -> Tensors:
     return *known, torch.fft.rfftfreq(wide, d=1 / 16000), torch.fft.fftfreq(wide), torch.fft.fftfreq(wide - 1, 0.3)
 
 
+def windows(x: Tensor) -> Tensors:
+    high, wide = x.shape[2:]
+    lines, cube = x[:, 0], x[:, None]
+    whole = functional.avg_pool2d(x, x.size()[2:]), functional.max_pool2d(x, kernel_size=(high, wide), ceil_mode=True)
+    rows = functional.avg_pool2d(x, (high, 2), 1, (0, 1)), functional.max_pool2d(x, (3, wide), (2, 1), (1, 0))
+    short = functional.max_pool1d(lines, wide), functional.avg_pool1d(lines, wide, stride=2)
+    deep = functional.avg_pool3d(cube, (1, high, wide)), functional.max_pool3d(cube, (2, high, 1))
+    return *whole, *rows, *short, *deep, functional.max_pool1d(x.flatten(1), (2 * high * wide,), dilation=1)
+
+
 HANN, HAMMING = torch.hann_window(12), torch.hamming_window(10)
 
 
@@ -69,7 +79,7 @@ def waves(x: Tensor) -> Tensors:
 
 
 @pytest.mark.filterwarnings("ignore:Since version 1.3.0")
-@pytest.mark.parametrize("function", [grids, rolls, sums, frequencies, waves])
+@pytest.mark.parametrize("function", [grids, rolls, sums, windows, frequencies, waves])
 def test_sizes_stay_open(function: Callable[[Tensor], Tensors], tmp_path: Path) -> None:
     class Model(torch.nn.Module):
         def forward(self, x: Tensor) -> Tensors:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from ..shared.lines import line
 from ..shared.replaced import Instead, replaced
 from .einsums import bilinear, einsum
+from .pools import avg_pool, max_pool
 from .spectra import fftfreq, istft, rfftfreq
 from .words import take_along_dim
 
@@ -25,10 +26,12 @@ def keeping_sizes() -> AbstractContextManager[None]:
 def _table() -> Iterator[Instead]:
     import torch
 
-    for owner, name, instead in (
+    table: tuple[tuple[Any, str, _Function], ...] = (
         (torch, "linspace", line),
         (torch, "zeros", _complex_zeros),
-        (torch, "max_pool1d", _max_pool1d),
+        (torch, "avg_pool1d", partial(avg_pool, axes=1)),
+        *((torch.nn.functional, f"avg_pool{axes}d", partial(avg_pool, axes=axes)) for axes in (1, 2, 3)),
+        *((torch, f"max_pool{axes}d", partial(max_pool, axes=axes)) for axes in (1, 2, 3)),
         (torch, "cdist", _cdist),
         (torch.nn.functional, "one_hot", _one_hot),
         (torch.nn.functional, "affine_grid", _affine_grid),
@@ -40,7 +43,8 @@ def _table() -> Iterator[Instead]:
         (torch, "einsum", einsum),
         (torch.nn.functional, "bilinear", bilinear),
         (torch.Tensor, "take_along_dim", _take_along),
-    ):
+    )
+    for owner, name, instead in table:
         yield Instead(owner, name, _or_else(instead, getattr(owner, name)))
 
 
@@ -62,31 +66,6 @@ def _complex_zeros(*size: Any, dtype: Any = None, **more: Any) -> Any:
         return None
     real = torch.zeros(*size, dtype=dtype.to_real(), **more)
     return torch.complex(real, real)
-
-
-def _max_pool1d(  # noqa: PLR0917  (PyTorch's own arguments)
-    input: Any,  # noqa: A002
-    kernel_size: Any,
-    stride: Any = (),
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-) -> Any:
-    """As windows of a picture that is one row high: without gradients the kernel of lines is no operator of several,
-    and reads the size."""
-    import torch
-
-    if not _has_open_axis(input):
-        return None
-    size, step, rim, apart = map(_single, (kernel_size, stride, padding, dilation))
-    step = size if step is None else step
-    row = input.unsqueeze(-2)
-    return torch.max_pool2d(row, (1, size), (1, step), (0, rim), (1, apart), ceil_mode).squeeze(-2)
-
-
-def _single(value: Any) -> Any:
-    """Of a number, or of none or one in a list: that number, None where there is none."""
-    return (value[0] if value else None) if isinstance(value, tuple | list) else value
 
 
 def _one_hot(tensor: Any, num_classes: Any = -1) -> Any:
