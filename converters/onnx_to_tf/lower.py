@@ -12,11 +12,12 @@ from ...models.errors import Refused
 from ...models.signature import NARROW_DTYPES, TensorSpec
 from ..onnx_graph.graph import Node, read_model
 from ..onnx_graph.patterns import fused
+from .carriers import CARRIERS
 from .folding import folded
 from .kernels import TENSORFLOW, Kernels
 from .lazy import tf
 from .sequence import TensorSequence
-from .values import CARRIERS, TfTensor, Value, computed
+from .values import TfTensor, Value, computed
 from .walk import Walk
 from .weights import Weights
 

@@ -24,7 +24,7 @@ SUMMABLE = FLOATS | {"int32", "int64", "uint32", "uint64"}  # which the specific
 NUMBERS = FLOATS | INTEGERS
 ANY = NUMBERS | BOOL
 INDICES = frozenset({"int32", "int64"})
-# What TensorFlow has no arithmetic for. Such values lie in a wider dtype (values.CARRIERS), and an operator that takes
+# What TensorFlow has no arithmetic for. Such values lie in a wider dtype (carriers.py), and an operator that takes
 # ANY, and so only moves what it is given, takes them too.
 SMALL_INTEGERS = frozenset({"int2", "int4", "uint2", "uint4"})
 SMALL_FLOATS = frozenset(

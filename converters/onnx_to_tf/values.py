@@ -26,21 +26,6 @@ if TYPE_CHECKING:
 TfTensor: TypeAlias = Any  # tensorflow has no types
 Size: TypeAlias = Any  # an int, or an int32 scalar tensor where it is known only when the model runs
 
-# TensorFlow computes nothing in dtypes below 8 bits, nor in floats of 8: such a value keeps its own dtype's name, and
-# its tensor lies in a wider dtype that holds the same numbers.
-CARRIERS = {
-    "int2": "int8",
-    "int4": "int8",
-    "uint2": "uint8",
-    "uint4": "uint8",
-    "float4_e2m1fn": "float32",
-    "float8_e4m3fn": "float32",
-    "float8_e4m3fnuz": "float32",
-    "float8_e5m2": "float32",
-    "float8_e5m2fnuz": "float32",
-    "float8_e8m0fnu": "float32",
-}
-
 FAR = 2**31 - 1  # sizes and places are int32
 MOST_BROADCAST = 5  # axes that every kernel broadcasts along
 

@@ -11,12 +11,13 @@ from ...models.foreign import first_line
 from ..onnx_graph.bodies import body_of
 from ..onnx_graph.functions import Functions
 from ..onnx_graph.graph import Graph, Node, type_variable
+from .carriers import CARRIERS
 from .carry import carried, restored
 from .kernels import TENSORFLOW, Kernels
 from .lazy import tf
 from .reader import Op
 from .registry import ANY, NARROW, Entry, find
-from .values import CARRIERS, TfTensor, Value, known
+from .values import TfTensor, Value, known
 from .weights import Weights
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...models.signature import Array
+from .carriers import CARRIERS
 from .lazy import tf
-from .values import CARRIERS
 
 # Shorter arrays stay in the graph: shapes, axes, single numbers that converters want to read.
 LEAST_ELEMENTS = 64

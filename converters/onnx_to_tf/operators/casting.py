@@ -1,17 +1,18 @@
 """From one dtype into another.
 
-What TensorFlow has no arithmetic for lies in a wider dtype that holds the same numbers (values.CARRIERS): to cast to it
-is to round to its numbers, to cast from it is nothing but a change of the dtype's name.
+What TensorFlow has no arithmetic for lies in a wider dtype that holds the same numbers (carriers.py): to cast to it is
+to round to its numbers, to cast from it is nothing but a change of the dtype's name.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..carriers import CARRIERS
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, FLOATS, NARROW, SMALL_INTEGERS, lowers
-from ..values import CARRIERS, TfTensor, Value, computed
+from ..values import TfTensor, Value, computed
 
 _TAKEN = ANY | NARROW
 _BITS = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4}

@@ -9,12 +9,13 @@ import numpy as np
 
 from ...onnx_graph.graph import Graph, needed, reads
 from ...onnx_graph.loops import UNKNOWN_LIST, UNKNOWN_LIST_FIX, ends_of, scan_of, without_lists
+from ..carriers import CARRIERS
 from ..lazy import tf
 from ..reader import Op
 from ..registry import ANY, BOOL, lowers
 from ..repeat import MOST_UNROLLED, Turn, repeat
 from ..sequence import TensorSequence
-from ..values import CARRIERS, FAR, Size, TfTensor, Value, as_int32, computed, transpose
+from ..values import FAR, Size, TfTensor, Value, as_int32, computed, transpose
 from .sequences import longer, stacked, unstacked
 
 # A condition is worked out ahead for as many steps at most; and so many steps are unrolled where there is no other way.

@@ -228,15 +228,13 @@ def _hardmax(tensor: TfTensor, axis: int) -> TfTensor:
     return tf.one_hot(tf.argmax(tensor, axis), tf.shape(tensor)[axis], axis=axis, dtype=tensor.dtype)
 
 
-_BEFORE_13 = {"Softmax": tf.nn.softmax, "LogSoftmax": tf.nn.log_softmax, "Hardmax": _hardmax}
-
-
 @lowers("Softmax", "LogSoftmax", "Hardmax", since=1, until=12, T=FLOATS)
 def softmax_before_13(op: Op) -> Value:
     """Before opset 13 it ran over all axes from `axis` on, as if they were one."""
     value = op.value(0)
     axis = op.integer("axis", 1) % value.rank
-    function = _BEFORE_13[op.node.op_type]
+    functions = {"Softmax": tf.nn.softmax, "LogSoftmax": tf.nn.log_softmax, "Hardmax": _hardmax}
+    function = functions[op.node.op_type]
     have = [value.size(each) for each in range(value.rank)]
     if axis == value.rank - 1:
         return _along(function, value, axis, non_negative=op.node.op_type != "LogSoftmax")

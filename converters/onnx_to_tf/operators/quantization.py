@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..carriers import CARRIERS
 from ..kernels.quotients import quotient
 from ..lazy import tf
 from ..reader import Op
 from ..registry import FLOATS, MICROSOFT, SMALL_FLOATS, SMALL_INTEGERS, lowers
-from ..values import CARRIERS, Size, TfTensor, Value, broadcast, computed, known, mapped, reshape
+from ..values import Size, TfTensor, Value, broadcast, computed, known, mapped, reshape
 from .casting import dtype_named, rounded
 
 EIGHT_BITS = frozenset({"int8", "uint8"})
