@@ -135,6 +135,7 @@ def _decoded(doc: Any) -> Tree:
 
 def call_by_name(forward: Callable[..., Any], names: Sequence[str], what: str) -> Call:
     """How `forward` takes inputs of these names: those that are its parameters by name, else all of them by position.
+    What is named beside all that stands before `*mems` is of that, in its order.
 
     What has a default and is not named is left at it. `what` is the model, for the sentences.
 
@@ -145,7 +146,8 @@ def call_by_name(forward: Callable[..., Any], names: Sequence[str], what: str) -
     known = [name for name in names if _is_named(kinds.get(name))]
     any_name = inspect.Parameter.VAR_KEYWORD in kinds.values()
     any_count = inspect.Parameter.VAR_POSITIONAL in kinds.values()
-    if known and not any_name and len(known) < len(names):
+    rest = _of_the_rest(parameters, names, known) if any_count and known else []
+    if known and not any_name and len(known) + len(rest) < len(names):
         strange = next(name for name in names if name not in known)
         raise BadRequest(
             f"{what} takes {_named(forward)}, and {strange} is none of them",
@@ -153,7 +155,7 @@ def call_by_name(forward: Callable[..., Any], names: Sequence[str], what: str) -
         )
     by_name = bool(known) or (any_name and not any_count)
     if by_name:
-        call = _split(parameters, names)
+        call = _split(parameters, names, rest)
         lacking = [each.name for each in _required(parameters) if each.name not in names]
     else:
         call = Call(tuple(names), tuple(Leaf(name) for name in names))
@@ -196,13 +198,26 @@ def _required(parameters: Mapping[str, inspect.Parameter]) -> list[inspect.Param
     return [each for each in parameters.values() if each.default is each.empty and each.kind not in several]
 
 
-def _split(parameters: Mapping[str, inspect.Parameter], names: Sequence[str]) -> Call:
-    """The first parameters by position, as far as they are named without a gap; the others by keyword."""
+def _of_the_rest(
+    parameters: Mapping[str, inspect.Parameter], names: Sequence[str], known: Sequence[str]
+) -> Sequence[str]:
+    """The names that are no parameters, for `*mems`: none where something before that is not named, or where one of
+    them is another's misspelt."""
+    strange = [name for name in names if name not in known]
+    left = [name for name, each in parameters.items() if name not in names and _is_named(each.kind)]
+    before = any(parameters[name].kind in _POSITIONAL for name in left)
+    return [] if before or any(get_close_matches(name, left, n=1) for name in strange) else strange
+
+
+def _split(parameters: Mapping[str, inspect.Parameter], names: Sequence[str], rest: Sequence[str]) -> Call:
+    """The first parameters by position, as far as they are named without a gap, and `rest` behind them; the others by
+    keyword."""
     first: list[str] = []
     for name, each in parameters.items():
         if name not in names or each.kind not in _POSITIONAL:
             break
         first.append(name)
+    first += rest
     keywords = {name: Leaf(name) for name in names if name not in first}
     return Call(tuple(names), tuple(Leaf(name) for name in first), keywords)
 

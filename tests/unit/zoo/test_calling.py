@@ -114,6 +114,22 @@ def test_what_takes_anything_gets_it_by_name_or_by_position() -> None:
     assert call_of(both, "a", "b").by_position
 
 
+def test_names_beside_all_that_stands_before_a_list_of_arguments_are_of_the_list() -> None:
+    def forward(x: Any, *mems: Any, scale: Any = None) -> None: ...
+
+    made = call_of(forward, "mem0", "scale", "x", "mem1")
+    assert made.bind([1, 2, 3, 4]) == ((3, 1, 4), {"scale": 2})
+    assert call_of(forward, "x", "mem0", "mem1").by_position
+    assert call_of(forward, "x", "mems").by_position
+    with pytest.raises(BadRequest, match="scal is none of them\n  fix: did you mean scale"):
+        call_of(forward, "x", "scal", "mem0")
+
+    def longer(x: Any, y: Any = None, *mems: Any) -> None: ...
+
+    with pytest.raises(BadRequest, match="mem0 is none of them"):
+        call_of(longer, "x", "mem0")
+
+
 REFUSED = [
     (("x", "extra"), "forward of Net takes x, mask (optional), and extra is none of them\n"
      "  fix: name every input as forward does, or none: then they are taken by position"),
