@@ -27,12 +27,14 @@ def gather_places(x: Tensor, indices: Tensor, batch_axes: int) -> Tensor:
     for at, size in enumerate(inside):
         place = indices[..., at].long()
         flat = flat * size + torch.where(place < 0, place + size, place)
-    count, elements = 1, 1
+    count, elements, places = 1, 1, 1  # no -1: of nothing, torch cannot tell what it stands for
     for size in batch:
         count = count * size
     for size in inside:
         elements = elements * size
-    rows, flat = x.reshape(count, elements, *rest), flat.reshape(count, -1)
+    for size in flat.shape[batch_axes:]:
+        places = places * size
+    rows, flat = x.reshape(count, elements, *rest), flat.reshape(count, places)
     picked = rows[torch.arange(count, device=x.device)[:, None], flat]
     return picked.reshape(*indices.shape[:-1], *rest)
 

@@ -191,7 +191,7 @@ def torch_weights(w: Tensor, r: Tensor, b: Tensor, order: tuple[int, ...]) -> li
 def torch_outputs(made: tuple[Tensor, ...], directions: int) -> tuple[Tensor, ...]:
     """(T, B, D H) as (T, D, B, H); the states are as they are."""
     y, *states = made
-    return y.reshape(y.shape[0], y.shape[1], directions, -1).transpose(1, 2), *states
+    return y.reshape(y.shape[0], y.shape[1], directions, y.shape[2] // directions).transpose(1, 2), *states
 
 
 def torch_lstm(

@@ -105,6 +105,16 @@ def test_places_of_32_bits_are_widened(bench):
     assert "x[at.long().reshape(1)]" in bench.written(path, {"x": X, "at": places[0]}).text
 
 
+def test_of_an_empty_batch_nothing_is_taken():
+    import torch
+
+    from transload.converters.onnx_to_torch.helpers.indexing import gather_places
+    from transload.converters.onnx_to_torch.helpers.recurrent import torch_outputs
+
+    assert gather_places(torch.zeros(0, 4, 3), torch.zeros(0, 2, 1, dtype=torch.int64), 1).shape == (0, 2, 3)
+    assert torch_outputs((torch.zeros(5, 0, 8),), 2)[0].shape == (5, 2, 0, 4)
+
+
 def test_of_equals_the_first_is_taken(bench):
     ties = np.array([[1, 3, 3, 2, 3, 1, 1], [2, 2, 2, 5, 5, 0, 0]], np.float32)
     bench.agrees("TopK", ties, constants={1: ints(5)}, outputs=2)
