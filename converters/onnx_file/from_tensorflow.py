@@ -25,6 +25,7 @@ from ...models.job import Job
 from ...models.signature import Signature, TensorSpec
 from ..tensorflow_operators.handlers import register
 from ..tensorflow_operators.pairs import as_pairs
+from ..tflite.copies import with_floats_joined
 from ..tflite.signature import inputs_and_outputs, model_of, quantising_operators, with_unique_names
 from .export import declare, finish, rename_value, save
 from .frozen import Frozen, frozen
@@ -63,7 +64,7 @@ def onnx_from_tflite(job: Job) -> Mapping[str, Any]:
             "no ONNX rounds alike",
             fix="name the model that this file was made from, or convert that one to float32, or in full to int8",
         )
-    flat = with_unique_names(source.path.read_bytes())  # tf2onnx tells tensors apart by their names
+    flat = with_unique_names(with_floats_joined(source.path.read_bytes()))  # tf2onnx tells tensors apart by their names
     path = Path("given.tflite")
     path.write_bytes(flat)
     inputs, outputs = ({each.name: each.tensor for each in side} for side in inputs_and_outputs(model_of(flat)))

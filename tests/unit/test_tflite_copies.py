@@ -19,7 +19,7 @@ import onnx
 import pytest
 
 from transload.converters.tflite import convert as tflite
-from transload.converters.tflite.copies import without_lost_copies
+from transload.converters.tflite.copies import with_floats_joined, without_lost_copies
 from transload.converters.tflite.signature import model_of, packed
 from transload.models.artifact import write_artifact
 from transload.models.formats import Format, Target
@@ -172,6 +172,39 @@ def test_reshapes_stay_what_they_were(shape: tuple[int, ...]) -> None:
     made = without_lost_copies(flat)
     assert copies(made) == (0, 0)
     np.testing.assert_array_equal(answer(made, x), answer(flat, x))
+
+
+def joined(flat: bytes) -> list[int]:
+    """The types of what a file joins."""
+    from ai_edge_litert.schema_py_generated import BuiltinOperator
+
+    model = unpacked(flat)
+    return [
+        graph.tensors[operator.outputs[0]].type
+        for graph in model.subgraphs
+        for operator in graph.operators
+        if model.operatorCodes[operator.opcodeIndex].builtinCode == BuiltinOperator.CONCATENATION
+    ]
+
+
+def test_floats_are_joined_by_their_bits_which_xnnpack_does_not_copy_and_for_onnx_as_floats() -> None:
+    import tensorflow as tf
+    from ai_edge_litert.schema_py_generated import TensorType
+
+    def sides(x: Any) -> Any:
+        rows = chosen(x)
+        return tf.concat([tf.sin(rows), rows, tf.ones([1, 24]) * 0.5], 0)
+
+    flat = file_of(lambda x: tf.sin(tf.concat([sides(x), x], 0)), None, 24)
+    x = np.random.default_rng(0).standard_normal((3, 24)).astype(np.float32)
+    made = without_lost_copies(flat)
+    assert set(joined(flat)) == {TensorType.FLOAT32}
+    assert set(joined(made)) == {TensorType.INT32}
+    back = with_floats_joined(made)
+    assert joined(back) == joined(flat)
+    for each in (made, back):
+        np.testing.assert_array_equal(answer(each, x), answer(flat, x))
+    assert with_floats_joined(flat) is flat
 
 
 def test_one_number_is_reshaped_to_none_and_back() -> None:
