@@ -124,6 +124,16 @@ def test_a_transformer_layer_that_pytorch_fuses_is_written_out(tmp_path: Path) -
     check(Encoded(), (torch.randn(3, 5, 6),), [(torch.randn(2, 7, 6),)], tmp_path, "traced")
 
 
+class Turned(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.permute(0, -1, -2).exp(), (x + 1).permute(0, 1, -1)
+
+
+@pytest.mark.parametrize("how", ["traced", "compiled"])
+def test_axes_that_change_places_count_from_the_end(how: str, tmp_path: Path) -> None:
+    check(Turned(), (torch.rand(2, 3, 4),), [(torch.rand(1, 5, 4),)], tmp_path, how)
+
+
 @pytest.mark.parametrize("how", ["traced", "compiled"])
 def test_several_places_at_once_count_from_the_end(how: str, tmp_path: Path) -> None:
     others = [(torch.randn(4, 6, 3), torch.tensor([0, 6, -2, 3])), (torch.randn(1, 1, 3), torch.tensor([0]))]

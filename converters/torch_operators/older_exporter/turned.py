@@ -1,5 +1,6 @@
-"""Axes that change places (`x.mT`, `x.H`, `x.T`) in source that is compiled, for torch's older exporter: it knows only
-some of the names there, and of a tensor with an unknown number of axes, as a loop carries one, nothing."""
+"""Axes that change places, for torch's older exporter: in source that is compiled (`x.mT`, `x.H`, `x.T`) it knows only
+some of the names, and of a tensor with an unknown number of axes, as a loop carries one, nothing; and it hands on axes
+that count from the end (`x.permute(0, -1, 1)`), which ONNX's Transpose does not take."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ def mend_turned() -> None:
         **dict.fromkeys(("aten::mT", "aten::mH", "aten::adjoint"), _last_two),
         **dict.fromkeys(("aten::numpy_T", "aten::matrix_H", "aten::t"), _reversed),
         "aten::transpose": _transposed,
+        "aten::permute": _permuted,
     }
     register(symbolics)
 
@@ -40,3 +42,12 @@ def _transposed(g: Any, self: Any, one: Any, other: Any) -> Any:
     if axes == {-1, -2} and helper._get_tensor_rank(self) is None:
         return _last_two(g, self)
     return symbolic_opset9.transpose(g, self, one, other)
+
+
+def _permuted(g: Any, self: Any, axes: Any) -> Any:
+    from torch.onnx._internal.torchscript_exporter import symbolic_opset9
+
+    given = helper._maybe_get_const(axes, "is")
+    if isinstance(given, list):
+        axes = [axis % len(given) for axis in given]
+    return symbolic_opset9.permute(g, self, axes)
