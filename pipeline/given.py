@@ -201,7 +201,7 @@ def _called_as_given(context: Context, taken: Taken, text: str) -> Iterator[None
         what, fix = error.what.replace(str(taken.stored.folder / PAYLOAD[taken.start.format]), text), error.fix
         if what.startswith(f"{taken.runtime} cannot open"):
             log = context.folder / "logs" / "reference.log"
-            fix = f"make {text} of operators that {taken.runtime} has; what it said in full is in {log}"
+            fix = f"copy {text} again, or make it of operators that {taken.runtime} has; it says more in {log}"
         raise type(error)(what, fix=fix) from error
 
 

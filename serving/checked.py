@@ -18,10 +18,12 @@ _WORDS = 240  # characters of a foreign message that a sentence can carry; the w
 _EMPTY = ("Graph execution error", "Detected at node", "<stack traces unavailable>", 'File "')
 
 # What ONNX Runtime puts around that: numbers of its own, the file once more, the line of its source and the condition
-# there. And TensorFlow: functions and operators by names of its own.
+# there, or its function with all its types. And TensorFlow: functions and operators by names of its own.
 _AROUND = re.compile(
     r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Non-zero status code returned while running |Load model from .*? failed:)?"
     r"|Status Message: (/\S+:\d+ .*? was false\. )?"
+    r"|/\S+\.(?:h|cc):\d+ [^()]*(?:\(\))?\((?:[^()]|\([^()]*\))*\)(?: const)?(?: \[with [^\]]*\])? "
+    r"(\[ONNXRuntimeError\] : \d+ : \w+ : )?(\S+\.(?:h|cc):\d+ \w+ )?"
     r"|\{\{function_node \S+\}\} ?|\s*\[Op:\S+\]( name:.*)?$"
 )
 

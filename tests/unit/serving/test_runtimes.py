@@ -89,6 +89,18 @@ def test_what_onnx_runtime_says_is_told_without_the_lines_of_its_source() -> Non
         "Input shape:{2,2,2}, requested shape:{1,4}"
     )
     assert first_words("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got x") == "Got x"
+    loading = (
+        "[ONNXRuntimeError] : 1 : FAIL : Load model from /m/a.onnx failed:/onnxruntime_src/core/graph/utils.h:46 void "
+        "onnxruntime::Validate(const std::unordered_map<std::__cxx11::basic_string<char>, int>&, bool, int) Opset 99 is"
+        " under development.\n"
+    )
+    assert first_words(RuntimeError(loading)) == "Opset 99 is under development."
+    nested = (
+        "[ONNXRuntimeError] : 6 : FAIL : Exception during initialization: /onnxruntime_src/core/base.h:314 "
+        "onnxruntime::Base::Base(const KernelInfoType&) [with KernelInfoType = onnxruntime::OpKernelInfo] "
+        "[ONNXRuntimeError] : 1 : FAIL : base.h:579 Check 'Cubic' mode only takes 4-D inputs\n"
+    )
+    assert first_words(RuntimeError(nested)) == "Exception during initialization: 'Cubic' mode only takes 4-D inputs"
 
 
 def test_what_keras_says_has_its_layer_and_its_reason() -> None:
