@@ -18,6 +18,7 @@ from ..torch_operators.capture.detached import followed_data
 from ..torch_operators.capture.distributions import unchecked_distributions
 from ..torch_operators.capture.rounded import write_out_rounding
 from ..torch_operators.capture.sizes import keeping_sizes
+from ..torch_operators.capture.whole import open_numbers
 from .baked import model_to_export
 from .bounds import settle
 from .guards import lift_guards
@@ -115,6 +116,9 @@ def export(model: torch.nn.Module, signature: Signature, more: int = 0) -> torch
     try:
         return _attempt(model, signature, more)
     except Exception as error:
+        if "specialized" in str(error):  # an int(...), it may be: what was captured without stays as it was
+            with contextlib.suppress(Exception), open_numbers():
+                return _attempt(model, signature, more)
         refused = refusal(error, model, signature, lambda: _attempt(model, signature))
         if refused is None:
             raise
