@@ -116,8 +116,8 @@ def export(model: torch.nn.Module, signature: Signature, more: int = 0) -> torch
     try:
         return _attempt(model, signature, more)
     except Exception as error:
-        if "specialized" in str(error):  # an int(...), it may be: what was captured without stays as it was
-            with contextlib.suppress(Exception), open_numbers():
+        if "specialized" in str(error):  # an int(...) or len(...), it may be: what was captured without stays as it was
+            with contextlib.suppress(Exception), open_numbers(model):
                 return _attempt(model, signature, more)
         refused = refusal(error, model, signature, lambda: _attempt(model, signature))
         if refused is None:

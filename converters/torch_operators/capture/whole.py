@@ -1,5 +1,6 @@
-"""`int(...)` of a tensor or of a size in files of a model: torch.export stops there or makes a constant of it, where
-the same number by `item()` is a size that data tell. What the int of Python gives is always a number of its own."""
+"""`int(...)` of a tensor or of a size, and `len(...)` of a tensor, where a model is written: torch.export stops there
+or makes a constant of it, where the same number by `item()` is a size that data tell, and by `size(0)` an open one.
+What Python's own int and len give is always a number of its own."""
 
 from __future__ import annotations
 
@@ -9,16 +10,29 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..shared.replaced import Instead, replaced
+
+if TYPE_CHECKING:
+    import torch
 
 _OTHERS = ("torch", "__main__", "__mp_main__", __name__.partition(".")[0])  # wherever they lie
 
 
-def open_numbers() -> AbstractContextManager[None]:
+def open_numbers(model: torch.nn.Module) -> AbstractContextManager[None]:
     """While a model is captured that was not without."""
-    return replaced([Instead(module, "int", Whole) for module in _written_by_users()])
+    words: dict[str, Any] = {"int": Whole, "len": _length}
+    modules = {id(each): each for each in (*_written_by_users(), *_of_classes(model))}.values()
+    return replaced(
+        [Instead(each, name, word) for each in modules for name, word in words.items() if name not in vars(each)]
+    )
+
+
+def _length(given: Any) -> Any:
+    import torch
+
+    return given.size(0) if isinstance(given, torch.Tensor) and given.dim() else len(given)
 
 
 class _Int(type):
@@ -42,11 +56,22 @@ class Whole(int, metaclass=_Int):
 
 
 def _written_by_users() -> Iterator[ModuleType]:
-    """Modules that lie where neither Python nor its packages do, and call no int of their own."""
+    """Modules that lie where neither Python nor its packages do."""
     installed = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    for module in {id(each): each for each in sys.modules.values()}.values():  # one may have two names
+    for module in [*sys.modules.values()]:
         file = getattr(module, "__file__", None)
-        if file and module.__name__.partition(".")[0] not in _OTHERS and "int" not in vars(module):
+        if file and not _is_another(module):
             folders = Path(file).resolve().parents
             if not any(folder in folders for folder in installed):
                 yield module
+
+
+def _of_classes(model: torch.nn.Module) -> Iterator[ModuleType]:
+    """Modules in which parts of a model are written, as those of a library of models."""
+    for name in {type(part).__module__ for part in model.modules()}:
+        if (module := sys.modules.get(name)) and not _is_another(module):
+            yield module
+
+
+def _is_another(module: ModuleType) -> bool:
+    return module.__name__.partition(".")[0] in _OTHERS
