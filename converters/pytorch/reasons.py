@@ -179,7 +179,7 @@ def _fixed_axis(source: str, model: torch.nn.Module, signature: Signature, attem
     sources = list(_sources_of(str(spec.shape[at]), guards, model, signature))
     line = guards.line_of_constant(sources) or guards.line_on(sources, ("Eq(",))
     where = f" at {quoted(line)}" if line else ""
-    keep = f"keep it a size there, as x.shape[{at}] is and int(...), len(x) and range(...) are not"
+    keep = f"keep it a size there, as x.shape[{at}] is and what range(...) and operator.index(...) take is not"
     return Refused(
         f"the axis {spec.shape[at]} of {spec.name} cannot be dynamic: the model makes its size a constant{where}",
         fix=f"{_COMPILED if _LOOP.search(where) else keep}; "

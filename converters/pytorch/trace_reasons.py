@@ -76,12 +76,12 @@ def uncompiled(error: Exception) -> str:
     """The user's line that torch.jit.script stops at, and what it says of that: " at net.py:7 (`...`): reason"."""
     places = re.findall(r'File "(.+?)", line (\d+)', str(error))
     place = user_line((file, int(line)) for file, line in reversed(places))  # torch names the innermost first
-    said = re.search(r"^Expected a value of type .*", str(error), re.M)
+    said = re.search(r"^(Expected a value of|Could not match) type .*", str(error), re.M)
     reason = said[0] if said and _SCHEMA.match(first_line(error)) else first_line(error)
     return f"{f' at {quoted(place)}' if place else ''}: {reason.rstrip(':.')}"
 
 
-_SCHEMA = re.compile(r"\w+\(.*\) -> ")
+_SCHEMA = re.compile(r"[\w:.]+\(.*\) -> ")
 
 
 def mend_of(error: Exception, otherwise: str) -> str:

@@ -302,8 +302,8 @@ def _answers(module: torch.nn.Module, signature: Signature, sizes: Mapping[str, 
 def _one_way(asked: Mapping[str, bool], error: Exception) -> Refused:
     place = next(place for place, differs in asked.items() if differs)
     return Refused(
-        f"the model takes one way or another by its data, at {quoted(place)}: a trace keeps one of them, and compiling "
-        f"its source fails ({_why(error)})",
+        f"the model takes one way or another by its data, at {quoted(place)}: a trace keeps one of them; compiling "
+        f"its source fails{uncompiled(error)}",
         fix="compute both and choose with torch.where, or write forward as torch.jit.script takes it",
     )
 

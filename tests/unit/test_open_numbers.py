@@ -18,6 +18,7 @@ class Pooled(torch.nn.Module):
     def forward(self, nodes: Tensor, graphs: Tensor) -> tuple[Tensor, Tensor]:
         rows = nodes.reshape(int(nodes.shape[0]) * int(nodes.size(1)))
         rows = rows + torch.zeros(len(graphs) * len([*nodes.shape, 0]), nodes.shape[1])[: len(nodes)].reshape(-1)
+        rows = rows + int(0.7 * nodes.shape[0])
         count = int(graphs.max()) + int("1") if isinstance(nodes.dim(), int) else 0
         return torch.zeros(count, nodes.shape[1]).index_add_(0, graphs, nodes), rows * int(2.9)
 

@@ -30,6 +30,7 @@ CODE = '''
 import dataclasses
 import math
 import numpy as np
+import operator
 import torch
 from torch import nn
 from typing import Callable
@@ -261,12 +262,12 @@ class Slope(nn.Module):
 
 class Length(nn.Module):
     def forward(self, x):
-        return x * len(x)
+        return x * operator.index(x.shape[0])
 
 
 class Lengths(nn.Module):  # the sum meets a size that another line has fixed
     def forward(self, x, lengths):
-        mask = torch.arange(4).expand(len(lengths), 4) < lengths[:, None]
+        mask = torch.arange(4).expand(operator.index(lengths.shape[0]), 4) < lengths[:, None]
         return (x * mask).sum(1)
 
 
@@ -589,8 +590,8 @@ REFUSALS = {
     "Sized": (pt2_from_source, PLAIN, "return x[: int(", "the model makes a Python number of its data, at {line}\n"
               "  fix: keep every size one that the inputs' shapes tell: mask or pad in place of cutting by a value"),
     "Numpy": (torchscript_from_source, PLAIN, "if x.numpy()",
-              "the model takes one way or another by its data, at {line}: a trace keeps one of them, and compiling its "
-              "source fails ('Tensor (inferred)' object has no attribute or method 'numpy')\n"
+              "the model takes one way or another by its data, at {line}: a trace keeps one of them; compiling its "
+              "source fails at {line}: 'Tensor (inferred)' object has no attribute or method 'numpy'\n"
               f"  fix: {WHERE}forward as torch.jit.script takes it"),
     "Bound": (torchscript_from_source, PLAIN, "return self.square(x)",
               "TorchScript cannot hold a torch.autograd.Function that is called by another name, at {line}\n"
@@ -598,9 +599,9 @@ REFUSALS = {
     "Slope": (pt2_from_source, PLAIN, "return torch.vmap(",
               "torch.export takes no derivatives of torch.func, at {line}\n"
               "  fix: leave the derivative out of forward, or write it out as a formula of its own"),
-    "Length": (pt2_from_source, PLAIN, "return x * len(x)",
+    "Length": (pt2_from_source, PLAIN, "return x * operator.index",
                "the axis batch of x cannot be dynamic: the model makes its size a constant at {line}\n"
-               "  fix: keep it a size there, as x.shape[0] is and int(...), len(x) and range(...) are not; "
+               "  fix: keep it a size there, as x.shape[0] is and what range(...) and operator.index(...) take is not; "
                "or fix it, as in --input x=float32[SIZE,4]"),
     "Rows": (pt2_from_source, WIDE, "return torch.cat([row - row.mean",
              "the model takes another way at other sizes of time at {line}; one program holds for 1..127 alone\n"
@@ -641,7 +642,7 @@ def test_a_size_that_is_made_a_constant_is_named_with_the_line_that_does_it(tmp_
         made(pt2_from_source, source(tmp_path, "Lengths", PLAIN, "lengths=float32[batch]"), "made")
     assert caught.value.what == (
         "the axis batch of x cannot be dynamic: the model makes its size a constant at "
-        f"{at(tmp_path, 'mask = torch.arange(4).expand(len(')}"
+        f"{at(tmp_path, 'mask = torch.arange(4).expand(operator')}"
     )
 
 

@@ -4,6 +4,7 @@ What Python's own int and len give is always a number of its own."""
 
 from __future__ import annotations
 
+import math
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -43,6 +44,8 @@ class _Int(type):
             (given,) = args
             if isinstance(given, torch.SymInt):
                 return given
+            if isinstance(given, torch.SymFloat):
+                return math.trunc(given)
             if isinstance(given, torch.Tensor):
                 return given.to(torch.int64).item()
         return int(*args, **more)
