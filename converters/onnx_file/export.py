@@ -37,6 +37,7 @@ from .zeros import keep_zeros
 
 if TYPE_CHECKING:
     import onnx
+    import torch
 
 DYNAMO_OPSET = 20  # Gelu and GridSample as operators of their own, and what onnxruntime and TensorFlow both carry
 TORCHSCRIPT_OPSET = 17
@@ -84,26 +85,35 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
 
     source = read_source(job.inputs["source"])
     check_names_differ(source.signature)
-    specs = (*source.signature.inputs, *source.signature.outputs)
     inputs = example_inputs(source.signature)
-    path = job.out / PAYLOAD[Format.ONNX]
     mend_older_exporter()
     model, note = script_or_module(model_to_export(job.inputs["source"]), source.signature, call_of(source), inputs)
     with warnings.catch_warnings(), in_other_words(), followed_data(), without_idle_slices(), unchecked_distributions():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole; it is the fallback on purpose
         if isinstance(model, torch.jit.ScriptModule):
             model = giving_a_tuple(model, source.signature)
-        torch.onnx.export(
-            model,
-            inputs,
-            str(path),
-            dynamo=False,
-            opset_version=job.options.get("opset", TORCHSCRIPT_OPSET),
-            input_names=[spec.name for spec in source.signature.inputs],
-            output_names=[spec.name for spec in source.signature.outputs],
-            dynamic_axes={spec.name: spec.dynamic_axes for spec in specs},
-        )
+        path = write_by_older_exporter(job, model, inputs, source.signature)
     return {**finish(job.out, path, source.signature), "note": note}
+
+
+def write_by_older_exporter(
+    job: Job, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], signature: Signature
+) -> Path:
+    """What torch's older exporter makes of a module, at options["opset"] where it is there; `finish` is left to do."""
+    import torch
+
+    path = job.out / PAYLOAD[Format.ONNX]
+    torch.onnx.export(
+        model,
+        inputs,
+        str(path),
+        dynamo=False,
+        opset_version=job.options.get("opset", TORCHSCRIPT_OPSET),
+        input_names=[spec.name for spec in signature.inputs],
+        output_names=[spec.name for spec in signature.outputs],
+        dynamic_axes={spec.name: spec.dynamic_axes for spec in (*signature.inputs, *signature.outputs)},
+    )
+    return path
 
 
 def check_names_differ(signature: Signature) -> None:

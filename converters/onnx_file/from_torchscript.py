@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...models.artifact import read_artifact
 from ...models.errors import Refused
-from ...models.formats import PAYLOAD, Format
 from ...models.job import Job
 from ..pytorch.export import example_inputs
 from ..pytorch.from_torchscript import load_archive
 from ..pytorch.script_outputs import giving_a_tuple
 from ..torch_operators.older_exporter.slices import without_idle_slices
 from ..torch_operators.older_exporter.symbolics import mend_older_exporter
-from .export import TORCHSCRIPT_OPSET, check_names_differ, finish
+from .export import check_names_differ, finish, write_by_older_exporter
 
 if TYPE_CHECKING:
     import torch
@@ -24,26 +23,14 @@ if TYPE_CHECKING:
 
 def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
     """Export the module in inputs["source"] with torch's older exporter. Control flow in it becomes ONNX's."""
-    import torch
-
     source = read_artifact(job.inputs["source"])
     check_names_differ(source.signature)
-    specs = (*source.signature.inputs, *source.signature.outputs)
-    path = job.out / PAYLOAD[Format.ONNX]
     module = load_archive(source)
     mend_older_exporter()
     with _told(module), warnings.catch_warnings(), without_idle_slices():
         warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole, and TorchScript itself
-        torch.onnx.export(
-            giving_a_tuple(module, source.signature),
-            example_inputs(source.signature),
-            str(path),
-            dynamo=False,
-            opset_version=job.options.get("opset", TORCHSCRIPT_OPSET),
-            input_names=[spec.name for spec in source.signature.inputs],
-            output_names=[spec.name for spec in source.signature.outputs],
-            dynamic_axes={spec.name: spec.dynamic_axes for spec in specs},
-        )
+        made = giving_a_tuple(module, source.signature)
+        path = write_by_older_exporter(job, made, example_inputs(source.signature), source.signature)
     return finish(job.out, path, source.signature)
 
 

@@ -87,7 +87,7 @@ class _Graph:
         found = False
         for operator in list(self._graph.operators):
             code = self._model.operatorCodes[operator.opcodeIndex]
-            kind = max(code.builtinCode, code.deprecatedBuiltinCode)  # one of them is a byte
+            kind = _kind(code)
             if kind == BuiltinOperator.RESHAPE and self._is_copied(operator):
                 source, target = operator.inputs
                 operator.inputs = [source, self._shape(self._numbers(target))]
@@ -125,8 +125,8 @@ class _Graph:
 
     def _of(self, kind: int) -> list[Any]:
         """The operators of a kind."""
-        codes = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in self._model.operatorCodes]
-        return [each for each in self._graph.operators if codes[each.opcodeIndex] == kind]
+        codes = self._model.operatorCodes
+        return [each for each in self._graph.operators if _kind(codes[each.opcodeIndex]) == kind]
 
     def _is_copied(self, reshape: Any) -> bool:
         from ai_edge_litert.schema_py_generated import TensorType
@@ -222,10 +222,14 @@ def operator_code(model: Any, kind: int) -> int:
     """The number that an unpacked model has for an operator, which it is given where it has none."""
     from ai_edge_litert.schema_py_generated import OperatorCodeT
 
-    kinds = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes]
+    kinds = [_kind(code) for code in model.operatorCodes]
     if kind not in kinds:
         made = OperatorCodeT()
         made.builtinCode, made.deprecatedBuiltinCode = kind, min(kind, _BYTE)
         model.operatorCodes.append(made)
         return len(kinds)
     return kinds.index(kind)
+
+
+def _kind(code: Any) -> int:
+    return int(max(code.builtinCode, code.deprecatedBuiltinCode))  # one of them is a byte
