@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from transload.pipeline.environment import describe_environment
+from transload.pipeline.result.environment import describe_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 NETS = ROOT / "benchmarks" / "speed" / "nets_torch.py"

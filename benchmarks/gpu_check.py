@@ -30,20 +30,20 @@ from transload.converters.steps import STEPS, missing  # noqa: E402
 from transload.models.dataset import Dataset, write_dataset  # noqa: E402
 from transload.models.errors import ToolMissing, TransloadError  # noqa: E402
 from transload.models.formats import parse_target  # noqa: E402
+from transload.models.loading.build import sample_inputs  # noqa: E402
+from transload.models.loading.catalogue import ref_digest, zoo_recipe  # noqa: E402
 from transload.models.recipe import Recipe  # noqa: E402
 from transload.models.sources import CodeRef, Source, write_source  # noqa: E402
 from transload.models.store import Store, Stored, digest_of_json  # noqa: E402
-from transload.models.zoo.build import sample_inputs  # noqa: E402
-from transload.models.zoo.catalogue import ref_digest, zoo_recipe  # noqa: E402
-from transload.pipeline.bench.held import HeldSubject  # noqa: E402
-from transload.pipeline.bench.load import LoadMeter  # noqa: E402
+from transload.pipeline.bench.machine_load import LoadMeter  # noqa: E402
 from transload.pipeline.bench.rounds import Plan, Series, run_rounds  # noqa: E402
 from transload.pipeline.bench.statistics import Load, doubts, ratio, summary  # noqa: E402
-from transload.pipeline.devices import list_gpus, resolve_device  # noqa: E402
-from transload.pipeline.engine import Action, LocalExecutor  # noqa: E402
-from transload.pipeline.isolation import Limits  # noqa: E402
-from transload.pipeline.toolchain import version_of  # noqa: E402
-from transload.serving.runtimes.table import RUNTIMES  # noqa: E402
+from transload.pipeline.bench.worker_subject import HeldSubject  # noqa: E402
+from transload.pipeline.workers.devices import list_gpus, resolve_device  # noqa: E402
+from transload.pipeline.workers.engine import Action, LocalExecutor  # noqa: E402
+from transload.pipeline.workers.isolation import Limits  # noqa: E402
+from transload.pipeline.workers.toolchain import version_of  # noqa: E402
+from transload.serving.runtimes.runtime_table import RUNTIMES  # noqa: E402
 
 RECIPES = ("digits-cnn", "digits-vit", "digits-gru")
 ROUTES = {  # artifact -> the steps that make it, and the runtime that is checked
@@ -53,7 +53,7 @@ ROUTES = {  # artifact -> the steps that make it, and the runtime that is checke
     "saved-model": (("torch.export", "torch.onnx-dynamo", "lowering"), "tensorflow"),
 }
 SAMPLES = 256
-VALIDATE = "transload.pipeline.drift.validate"
+VALIDATE = "transload.pipeline.drift.jobs"
 SUBJECT = "transload.pipeline.bench.subject:open_subject"
 
 

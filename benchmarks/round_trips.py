@@ -24,10 +24,10 @@ import numpy as np
 import transload
 from transload.models.errors import TransloadError
 from transload.models.formats import PAYLOAD, parse_target
+from transload.models.loading.catalogue import RECIPES, zoo_recipe
 from transload.models.signature import Signature
-from transload.models.zoo.catalogue import RECIPES, zoo_recipe
-from transload.pipeline.environment import describe_environment
-from transload.pipeline.result import SignatureRow
+from transload.pipeline.result.environment import describe_environment
+from transload.pipeline.result.schema import SignatureRow
 
 ROOT = Path(__file__).resolve().parents[1]
 BATCHES = (1, 3, 5)

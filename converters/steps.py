@@ -24,7 +24,7 @@ class Step:
     name: str
     source: Target | None
     target: Target
-    entry: str  # "transload.converters.tflite.convert:tflite_int8"
+    entry: str  # "transload.converters.to_tflite.tflite_from_onnx:tflite_int8"
     requires: tuple[str, ...]  # modules that the worker must be able to find
     cost: float  # lower is taken first; counts fidelity, then time
     calibrates: bool = False  # takes inputs["data"]
@@ -46,7 +46,7 @@ def _tflite(name: str, form: Format, requires: tuple[str, ...], cost: float) -> 
             name if precision is Precision.FP32 else f"{name}-{precision.value}",
             _t(form),
             _t(Format.TFLITE, precision),
-            f"{_HERE}.tflite.convert:tflite_{precision.value.replace('-', '_')}",
+            f"{_HERE}.to_tflite.tflite_from_onnx:tflite_{precision.value.replace('-', '_')}",
             requires,
             cost,
             calibrates=precision is Precision.INT8,
@@ -74,44 +74,45 @@ _TFLITE = (
 )
 
 STEPS: tuple[Step, ...] = (
-    Step("torch.export", None, _t(Format.PT2), f"{_HERE}.pytorch.export:pt2_from_source", ("torch",), 1),
+    Step("torch.export", None, _t(Format.PT2), f"{_HERE}.to_pytorch.pt2_from_source:pt2_from_source", ("torch",), 1),
     Step("torch.jit", None, _t(Format.TORCHSCRIPT),
-         f"{_HERE}.pytorch.torchscript:torchscript_from_source", ("torch",), 1),
-    Step("torch.onnx-dynamo", _t(Format.PT2), _t(Format.ONNX), f"{_HERE}.onnx_file.export:onnx_from_pt2",
+         f"{_HERE}.to_pytorch.torchscript_from_source:torchscript_from_source", ("torch",), 1),
+    Step("torch.onnx-dynamo", _t(Format.PT2), _t(Format.ONNX), f"{_HERE}.to_onnx.onnx_from_source:onnx_from_pt2",
          ("torch", "onnx", "onnxscript"), 1),
-    Step("torch.onnx-torchscript", None, _t(Format.ONNX), f"{_HERE}.onnx_file.export:onnx_from_source",
+    Step("torch.onnx-torchscript", None, _t(Format.ONNX), f"{_HERE}.to_onnx.onnx_from_source:onnx_from_source",
          ("torch", "onnx"), 4),
     # Each exporter once more at another opset, where operators are spelled differently.
-    Step("torch.onnx-dynamo@18", _t(Format.PT2), _t(Format.ONNX), f"{_HERE}.onnx_file.export:onnx_from_pt2",
+    Step("torch.onnx-dynamo@18", _t(Format.PT2), _t(Format.ONNX), f"{_HERE}.to_onnx.onnx_from_source:onnx_from_pt2",
          ("torch", "onnx", "onnxscript"), 5, options={"opset": 18}, stands_in_for="torch.onnx-dynamo"),
-    Step("torch.onnx-torchscript@20", None, _t(Format.ONNX), f"{_HERE}.onnx_file.export:onnx_from_source",
+    Step("torch.onnx-torchscript@20", None, _t(Format.ONNX), f"{_HERE}.to_onnx.onnx_from_source:onnx_from_source",
          ("torch", "onnx"), 7, options={"opset": 20}, stands_in_for="torch.onnx-torchscript"),
     Step("onnxruntime-qdq", _t(Format.ONNX), _t(Format.ONNX, Precision.INT8),
-         f"{_HERE}.onnx_file.precision:onnx_int8_from_onnx", ("onnx", "onnxruntime"), 1, calibrates=True),
+         f"{_HERE}.to_onnx.onnx_precisions:onnx_int8_from_onnx", ("onnx", "onnxruntime"), 1, calibrates=True),
     Step("onnxruntime-fp16", _t(Format.ONNX), _t(Format.ONNX, Precision.FP16),
-         f"{_HERE}.onnx_file.precision:onnx_fp16_from_onnx", ("onnx", "onnxruntime"), 1),
+         f"{_HERE}.to_onnx.onnx_precisions:onnx_fp16_from_onnx", ("onnx", "onnxruntime"), 1),
     Step("lowering", _t(Format.ONNX), _t(Format.SAVED_MODEL),
-         f"{_HERE}.saved_model.from_onnx:saved_model_from_onnx", ("onnx", *_TF), 1),
+         f"{_HERE}.to_saved_model.saved_model_from_onnx:saved_model_from_onnx", ("onnx", *_TF), 1),
     Step("onnx2tf", _t(Format.ONNX), _t(Format.SAVED_MODEL),
-         f"{_HERE}.saved_model.by_onnx2tf:saved_model_from_onnx_by_onnx2tf", ("onnx", *_ONNX2TF, *_TF), 5),
+         f"{_HERE}.to_saved_model.saved_model_by_onnx2tf:saved_model_from_onnx_by_onnx2tf",
+         ("onnx", *_ONNX2TF, *_TF), 5),
     *_TFLITE,
     *_with_flex(_TFLITE, 30),  # behind every route without: a runtime that needs less runs in more places
-    Step("litert-torch", _t(Format.PT2), _t(Format.TFLITE), f"{_HERE}.tflite.by_litert:tflite_from_pt2",
+    Step("litert-torch", _t(Format.PT2), _t(Format.TFLITE), f"{_HERE}.to_tflite.tflite_by_litert:tflite_from_pt2",
          ("torch", "litert_torch"), 6, environment=Environment("litert")),
     # From TensorFlow.
     Step("keras.export", _t(Format.KERAS), _t(Format.SAVED_MODEL),
-         f"{_HERE}.saved_model.from_keras:saved_model_from_keras", ("keras", *_TF), 1),
+         f"{_HERE}.to_saved_model.saved_model_from_keras:saved_model_from_keras", ("keras", *_TF), 1),
     Step("tf2onnx", _t(Format.SAVED_MODEL), _t(Format.ONNX),
-         f"{_HERE}.onnx_file.from_tensorflow:onnx_from_saved_model", ("tf2onnx", "onnx", *_TF), 2),
-    Step("tf2onnx-tflite", _t(Format.TFLITE), _t(Format.ONNX), f"{_HERE}.onnx_file.from_tensorflow:onnx_from_tflite",
+         f"{_HERE}.to_onnx.onnx_from_tensorflow:onnx_from_saved_model", ("tf2onnx", "onnx", *_TF), 2),
+    Step("tf2onnx-tflite", _t(Format.TFLITE), _t(Format.ONNX), f"{_HERE}.to_onnx.onnx_from_tensorflow:onnx_from_tflite",
          ("tf2onnx", "onnx", "ai_edge_litert", *_TF), 3),
     # From TorchScript.
     Step("torchscript.onnx", _t(Format.TORCHSCRIPT), _t(Format.ONNX),
-         f"{_HERE}.onnx_file.from_torchscript:onnx_from_torchscript", ("torch", "onnx"), 4),
+         f"{_HERE}.to_onnx.onnx_from_torchscript:onnx_from_torchscript", ("torch", "onnx"), 4),
     Step("torchscript.export", _t(Format.TORCHSCRIPT), _t(Format.PT2),
-         f"{_HERE}.pytorch.from_torchscript:pt2_from_torchscript", ("torch",), 4),
+         f"{_HERE}.to_pytorch.pt2_from_torchscript:pt2_from_torchscript", ("torch",), 4),
     # From ONNX to PyTorch: a readable module with its weights, and the exported program of it.
-    Step("onnx-to-torch", _t(Format.ONNX), _t(Format.PT2), f"{_HERE}.onnx_to_torch.convert:pt2_from_onnx",
+    Step("onnx-to-torch", _t(Format.ONNX), _t(Format.PT2), f"{_HERE}.to_pytorch.pt2_from_onnx:pt2_from_onnx",
          ("torch", "onnx", "safetensors"), 5),
 )  # fmt: skip
 

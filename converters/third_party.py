@@ -17,9 +17,9 @@ from importlib import metadata
 from math import isfinite
 from pathlib import Path
 
-from ..models.code import module_file
+from ..models.code_digest import module_file
 from ..models.errors import BadRequest
-from ..models.foreign import first_line
+from ..models.foreign_errors import first_line
 from ..models.formats import Precision, Target
 from .steps import STEPS, Step
 

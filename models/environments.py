@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a step or a runtime may be run in where our own libraries will not do (pipeline/interpreters.py)."""
+    """What a step or a runtime may be run in where our own libraries will not do (pipeline/workers/interpreters.py)."""
 
     name: str  # "litert": docs/design/litert.md says how it is made
     until: str = ""  # the newest version, as "2.18", of the first module needed that will do; any where there is none

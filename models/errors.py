@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from .foreign import printable
+from .foreign_errors import printable
 
 
 class Exit(IntEnum):

@@ -40,7 +40,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Training:
-    """How a net is fitted (models/zoo/fit.py). `patience`: epochs without a better validation loss before it stops."""
+    """How a net is fitted (fit.py). `patience`: epochs without a better validation loss before it stops."""
 
     epochs: int
     batch_size: int

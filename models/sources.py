@@ -1,7 +1,7 @@
 """A model that is still Python: where its code lies, and the weights beside it.
 
 The folder of a source holds `source.json` and, where the model has weights of its own, `weights.safetensors`.
-Building the module needs torch and runs the user's code: models/zoo/build.py does it, in a worker.
+Building the module needs torch and runs the user's code: models/loading/build.py does it, in a worker.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CodeRef:
 
     `root` is the folder that goes last on sys.path in the worker, so that the user's own imports work,
     and that a relative path starts at. NAME is RECIPE where it is left out. `settings` are the arguments that whatever
-    makes the model is called with, JSON values by name (models/zoo/settings.py).
+    makes the model is called with, JSON values by name (models/loading/factory_arguments.py).
     """
 
     text: str
@@ -103,7 +103,7 @@ def _is_hidden(module: str, root: Path) -> bool:
 @dataclass(frozen=True, slots=True)
 class Source:
     """What `source.json` records. `code` is the digest of the code that builds the model: other code, other source.
-    `call`: how forward is called (models/zoo/calling.py: Call, as JSON); None: with the inputs by position."""
+    `call`: how forward is called (call_convention.py: Call, as JSON); None: with the inputs by position."""
 
     ref: CodeRef
     signature: Signature

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from .errors import BadRequest, DiskFull
-from .foreign import text_of
+from .foreign_errors import text_of
 
 _State: TypeAlias = dict[Path, tuple[int, int]]
 

@@ -13,15 +13,16 @@ from typing import Any
 from ..models.errors import BadRequest
 from ..models.formats import Target, parse_target
 from ..models.signature import TensorSpec, parse_input
-from . import commands, conversion
-from .commands import Benched, Validated
-from .conversion import Converted
-from .given import Asked
-from .places import Places
+from .commands import convert as convert_command
+from .commands import validate_bench
+from .commands.convert import Converted
+from .commands.convert_many import ConvertedModels, convert_models
+from .commands.validate_bench import Benched, Validated
+from .intake.model import Asked
 from .progress import Progress
 from .request import RunRequest, read_request
-from .result import RunResult
-from .several import ConvertedModels, convert_models
+from .result.schema import RunResult
+from .settings import Places
 
 _Path = str | Path
 
@@ -44,7 +45,7 @@ def run(
 
     `pipeline` is a pipeline file; the keywords go before it. Without either it is the digits recipe.
     """
-    from .run import run as do
+    from .commands.run import run as do
 
     sections = {
         "model": {"recipe": recipe, "weights": _absolute(weights)},
@@ -91,7 +92,7 @@ def convert(
     """
     made = _made_with(weights, weights_key, settings, model_seconds, trust=trust)
     request, asked = _to_convert(model, to, inputs, data, made=made, flex=flex, search=search_seconds, device=device)
-    return conversion.convert(request, asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
+    return convert_command.convert(request, asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
 
 
 def convert_all(
@@ -177,7 +178,7 @@ def validate(
         device=device,
     )
     asked = Asked(against, _specs(inputs), _path(data))
-    return commands.validate(request, str(candidate), asked, _places(store, jobs, runs), Progress(quiet=quiet))
+    return validate_bench.validate(request, str(candidate), asked, _places(store, jobs, runs), Progress(quiet=quiet))
 
 
 def bench(
@@ -212,7 +213,7 @@ def bench(
         bench={"runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds},
         device=device,
     )
-    return commands.bench(
+    return validate_bench.bench(
         request,
         [str(each) for each in candidates],
         _places(store, jobs, runs),

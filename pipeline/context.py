@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from .engine import LocalExecutor
-from .isolation import Limits
 from .progress import Progress
 from .request import RunRequest
+from .workers.engine import LocalExecutor
+from .workers.isolation import Limits
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")

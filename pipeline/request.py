@@ -15,8 +15,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Va
 from ..models.errors import BadRequest
 from ..models.formats import Target, parse_target
 from ..models.sources import CodeRef, code_ref
-from ..serving.runtimes.table import RUNTIMES
-from ..serving.tfserving import parse_url
+from ..serving.runtimes.runtime_table import RUNTIMES
+from ..serving.server.tfserving_launch import parse_url
 
 ALL_TARGETS = (
     "pt2", "torchscript", "onnx", "onnx:int8", "onnx:fp16", "saved-model",
@@ -124,7 +124,7 @@ class BenchSection(_Section):
 
 
 class GateSection(_Section):
-    """Release rules, as pipeline/gate.py has them; what is absent is not asked for (docs/gate.md)."""
+    """Release rules, as pipeline/result/gate.py has them; what is absent is not asked for (docs/gate.md)."""
 
     require_verified: bool = False
     sqnr_db: float | None = None

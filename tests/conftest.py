@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transload.pipeline.engine import LocalExecutor
-from transload.pipeline.isolation import Limits, zygote
-from transload.pipeline.zygote import Zygote
+from transload.pipeline.workers.engine import LocalExecutor
+from transload.pipeline.workers.fork_server import Zygote
+from transload.pipeline.workers.isolation import Limits, zygote
 
 # `make test` sets it, because the processes of xdist would else have the repository's root first on their path. What
 # tests start is started as a person starts it.

@@ -108,8 +108,8 @@ def _outputs(model: Path) -> list[str]:
 
 
 def _saved(model: Path, kernels: Kernels, folder: Path) -> Path:
-    from transload.converters.onnx_to_tf.lower import lower
-    from transload.converters.saved_model.from_onnx import save
+    from transload.converters.onnx_to_tf.lower_model import lower
+    from transload.converters.to_saved_model.saved_model_from_onnx import save
 
     save(lower(model, kernels), folder / "saved")
     return folder / "saved"
@@ -119,7 +119,7 @@ def flat_of(saved: Path) -> bytes:
     """A SavedModel as TFLite of builtin kernels."""
     from tensorflow.lite.python.convert_phase import ConverterError
 
-    from transload.converters.tflite.convert import converter_of
+    from transload.converters.to_tflite.tflite_from_onnx import converter_of
 
     try:
         return bytes(converter_of(saved).convert())

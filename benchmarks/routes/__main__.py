@@ -35,8 +35,8 @@ from transload.converters.steps import STEPS  # noqa: E402
 from transload.models.errors import TransloadError  # noqa: E402
 from transload.models.formats import Format, Target  # noqa: E402
 from transload.models.store import Store, Stored  # noqa: E402
-from transload.pipeline.isolation import Limits  # noqa: E402
-from transload.pipeline.routing import Basis, Router, routes_to  # noqa: E402
+from transload.pipeline.plan.router import Basis, Router, routes_to  # noqa: E402
+from transload.pipeline.workers.isolation import Limits  # noqa: E402
 
 ROOT = HERE.parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from transload.pipeline.environment import describe_environment
+from transload.pipeline.result.environment import describe_environment
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results" / "speed.json"

@@ -15,17 +15,17 @@ from catalogue import NETS, Entry
 from table import Row, row_of, variation
 
 from transload.converters.steps import STEPS, Step
-from transload.models.code import code_digest
+from transload.models.code_digest import code_digest
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import TransloadError
 from transload.models.formats import Format, Target
 from transload.models.signature import Signature, TensorSpec, parse_input
 from transload.models.store import Stored, digest_of
-from transload.pipeline.drift.recorded import PROBES, read_calls
-from transload.pipeline.engine import Action, Executor
-from transload.pipeline.isolation import Limits
-from transload.pipeline.routing import Basis, Made, Router, verification
-from transload.serving.runtimes.table import RUNTIMES
+from transload.pipeline.drift.recorded_answers import PROBES, read_calls
+from transload.pipeline.plan.router import Basis, Made, Router, verification
+from transload.pipeline.workers.engine import Action, Executor
+from transload.pipeline.workers.isolation import Limits
+from transload.serving.runtimes.runtime_table import RUNTIMES
 
 ONNX = Target(Format.ONNX)
 BY_ONNX2TF = "onnx2tf"
@@ -71,9 +71,11 @@ class Subject:
         if self.is_given:
             path = self._place.packages / self.entry.ref
             options: dict[str, Any] = {"path": str(path), "sha256": digest_of(path), "inputs": self._inputs}
-            return self._perform("given", "transload.converters.given.take:onnx_given", options, ("onnx",))
+            return self._perform("given", "transload.converters.intake.take_in:onnx_given", options, ("onnx",))
         options = {"ref": str(self._place.home / "nets" / self.entry.ref), "root": self._root, "inputs": self._inputs}
-        return self._perform("source", "transload.models.zoo.given:take_weights", options, ("torch",), code=self.code)
+        return self._perform(
+            "source", "transload.models.loading.weighted_source:take_weights", options, ("torch",), code=self.code
+        )
 
     @cached_property
     def code(self) -> str:
@@ -130,7 +132,7 @@ class Subject:
         write_dataset(path, Dataset(arrays))
         signature = Signature(tuple(specs), tuple(specs)).to_json()
         options = {"path": str(path), "sha256": digest_of(path), "signature": signature}
-        return self._perform("data", "transload.models.samples:take_samples", options, ())
+        return self._perform("data", "transload.models.probes.samples:take_samples", options, ())
 
     @property
     def _inputs(self) -> list[dict[str, Any]]:

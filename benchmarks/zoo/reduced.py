@@ -22,7 +22,7 @@ from transload.models.errors import StepFailed
 from transload.models.formats import Format, Precision, Target, parse_target
 from transload.models.signature import parse_input
 from transload.models.store import Stored
-from transload.pipeline.routing import Made, Route, conversion
+from transload.pipeline.plan.router import Made, Route, conversion
 
 if TYPE_CHECKING:
     from flow import Bench, Subject

@@ -28,18 +28,18 @@ from report import failures, page, write_json  # noqa: E402
 from table import COLUMNS, VERIFIED, Row  # noqa: E402
 from warm import WarmExecutor  # noqa: E402
 
-from transload.models.code import entry_digest  # noqa: E402
+from transload.models.code_digest import entry_digest  # noqa: E402
 from transload.models.store import Store, digest_of_json  # noqa: E402
-from transload.pipeline.isolation import Limits  # noqa: E402
+from transload.pipeline.workers.isolation import Limits  # noqa: E402
 
 ROOT = HERE.parents[1]
 _CODE = {
-    "onnx": "transload.converters.onnx_file.export:onnx_from_pt2",
-    "saved-model": "transload.converters.saved_model.from_onnx:saved_model_from_onnx",
-    "tflite": "transload.converters.tflite.convert:tflite_fp32",
-    "tflite:int8": "transload.converters.tflite.convert:tflite_int8",
-    "tflite:int8-dynamic": "transload.converters.tflite.convert:tflite_int8_dynamic",
-    BY_ONNX2TF: "transload.converters.saved_model.by_onnx2tf:saved_model_from_onnx_by_onnx2tf",
+    "onnx": "transload.converters.to_onnx.onnx_from_source:onnx_from_pt2",
+    "saved-model": "transload.converters.to_saved_model.saved_model_from_onnx:saved_model_from_onnx",
+    "tflite": "transload.converters.to_tflite.tflite_from_onnx:tflite_fp32",
+    "tflite:int8": "transload.converters.to_tflite.tflite_from_onnx:tflite_int8",
+    "tflite:int8-dynamic": "transload.converters.to_tflite.tflite_from_onnx:tflite_int8_dynamic",
+    BY_ONNX2TF: "transload.converters.to_saved_model.saved_model_by_onnx2tf:saved_model_from_onnx_by_onnx2tf",
 }
 _KEPT = {BY_ONNX2TF: f"{BY_ONNX2TF}:saved-model"}  # the row that tells whether a column was run
 

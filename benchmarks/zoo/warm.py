@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transload.models.code import entry_digest
+from transload.models.code_digest import entry_digest
 from transload.models.errors import DiskFull, Refused, StepFailed
 from transload.models.store import Store
-from transload.pipeline.engine import Action, LocalExecutor
-from transload.pipeline.isolation import Spawn, Worker
+from transload.pipeline.workers.engine import Action, LocalExecutor
+from transload.pipeline.workers.isolation import Spawn, Worker
 
 _MOST_JOBS = 40
 _MOST_BYTES = 4 << 30

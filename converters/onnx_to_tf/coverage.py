@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .registry import MICROSOFT, entries, find
+from .lowerings import MICROSOFT, entries, find
 
 BEGIN = "<!-- operators: begin (converters/onnx_to_tf/coverage.py) -->"
 END = "<!-- operators: end -->"

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ...models.signature import Array
-from .lazy import tf
-from .reshapes import looks_like_none, of_that_shape
+from .kernels.tflite_reshapes import looks_like_none, of_that_shape
+from .lazy_tensorflow import tf
 
 if TYPE_CHECKING:
-    from .weights import Weights
+    from .weight_variables import Weights
 
 TfTensor: TypeAlias = Any  # tensorflow has no types
 Size: TypeAlias = Any  # an int, or an int32 scalar tensor where it is known only when the model runs

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...models.signature import Array
-from .names import scalar
+from .safe_names import scalar
 
 if TYPE_CHECKING:
     import torch
 
-    from .page import Page
+    from .module_writer import Page
 
 
 @dataclass(frozen=True, slots=True)

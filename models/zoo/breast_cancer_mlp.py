@@ -12,8 +12,8 @@ import numpy as np
 from ..dataset import Dataset
 from ..recipe import Recipe, Splits, Training
 from ..signature import Signature, TensorSpec
-from .losses import cross_entropy
-from .metrics import accuracy
+from ..training.losses import cross_entropy
+from ..training.metrics import accuracy
 
 if TYPE_CHECKING:
     import torch

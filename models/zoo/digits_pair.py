@@ -10,9 +10,9 @@ import numpy as np
 from ..dataset import Dataset
 from ..recipe import Recipe, Splits, Training
 from ..signature import Array, Signature, TensorSpec
+from ..training.losses import cross_entropy
+from ..training.metrics import accuracy
 from .digits import SPLIT_SEED, as_images, shift_images
-from .losses import cross_entropy
-from .metrics import accuracy
 
 if TYPE_CHECKING:
     import torch

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from ..recipe import Recipe, Training
 from ..signature import Signature, TensorSpec
+from ..training.losses import cross_entropy
+from ..training.metrics import accuracy
 from .digits import as_images
-from .losses import cross_entropy
-from .metrics import accuracy
 
 if TYPE_CHECKING:
     import torch

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ...models.calls import feeds_of
 from ...models.dataset import Dataset, read_dataset
 from ...models.errors import BadRequest
+from ...models.probes.feeds import feeds_of
 from ...models.signature import Array, Signature
 from ...serving.session import Session
 from ..drift.sessions import open_session

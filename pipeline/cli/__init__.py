@@ -10,7 +10,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Whatever happens becomes one: no exception leaves this function.
     """
-    from .errors import guarded
+    from .error_output import guarded
 
     return guarded(_dispatch, argv)
 

@@ -130,7 +130,7 @@ def _run(command: Command, words: list[str]) -> int:
     except typer.Exit as end:
         return end.exit_code
     except typer.TyperException as error:
-        from .errors import usage_error
+        from .error_output import usage_error
 
         options = [option for param in loaded.params for option in param.opts]
         raise usage_error(error, name, options) from error

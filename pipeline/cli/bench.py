@@ -11,7 +11,7 @@ from . import options
 from .render import print_json, print_lines, table
 
 if TYPE_CHECKING:
-    from ..commands import Benched
+    from ..commands.validate_bench import Benched
 
 
 def command(
@@ -65,7 +65,7 @@ def command(
 
 def _lines(done: Benched) -> list[str]:
     """A line per artifact, runtime and batch size, what speaks against the numbers, and where they are kept."""
-    from ..report.format import duration, ratio, ratio_interval
+    from ..report.units import duration, ratio, ratio_interval
 
     rows = [("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio")]
     doubts: dict[str, None] = {}

@@ -13,8 +13,8 @@ from .render import print_json, print_lines
 
 if TYPE_CHECKING:
     from ...models.formats import Target
-    from ..conversion import Converted
-    from ..several import ConvertedModels
+    from ..commands.convert import Converted
+    from ..commands.convert_many import ConvertedModels
 
 MODEL = (
     "FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
@@ -78,7 +78,7 @@ def _convert(
 ) -> tuple[Converted | ConvertedModels, list[str]]:
     """One model, with what is its `own`, or several; and what a person is told."""
     from ..api import convert, convert_all
-    from .converted import lines, lines_of_all
+    from .convert_output import lines, lines_of_all
 
     if len(models) == 1:
         one = convert(models[0], targets, **asked, **own)
@@ -92,8 +92,8 @@ def _convert(
 
 
 def _explain(models: Sequence[str], targets: Sequence[Target], requested: Collection[str], *, json: bool) -> None:
-    from ..conversion import explain
-    from .explained import lines, rows
+    from ..commands.convert import explain
+    from .explain_output import lines, rows
 
     found = {model: explain(model, targets, requested) for model in models}
     if json:

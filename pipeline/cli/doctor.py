@@ -8,8 +8,8 @@ from dataclasses import asdict
 import typer
 
 from ...models.errors import Exit
-from ..doctor import Finding, State, examine, exit_code
-from ..places import Places
+from ..commands.doctor import Finding, State, examine, exit_code
+from ..settings import Places
 from .options import Json, Store
 from .render import print_json, print_lines, table
 

@@ -9,8 +9,8 @@ from textwrap import wrap
 from ...converters import third_party
 from ...converters.steps import Step
 from ...models.formats import Target
-from ...serving.runtimes.table import RUNTIMES, Runtime
-from ..interpreters import lacking
+from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
+from ..workers.interpreters import lacking
 from .convert import MODEL
 from .options import Json
 from .render import print_json, print_lines, table

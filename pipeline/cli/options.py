@@ -17,7 +17,7 @@ import typer
 from ...models.errors import BadRequest
 from ...models.formats import Target, parse_target
 from ...models.signature import TensorSpec, parse_input
-from ...serving.runtimes.table import RUNTIMES
+from ...serving.runtimes.runtime_table import RUNTIMES
 
 Texts = list[str] | None
 

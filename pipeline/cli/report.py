@@ -11,9 +11,9 @@ import typer
 
 from ...models.errors import BadRequest
 from ...models.signature import Array
-from ..bench.rows import read_samples
-from ..folder import links
-from ..result import RunResult, read_result
+from ..bench.latency_rows import read_samples
+from ..result.run_folder import links
+from ..result.schema import RunResult, read_result
 from .options import Json
 from .render import print_lines
 
@@ -75,7 +75,7 @@ def _print(folder: Path, result: RunResult) -> None:
 
 
 def _write(folder: Path, result: RunResult, form: Form) -> Path:
-    from ..report.html import write_html
+    from ..report.html_page import write_html
     from ..report.markdown import write_markdown
 
     logs, repeat = links(folder, result)

@@ -11,7 +11,7 @@ import typer
 from . import options
 
 if TYPE_CHECKING:
-    from ..run import Outcome
+    from ..commands.run import Outcome
 
 
 def command(
@@ -43,10 +43,10 @@ def command(
     Leaves runs/ID/ with run.json, report.html, report.md, the artifacts, the logs and a script per step. What a former
     run finished is not done again. The exit status is the verdict: 0 pass, 1 fail, 3 inconclusive, 4 no route left.
     """
-    from ..places import Places
+    from ..commands.run import run
     from ..progress import Progress
     from ..request import read_request
-    from ..run import run
+    from ..settings import Places
 
     pipeline, recipe = _named(what)
     runtimes = options.split(runtime) or None
@@ -79,8 +79,8 @@ def _show(outcome: Outcome, *, json: bool) -> None:
     """The result, on stdout: the document alone, or the table with the verdict last."""
     from rich.console import Console
 
-    from ..folder import links
     from ..report.terminal import print_result
+    from ..result.run_folder import links
 
     if json:
         sys.stdout.write((outcome.folder / "run.json").read_text())

@@ -30,7 +30,7 @@ def command(
 
     PredictionService and ModelService over gRPC, :predict and /healthz over HTTP. Ctrl-C or SIGTERM ends it, with 0.
     """
-    from ..serve import serve
+    from ..commands.serve import serve
 
     def ready(addresses: dict[str, str], running: str) -> None:
         rest = f"http://{addresses['rest']}/v1/models/{name}:predict"

@@ -11,7 +11,7 @@ from . import options
 from .render import print_json, print_lines, table
 
 if TYPE_CHECKING:
-    from ..commands import Validated
+    from ..commands.validate_bench import Validated
 
 Against = Annotated[
     str, typer.Option("--against", metavar="MODEL", help="The model that it was made from, as 'convert' takes it.")
@@ -61,8 +61,8 @@ def command(
 
 def _lines(done: Validated) -> list[str]:
     """A line per runtime and batch size, the rules that are not kept, the verdict last."""
-    from ..report.format import change, score, sqnr
-    from ..result import Verdict
+    from ..report.units import change, score, sqnr
+    from ..result.schema import Verdict
 
     rows = [("runtime", "batch", "samples", "agreement", "metric", "verdict")]
     for row in done.drift:

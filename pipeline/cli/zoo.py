@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...converters.steps import missing
+from ...models.loading.catalogue import list_recipes
 from ...models.recipe import Recipe
-from ...models.zoo.catalogue import list_recipes
 from .options import Json
 from .render import print_json, print_lines, table
 

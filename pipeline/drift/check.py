@@ -10,23 +10,24 @@ from typing import Any
 import numpy as np
 
 from ...models.artifact import read_artifact
-from ...models.axes import batches_within
-from ...models.calls import feeds_of, sizes_in, whole
 from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.formats import Precision
 from ...models.job import Job
-from ...models.numbers import SAMPLED
+from ...models.probes.feeds import feeds_of, sizes_in, whole
+from ...models.probes.sizes import batches_within
+from ...models.probes.stress_values import SAMPLED
 from ...models.recipe import Metric
 from ...models.signature import ANY_SIZE, Array, Bounds
 from ...models.sources import CodeRef
 from ...serving.session import Session
-from .integers import WORD_BITS, Call, culprits, eased_db, reach_told, suspects
-from .layout import explain, join, structure
-from .masks import mend_told, values_told
+from .integer_probes import WORD_BITS, Call, culprits, eased_db, reach_told, suspects
+from .mask_probes import mend_told, values_told
 from .metric import metric_row
+from .mismatch_hints import explain, join, structure
 from .numeric import Drift, OutputDrift, combine, compare
-from .recorded import (
+from .probe_evidence import is_level
+from .recorded_answers import (
     ANSWERS,
     FIRST_BITS,
     PROBE_SAMPLES,
@@ -40,7 +41,6 @@ from .recorded import (
 )
 from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, read_test_set
-from .unlike import is_level
 
 _MANY = 200  # integers: half of them of any size, from 2 to 62 bits
 _ROUNDED_DB = 45.0  # that rounding at every operator takes from an answer, where inputs are rounded once
@@ -386,8 +386,8 @@ def _sentence(what: str, looks: str | None) -> str:
 
 def _metric_of(options: Mapping[str, Any]) -> Metric | None:
     """The metric of the recipe that the options name; None where they name a model that is no recipe."""
+    from ...models.loading.catalogue import load_named
     from ...models.recipe import Recipe
-    from ...models.zoo.catalogue import load_named
 
     if not options.get("ref"):
         return None

@@ -13,21 +13,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ...models.axes import batches_within, bounds_within, empty_axes
-from ...models.calls import feeds_of, sizes_in, whole
 from ...models.dataset import Dataset
 from ...models.errors import BadRequest, TransloadError
 from ...models.job import Job
-from ...models.masks import blanks, masks
-from ...models.numbers import Reach, as_floats, free_integers, with_ones, with_other_last_bits
+from ...models.probes.feeds import feeds_of, sizes_in, whole
+from ...models.probes.masks import blanks, masks
+from ...models.probes.sizes import batches_within, bounds_within, empty_axes
+from ...models.probes.stress_values import Reach, as_floats, free_integers, with_ones, with_other_last_bits
 from ...models.signature import Array, Bounds, TensorSpec
-from ...serving.device import check_device
+from ...serving.runtimes.provider_check import check_device
 from ...serving.session import Session
-from .fitting import sizes_fix
-from .masks import blank, filled
+from .accepted_sizes import sizes_fix
+from .integer_range import Search
+from .mask_probes import blank, filled
 from .numeric import combine, compare
-from .reach import Search
-from .recorded import (
+from .recorded_answers import (
     ANSWERS,
     PROBE_SAMPLES,
     PROBES,

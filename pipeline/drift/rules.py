@@ -13,7 +13,7 @@ from ...models.formats import Precision
 from .numeric import Drift
 
 if TYPE_CHECKING:
-    from ..result import DriftRow, Status
+    from ..result.schema import DriftRow, Status
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"  # the values of result.Verdict
 
@@ -128,7 +128,7 @@ def status_of(rows: Sequence[DriftRow]) -> Status:
     Failed: any failed. Unverified: none was made, or any was inconclusive. Degraded: all passed, and in one the
     metric's interval lies wholly below 0. Verified: the rest.
     """
-    from ..result import Status
+    from ..result.schema import Status
 
     verdicts = {str(row.verdict) for row in rows}
     if FAIL in verdicts:

@@ -12,7 +12,7 @@ from ...models.errors import BadRequest
 from ...models.formats import Format
 from ...models.job import Job
 from ...models.signature import TensorSpec
-from ...serving.runtimes.table import RUNTIMES
+from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.session import Session
 
 # What an artifact is checked in where nobody says otherwise.

@@ -15,11 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...models.signature import Array
-from ...serving.runtimes.table import RUNTIMES
-from ..gate import answered
-from ..result import DriftRow, LatencyRow, RunResult, Verdict
-from . import format as units
-from . import view
+from ...serving.runtimes.runtime_table import RUNTIMES
+from ..result.gate import answered
+from ..result.schema import DriftRow, LatencyRow, RunResult, Verdict
+from . import units, view
 
 Samples: TypeAlias = Mapping[tuple[str, str, int], Array]  # (artifact, runtime, batch) -> seconds, one-dimensional
 Trace: TypeAlias = dict[str, Any]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..gate import answered, is_reference
-from ..result import DriftRow, LatencyRow, RunResult
-from . import format as units
-from . import view
+from ..result.gate import answered, is_reference
+from ..result.schema import DriftRow, LatencyRow, RunResult
+from . import units, view
 
 
 def write_markdown(result: RunResult, path: Path, *, logs: view.Links | None = None) -> None:

@@ -12,10 +12,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..gate import answered, is_reference
-from ..result import DriftRow, LatencyRow, RunResult
-from . import format as units
-from . import view
+from ..result.gate import answered, is_reference
+from ..result.schema import DriftRow, LatencyRow, RunResult
+from . import units, view
 
 WIDE = 116  # columns from which each fact has a column of its own
 _STYLES = {

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ..gate import answered, is_reference, no_route_left, worst_verdict
-from ..result import ArtifactRow, DriftRow, GateRow, LatencyRow, RunResult, Status, Verdict
-from . import format as units
+from ..result.gate import answered, is_reference, no_route_left, worst_verdict
+from ..result.schema import ArtifactRow, DriftRow, GateRow, LatencyRow, RunResult, Status, Verdict
+from . import units
 
 Links: TypeAlias = Mapping[str, str]  # a name, and the path that belongs to it, relative to the run's folder
 

@@ -13,9 +13,9 @@ import numpy as np
 from ...models.artifact import read_artifact
 from ...models.keras_model import function_of_keras, load_keras, signature_of_keras
 from ...models.signature import Array, Signature
-from ..checked import CheckedSession
+from ..checked_session import CheckedSession
 from ..session import Session
-from .base import check_names, opening
+from .payload import check_names, opening
 
 NAME = "keras"
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from ...models.artifact import read_artifact
 from ...models.signature import Array, Signature
-from ..checked import CheckedSession
-from ..device import number, placed, whole
+from ..checked_session import CheckedSession
 from ..session import Session
-from .base import check_names, opening
+from .payload import check_names, opening
+from .provider_check import number, placed, whole
 
 NAME = "onnxruntime"
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...models.artifact import read_artifact
 from ...models.errors import ToolMissing
-from .served import ServedModel
+from .served_model import ServedModel
 
 if TYPE_CHECKING:
     from .tfserving_rest import RestServer
@@ -82,7 +82,7 @@ def _open(folder: Path, device: str, threads: int) -> Any:
     """A session over the artifact, in the runtime that its format has behind a server."""
     from importlib import import_module
 
-    from ..runtimes.table import RUNTIMES
+    from ..runtimes.runtime_table import RUNTIMES
 
     form = read_artifact(folder).target.format
     runtime = next(found for found in RUNTIMES.values() if form in found.takes and not found.served)

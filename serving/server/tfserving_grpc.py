@@ -9,10 +9,10 @@ from typing import Any
 
 from ...models.errors import BadRequest
 from ...models.signature import TensorSpec
-from ..tfserving_codec import BY_DTYPE, decode_all, encode, parse
-from ..tfserving_messages import Message, stock
-from .served import SIGNATURE, VERSION, ServedModel, feed_name
-from .status import Code, ServingError, from_session, invalid
+from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
+from ..wire.tfserving_messages import Message, stock
+from .served_model import SIGNATURE, VERSION, ServedModel, feed_name
+from .status_codes import Code, ServingError, from_session, invalid
 
 DEVICE_KEY = "x-transload-device"
 _AVAILABLE = 30  # ModelVersionStatus.AVAILABLE

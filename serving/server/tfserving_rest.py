@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...models.errors import BadRequest
 from ...models.signature import Array
-from ..tfserving_json import dumps, loads, to_array
-from .served import SIGNATURE, VERSION, ServedModel
-from .status import HTTP, ServingError, from_session, invalid
+from ..wire.tfserving_json import dumps, loads, to_array
+from .served_model import SIGNATURE, VERSION, ServedModel
+from .status_codes import HTTP, ServingError, from_session, invalid
 from .tfserving_grpc import DEVICE_KEY, signature_map
 
 if TYPE_CHECKING:

@@ -81,30 +81,41 @@ def test_the_layer_check_sees_every_way_to_reach_another_layer() -> None:
     assert layers_reached("from transload.pipeline import run", 1) == {"an absolute import of transload"}
 
 
-def test_what_one_of_torch_s_exporters_is_given_knows_only_what_both_share() -> None:
-    rooms = sorted((ROOT / "converters" / "torch_operators").glob("*/*.py"))
-    reached = {
-        (file.parent.name, (node.module or "").split(".")[0])
-        for file in rooms
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.ImportFrom) and node.level == 2
-    }
-    assert reached == {(room, "shared") for room in ("capture", "dynamo_exporter", "older_exporter")}
+def rooms_reached(folder: Path) -> set[str]:
+    """The sibling rooms that the modules of a room of converters/ import from."""
+    depth = len(folder.relative_to(ROOT / "converters").parts)
+    reached = set()
+    for file in sorted(folder.rglob("*.py")):
+        inner = len(file.relative_to(folder).parts) - 1
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level == depth + inner + 1 and node.module:
+                reached.add(node.module.split(".")[0])
+    return reached
 
 
-FORMATS = ("pytorch", "saved_model", "tflite", "onnx_file")  # each may know of those before it
+PATCHES = ("torch_export", "torch_onnx_dynamo", "torch_onnx_torchscript")
 
 
-@pytest.mark.parametrize("room", FORMATS)
-def test_the_rooms_of_formats_know_each_other_one_way(room: str) -> None:
+@pytest.mark.parametrize("room", PATCHES)
+def test_patches_of_one_exporter_import_only_what_the_exporters_share(room: str) -> None:
     reached = {
         (node.module or "").split(".")[0]
-        for file in sorted((ROOT / "converters" / room).glob("*.py"))
+        for file in sorted((ROOT / "converters" / "patches" / room).glob("*.py"))
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.ImportFrom) and node.level == 2
     }
-    assert reached.isdisjoint(FORMATS[FORMATS.index(room) :])
-    assert reached.isdisjoint(("given", "shrink"))
+    assert reached == {"torch_shared"}
+
+
+TARGETS = ("to_pytorch", "to_saved_model", "to_tflite", "to_onnx")  # each may import from those before it
+
+
+@pytest.mark.parametrize("room", TARGETS)
+def test_rooms_of_targets_import_each_other_in_one_direction(room: str) -> None:
+    reached = rooms_reached(ROOT / "converters" / room)
+    assert reached, "the check sees no import at all"
+    assert reached.isdisjoint(TARGETS[TARGETS.index(room) + 1 :])
+    assert reached.isdisjoint(("intake", "minimal_repro"))
 
 
 @pytest.mark.parametrize("layer", MAY_IMPORT)

@@ -11,7 +11,7 @@ import pytest
 
 from transload.models.errors import Exit
 from transload.pipeline.cli import main
-from transload.pipeline.doctor import Finding, Machine, State, examine, exit_code
+from transload.pipeline.commands.doctor import Finding, Machine, State, examine, exit_code
 
 WHOLE = {"numpy": "2.4.6", "protobuf": "6.33.6", "onnxruntime": "1.31.1"}
 ASKED = ("numpy>=2.1", "protobuf<7,>=6.33.6", 'onnxruntime<1.32,>=1.31; extra == "cpu"', 'pytest>=8; extra == "dev"')

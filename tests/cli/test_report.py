@@ -9,9 +9,9 @@ import pytest
 
 from transload.models.dataset import write_arrays
 from transload.pipeline.cli import main
-from transload.pipeline.report.html import render_html
+from transload.pipeline.report.html_page import render_html
 from transload.pipeline.report.markdown import render_markdown
-from transload.pipeline.result import to_json
+from transload.pipeline.result.schema import to_json
 
 from ..unit.report import samples
 

@@ -14,7 +14,7 @@ import pytest
 
 from transload.models.artifact import RECORD
 from transload.models.errors import BadRequest
-from transload.pipeline.several import names_of
+from transload.pipeline.commands.convert_many import names_of
 
 NETS = """
 import torch

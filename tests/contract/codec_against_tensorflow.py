@@ -8,8 +8,8 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 
 from transload.models.signature import DTYPES
-from transload.serving.tfserving_codec import BY_DTYPE, decode, decode_all, encode, parse
-from transload.serving.tfserving_messages import stock
+from transload.serving.wire.tensor_proto import BY_DTYPE, decode, decode_all, encode, parse
+from transload.serving.wire.tfserving_messages import stock
 
 SHAPES = [(), (1,), (3,), (0,), (2, 0, 3), (2, 3, 4), (1, 1)]
 

@@ -12,12 +12,12 @@ import pytest
 
 from transload.models.artifact import read_artifact
 from transload.models.errors import SessionLost
-from transload.serving.clients import tfserving_grpc, tfserving_rest
+from transload.serving.clients import tfserving_grpc_client, tfserving_rest_client
 from transload.serving.session import Session
 
 CLIENTS: dict[str, Callable[..., Session]] = {
-    "grpc": tfserving_grpc.open_session,
-    "rest": tfserving_rest.open_session,
+    "grpc": tfserving_grpc_client.open_session,
+    "rest": tfserving_rest_client.open_session,
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from transload.models.formats import PAYLOAD
-from transload.serving.runtimes.table import RUNTIMES
+from transload.serving.runtimes.runtime_table import RUNTIMES
 
 HARM: dict[str, Callable[[bytes], bytes]] = {
     "truncated": lambda data: data[: len(data) * 2 // 3],

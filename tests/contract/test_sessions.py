@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from transload.serving.runtimes.table import RUNTIMES
+from transload.serving.runtimes.runtime_table import RUNTIMES
 
 _spec = importlib.util.spec_from_file_location("contract", Path(__file__).with_name("contract.py"))
 assert _spec is not None

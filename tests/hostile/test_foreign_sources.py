@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from transload.converters.given.take import keras_given, saved_model_given, tflite_given, torchscript_given
+from transload.converters.intake.take_in import keras_given, saved_model_given, tflite_given, torchscript_given
 from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.signature import TensorSpec
 from transload.models.store import digest_of
-from transload.pipeline.given import start_of
+from transload.pipeline.intake.model import start_of
 
 from .conftest import Ran
 

@@ -18,10 +18,10 @@ import transload
 from transload.converters import third_party
 from transload.converters.steps import STEPS
 from transload.models.errors import BadRequest, Exit, ToolMissing
-from transload.pipeline.cli.converted import lines
-from transload.pipeline.conversion import Converted, agreement
-from transload.pipeline.interpreters import lacking
-from transload.serving.runtimes.table import RUNTIMES
+from transload.pipeline.cli.convert_output import lines
+from transload.pipeline.commands.convert import Converted, agreement
+from transload.pipeline.workers.interpreters import lacking
+from transload.serving.runtimes.runtime_table import RUNTIMES
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 NAMES = ("FlexMatMul", "FlexMul")
@@ -35,7 +35,7 @@ def our_own_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """onnx2tf takes half a minute to get this model wrong; and no smaller piece is looked for."""
     ours = tuple(step for step in STEPS if step.name.startswith(("lowering", "tflite")))
     monkeypatch.setattr(third_party, "known", lambda: third_party.Known(ours))
-    monkeypatch.setattr("transload.pipeline.conversion.smallest_pieces", lambda *_: ())
+    monkeypatch.setattr("transload.pipeline.commands.convert.smallest_pieces", lambda *_: ())
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 import transload
 from transload.converters import third_party
 from transload.converters.steps import STEPS
-from transload.pipeline.conversion import Converted
+from transload.pipeline.commands.convert import Converted
 
 
 def save(path: Path, nodes: list, outputs: list[int | str], weights: dict[str, np.ndarray]) -> None:  # type: ignore[type-arg]

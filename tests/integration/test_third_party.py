@@ -102,7 +102,7 @@ def test_it_converts_is_verified_and_is_done_anew_when_its_code_or_its_version_c
 
 GOOD = {
     "name": "'acme.tidy'", "source": "Target(Format.ONNX)", "target": "Target(Format.ONNX, Precision.FP16)",
-    "entry": "'transload.converters.saved_model.from_onnx:save'", "requires": "()", "cost": "1",
+    "entry": "'transload.converters.to_saved_model.saved_model_from_onnx:save'", "requires": "()", "cost": "1",
 }  # fmt: skip
 
 
@@ -126,9 +126,9 @@ GOOD = {
             "the entry of acme.tidy is acme_nowhere:f, and there is no module 'acme_nowhere'",
         ),
         (
-            {"entry": "'transload.converters.saved_model.from_onnx:nothing'"},
-            "the entry of acme.tidy is transload.converters.saved_model.from_onnx:nothing, "
-            "and transload.converters.saved_model.from_onnx has no nothing",
+            {"entry": "'transload.converters.to_saved_model.saved_model_from_onnx:nothing'"},
+            "the entry of acme.tidy is transload.converters.to_saved_model.saved_model_from_onnx:nothing, "
+            "and transload.converters.to_saved_model.saved_model_from_onnx has no nothing",
         ),
         ({"stands_in_for": "'nobody'"}, "acme.tidy stands in for nobody, which is no step"),
     ],

@@ -17,12 +17,12 @@ from safetensors.torch import load_file
 
 from transload.models.errors import BadRequest, SessionLost, StepFailed, ToolMissing
 from transload.models.job import Job
+from transload.models.loading.build import build_model
+from transload.models.loading.catalogue import load_recipe
 from transload.models.sources import WEIGHTS, CodeRef, read_source
-from transload.models.zoo import fit
-from transload.models.zoo.build import build_model
-from transload.models.zoo.catalogue import load_recipe
-from transload.models.zoo.checkpoints import FILE, save_checkpoint
-from transload.models.zoo.fit import rate, score, train
+from transload.models.training import fit
+from transload.models.training.checkpoints import FILE, save_checkpoint
+from transload.models.training.fit import rate, score, train
 from transload.models.zoo.template import write_recipe
 
 SLOW = '''
@@ -90,7 +90,7 @@ RUN = """
 import json, sys
 from pathlib import Path
 from transload.models.job import Job
-from transload.models.zoo.fit import train
+from transload.models.training.fit import train
 ref, out, checkpoints, options = sys.argv[1:]
 print(json.dumps(train(Job({}, Path(out), {"ref": ref, **json.loads(options)}, checkpoints=Path(checkpoints)))))
 """

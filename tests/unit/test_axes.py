@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transload.models.axes import batches_within, example_sizes, other_axes, two_sizes
+from transload.models.probes.sizes import batches_within, example_sizes, other_axes, two_sizes
 from transload.models.signature import ANY_SIZE, Bounds, TensorSpec, batch_axis, parse_input
 
 bounds = st.one_of(

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from transload.converters.pytorch.baked import model_to_export
+from transload.converters.to_pytorch.constant_weights import model_to_export
 from transload.models.job import Job
+from transload.models.loading.build import build_model
+from transload.models.loading.weighted_source import take_weights
 from transload.models.signature import parse_input
-from transload.models.zoo.build import build_model
-from transload.models.zoo.given import take_weights
 
 CODE = '''
 import torch

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from transload.converters.torch_operators.dynamo_exporter.translations import translations
-from transload.converters.torch_operators.older_exporter.symbolics import mend_older_exporter
+from transload.converters.patches.torch_onnx_dynamo.translations import translations
+from transload.converters.patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 
 Tensors = tuple[Tensor, ...]
 NUMBERS = (0.0, -0.0, 0.1, -0.3, 0.5, 0.9, -1, 1.5, 2, -3, 5.4, 10, -16.7, 1e4, 3e9, -1e20, 1e30, torch.inf, -torch.inf)

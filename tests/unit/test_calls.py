@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transload.models.calls import check_samples, feeds_of, gathered, sizes_in, whole
 from transload.models.dataset import Dataset, read_dataset
 from transload.models.errors import BadRequest
 from transload.models.job import Job
-from transload.models.samples import make_samples, take_samples
+from transload.models.probes.feeds import check_samples, feeds_of, gathered, sizes_in, whole
+from transload.models.probes.samples import make_samples, take_samples
 from transload.models.signature import Signature, check_feeds, parse_input
 from transload.models.store import digest_of
 

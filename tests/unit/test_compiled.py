@@ -13,14 +13,14 @@ import pytest
 import torch
 from torch import nn
 
-from transload.converters.onnx_file.export import onnx_from_source
-from transload.converters.pytorch.guards import leaves
-from transload.converters.pytorch.tracing import scripted
-from transload.converters.torch_operators.older_exporter.symbolics import mend_older_exporter
+from transload.converters.patches.torch_onnx_torchscript.symbolics import mend_older_exporter
+from transload.converters.to_onnx.onnx_from_source import onnx_from_source
+from transload.converters.to_pytorch.guards import leaves
+from transload.converters.to_pytorch.tracing import scripted
 from transload.models.job import Job
+from transload.models.loading.build import build_model
+from transload.models.loading.weighted_source import take_weights
 from transload.models.signature import parse_input
-from transload.models.zoo.build import build_model
-from transload.models.zoo.given import take_weights
 
 
 class Cells(nn.Module):

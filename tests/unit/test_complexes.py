@@ -11,8 +11,8 @@ import onnxruntime
 import pytest
 import torch
 
-from transload.converters.torch_operators.capture.sizes import keeping_sizes
-from transload.converters.torch_operators.dynamo_exporter.complexes import complex_refused, mend_complexes
+from transload.converters.patches.torch_export.open_sizes import keeping_sizes
+from transload.converters.patches.torch_onnx_dynamo.complex_numbers import complex_refused, mend_complexes
 
 
 class Turned(torch.nn.Module):

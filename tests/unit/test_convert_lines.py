@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from transload.models.formats import parse_target
-from transload.pipeline.cli.converted import lines, lines_of_all
-from transload.pipeline.conversion import Converted
-from transload.pipeline.result import ArtifactRow, Status, TriedRow
-from transload.pipeline.several import ConvertedModel, ConvertedModels
-from transload.pipeline.shrink.search import Smallest
+from transload.pipeline.cli.convert_output import lines, lines_of_all
+from transload.pipeline.commands.convert import Converted
+from transload.pipeline.commands.convert_many import ConvertedModel, ConvertedModels
+from transload.pipeline.minimal_repro.search import Smallest
+from transload.pipeline.result.schema import ArtifactRow, Status, TriedRow
 
 CODE = "u = [" + ", ".join(f"F.max_pool2d(x, {size})" for size in range(2, 12)) + "]"
 WHY = f"the axis height of x cannot be dynamic: its size is a constant at net.py:11 (`{CODE}`)"

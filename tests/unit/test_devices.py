@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import ToolMissing
-from transload.pipeline.devices import list_gpus, resolve_device
+from transload.pipeline.workers.devices import list_gpus, resolve_device
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution, Gamma, Normal, StudentT
 
-from transload.converters.pytorch.export import export
-from transload.converters.pytorch.tracing import data_questions
-from transload.converters.torch_operators.dynamo_exporter.translations import translations
-from transload.converters.torch_operators.older_exporter.symbolics import mend_older_exporter
+from transload.converters.patches.torch_onnx_dynamo.translations import translations
+from transload.converters.patches.torch_onnx_torchscript.symbolics import mend_older_exporter
+from transload.converters.to_pytorch.pt2_from_source import export
+from transload.converters.to_pytorch.tracing import data_questions
 from transload.models.errors import Refused
 from transload.models.signature import Signature, parse_input
 

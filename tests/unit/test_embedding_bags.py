@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 import torch
 
-from transload.converters.torch_operators.dynamo_exporter.bags import bags
+from transload.converters.patches.torch_onnx_dynamo.embedding_bags import bags
 
 BAGS = [
     (11, [0, 2, 2, 5, 11]),

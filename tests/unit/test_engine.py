@@ -13,8 +13,8 @@ import pytest
 
 from transload.models.errors import DiskFull, Refused, StepFailed
 from transload.models.store import Store
-from transload.pipeline.engine import Action, LocalExecutor
-from transload.pipeline.isolation import Limits
+from transload.pipeline.workers.engine import Action, LocalExecutor
+from transload.pipeline.workers.isolation import Limits
 
 JOBS = '''
 import os, time
@@ -54,7 +54,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "jobs.py").write_text(JOBS)
     # these entries are the test's own: their code is no part of the package
-    monkeypatch.setattr("transload.pipeline.engine.entry_digest", lambda entry: entry)
+    monkeypatch.setattr("transload.pipeline.workers.engine.entry_digest", lambda entry: entry)
     return folder
 
 
@@ -236,7 +236,7 @@ def test_a_run_that_is_killed_goes_on_from_what_was_finished(tmp_path: Path, roo
     script.write_text(f"""
 import os, signal, sys, threading, time
 from pathlib import Path
-import transload.pipeline.engine as engine
+import transload.pipeline.workers.engine as engine
 engine.entry_digest = lambda entry: entry
 from transload.models.store import Store
 executor = engine.LocalExecutor(Store(Path({str(tmp_path / "store")!r})), Path({str(tmp_path / "run")!r}))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from transload.converters.torch_operators.capture.experts import ask_every_expert
-from transload.models.zoo.torchvision_ops import mend_torchvision
+from transload.converters.patches.torch_export.mixture_of_experts import ask_every_expert
+from transload.models.loading.torchvision_ops import mend_torchvision
 
 mend_torchvision()
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from transload.converters.pytorch.bounds import settle
-from transload.converters.pytorch.export import export
-from transload.converters.pytorch.guards import lift_guards
-from transload.converters.pytorch.reasons import ranges
+from transload.converters.to_pytorch.export_reasons import ranges
+from transload.converters.to_pytorch.guards import lift_guards
+from transload.converters.to_pytorch.pt2_from_source import export
+from transload.converters.to_pytorch.size_bounds import settle
 from transload.models.signature import Bounds, Signature, parse_input
 
 FRAMES = "x=float32[batch,frames,4]"

@@ -19,18 +19,18 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from transload.converters.given.take import read_checked
-from transload.converters.saved_model.from_onnx import saved_model_from_onnx
-from transload.converters.tflite import convert as tflite
+from transload.converters.intake.take_in import read_checked
+from transload.converters.to_saved_model.saved_model_from_onnx import saved_model_from_onnx
+from transload.converters.to_tflite import tflite_from_onnx as tflite
 from transload.models.artifact import RECORD, read_artifact, write_artifact
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import BadRequest, Refused, ToolMissing
 from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Signature, parse_input
-from transload.pipeline.interpreters import lacking
-from transload.serving.runtimes.table import RUNTIMES
-from transload.serving.runtimes.tflite import open_flex_session, open_session
+from transload.pipeline.workers.interpreters import lacking
+from transload.serving.runtimes.runtime_table import RUNTIMES
+from transload.serving.runtimes.tflite_session import open_flex_session, open_session
 
 Entry = Callable[[Job], Mapping[str, Any]]
 NODE = helper.make_node

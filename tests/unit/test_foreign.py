@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.models.foreign import first_line
+from transload.models.foreign_errors import first_line
 
 
 class Mute(Exception):

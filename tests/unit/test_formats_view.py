@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from transload.converters.steps import STEPS, Step
 from transload.models.formats import Format, Precision, Target
-from transload.pipeline.cli.explained import lines
+from transload.pipeline.cli.explain_output import lines
 from transload.pipeline.cli.formats import edges_of, tree
-from transload.pipeline.conversion import Explained
-from transload.pipeline.routes import Route, routes_to
+from transload.pipeline.commands.convert import Explained
+from transload.pipeline.plan.routes import Route, routes_to
 
 ONNX, LITE = Target(Format.ONNX), Target(Format.TFLITE)
 

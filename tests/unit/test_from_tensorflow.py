@@ -15,22 +15,22 @@ import numpy as np
 import onnx
 import pytest
 
-from transload.converters.given.take import keras_given, saved_model_given, tflite_given
-from transload.converters.onnx_file.from_tensorflow import onnx_from_saved_model, onnx_from_tflite
-from transload.converters.saved_model.from_keras import saved_model_from_keras
-from transload.converters.tflite.signature import inputs_and_outputs, model_of, with_unique_names
+from transload.converters.intake.take_in import keras_given, saved_model_given, tflite_given
+from transload.converters.to_onnx.onnx_from_tensorflow import onnx_from_saved_model, onnx_from_tflite
+from transload.converters.to_saved_model.saved_model_from_keras import saved_model_from_keras
+from transload.converters.to_tflite.tflite_signature import inputs_and_outputs, model_of, with_unique_names
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.errors import BadRequest, Refused
 from transload.models.formats import Format, Target
 from transload.models.job import Job
+from transload.models.loading.build import sample_tensors
 from transload.models.signature import Array, Signature, TensorSpec, parse_input
 from transload.models.store import digest_of
-from transload.models.tensor_names import default_signature, plain_names
-from transload.models.zoo.build import sample_tensors
+from transload.models.tensorflow_names import default_signature, plain_names
 from transload.serving.runtimes.keras_session import open_session as open_keras
 from transload.serving.runtimes.onnxruntime_session import open_session as open_onnx
 from transload.serving.runtimes.tensorflow_session import open_session as open_tensorflow
-from transload.serving.runtimes.tflite import open_session as open_tflite
+from transload.serving.runtimes.tflite_session import open_session as open_tflite
 
 # Keras 3.15 asks h5py for weights in a way that numpy 2.4 deprecates.
 of_keras = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

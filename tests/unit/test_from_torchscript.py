@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 import torch
 
-from transload.converters.given.take import torchscript_given
-from transload.converters.given.torchscript import check_torchscript
-from transload.converters.onnx_file.from_torchscript import onnx_from_torchscript
-from transload.converters.pytorch.from_torchscript import pt2_from_torchscript
+from transload.converters.intake.take_in import torchscript_given
+from transload.converters.intake.torchscript_file import check_torchscript
+from transload.converters.to_onnx.onnx_from_torchscript import onnx_from_torchscript
+from transload.converters.to_pytorch.pt2_from_torchscript import pt2_from_torchscript
 from transload.models.artifact import read_artifact
 from transload.models.errors import BadRequest
 from transload.models.job import Job
+from transload.models.loading.build import sample_tensors
 from transload.models.signature import parse_input
 from transload.models.store import digest_of
-from transload.models.zoo.build import sample_tensors
 from transload.serving.runtimes.onnxruntime_session import open_session as open_onnx
-from transload.serving.runtimes.torch_eager import open_session as open_torch
-from transload.serving.runtimes.torchscript import open_session as open_torchscript
+from transload.serving.runtimes.torch_eager_session import open_session as open_torch
+from transload.serving.runtimes.torchscript_session import open_session as open_torchscript
 
 # TorchScript is deprecated as a whole.
 pytestmark = [

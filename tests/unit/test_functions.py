@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from transload.converters.pytorch.tracing import scripted, traced
+from transload.converters.to_pytorch.tracing import scripted, traced
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from transload.models.errors import Exit
-from transload.pipeline.gate import GateRules, gate, verdict_of, why_not_made
-from transload.pipeline.result import (
+from transload.pipeline.result.gate import GateRules, gate, verdict_of, why_not_made
+from transload.pipeline.result.schema import (
     ArtifactRow,
     DriftRow,
     GateRow,

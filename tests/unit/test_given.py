@@ -13,20 +13,20 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from transload.converters.content import format_of_content
-from transload.converters.given.take import artifact_given, check_artifact, fit, onnx_given, pt2_given
-from transload.converters.onnx_graph.sorting import sort_nodes
+from transload.converters.intake.content_type import format_of_content
+from transload.converters.intake.take_in import artifact_given, check_artifact, fit, onnx_given, pt2_given
+from transload.converters.onnx_graph.topological_order import sort_nodes
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.dataset import read_dataset
 from transload.models.errors import BadRequest, ToolMissing
+from transload.models.exported_program import operators, save_program
 from transload.models.formats import Format, Target
 from transload.models.job import Job
-from transload.models.programs import operators, save_program
-from transload.models.samples import check_inputs, make_samples, take_samples
+from transload.models.loading.build import sample_tensors
+from transload.models.probes.samples import check_inputs, make_samples, take_samples
 from transload.models.signature import Bounds, Signature, TensorSpec, parse_input
 from transload.models.store import digest_of
-from transload.models.zoo.build import sample_tensors
-from transload.pipeline.given import Kind, kind_of, start_of
+from transload.pipeline.intake.model import Kind, kind_of, start_of
 
 
 def value(name: str, shape: list[Any] | None, kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:

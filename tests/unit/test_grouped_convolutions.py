@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from transload.converters.torch_operators.dynamo_exporter.translations import translations
+from transload.converters.patches.torch_onnx_dynamo.translations import translations
 
 DYNAMIC = torch.export.Dim.DYNAMIC
 Tensors = tuple[Tensor, ...]

@@ -12,9 +12,9 @@ import pytest
 from transload.converters.steps import Step
 from transload.models.environments import Environment
 from transload.models.formats import Format, Target
-from transload.pipeline import interpreters
-from transload.pipeline.isolation import Spawn, run_alone
-from transload.serving.runtimes.table import Runtime
+from transload.pipeline.workers import interpreters
+from transload.pipeline.workers.isolation import Spawn, run_alone
+from transload.serving.runtimes.runtime_table import Runtime
 
 WORK = """
 import sys

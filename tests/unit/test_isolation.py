@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import BadRequest, Refused, StepFailed
-from transload.pipeline.isolation import Limits, Spawn, Worker, run_alone, zygote
-from transload.pipeline.zygote import LOADED, Zygote
+from transload.pipeline.workers.fork_server import LOADED, Zygote
+from transload.pipeline.workers.isolation import Limits, Spawn, Worker, run_alone, zygote
 
 JOBS = '''
 import ctypes, json, os, signal, socket, sys, time
@@ -203,8 +203,8 @@ def test_workers_end_with_a_parent_that_is_killed(spawn: Spawn, tmp_path: Path) 
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from transload.pipeline.isolation import Limits, Spawn, Worker, zygote
-from transload.pipeline.zygote import LOADED
+from transload.pipeline.workers.isolation import Limits, Spawn, Worker, zygote
+from transload.pipeline.workers.fork_server import LOADED
 LOADED["small"] = ("wave",)
 forks = zygote("small", Limits(), Path({str(tmp_path)!r})) if {spawn.zygote is not None} else None
 spawn = Spawn(Path({str(spawn.log)!r}), Path({str(spawn.cwd)!r}), Limits(60), {spawn.sys_path!r}, zygote=forks)

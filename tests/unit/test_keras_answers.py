@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.given.take import keras_given
+from transload.converters.intake.take_in import keras_given
 from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.store import digest_of

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, linalg
 
-from transload.converters.torch_operators.dynamo_exporter.known import compute_known
+from transload.converters.patches.torch_onnx_dynamo.constant_algebra import compute_known
 
 SIDE = 40
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from transload.models.calls import feeds_of
 from transload.models.dataset import Dataset
-from transload.models.lengths import is_length
-from transload.models.numbers import Reach, with_numbers
+from transload.models.loading.build import sample_tensors
+from transload.models.probes.feeds import feeds_of
+from transload.models.probes.lengths import is_length
+from transload.models.probes.stress_values import Reach, with_numbers
 from transload.models.signature import Signature, parse_input
-from transload.models.zoo.build import sample_tensors
 
 SPECS = tuple(map(parse_input, ("x=float32[batch,9,time]", "lengths=int64[batch]")))
 

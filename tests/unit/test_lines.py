@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from transload.converters.pytorch.export import export
+from transload.converters.to_pytorch.pt2_from_source import export
 from transload.models.signature import Signature
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from transload.pipeline.isolation import Spawn, run_alone
+from transload.pipeline.workers.isolation import Spawn, run_alone
 
 STAND_IN = """
 import json, torch
@@ -33,7 +33,7 @@ import sys
 from pathlib import Path
 import torch
 from torch import nn
-from transload.converters.pytorch.export import export
+from transload.converters.to_pytorch.pt2_from_source import export
 from transload.models.artifact import write_artifact
 from transload.models.formats import Target, parse_target
 from transload.models.signature import Signature, TensorSpec
@@ -66,7 +66,7 @@ def captured(folder: Path, axis: str) -> Path:
 def converted(source: Path, place: Path, **spawn: object) -> dict[str, object]:
     (place / "out").mkdir()
     job = {"inputs": {"source": str(source)}, "out": str(place / "out"), "options": {}, "services": {}}
-    entry = "transload.converters.tflite.by_litert:tflite_from_pt2"
+    entry = "transload.converters.to_tflite.tflite_by_litert:tflite_from_pt2"
     return run_alone(entry, job, Spawn(place / "log", place / "cwd", **spawn))
 
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as attend
 
-from transload.converters.torch_operators.capture.encoders import as_made, make_capturable
-from transload.converters.torch_operators.dynamo_exporter.translations import translations
-from transload.converters.torch_operators.older_exporter.symbolics import mend_older_exporter
+from transload.converters.patches.torch_export.transformer_layers import as_made, make_capturable
+from transload.converters.patches.torch_onnx_dynamo.translations import translations
+from transload.converters.patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 
 DYNAMIC = torch.export.Dim.DYNAMIC
 

@@ -14,9 +14,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from transload.converters.torch_operators.capture.words import in_other_words
-from transload.converters.torch_operators.dynamo_exporter.translations import translations
-from transload.converters.torch_operators.shared.nearest import mend_nearest
+from transload.converters.patches.torch_export.traced_replacements import in_other_words
+from transload.converters.patches.torch_onnx_dynamo.translations import translations
+from transload.converters.patches.torch_shared.nearest_resize import mend_nearest
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 FUNCTIONS: dict[str, Function] = {

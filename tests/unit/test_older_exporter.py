@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from transload.converters.torch_operators.older_exporter.symbolics import mend_older_exporter
+from transload.converters.patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 from transload.models.errors import Refused
 
 

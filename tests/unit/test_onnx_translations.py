@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from transload.converters.torch_operators.dynamo_exporter.translations import translations
+from transload.converters.patches.torch_onnx_dynamo.translations import translations
 
 NAN, INF = float("nan"), float("inf")
 BORDERS = torch.tensor([-1.0, -1, 0, 0.5, 0.5, 2])

@@ -15,12 +15,12 @@ import torch
 from onnx import TensorProto, helper
 from torch import nn
 
-from transload.converters.onnx_file.dtypes import mend_types
-from transload.converters.onnx_file.export import onnx_from_source
+from transload.converters.to_onnx.onnx_from_source import onnx_from_source
+from transload.converters.to_onnx.scripted_dtypes import mend_types
 from transload.models.job import Job
+from transload.models.loading.build import build_model
+from transload.models.loading.weighted_source import take_weights
 from transload.models.signature import parse_input
-from transload.models.zoo.build import build_model
-from transload.models.zoo.given import take_weights
 
 CODE = """
 import math

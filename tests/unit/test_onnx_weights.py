@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from transload.converters.onnx_file.weights import join
+from transload.converters.to_onnx.embed_weights import join
 
 PLENTY = 1 << 30
 

@@ -13,13 +13,13 @@ import onnx.parser
 import onnxruntime
 import pytest
 
-from transload.converters.onnx_file.axes import count_from_the_front
-from transload.converters.onnx_file.export import onnx_from_pt2, onnx_from_source
-from transload.converters.onnx_file.zeros import keep_zeros
-from transload.converters.pytorch.export import pt2_from_source
+from transload.converters.to_onnx.empty_axes import keep_zeros
+from transload.converters.to_onnx.onnx_from_source import onnx_from_pt2, onnx_from_source
+from transload.converters.to_onnx.reduction_axes import count_from_the_front
+from transload.converters.to_pytorch.pt2_from_source import pt2_from_source
 from transload.models.job import Job
+from transload.models.loading.weighted_source import take_weights
 from transload.models.signature import parse_input
-from transload.models.zoo.given import take_weights
 
 CODE = """
 import torch

@@ -8,7 +8,7 @@ import io
 import torch
 from torch import Tensor
 
-from transload.converters.pytorch.export import export
+from transload.converters.to_pytorch.pt2_from_source import export
 from transload.models.signature import Signature, parse_input
 
 

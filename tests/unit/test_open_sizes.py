@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from transload.converters.torch_operators.capture.sizes import keeping_sizes
-from transload.converters.torch_operators.dynamo_exporter.complexes import mend_complexes
-from transload.converters.torch_operators.dynamo_exporter.translations import translations
+from transload.converters.patches.torch_export.open_sizes import keeping_sizes
+from transload.converters.patches.torch_onnx_dynamo.complex_numbers import mend_complexes
+from transload.converters.patches.torch_onnx_dynamo.translations import translations
 
 Tensors = tuple[Tensor, ...]
 

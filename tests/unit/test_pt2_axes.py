@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from transload.converters.given.take import pt2_given
+from transload.converters.intake.take_in import pt2_given
 from transload.models.artifact import read_artifact
 from transload.models.errors import BadRequest
 from transload.models.job import Job

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.pipeline.result import json_schema, read_result, schema_text, to_json
+from transload.pipeline.result.schema import json_schema, read_result, schema_text, to_json
 
 from .report import samples
 
@@ -37,7 +37,7 @@ def validate(doc: object) -> None:
 
 
 def test_the_published_schema_is_the_one_that_the_records_have() -> None:
-    again = "write it anew: python -m transload.pipeline.result > docs/run.schema.json"
+    again = "write it anew: python -m transload.pipeline.result.schema > docs/run.schema.json"
     assert PUBLISHED.read_text() == schema_text(), again
     jsonschema.Draft202012Validator.check_schema(json_schema())
 

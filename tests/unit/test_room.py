@@ -7,7 +7,7 @@ import threading
 from contextlib import ExitStack
 
 from transload.pipeline.progress import Progress
-from transload.pipeline.room import Room
+from transload.pipeline.workers.worker_slots import Room
 
 
 def entered(room: Room, how_many: int, wait_s: float = 0.3) -> int:

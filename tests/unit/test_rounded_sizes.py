@@ -12,8 +12,8 @@ import numpy as np
 import onnxruntime
 import torch
 
-from transload.converters.pytorch.export import export
-from transload.converters.torch_operators.dynamo_exporter.translations import translations
+from transload.converters.patches.torch_onnx_dynamo.translations import translations
+from transload.converters.to_pytorch.pt2_from_source import export
 from transload.models.signature import Signature, parse_input
 
 

@@ -12,10 +12,10 @@ from transload.converters.steps import Step
 from transload.models.errors import DiskFull, Refused
 from transload.models.formats import Format, Precision, Target, parse_target
 from transload.models.store import Stored, disk_full
-from transload.pipeline.engine import Action
+from transload.pipeline.plan.router import VERIFY, Basis, Route, Router, routes_to, verification
+from transload.pipeline.plan.routes import steps_for
 from transload.pipeline.request import ALL_TARGETS
-from transload.pipeline.routes import steps_for
-from transload.pipeline.routing import VERIFY, Basis, Route, Router, routes_to, verification
+from transload.pipeline.workers.engine import Action
 
 ONNX, SAVED, LITE = Target(Format.ONNX), Target(Format.SAVED_MODEL), Target(Format.TFLITE)
 TORCHSCRIPT = Target(Format.TORCHSCRIPT)

@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from transload.converters.saved_model.from_onnx import saved_model_from_onnx
+from transload.converters.to_saved_model.saved_model_from_onnx import saved_model_from_onnx
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.errors import Refused
 from transload.models.formats import Format, Target

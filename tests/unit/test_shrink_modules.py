@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transload.converters.shrink.torch import Recorder
+from transload.converters.minimal_repro.torch_pieces import Recorder
 from transload.models.signature import Signature, parse_input
 
 
@@ -57,8 +57,8 @@ def test_a_piece_is_a_source_that_answers_as_the_module_does_in_the_whole(
 ) -> None:
     import torch
 
+    from transload.models.loading.build import build_model, call_model
     from transload.models.sources import read_source
-    from transload.models.zoo.build import build_model, call_model
 
     piece = recorder.piece(path)
     assert piece is not None

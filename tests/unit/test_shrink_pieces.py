@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transload.converters.shrink.onnx import Cutter, described
+from transload.converters.minimal_repro.onnx_pieces import Cutter, described
 from transload.models.errors import Refused
-from transload.pipeline.shrink.trial import (
+from transload.pipeline.minimal_repro.trial import (
     OUT_OF_TIME,
     WRONG,
     OutOfTime,

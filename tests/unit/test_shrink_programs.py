@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from transload.converters.shrink.pt2 import Cutter, described, line_of
+from transload.converters.minimal_repro.pt2_pieces import Cutter, described, line_of
 from transload.models.signature import Signature, parse_input
 
 SIGNATURE = Signature(
@@ -98,7 +98,7 @@ def test_the_code_of_a_piece_needs_torch_and_what_it_says_alone(cutter: Cutter) 
 
 
 def test_a_piece_is_a_source_that_answers_as_it_does(cutter: Cutter, tmp_path: Path) -> None:
-    from transload.models.zoo.build import build_model
+    from transload.models.loading.build import build_model
 
     piece = cutter.piece([at(cutter, "topk"), at(cutter, "reshape")])
     assert piece is not None

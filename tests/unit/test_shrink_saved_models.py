@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.shrink.saved_model import Cutter
+from transload.converters.minimal_repro.saved_model_pieces import Cutter
 from transload.models.artifact import write_artifact
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.formats import Format, Target
@@ -23,12 +23,12 @@ from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.drift.sessions import TEST
-from transload.pipeline.shrink.script_tensorflow import script_of
-from transload.pipeline.shrink.tensorflow import of_saved_model
-from transload.pipeline.shrink.trial import Trial, smallest
+from transload.pipeline.minimal_repro.script_tensorflow import script_of
+from transload.pipeline.minimal_repro.tensorflow_search import of_saved_model
+from transload.pipeline.minimal_repro.trial import Trial, smallest
 
-TF2ONNX = "transload.converters.onnx_file.from_tensorflow:onnx_from_saved_model"
-TFLITE = "transload.converters.tflite.convert:tflite_fp32"
+TF2ONNX = "transload.converters.to_onnx.onnx_from_tensorflow:onnx_from_saved_model"
+TFLITE = "transload.converters.to_tflite.tflite_from_onnx:tflite_fp32"
 SIGNATURE = Signature((parse_input("x=float32[batch,3,5]"),), (parse_input("y=float32[batch,4]"),))
 
 Forward = Callable[[Any], Any]
@@ -218,7 +218,7 @@ def test_what_tensorflow_gets_wrong_without_a_word_is_cut_to_the_fewest_operator
 
 BROKEN = """
 import onnx
-from transload.converters.onnx_file.from_tensorflow import onnx_from_saved_model
+from transload.converters.to_onnx.onnx_from_tensorflow import onnx_from_saved_model
 
 
 def relus(job):
@@ -256,7 +256,7 @@ def script(step: str, target: str, runs: set[str], **options: Any) -> str:
 
 def test_where_our_step_mends_tf2onnx_it_is_our_step_that_is_shown() -> None:
     assert "transload" not in script("tf2onnx", "onnx", {"Betainc"}), "a report to tf2onnx needs that alone"
-    assert "from transload.converters.onnx_file.from_tensorflow import onnx_from_saved_model" in script(
+    assert "from transload.converters.to_onnx.onnx_from_tensorflow import onnx_from_saved_model" in script(
         "tf2onnx", "onnx", {"Betainc", "FloorDiv"}
     )
 

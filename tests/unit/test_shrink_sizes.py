@@ -19,10 +19,10 @@ from transload.models.signature import Signature, parse_input
 from transload.models.sources import CodeRef, Source, write_source
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.drift.sessions import TEST
-from transload.pipeline.shrink.onnx import shrink as shrink_onnx
-from transload.pipeline.shrink.pt2 import shrink as shrink_pt2
-from transload.pipeline.shrink.samples import calls
-from transload.pipeline.shrink.torch import shrink as shrink_torch
+from transload.pipeline.minimal_repro.onnx_search import shrink as shrink_onnx
+from transload.pipeline.minimal_repro.pt2_search import shrink as shrink_pt2
+from transload.pipeline.minimal_repro.torch_search import shrink as shrink_torch
+from transload.pipeline.minimal_repro.trial_samples import calls
 
 TIME = 5  # of the data, and the size that the broken steps take for a constant
 SIGNATURE = Signature((parse_input("x=float32[batch,time,3]"),), (parse_input("y=float32[batch,3]"),))
@@ -35,8 +35,8 @@ from onnx import helper, numpy_helper
 import numpy as np
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.formats import parse_target
-from transload.models.programs import load_program
-from transload.models.zoo.build import build_model
+from transload.models.exported_program import load_program
+from transload.models.loading.build import build_model
 from transload.models.sources import read_source
 
 
@@ -211,7 +211,7 @@ def test_an_operator_of_an_exported_program(
     made = torch.export.export(net, given, dynamic_shapes=({0: dynamic, 1: dynamic},))
     torch.export.save(made, here / "source" / "model.pt2")
     write_artifact(here / "source", Target(Format.PT2), SIGNATURE)
-    chain = ["transload.converters.pytorch.export:pt2_from_source", "broken_steps:trace_of_program"]
+    chain = ["transload.converters.to_pytorch.pt2_from_source:pt2_from_source", "broken_steps:trace_of_program"]
     facts = shrunk(here, shrink_pt2, "torch", chain, monkeypatch)
     assert (facts["operators"], facts["operator"]) == (1, "aten.div.Tensor")
     assert facts["line"].startswith("size_net.py:24 (`return self.last((torch.relu(self.first(x)) / x.shape[1])")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.shrink.tflite import Cutter
+from transload.converters.minimal_repro.tflite_pieces import Cutter
 from transload.models.artifact import write_artifact
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.formats import Format, Target
@@ -23,8 +23,8 @@ from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.drift.sessions import TEST
-from transload.pipeline.shrink.tensorflow import of_tflite
-from transload.serving.runtimes.tflite import open_session
+from transload.pipeline.minimal_repro.tensorflow_search import of_tflite
+from transload.serving.runtimes.tflite_session import open_session
 
 SIGNATURE = Signature((parse_input("x=float32[batch,6]"),), (parse_input("y=float32[batch,4]"),))
 
@@ -108,7 +108,7 @@ def test_the_operator_that_tf2onnx_has_nothing_for(
     monkeypatch.chdir(scratch)
     options = {
         "step": "tf2onnx-tflite", "reason": "", "target": "onnx", "least_db": 60.0, "seconds": 500.0, "model": "net",
-        "chain": [["transload.converters.onnx_file.from_tensorflow:onnx_from_tflite", {}]],
+        "chain": [["transload.converters.to_onnx.onnx_from_tensorflow:onnx_from_tflite", {}]],
         "requires": ["tensorflow", "tf2onnx"],
     }  # fmt: skip
     facts = of_tflite(Job({"source": given, "data": data, "reference": reference}, out, options))

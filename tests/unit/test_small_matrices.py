@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, linalg
 
-from transload.converters.torch_operators.dynamo_exporter.translations import translations
+from transload.converters.patches.torch_onnx_dynamo.translations import translations
 
 Tensors = tuple[Tensor, ...]
 SIDE = 4

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.given.take import saved_model_given
-from transload.converters.onnx_file.from_tensorflow import onnx_from_saved_model
-from transload.converters.tflite.convert import tflite_fp32
+from transload.converters.intake.take_in import saved_model_given
+from transload.converters.to_onnx.onnx_from_tensorflow import onnx_from_saved_model
+from transload.converters.to_tflite.tflite_from_onnx import tflite_fp32
 from transload.models.artifact import read_artifact
 from transload.models.job import Job
 from transload.models.store import digest_of

@@ -15,8 +15,8 @@ import numpy as np
 import onnx
 import pytest
 
-from transload.converters.given.take import saved_model_given, tflite_given
-from transload.converters.onnx_file.from_tensorflow import onnx_from_saved_model, onnx_from_tflite
+from transload.converters.intake.take_in import saved_model_given, tflite_given
+from transload.converters.to_onnx.onnx_from_tensorflow import onnx_from_saved_model, onnx_from_tflite
 from transload.models.errors import Refused
 from transload.models.job import Job
 from transload.models.signature import Array

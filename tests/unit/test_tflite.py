@@ -16,9 +16,9 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from transload.converters.saved_model.from_onnx import saved_model_from_onnx
-from transload.converters.tflite import convert as tflite
-from transload.converters.tflite import file as tflite_file
+from transload.converters.to_saved_model.saved_model_from_onnx import saved_model_from_onnx
+from transload.converters.to_tflite import flatbuffer as tflite_file
+from transload.converters.to_tflite import tflite_from_onnx as tflite
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import BadRequest, Refused

@@ -16,9 +16,9 @@ import numpy as np
 import onnx
 import pytest
 
-from transload.converters.tflite import convert as tflite
-from transload.converters.tflite.file import main_operators, operators
-from transload.converters.tflite.in_place import without_shared_places
+from transload.converters.to_tflite import tflite_from_onnx as tflite
+from transload.converters.to_tflite.flatbuffer import main_operators, operators
+from transload.converters.to_tflite.in_place_results import without_shared_places
 from transload.models.artifact import write_artifact
 from transload.models.formats import Format, Target
 from transload.models.job import Job

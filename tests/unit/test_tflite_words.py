@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.tflite.convert import tflite_fp32
-from transload.converters.tflite.words import in_words
+from transload.converters.to_tflite.replacements import in_words
+from transload.converters.to_tflite.tflite_from_onnx import tflite_fp32
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.formats import Format, Target
 from transload.models.job import Job

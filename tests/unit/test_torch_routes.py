@@ -13,18 +13,18 @@ import onnxruntime
 import pytest
 import torch
 
-from transload.converters.onnx_file.export import onnx_from_pt2, onnx_from_source
-from transload.converters.pytorch import tracing
-from transload.converters.pytorch.export import export, pt2_from_source
-from transload.converters.pytorch.reasons import OneWay, held
-from transload.converters.pytorch.torchscript import torchscript_from_source
+from transload.converters.to_onnx.onnx_from_source import onnx_from_pt2, onnx_from_source
+from transload.converters.to_pytorch import tracing
+from transload.converters.to_pytorch.export_reasons import OneWay, held
+from transload.converters.to_pytorch.pt2_from_source import export, pt2_from_source
+from transload.converters.to_pytorch.torchscript_from_source import torchscript_from_source
 from transload.models.errors import BadRequest, Refused
 from transload.models.job import Job
+from transload.models.loading.build import build_model, call_model, name_outputs, sample_inputs
+from transload.models.loading.half_precision import in_float32
+from transload.models.loading.weighted_source import take_weights
 from transload.models.signature import Array, Signature, parse_input
 from transload.models.sources import read_source
-from transload.models.zoo.build import build_model, call_model, name_outputs, sample_inputs
-from transload.models.zoo.given import take_weights
-from transload.models.zoo.halves import in_float32
 
 CODE = '''
 import dataclasses

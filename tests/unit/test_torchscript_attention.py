@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from transload.converters.onnx_file.from_torchscript import onnx_from_torchscript
+from transload.converters.to_onnx.onnx_from_torchscript import onnx_from_torchscript
 from transload.models.artifact import write_artifact
 from transload.models.errors import Refused
 from transload.models.formats import PAYLOAD, Format, Target

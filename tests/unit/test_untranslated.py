@@ -7,9 +7,9 @@ import warnings
 import pytest
 import torch
 
-from transload.converters.torch_operators.dynamo_exporter.translations import translations
-from transload.converters.torch_operators.dynamo_exporter.untranslated import untranslated
-from transload.converters.torch_operators.shared.script import Translations, op
+from transload.converters.patches.torch_onnx_dynamo.translations import translations
+from transload.converters.patches.torch_onnx_dynamo.untranslated import untranslated
+from transload.converters.patches.torch_shared.onnxscript_opset import Translations, op
 
 
 class Lacking(torch.nn.Module):

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from transload.converters.torch_operators.dynamo_exporter.translations import translations
-from transload.converters.torch_operators.older_exporter.symbolics import mend_older_exporter
+from transload.converters.patches.torch_onnx_dynamo.translations import translations
+from transload.converters.patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 
 
 class Compared(torch.nn.Module):

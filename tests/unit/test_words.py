@@ -11,8 +11,8 @@ import onnxruntime
 import pytest
 import torch
 
-from transload.converters.torch_operators.capture.words import in_other_words
-from transload.converters.torch_operators.older_exporter.symbolics import mend_older_exporter
+from transload.converters.patches.torch_export.traced_replacements import in_other_words
+from transload.converters.patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 NORM = torch.nn.RMSNorm(4).requires_grad_(False)

@@ -16,9 +16,9 @@ import pytest
 
 from transload.models.errors import StepFailed
 from transload.models.store import Store
-from transload.pipeline.engine import Action, LocalExecutor
-from transload.pipeline.isolation import Limits, Spawn, Worker, run_alone, zygote
-from transload.pipeline.zygote import LOADED, Zygote
+from transload.pipeline.workers.engine import Action, LocalExecutor
+from transload.pipeline.workers.fork_server import LOADED, Zygote
+from transload.pipeline.workers.isolation import Limits, Spawn, Worker, run_alone, zygote
 
 JOBS = '''
 import ctypes, importlib, os, random, sys, tempfile, time
@@ -200,7 +200,7 @@ def test_a_zygote_ends_with_its_keeper_in_the_midst_of_loading(tmp_path: Path) -
     keeper.write_text(f"""
 import os, signal, time
 from pathlib import Path
-from transload.pipeline.zygote import Zygote
+from transload.pipeline.workers.fork_server import Zygote
 folder = Path({str(tmp_path)!r})
 made = Zygote(("endless",), {{**os.environ, "PYTHONPATH": str(folder)}}, folder / "zygote")
 print(made.pid, flush=True)
@@ -244,7 +244,7 @@ def test_the_frameworks_have_one_thread_once_they_are_loaded_and_compute_in_a_fo
 
 @pytest.fixture
 def executor(tmp_path: Path, spawn: Spawn, monkeypatch: pytest.MonkeyPatch) -> LocalExecutor:
-    monkeypatch.setattr("transload.pipeline.engine.entry_digest", lambda entry: entry)
+    monkeypatch.setattr("transload.pipeline.workers.engine.entry_digest", lambda entry: entry)
     monkeypatch.setitem(LOADED, "small", ("wave",))
     return LocalExecutor(Store(tmp_path / "store"), tmp_path / "run")
 

@@ -9,8 +9,8 @@ What an equivalent needs lies by meaning in modules beside: functions.py (elemen
 extremes along axes), scatters.py, matrices.py, spectral.py, boxes.py, and piles.py (what the steps of a loop make).
 """
 
-from .tensorflow import Kernels
-from .tflite import TFLiteKernels
+from .tensorflow_kernels import Kernels
+from .tflite_kernels import TFLiteKernels
 
 __all__ = ["TENSORFLOW", "TFLITE", "Kernels", "TFLiteKernels"]
 

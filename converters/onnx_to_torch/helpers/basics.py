@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import torch.nn.functional as F
     from torch import Tensor
 else:
-    from ..lazy import F, torch
+    from ..lazy_torch import F, torch
 
 
 def size_tensor(size: int, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from transload.models.axes import batches_within
+from transload.models.probes.sizes import batches_within
 from transload.models.signature import parse_input
-from transload.pipeline.measure import in_place
+from transload.pipeline.stages.bench import in_place
 
 
 @pytest.mark.parametrize(

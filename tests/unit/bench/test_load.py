@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from transload.pipeline.bench.load import LoadMeter
+from transload.pipeline.bench.machine_load import LoadMeter
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -10,8 +10,8 @@ import pytest
 
 from transload.models.dataset import write_arrays
 from transload.models.errors import BadRequest
+from transload.pipeline.bench.latency_rows import About, failed_row, latency_rows, read_samples, write_samples
 from transload.pipeline.bench.rounds import Series
-from transload.pipeline.bench.rows import About, failed_row, latency_rows, read_samples, write_samples
 
 RNG = np.random.default_rng(9)
 TORCH, ONNX = ("pt2", "torch"), ("onnx", "onnxruntime")

@@ -13,19 +13,19 @@ import pytest
 from onnx import TensorProto, helper
 
 from transload.models.artifact import write_artifact
-from transload.models.calls import sample_specs
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import SessionLost, StepFailed
 from transload.models.formats import Format, Target
 from transload.models.job import Job
-from transload.models.numbers import Reach, free_integers, with_numbers
+from transload.models.loading.build import sample_tensors
+from transload.models.probes.feeds import sample_specs
+from transload.models.probes.stress_values import Reach, free_integers, with_numbers
 from transload.models.signature import Array, Signature, parse_input
-from transload.models.zoo.build import sample_tensors
-from transload.pipeline.drift import reference, validate
-from transload.pipeline.drift.reach import MOST_TRIES, Search, peak_bytes
-from transload.pipeline.drift.recorded import Probe, read_record
-from transload.pipeline.engine import Action
-from transload.pipeline.prepare import _with_numbers
+from transload.pipeline.drift import jobs, reference
+from transload.pipeline.drift.integer_range import MOST_TRIES, Search, peak_bytes
+from transload.pipeline.drift.recorded_answers import Probe, read_record
+from transload.pipeline.intake.prepare import _with_numbers
+from transload.pipeline.workers.engine import Action
 
 Feeds = Mapping[str, Array]
 Model = Callable[[Feeds], Array]
@@ -65,13 +65,13 @@ class Pair:
     ) -> Mapping[str, Any]:
         self.model, self.copy = FakeSession(self.signature, model), FakeSession(self.signature, copy)
         self.patch.setattr(reference, "open_for", lambda *_: self.model)
-        self.patch.setattr(validate, "open_for", lambda *_: self.copy)
+        self.patch.setattr(jobs, "open_for", lambda *_: self.copy)
         inputs = {"model": self.folder, "artifact": self.folder, "data": self.folder, "reference": self.folder}
         reference.answer(
             Job(inputs, self.folder, {"runtime": "torch", **({"tries": tries} if tries is not None else {})})
         )
         write_artifact(self.folder, Target(Format.ONNX), self.signature)
-        return validate.verify(Job(inputs, self.folder, {"runtime": "onnxruntime", "precision": precision}))
+        return jobs.verify(Job(inputs, self.folder, {"runtime": "onnxruntime", "precision": precision}))
 
 
 @pytest.fixture
@@ -429,6 +429,6 @@ def test_an_onnx_file_that_rounds_to_zero_is_caught_by_onnx_runtime_itself(tmp_p
     verdicts = []
     for options in ({}, {"tries": MOST_TRIES}):
         reference.answer(Job(inputs, tmp_path, {"runtime": "onnxruntime", **options}))
-        verdicts.append(validate.verify(Job({**inputs, "artifact": copy}, tmp_path, {})))
+        verdicts.append(jobs.verify(Job({**inputs, "artifact": copy}, tmp_path, {})))
     assert [found["status"] for found in verdicts] == ["verified", "wrong"]
     assert "wrong where x is -1, -2, -4" in verdicts[1]["reason"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from transload.models.signature import Array
-from transload.pipeline.drift.layout import explain, structure
+from transload.pipeline.drift.mismatch_hints import explain, structure
 
 RNG = np.random.default_rng(7)
 SQUARE = RNG.normal(size=(6, 4, 4)).astype(np.float32)

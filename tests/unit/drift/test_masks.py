@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from transload.models.artifact import write_artifact
-from transload.models.calls import sample_specs
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.formats import Format, Target
 from transload.models.job import Job
-from transload.models.masks import Fill, masks, with_fills
+from transload.models.loading.build import sample_tensors
+from transload.models.probes.feeds import sample_specs
+from transload.models.probes.masks import Fill, masks, with_fills
 from transload.models.signature import Array, Signature, parse_input
-from transload.models.zoo.build import sample_tensors
-from transload.pipeline.drift import reference, validate
-from transload.pipeline.drift.recorded import Probe, read_record
+from transload.pipeline.drift import jobs, reference
+from transload.pipeline.drift.recorded_answers import Probe, read_record
 
 from .test_integers import FakeSession
 
@@ -38,13 +38,13 @@ def verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
         signature = Signature(specs, (parse_input("y=float32[any]"),))
         (tmp_path / "model.onnx").touch()
         write_dataset(tmp_path / "test.npz", Dataset(sample_tensors(sample_specs(specs), _SIZES, seed=4)))
-        for module, answers in ((reference, model), (validate, copy)):
+        for module, answers in ((reference, model), (jobs, copy)):
             session = FakeSession(signature, answers)
             monkeypatch.setattr(module, "open_for", lambda *_, session=session: session)
         given = dict.fromkeys(("model", "artifact", "data", "reference"), tmp_path)
         reference.answer(Job(given, tmp_path, {"runtime": "torch", "random": random}))
         write_artifact(tmp_path, Target(Format.ONNX), signature)
-        return validate.verify(Job(given, tmp_path, {"runtime": "onnxruntime", "precision": precision}))
+        return jobs.verify(Job(given, tmp_path, {"runtime": "onnxruntime", "precision": precision}))
 
     return held
 

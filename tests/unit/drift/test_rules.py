@@ -9,7 +9,7 @@ import pytest
 
 from transload.pipeline.drift.numeric import Drift
 from transload.pipeline.drift.rules import Rule, judge, status_of
-from transload.pipeline.result import DriftRow, MetricRow, Status, Tolerance, Verdict
+from transload.pipeline.result.schema import DriftRow, MetricRow, Status, Tolerance, Verdict
 
 CLOSE = Drift(1e-6, 1e-7, 1.0, 120.0, 0, 0, 0, 100, True, (), "y")
 

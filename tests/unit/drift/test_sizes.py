@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from transload.models.artifact import write_artifact
-from transload.models.axes import example_sizes
-from transload.models.calls import SAMPLES, sample_specs
 from transload.models.dataset import Dataset, read_dataset, write_dataset
 from transload.models.errors import BadRequest, SessionLost
 from transload.models.formats import Format, Target
 from transload.models.job import Job
+from transload.models.loading.build import sample_tensors
+from transload.models.probes.feeds import SAMPLES, sample_specs
+from transload.models.probes.sizes import example_sizes
 from transload.models.signature import Array, Signature, check_feeds, parse_input
-from transload.models.zoo.build import sample_tensors
-from transload.pipeline.drift import reference, validate
-from transload.pipeline.drift.recorded import Probe, read_record
+from transload.pipeline.drift import jobs, reference
+from transload.pipeline.drift.recorded_answers import Probe, read_record
 
 Feeds = Mapping[str, Array]
 Model = Callable[[Feeds], Array]
@@ -67,13 +67,13 @@ class Held:
     def copied(
         self,
         model: Model,
-        work: Callable[[Job], Mapping[str, Any]] = validate.verify,
+        work: Callable[[Job], Mapping[str, Any]] = jobs.verify,
         signature: Signature | None = None,
     ) -> Mapping[str, Any]:
         self.copy = FakeSession(signature or self.signature, model)
         (self.folder / "model.onnx").touch()
         write_artifact(self.folder, Target(Format.ONNX), self.copy.signature)
-        self.patch.setattr(validate, "open_for", lambda *_: self.copy)
+        self.patch.setattr(jobs, "open_for", lambda *_: self.copy)
         inputs = {"artifact": self.folder, "data": self.folder, "reference": self.folder}
         return work(Job(inputs, self.folder, {"runtime": "onnxruntime", "precision": "fp32"}))
 
@@ -215,12 +215,12 @@ def test_a_copy_that_dies_at_another_size_is_wrong_there(held: Callable[..., Hel
 def test_of_one_batch_the_worst_size_is_the_row(held: Callable[..., Held]) -> None:
     pair = held(SEQUENCE)
     pair.recorded(mean)
-    facts = pair.copied(lambda feeds: np.sum(feeds["x"], 1) / 5, validate.validate)
+    facts = pair.copied(lambda feeds: np.sum(feeds["x"], 1) / 5, jobs.validate)
     assert [(row["batch"], row["verdict"]) for row in facts["rows"]] == [
         (12, "pass"), (1, "pass"), (2, "pass"), (5, "fail"),
     ]  # fmt: skip
     assert facts["reason"].startswith("at tokens=4: ")
-    good = pair.copied(mean, validate.validate)
+    good = pair.copied(mean, jobs.validate)
     assert [(row["batch"], row["samples"]) for row in good["rows"]] == [(12, 12), (1, 10), (2, 10), (5, 10)]
 
 
@@ -399,7 +399,7 @@ def test_a_graph_has_no_batch_and_is_asked_one_at_a_time(held: Callable[..., Hel
     assert (found["status"], found["batches"]) == ("verified", [1])
     wrong = pair.copied(lambda feeds: passes({**feeds, "edges": feeds["edges"][:, :5]}))
     assert wrong["reason"].startswith("at nodes=5, edges=7: output y agrees to ")
-    rows = pair.copied(passes, validate.validate)["rows"]
+    rows = pair.copied(passes, jobs.validate)["rows"]
     assert [(row["batch"], row["samples"], row["verdict"]) for row in rows] == [(1, 12, "pass"), (1, 12, "pass")]
 
 
@@ -456,7 +456,7 @@ def test_a_real_copy_with_a_length_baked_in_is_wrong_at_another(tmp_path: Path) 
     inputs = {"model": tmp_path / "right", "data": tmp_path}
     reference.answer(Job(inputs, tmp_path, {"runtime": "onnxruntime", "probes_only": True}))
     found = {
-        name: validate.verify(Job({"artifact": tmp_path / name, "data": tmp_path, "reference": tmp_path}, tmp_path, {}))
+        name: jobs.verify(Job({"artifact": tmp_path / name, "data": tmp_path, "reference": tmp_path}, tmp_path, {}))
         for name in nodes
     }
     assert found["right"]["reason"] == "agrees to the last bit at batches 1, 2, 5 and tokens 5, 4, 2"

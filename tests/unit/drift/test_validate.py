@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 from transload.models.artifact import write_artifact
-from transload.models.calls import whole
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import BadRequest, SessionLost, ToolMissing
 from transload.models.formats import Format, Precision, Target
 from transload.models.job import Job
+from transload.models.probes.feeds import whole
 from transload.models.signature import Array, Signature, TensorSpec, check_feeds
-from transload.pipeline.drift import check, sessions, validate
-from transload.pipeline.drift.recorded import Probe, read_calls, read_record, write_calls
+from transload.pipeline.drift import check, jobs, sessions
+from transload.pipeline.drift.recorded_answers import Probe, read_calls, read_record, write_calls
 from transload.pipeline.drift.reference import answer
-from transload.pipeline.result import DriftRow, MetricRow, Tolerance, Verdict
-from transload.serving.runtimes.table import RUNTIMES, Runtime
+from transload.pipeline.result.schema import DriftRow, MetricRow, Tolerance, Verdict
+from transload.serving.runtimes.runtime_table import RUNTIMES, Runtime
 
 SAMPLES = 50
 WEIGHTS = np.random.default_rng(3).normal(size=(4, 4)).astype(np.float32)
@@ -117,7 +117,7 @@ def test_the_reference_is_recorded_call_by_call(reference: Path, data: Path) -> 
 
 
 def test_a_right_copy_passes_everywhere(job: Callable[..., Job]) -> None:
-    facts = validate.validate(job())
+    facts = jobs.validate(job())
     assert [(row["batch"], row["samples"], row["verdict"]) for row in facts["rows"]] == [
         (16, 50, "pass"),
         (1, 10, "pass"),
@@ -125,7 +125,7 @@ def test_a_right_copy_passes_everywhere(job: Callable[..., Job]) -> None:
         (5, 20, "pass"),
     ]
     assert (facts["device"], facts["reason"], facts["note"]) == ("cpu", None, None)
-    assert validate.verify(job()) == {
+    assert jobs.verify(job()) == {
         "status": "verified",
         "reason": "agrees to the last bit at batches 1, 2, 5",
         "sqnr_db": None,
@@ -135,7 +135,7 @@ def test_a_right_copy_passes_everywhere(job: Callable[..., Job]) -> None:
 
 
 def test_rows_are_rows_of_the_result(job: Callable[..., Job]) -> None:
-    for row in validate.validate(job())["rows"]:
+    for row in jobs.validate(job())["rows"]:
         tolerance, verdict = Tolerance(**row.pop("tolerance")), Verdict(row.pop("verdict"))
         made = DriftRow(artifact="onnx", tolerance=tolerance, verdict=verdict, **row)
         assert made.tolerance == Tolerance(60.0, None)
@@ -164,11 +164,11 @@ def test_a_wrong_copy_is_wrong_with_a_sentence(
 ) -> None:
     asked = job()
     runtimes(model)
-    found = validate.verify(asked)
+    found = jobs.verify(asked)
     assert found["status"] == "wrong"
     assert found["reason"] is not None
     assert re.fullmatch(words, found["reason"]), found["reason"]
-    facts = validate.validate(asked)
+    facts = jobs.validate(asked)
     assert facts["rows"][0]["verdict"] == "fail"
     assert facts["reason"].startswith("at batch 16: ")
 
@@ -181,10 +181,10 @@ def test_what_breaks_at_one_batch_only_is_found_there(job: Callable[..., Job], r
 
     asked = job()
     runtimes(dies_at_5)
-    found = validate.verify(asked)
+    found = jobs.verify(asked)
     assert found["reason"] == "at batch 5: onnxruntime gave no answer"
     assert (found["status"], found["batches"]) == ("wrong", [1, 2])
-    rows = validate.validate(asked)["rows"]
+    rows = jobs.validate(asked)["rows"]
     assert [row["verdict"] for row in rows] == ["pass", "pass", "pass", "fail"]
     assert rows[3]["max_abs"] is None
     assert rows[3]["tolerance"] == {"sqnr_db": 60.0, "metric_loss": None}
@@ -200,7 +200,7 @@ def test_a_probe_that_died_names_the_tolerance_of_probes(
 
     asked = job("int8", allowed_loss=0.1)
     runtimes(dies_at_5)
-    assert validate.validate(asked)["rows"][3]["tolerance"] == {"sqnr_db": 10.0, "metric_loss": None}
+    assert jobs.validate(asked)["rows"][3]["tolerance"] == {"sqnr_db": 10.0, "metric_loss": None}
 
 
 def test_a_probe_larger_than_the_test_set_begins_again() -> None:
@@ -212,13 +212,13 @@ def test_a_probe_larger_than_the_test_set_begins_again() -> None:
 
 def test_running_elsewhere_fails_every_row(job: Callable[..., Job], runtimes: Callable[..., None]) -> None:
     asked = job(device="cuda")
-    facts = validate.validate(asked)
+    facts = jobs.validate(asked)
     assert {row["verdict"] for row in facts["rows"]} == {"fail"}
     assert facts["reason"] == "at batch 16: asked to run on cuda:0, it runs on cpu"
     assert facts["device"] == "cpu"
-    assert validate.verify(asked)["status"] == "wrong"
+    assert jobs.verify(asked)["status"] == "wrong"
     runtimes(right, "cuda:0")
-    assert validate.validate(asked)["reason"] is None
+    assert jobs.validate(asked)["reason"] is None
 
 
 def noisy(scale: float) -> Model:
@@ -232,12 +232,12 @@ def noisy(scale: float) -> Model:
 def test_a_reduced_precision_is_judged_by_the_metric_on_the_whole_set_and_by_a_floor_at_probes(
     job: Callable[..., Job], runtimes: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transload.models.zoo.metrics import accuracy
+    from transload.models.training.metrics import accuracy
 
     monkeypatch.setattr(check, "_metric_of", lambda options: accuracy("y"))
     asked = job("int8", allowed_loss=0.2)
     runtimes(noisy(0.05))
-    facts = validate.validate(asked)
+    facts = jobs.validate(asked)
     assert facts["reason"] is facts["note"] is None
     whole, *probes = facts["rows"]
     assert whole["tolerance"] == {"sqnr_db": None, "metric_loss": 0.2}
@@ -246,12 +246,12 @@ def test_a_reduced_precision_is_judged_by_the_metric_on_the_whole_set_and_by_a_f
     assert metric.ci95[0] <= metric.delta <= metric.ci95[1]
     assert all(row["tolerance"] == {"sqnr_db": 10.0, "metric_loss": None} for row in probes)
     assert all(row["metric"] is None for row in probes)
-    tight = validate.validate(job("int8", allowed_loss=0.001))
+    tight = jobs.validate(job("int8", allowed_loss=0.001))
     assert tight["rows"][0]["verdict"] == "inconclusive"
     assert tight["reason"] is None  # nothing failed; what is open is a note
     assert "which spans the allowed loss of 0.001" in tight["note"]
     runtimes(noisy(5.0))
-    assert validate.validate(asked)["rows"][0]["verdict"] == "fail"
+    assert jobs.validate(asked)["rows"][0]["verdict"] == "fail"
 
 
 def test_a_metric_that_gives_no_number_decides_nothing(
@@ -261,16 +261,16 @@ def test_a_metric_that_gives_no_number_decides_nothing(
 
     bad = Metric("odd", lambda outputs, labels: np.full(len(labels), np.nan))
     monkeypatch.setattr(check, "_metric_of", lambda options: bad)
-    facts = validate.validate(job("int8", allowed_loss=0.1))
+    facts = jobs.validate(job("int8", allowed_loss=0.1))
     assert facts["rows"][0]["verdict"] == "inconclusive"
     assert facts["note"] == "at batch 16: the metric odd gave no finite score for 50 of 50 samples"
-    assert validate.validate(job("fp32", allowed_loss=0.1))["rows"][0]["verdict"] == "pass"
+    assert jobs.validate(job("fp32", allowed_loss=0.1))["rows"][0]["verdict"] == "pass"
 
 
 def test_without_a_metric_a_pass_says_what_it_rests_on(job: Callable[..., Job], runtimes: Callable[..., None]) -> None:
     asked = job("int8", allowed_loss=0.01)
     runtimes(noisy(0.05))
-    facts = validate.validate(asked)
+    facts = jobs.validate(asked)
     assert {row["verdict"] for row in facts["rows"]} == {"pass"}
     assert facts["note"] == "no metric judges int8: 10 dB is a floor that only something broken misses"
 
@@ -280,11 +280,11 @@ def test_a_constant_reference_proves_nothing(
 ) -> None:
     runtimes(lambda x: {"y": np.ones((len(x), 4), np.float32)})
     answer(Job({"model": artifact(tmp_path), "data": data}, reference, {"runtime": "onnxruntime"}))
-    facts = validate.validate(job())
+    facts = jobs.validate(job())
     assert {row["verdict"] for row in facts["rows"]} == {"inconclusive"}
     said = "the reference's outputs do not vary over the samples: no evidence; "
     assert facts["note"].endswith(f"{said}give samples to which they do: --data FILE.npz")
-    checked = validate.verify(job())
+    checked = jobs.verify(job())
     assert (checked["status"], checked["reason"].rpartition(": ")[2]) == ("unverified", "--data FILE.npz")
 
 
@@ -309,7 +309,7 @@ def test_a_model_that_multiplies_rounding_errors_is_told_from_a_wrong_copy(
     runtimes(lambda x: {"y": chaotic(x)})
     answer(Job({**asked.inputs, "model": asked.inputs["artifact"]}, asked.inputs["reference"], asked.options))
     runtimes(lambda x: {"y": chaotic(x) + noise.normal(0, 0.002, (len(x), 4)).astype(np.float32)})
-    facts = validate.verify(asked)
+    facts = jobs.verify(asked)
     assert facts["status"] == "wrong"
     assert ("dB where its inputs differ in their last bits: it multiplies" in facts["reason"]) is (gain > 1)
 
@@ -319,7 +319,7 @@ def test_a_payload_that_no_runtime_opens_is_wrong_and_a_missing_runtime_is_not(
 ) -> None:
     asked = job()
     runtimes(BadRequest("onnxruntime cannot open model.onnx", fix="make it again"))
-    assert validate.verify(asked) == {
+    assert jobs.verify(asked) == {
         "status": "wrong",
         "reason": "onnxruntime cannot open model.onnx",
         "sqnr_db": None,
@@ -329,7 +329,7 @@ def test_a_payload_that_no_runtime_opens_is_wrong_and_a_missing_runtime_is_not(
     }
     runtimes(ToolMissing("onnxruntime is not there", fix="install it"))
     with pytest.raises(ToolMissing):
-        validate.verify(asked)
+        jobs.verify(asked)
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -343,20 +343,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("options", "words"), REFUSED)
 def test_wrong_requests_are_refused(job: Callable[..., Job], options: dict[str, Any], words: str) -> None:
     with pytest.raises(BadRequest, match=words):
-        validate.validate(job(**options))
+        jobs.validate(job(**options))
 
 
 def test_a_reference_of_other_data_is_refused(job: Callable[..., Job], reference: Path, data: Path) -> None:
     asked = job()
     write_dataset(data / "test.npz", Dataset({"x": np.zeros((20, 4), np.float32)}))
     with pytest.raises(BadRequest, match="recorded on other data"):
-        validate.validate(asked)
+        jobs.validate(asked)
 
 
 def test_data_that_lacks_an_input_fails_with_both_sides_named(job: Callable[..., Job], data: Path) -> None:
     asked = job()
     write_dataset(data / "test.npz", Dataset({"image": np.zeros((SAMPLES, 4), np.float32)}))
-    found = validate.verify(asked)
+    found = jobs.verify(asked)
     assert found["reason"] == "at batch 1: the model takes the inputs x, and the data has image"
 
 
@@ -386,5 +386,5 @@ def test_a_real_runtime_end_to_end(tmp_path: Path, data: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     answer(Job({"model": folder, "data": data}, out, {"runtime": "onnxruntime"}))
-    facts = validate.verify(Job({"artifact": folder, "data": data, "reference": out}, tmp_path, {}))
+    facts = jobs.verify(Job({"artifact": folder, "data": data, "reference": out}, tmp_path, {}))
     assert facts["status"] == "verified"

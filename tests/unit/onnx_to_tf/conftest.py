@@ -100,7 +100,7 @@ def feeds_of(case: Case, batch: int, seed: int = 0) -> dict[str, Array]:
 
 def flat_of(folder: Path) -> bytes:
     """A SavedModel as TFLite of builtin kernels."""
-    from transload.converters.tflite.convert import converter_of
+    from transload.converters.to_tflite.tflite_from_onnx import converter_of
 
     return bytes(converter_of(folder).convert())
 
@@ -116,7 +116,7 @@ class Bench:
 
     def lowered(self, case: Case, kernels: Any = None) -> Any:
         from transload.converters.onnx_to_tf.kernels import TENSORFLOW
-        from transload.converters.onnx_to_tf.lower import lower
+        from transload.converters.onnx_to_tf.lower_model import lower
 
         path = self.folder / "model.onnx"
         model_of(case, path)
@@ -136,7 +136,7 @@ class Bench:
         """A model that was lowered for TFLite, as the file that it becomes: builtin kernels, one file for all feeds."""
         from ai_edge_litert.interpreter import Interpreter
 
-        from transload.converters.saved_model.from_onnx import save
+        from transload.converters.to_saved_model.saved_model_from_onnx import save
 
         save(lowered, self.folder / "for_tflite")
         runner = Interpreter(model_content=flat_of(self.folder / "for_tflite")).get_signature_runner("serving_default")
@@ -176,7 +176,7 @@ class Bench:
         import onnx.parser
 
         from transload.converters.onnx_to_tf.kernels import TENSORFLOW, TFLITE
-        from transload.converters.onnx_to_tf.lower import lower
+        from transload.converters.onnx_to_tf.lower_model import lower
 
         path = self.folder / "model.onnx"
         onnx.save(onnx.parser.parse_model(text), path)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from transload.converters.onnx_to_tf.kernels import TENSORFLOW, TFLITE
-from transload.converters.onnx_to_tf.lower import lower
+from transload.converters.onnx_to_tf.lower_model import lower
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>'
 # By name: the shape of x after the batch, the shape of the weight with 0 for the channels, and the nodes.

@@ -44,7 +44,7 @@ def test_what_a_body_cannot_do_is_refused_by_the_calls_name(bench, case):
     ],
 )
 def test_what_the_body_of_an_operator_does_not_have_is_refused(inputs, attributes, words):
-    from transload.converters.onnx_graph.bodies import body_of
+    from transload.converters.onnx_graph.function_bodies import body_of
     from transload.converters.onnx_graph.graph import Node, Origin
     from transload.models.errors import Refused
 

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from transload.converters.onnx_to_tf.lower import lower
+from transload.converters.onnx_to_tf.lower_model import lower
 from transload.models.errors import Refused
 from transload.models.signature import DTYPES, NARROW_DTYPES
 

@@ -6,7 +6,7 @@ import pytest
 from onnx import parser
 
 from transload.converters.onnx_to_tf import kernels
-from transload.converters.onnx_to_tf.lower import lower
+from transload.converters.onnx_to_tf.lower_model import lower
 from transload.models.errors import Refused
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'

@@ -13,7 +13,7 @@ def test_the_page_lists_what_is_lowered_and_what_is_not():
 
 
 def test_the_table_would_show_a_lowering_that_goes_missing(monkeypatch):
-    from transload.converters.onnx_to_tf import registry
+    from transload.converters.onnx_to_tf import lowerings
 
-    monkeypatch.delitem(registry.entries(), ("", "Conv"))
+    monkeypatch.delitem(lowerings.entries(), ("", "Conv"))
     assert "Conv," in updated(PAGE.read_text()).partition("**Not lowered")[2]

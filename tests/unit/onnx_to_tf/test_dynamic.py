@@ -196,7 +196,7 @@ def test_the_last_of_a_counted_split_may_be_smaller_at_any_length(bench):
 def test_axes_of_one_name_are_one_size(bench):
     import onnx.parser
 
-    from transload.converters.onnx_to_tf.lower import lower
+    from transload.converters.onnx_to_tf.lower_model import lower
 
     text = (
         HEAD
@@ -218,7 +218,7 @@ def test_sizes_cancel_once_each():
     """Two axes of one name against one: only one of them cancels."""
     import tensorflow as tf
 
-    from transload.converters.onnx_to_tf.operators.shape import _resolved
+    from transload.converters.onnx_to_tf.operators.tensor.shape import _resolved
     from transload.converters.onnx_to_tf.values import computed
 
     with tf.Graph().as_default():

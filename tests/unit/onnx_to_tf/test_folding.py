@@ -39,7 +39,7 @@ def answers(path: Any) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     import onnxruntime
     import tensorflow as tf
 
-    from transload.converters.onnx_to_tf.lower import lower
+    from transload.converters.onnx_to_tf.lower_model import lower
 
     x = np.random.default_rng(5).standard_normal((2, 4, 7, 6)).astype(np.float32)
     lowered = lower(path)

@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import helper, parser
 
-from transload.converters.onnx_to_tf.lower import lower
+from transload.converters.onnx_to_tf.lower_model import lower
 from transload.models.errors import BadRequest, Refused
 
 X = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)

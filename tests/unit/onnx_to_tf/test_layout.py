@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from transload.converters.onnx_to_tf.lower import lower
+from transload.converters.onnx_to_tf.lower_model import lower
 
 
 def built(tmp_path, nodes, shape, outputs=("y",), constants=()):

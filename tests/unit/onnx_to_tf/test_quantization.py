@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from transload.converters.onnx_to_tf.lower import lower
+from transload.converters.onnx_to_tf.lower_model import lower
 from transload.models.errors import Refused
 
 

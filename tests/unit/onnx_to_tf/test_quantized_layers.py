@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from transload.converters.onnx_to_tf.kernels import TENSORFLOW, TFLITE
-from transload.converters.onnx_to_tf.lower import lower
+from transload.converters.onnx_to_tf.lower_model import lower
 from transload.models.errors import Refused
 
 INPUT, HIDDEN, HEADS = 5, 6, 2

@@ -11,7 +11,7 @@ MANY = 20_000
 def drawn(tmp_path, op_type, inputs=(), dialect="TENSORFLOW", **attributes):
     """The operator as a function of its inputs, given as (name, dtype, shape)."""
     from transload.converters.onnx_to_tf import kernels
-    from transload.converters.onnx_to_tf.lower import lower
+    from transload.converters.onnx_to_tf.lower_model import lower
 
     node = helper.make_node(op_type, [name for name, *_ in inputs], ["y"], **attributes)
     graph = helper.make_graph(

@@ -188,7 +188,7 @@ def test_batch_first_with_initial_states_and_lengths_is_time_first_turned(bench,
     import onnx
     from onnx import parser
 
-    from transload.converters.onnx_to_tf.lower import lower
+    from transload.converters.onnx_to_tf.lower_model import lower
 
     feeds = whole_feeds(op_type, 5, 2, 3, lengths=True)
     turned = {name: a.swapaxes(0, 1) if name[0] in "xs" else a for name, a in feeds.items()}

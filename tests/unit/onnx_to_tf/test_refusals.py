@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from transload.converters.onnx_to_tf import reader, registry
-from transload.converters.onnx_to_tf.lower import lower
+from transload.converters.onnx_to_tf import lowerings, operator_context
+from transload.converters.onnx_to_tf.lower_model import lower
 from transload.models.errors import BadRequest, Refused
 
 
@@ -40,7 +40,7 @@ def test_an_attribute_that_nobody_reads_is_refused_by_name_and_origin(tmp_path):
 
 
 def test_without_the_check_it_would_be_ignored_without_a_word(tmp_path, monkeypatch):
-    monkeypatch.setattr(reader.Op, "check_all_read", lambda _self, _answers: None)
+    monkeypatch.setattr(operator_context.Op, "check_all_read", lambda _self, _answers: None)
     assert lower(written(tmp_path, relu_with(sharpness=2.0))).outputs == ("y",)
 
 
@@ -62,9 +62,9 @@ def test_an_operator_that_is_not_known_is_refused(tmp_path):
 
 
 def test_a_wording_that_nobody_has_read_is_refused(tmp_path, monkeypatch):
-    (entry,) = registry.entries()["", "Relu"]
+    (entry,) = lowerings.entries()["", "Relu"]
     old = replace(entry, until=13)
-    monkeypatch.setitem(registry.entries(), ("", "Relu"), [old])
+    monkeypatch.setitem(lowerings.entries(), ("", "Relu"), [old])
     assert lower(written(tmp_path, relu_with(), opset=13)).opset == 13
     with pytest.raises(Refused, match="as opset 14 words it"):
         lower(written(tmp_path, relu_with(), opset=14))
@@ -119,11 +119,11 @@ def test_weights_outside_of_the_models_folder_are_not_read(tmp_path, location):
 
 def test_every_lowering_says_what_it_takes_of_each_type_variable():
     """Of every wording that it is registered for: else a dtype could pass unasked."""
-    for (domain, op_type), entries in registry.entries().items():
+    for (domain, op_type), entries in lowerings.entries().items():
         for schema in onnx.defs.get_all_schemas_with_history():
             if (schema.domain, schema.name) != (domain, op_type):
                 continue
-            entry = registry.find(domain, op_type, schema.since_version)
+            entry = lowerings.find(domain, op_type, schema.since_version)
             variables = {each.type_param_str for each in schema.type_constraints}
             asked = {each.type_str for each in schema.inputs} & variables
             assert entry is None or asked <= set(entry.dtypes), (op_type, schema.since_version)

@@ -224,7 +224,7 @@ def test_doubling_an_image_between_convolutions_is_one_kernel_without_transposes
 ):
     import tensorflow as tf
 
-    from transload.converters.onnx_to_tf.resampling import Axis, Method, resampled
+    from transload.converters.onnx_to_tf.common.resampling import Axis, Method, resampled
     from transload.converters.onnx_to_tf.values import Layout, computed
 
     def double(image):
@@ -257,7 +257,7 @@ def test_in_tflite(bench, case, mode, coordinates, shape):
 def test_a_share_of_a_long_axis_does_not_wrap_around(size, over, under):
     import tensorflow as tf
 
-    from transload.converters.onnx_to_tf.operators.resize import share_of, wide_product
+    from transload.converters.onnx_to_tf.operators.image.resize import share_of, wide_product
 
     computed = [tf.constant(each, tf.int32) for each in (size, over, under)]
     expected = (2 * over * size + under) // (2 * under)

@@ -75,7 +75,7 @@ def test_older_wordings_take_the_largest(bench, case, opset):
 def test_the_largest_channels_need_no_transpose_where_channels_lie_last(bench, case):
     import tensorflow as tf
 
-    from transload.converters.onnx_to_tf.operators import selection
+    from transload.converters.onnx_to_tf.operators.tensor import selection
     from transload.converters.onnx_to_tf.values import Layout, computed
 
     class Given:

@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import parser
 
-from transload.converters.onnx_to_tf.lower import lower
+from transload.converters.onnx_to_tf.lower_model import lower
 from transload.models.errors import Refused
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'

@@ -76,7 +76,7 @@ def test_shapes(bench, case, name):
 
 
 def test_bounds_of_a_slice_are_cut_as_the_specification_words_it():
-    from transload.converters.onnx_to_tf.operators.slicing import bounds
+    from transload.converters.onnx_to_tf.operators.tensor.slicing import bounds
 
     for length in (1, 4):
         for step in (1, 2, -1, -2):

@@ -16,9 +16,9 @@ import torch
 from onnx import helper, numpy_helper
 
 from transload.converters.onnx_graph.graph import read_model
-from transload.converters.onnx_to_torch.convert import load_module, write_module
-from transload.converters.onnx_to_torch.generate import Generated, generate
-from transload.converters.onnx_to_torch.page import array_of, torch_tensor
+from transload.converters.onnx_to_torch.generate_module import Generated, generate
+from transload.converters.onnx_to_torch.module_writer import array_of, torch_tensor
+from transload.converters.to_pytorch.pt2_from_onnx import load_module, write_module
 
 Array = np.ndarray[Any, np.dtype[Any]]
 OPSET = 20

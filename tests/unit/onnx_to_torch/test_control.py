@@ -8,7 +8,7 @@ import pytest
 import torch
 from onnx_to_torch_bench import close
 
-from transload.converters.onnx_to_torch.page import torch_tensor
+from transload.converters.onnx_to_torch.module_writer import torch_tensor
 from transload.models.errors import Refused
 
 slow = pytest.mark.slow

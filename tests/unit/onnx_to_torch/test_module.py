@@ -10,8 +10,8 @@ import torch
 from onnx import helper
 from onnx_to_torch_bench import close, numbers
 
-from transload.converters.onnx_to_torch.convert import load_module, pt2_from_onnx
-from transload.converters.onnx_to_torch.paste import functions, text_of
+from transload.converters.onnx_to_torch.helper_source import functions, text_of
+from transload.converters.to_pytorch.pt2_from_onnx import load_module, pt2_from_onnx
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.errors import Refused
 from transload.models.formats import Format, Target

@@ -6,7 +6,7 @@ import pytest
 from onnx import helper
 from onnx_to_torch_bench import numbers
 
-from transload.converters.onnx_to_torch.names import Names, comment, number
+from transload.converters.onnx_to_torch.safe_names import Names, comment, number
 from transload.models.errors import Refused
 
 HOSTILE = [

@@ -108,8 +108,8 @@ def test_places_of_32_bits_are_widened(bench):
 def test_of_an_empty_batch_nothing_is_taken():
     import torch
 
-    from transload.converters.onnx_to_torch.helpers.indexing import gather_places
-    from transload.converters.onnx_to_torch.helpers.recurrent import torch_outputs
+    from transload.converters.onnx_to_torch.helpers.gather_scatter import gather_places
+    from transload.converters.onnx_to_torch.helpers.recurrent_layers import torch_outputs
 
     assert gather_places(torch.zeros(0, 4, 3), torch.zeros(0, 2, 1, dtype=torch.int64), 1).shape == (0, 2, 3)
     assert torch_outputs((torch.zeros(5, 0, 8),), 2)[0].shape == (5, 2, 0, 4)

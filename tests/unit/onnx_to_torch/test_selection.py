@@ -7,7 +7,7 @@ import torch
 from onnx import helper
 from onnx_to_torch_bench import close, numbers
 
-from transload.converters.onnx_to_torch.page import torch_tensor
+from transload.converters.onnx_to_torch.module_writer import torch_tensor
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
 

@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from transload.models.signature import Array
-from transload.pipeline.gate import GateRules, gate, verdict_of
-from transload.pipeline.result import (
+from transload.pipeline.result.gate import GateRules, gate, verdict_of
+from transload.pipeline.result.schema import (
     ArtifactRow,
     DriftRow,
     Environment,

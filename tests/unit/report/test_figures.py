@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from transload.pipeline.report.figures import Plot, plots
-from transload.pipeline.result import RunResult
+from transload.pipeline.result.schema import RunResult
 
 from . import samples
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from transload.pipeline.report import format as units
-from transload.pipeline.result import GateRow, Verdict
+from transload.pipeline.report import units
+from transload.pipeline.result.schema import GateRow, Verdict
 
 from .samples import drift, latency, metric, silent
 

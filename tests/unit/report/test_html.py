@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from transload.pipeline.report.html import render_html, write_html
-from transload.pipeline.result import RunResult
+from transload.pipeline.report.html_page import render_html, write_html
+from transload.pipeline.result.schema import RunResult
 
 from . import samples
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from transload.pipeline.report import html, markdown, terminal, view
-from transload.pipeline.result import Status, Verdict
+from transload.pipeline.report import html_page, markdown, terminal, view
+from transload.pipeline.result.schema import Status, Verdict
 
 from . import samples
 
@@ -133,5 +133,5 @@ def test_what_needs_flex_is_named_with_its_operators_in_every_report() -> None:
     )
     assert view.flex(needy).startswith(sentence)
     flat = " ".join(terminal.render(needy, 400).split())
-    for shown in (flat, markdown.render_markdown(needy), html.render_html(needy, {}).replace("&#39;", "'")):
+    for shown in (flat, markdown.render_markdown(needy), html_page.render_html(needy, {}).replace("&#39;", "'")):
         assert sentence in shown

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from transload.models.signature import Array, Signature, TensorSpec
-from transload.serving.checked import CheckedSession
+from transload.serving.checked_session import CheckedSession
 from transload.serving.server import tfserving_grpc
 from transload.serving.server.embedded import EmbeddedServer
-from transload.serving.server.served import ServedModel
+from transload.serving.server.served_model import ServedModel
 from transload.serving.server.tfserving_rest import RestServer
 
 TWO = Signature(

@@ -37,7 +37,7 @@ def main() -> None:
     sys.modules["fixtures"] = fixtures
     spec.loader.exec_module(fixtures)
     from transload.serving.server import tfserving_grpc
-    from transload.serving.server.served import ServedModel
+    from transload.serving.server.served_model import ServedModel
     from transload.serving.server.tfserving_rest import RestServer
 
     model = ServedModel(given.model_name, fixtures.NumpySession(fixtures.TWO))

@@ -14,13 +14,13 @@ import pytest
 
 from transload.models.errors import BadRequest, SessionLost, SessionTimeout
 from transload.models.signature import Signature, TensorSpec
-from transload.serving.clients import tfserving_grpc, tfserving_rest
+from transload.serving.clients import tfserving_grpc_client, tfserving_rest_client
 from transload.serving.clients.replies import check_answers
 from transload.serving.session import Session
 
 OPEN: dict[str, Callable[..., Session]] = {
-    "grpc": tfserving_grpc.open_session,
-    "rest": tfserving_rest.open_session,
+    "grpc": tfserving_grpc_client.open_session,
+    "rest": tfserving_rest_client.open_session,
 }
 FEEDS = {"b": np.float32([[1, 2]]), "a": np.int64([10])}
 
@@ -167,7 +167,7 @@ AVAILABLE = http(b'{"model_version_status": [{"state": "AVAILABLE"}]}')
 def test_what_is_no_tf_serving_is_one_sentence(replies: list[bytes], words: str) -> None:
     listener, _ = serve_raw(replies)
     with listener, pytest.raises(SessionLost) as caught:
-        tfserving_rest.open_session(
+        tfserving_rest_client.open_session(
             f"127.0.0.1:{listener.getsockname()[1]}",
             "m",
             Signature((TensorSpec("x", "bool", ()),), (TensorSpec("y", "bool", ()),)),
@@ -182,7 +182,9 @@ def test_a_kept_connection_that_the_server_closed_is_opened_again(two: Any) -> N
     answer = http(b'{"outputs": {"sum": [[1.5, 2]], "kept": [3]}}')
     listener, thread = serve_raw([AVAILABLE, answer, answer])
     with listener:
-        session = tfserving_rest.open_session(f"127.0.0.1:{listener.getsockname()[1]}", "m", two.session.signature, 5)
+        session = tfserving_rest_client.open_session(
+            f"127.0.0.1:{listener.getsockname()[1]}", "m", two.session.signature, 5
+        )
         assert session.device == "unknown"
         for _ in range(2):
             np.testing.assert_array_equal(session.run(FEEDS)["kept"], np.int64([3]))
@@ -193,7 +195,7 @@ def test_a_kept_connection_that_the_server_closed_is_opened_again(two: Any) -> N
 @pytest.mark.parametrize("address", ["8501", "host:", "host:http", ""])
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(BadRequest, match="is no address"):
-        tfserving_rest.Link(address, 1)
+        tfserving_rest_client.Link(address, 1)
 
 
 def loads(statement: str, module: str) -> bool:

@@ -13,8 +13,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from transload.models.errors import BadRequest
 from transload.models.signature import DTYPES, Array
-from transload.serving.tfserving_codec import BY_DTYPE, decode, decode_all, encode, parse
-from transload.serving.tfserving_messages import packed, stock
+from transload.serving.wire.tensor_proto import BY_DTYPE, decode, decode_all, encode, parse
+from transload.serving.wire.tfserving_messages import packed, stock
 
 ANY_ARRAY = st.sampled_from(DTYPES).flatmap(
     lambda dtype: arrays(np.dtype(dtype), array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from transload.serving.device import check_device, number, placed, whole
 from transload.serving.runtimes.onnxruntime_session import device_of
+from transload.serving.runtimes.provider_check import check_device, number, placed, whole
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from transload.models.errors import BadRequest
 from transload.models.signature import DTYPES, Array, TensorSpec
-from transload.serving.tfserving_json import dumps, loads, to_array
+from transload.serving.wire.tfserving_json import dumps, loads, to_array
 
 
 def spec(dtype: str, rank: int = 1) -> TensorSpec:

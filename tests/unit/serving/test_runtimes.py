@@ -16,9 +16,9 @@ from transload.models.artifact import write_artifact
 from transload.models.errors import BadRequest, ToolMissing
 from transload.models.formats import PAYLOAD, Format, Target
 from transload.models.signature import Signature, TensorSpec
-from transload.serving.checked import first_words
-from transload.serving.runtimes.base import opening
-from transload.serving.runtimes.table import RUNTIMES, Runtime, runtimes_for
+from transload.serving.checked_session import first_words
+from transload.serving.runtimes.payload import opening
+from transload.serving.runtimes.runtime_table import RUNTIMES, Runtime, runtimes_for
 
 SIGNATURE = Signature((TensorSpec("x", "float32", ("batch",)),), (TensorSpec("y", "float32", ("batch",)),))
 IN_PROCESS = [runtime for runtime in RUNTIMES.values() if not runtime.served]

@@ -12,9 +12,9 @@ import pytest
 
 from transload.models.errors import BadRequest
 from transload.serving.server import tfserving_grpc
-from transload.serving.server.served import ServedModel
-from transload.serving.tfserving_codec import decode_all, encode
-from transload.serving.tfserving_messages import stock
+from transload.serving.server.served_model import ServedModel
+from transload.serving.wire.tensor_proto import decode_all, encode
+from transload.serving.wire.tfserving_messages import stock
 
 PREDICTION, MODEL = "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"
 

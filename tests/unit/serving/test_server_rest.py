@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.serving.server.served import ServedModel
+from transload.serving.server.served_model import ServedModel
 from transload.serving.server.tfserving_rest import RestServer
 
 

@@ -13,9 +13,16 @@ import pytest
 from transload.models.artifact import Artifact, write_artifact
 from transload.models.errors import BadRequest, SessionLost, SessionTimeout
 from transload.models.formats import Format, Target
-from transload.serving import tfserving
-from transload.serving.clients import tfserving_grpc, tfserving_rest
-from transload.serving.tfserving import Binary, Embedded, Remote, find_tfserving, parse_url, start_tfserving
+from transload.serving.clients import tfserving_grpc_client, tfserving_rest_client
+from transload.serving.server import tfserving_launch
+from transload.serving.server.tfserving_launch import (
+    Binary,
+    Embedded,
+    Remote,
+    find_tfserving,
+    parse_url,
+    start_tfserving,
+)
 
 FAKE = Path(__file__).with_name("fake_model_server.py")
 
@@ -80,12 +87,12 @@ def test_another_url_is_refused(text: str) -> None:
 def test_a_container_image_counts_where_an_engine_has_it(
     script: str, here: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tfserving, "_ASK_S", 0.5)
+    monkeypatch.setattr(tfserving_launch, "_ASK_S", 0.5)
     engine = tmp_path / "docker"
     engine.write_text(f'#!/bin/sh\n[ "$*" = "image inspect tensorflow/serving" ] || exit 9\n{script}\n')
     engine.chmod(0o755)
-    assert tfserving.image_is_here(str(engine)) is here
-    assert tfserving.image_is_here("/no/such") is False
+    assert tfserving_launch.image_is_here(str(engine)) is here
+    assert tfserving_launch.image_is_here("/no/such") is False
 
 
 @pytest.fixture
@@ -110,7 +117,7 @@ def artifact(tmp_path: Path) -> Artifact:
     return write_artifact(folder, Target(Format.SAVED_MODEL), signature)
 
 
-def start(binary: Binary, artifact: Artifact, tmp_path: Path, timeout_s: float = 20) -> tfserving.RunningServer:
+def start(binary: Binary, artifact: Artifact, tmp_path: Path, timeout_s: float = 20) -> tfserving_launch.RunningServer:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     return start_tfserving(binary, artifact, "m", threads=2, scratch=scratch, log=tmp_path / "log", timeout_s=timeout_s)
@@ -127,7 +134,7 @@ def alive(pid: int) -> bool:
 def test_the_binary_is_started_waited_for_and_stopped(binary: Binary, artifact: Artifact, tmp_path: Path) -> None:
     running = start(binary, artifact, tmp_path)
     feeds = {"b": np.float32([[1, 2]]), "a": np.int64([10])}
-    for client, kind in ((tfserving_grpc, "grpc"), (tfserving_rest, "rest")):
+    for client, kind in ((tfserving_grpc_client, "grpc"), (tfserving_rest_client, "rest")):
         session = client.open_session(running.addresses()[kind], "m", artifact.signature)
         np.testing.assert_array_equal(session.run(feeds)["sum"], np.float32([[11, 12]]))
         session.close()
@@ -149,7 +156,7 @@ def test_a_worker_opens_it_in_its_own_folder(
     cwd = tmp_path / "cwd"
     cwd.mkdir()
     monkeypatch.chdir(cwd)
-    running = tfserving.open_binary(folder=str(artifact.folder), name="m", threads=1, program=binary.program)
+    running = tfserving_launch.open_binary(folder=str(artifact.folder), name="m", threads=1, program=binary.program)
     assert sorted(running.addresses()) == ["grpc", "rest"]
     running.close()
     (made,) = cwd.iterdir()
@@ -171,14 +178,14 @@ def test_a_binary_that_never_listens_is_stopped_and_said(
 ) -> None:
     monkeypatch.setenv("FAKE", "mute")
     made: list[int] = []
-    popen = tfserving.subprocess.Popen
+    popen = tfserving_launch.subprocess.Popen
 
     def remember(*args: Any, **named: Any) -> Any:
         process = popen(*args, **named)
         made.append(process.pid)
         return process
 
-    monkeypatch.setattr(tfserving.subprocess, "Popen", remember)
+    monkeypatch.setattr(tfserving_launch.subprocess, "Popen", remember)
     with pytest.raises(SessionTimeout, match=r"TF Serving was not ready within 1 s: 127.0.0.1:\d+ gives no answer"):
         start(binary, artifact, tmp_path, timeout_s=1)
     assert not alive(made[0])
@@ -193,7 +200,7 @@ def test_what_is_no_program_is_refused(artifact: Artifact, tmp_path: Path) -> No
 
 def test_the_container_gets_the_model_read_only_on_loopback(artifact: Artifact, tmp_path: Path) -> None:
     ports = {"grpc": 1, "rest": 2}
-    argv = tfserving.command(Binary("docker", container=True), artifact, "m", ports, 1, tmp_path)
+    argv = tfserving_launch.command(Binary("docker", container=True), artifact, "m", ports, 1, tmp_path)
     assert argv == [
         "docker", "run", "--rm", "--init", "--pull=never",
         "-p", "127.0.0.1:1:8500", "-p", "127.0.0.1:2:8501",

@@ -10,7 +10,7 @@ import torch
 
 from transload.models.errors import SessionLost
 from transload.models.signature import Signature, parse_input
-from transload.serving.runtimes.torch_module import TorchSession, in_axes
+from transload.serving.runtimes.torch_callable import TorchSession, in_axes
 
 INPUTS = (parse_input("image=float32[batch,3,height,width]"), parse_input("state_k=float32[batch,time]"))
 

@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import save_file
 
 from transload.models.errors import BadRequest
+from transload.models.loading.build import build_model, call_model, name_outputs, sample_inputs
+from transload.models.loading.catalogue import zoo_recipe
+from transload.models.loading.module_checks import check_steady
+from transload.models.loading.weights import write_weights
 from transload.models.signature import Signature, TensorSpec
 from transload.models.sources import WEIGHTS, CodeRef, Source, write_source
-from transload.models.zoo.build import build_model, call_model, name_outputs, sample_inputs
-from transload.models.zoo.catalogue import zoo_recipe
-from transload.models.zoo.checks import check_steady
-from transload.models.zoo.weights import write_weights
 
 CODE = """
 import torch

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from transload.models.errors import BadRequest
-from transload.models.zoo.calling import Call, Leaf, call_by_name, flat, flatten, is_flat, parameter_names
+from transload.models.loading.call_convention import Call, Leaf, call_by_name, flat, flatten, is_flat, parameter_names
 
 ONE, TWO, THREE = (torch.full((2, 3), float(value)) for value in (1, 2, 3))
 Pair = namedtuple("Pair", "left right")

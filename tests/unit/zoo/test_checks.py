@@ -12,12 +12,12 @@ import torch
 
 from transload.models.errors import BadRequest
 from transload.models.job import Job
+from transload.models.loading.build import build_model
+from transload.models.loading.module_checks import check_lazy, check_supported, questions
+from transload.models.loading.weighted_source import take_weights
+from transload.models.loading.weights import read_weights
 from transload.models.signature import parse_input
 from transload.models.sources import WEIGHTS, read_source
-from transload.models.zoo.build import build_model
-from transload.models.zoo.checks import check_lazy, check_supported, questions
-from transload.models.zoo.given import take_weights
-from transload.models.zoo.weights import read_weights
 
 CODE = """
 import torch

@@ -12,11 +12,11 @@ import torch
 
 from transload.models.errors import BadRequest
 from transload.models.job import Job
+from transload.models.loading.build import build_model, call_model, sample_inputs
+from transload.models.loading.call_convention import Call, Leaf
+from transload.models.loading.example_inputs import as_example, dummy_example, find_example, in_float32_too
+from transload.models.loading.weighted_source import take_weights
 from transload.models.sources import CodeRef, read_source
-from transload.models.zoo.build import build_model, call_model, sample_inputs
-from transload.models.zoo.calling import Call, Leaf
-from transload.models.zoo.examples import as_example, dummy_example, find_example, in_float32_too
-from transload.models.zoo.given import take_weights
 
 CODE = """
 import dataclasses

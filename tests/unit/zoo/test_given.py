@@ -15,12 +15,12 @@ from safetensors.torch import load_file, save_file
 
 from transload.models.errors import BadRequest
 from transload.models.job import Job
+from transload.models.loading.build import build_model
+from transload.models.loading.catalogue import zoo_recipe
+from transload.models.loading.weight_files import read_given
+from transload.models.loading.weighted_source import take_weights
+from transload.models.loading.weights import load_weights
 from transload.models.sources import WEIGHTS, read_source
-from transload.models.zoo.build import build_model
-from transload.models.zoo.catalogue import zoo_recipe
-from transload.models.zoo.given import take_weights
-from transload.models.zoo.weight_files import read_given
-from transload.models.zoo.weights import load_weights
 
 NET = "zoo:breast-cancer-mlp"
 CODE = """

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from transload.converters.pytorch.tracing import traced
+from transload.converters.to_pytorch.tracing import traced
 from transload.models.errors import BadRequest
+from transload.models.loading.call_convention import flat
+from transload.models.loading.infer_signature import infer_signature
 from transload.models.signature import parse_input
-from transload.models.zoo.calling import flat
-from transload.models.zoo.infer import infer_signature
 
 
 class Does(torch.nn.Module):

@@ -11,13 +11,13 @@ import torch
 from transload.models.dataset import Dataset, read_dataset
 from transload.models.errors import BadRequest
 from transload.models.job import Job
+from transload.models.loading.build import call_model, sample_inputs
+from transload.models.loading.catalogue import RECIPES, zoo_recipe
 from transload.models.signature import Array, check_feeds
 from transload.models.sources import CodeRef
-from transload.models.zoo.build import call_model, sample_inputs
-from transload.models.zoo.catalogue import RECIPES, zoo_recipe
-from transload.models.zoo.data import load_splits, prepare_data, shuffled
+from transload.models.training.data import load_splits, prepare_data, shuffled
+from transload.models.training.metrics import accuracy
 from transload.models.zoo.digits import shift_images
-from transload.models.zoo.metrics import accuracy
 
 
 def test_accuracy_is_one_or_zero_a_sample_and_a_nan_is_wrong() -> None:
@@ -114,7 +114,7 @@ def test_shuffling_keeps_inputs_and_labels_together() -> None:
     ],
 )
 def test_data_that_do_not_fit_the_signature_are_refused(change: str, words: str, tmp_path: Path) -> None:
-    from transload.models.zoo.catalogue import load_recipe
+    from transload.models.loading.catalogue import load_recipe
     from transload.models.zoo.template import write_recipe
 
     path = write_recipe("wine", tmp_path)

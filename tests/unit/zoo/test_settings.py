@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.models.zoo.settings import arguments
+from transload.models.loading.factory_arguments import arguments
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import save_file
 
 from transload.models.errors import BadRequest
+from transload.models.loading.weight_files import load_given, read_given, weights_digest
 from transload.models.store import digest_of
-from transload.models.zoo.weight_files import load_given, read_given, weights_digest
 
 STATE = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.tensor([0.5, -0.5])}
 

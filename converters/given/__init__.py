@@ -1,1 +1,0 @@
-"""What a user brings in a file or a folder, taken in: a module for each format, and take.py over them."""

@@ -1,0 +1,106 @@
+"""A file of torch.export.save that nobody vouches for: held against what reading it would run, then read.
+
+torch.export.load unpickles what the archive tells it to, and loads compiled libraries that lie in it. So each part
+that could carry code is looked at before (torch 2.13: export/pt2_archive/_package.py), and nothing of it is run.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from ...models.errors import BadRequest, TransloadError
+from ...models.exported_program import load_program
+from ...models.foreign_errors import first_line
+
+if TYPE_CHECKING:
+    import torch
+
+_AGAIN = "copy it again, or write it again with torch.export.save"
+_TRUSTED = "where you trust it, load it yourself and write it again with torch.export.save, from plain tensors"
+_PICKLED_OBJECTS = ("custom_obj_", "opaque_obj_")  # constants that are unpickled without any limit
+_LIBRARIES = ("aotinductor", "executorch", "mtia")
+# What zipfile, json and torch raise over bytes that are not what they should be.
+_BROKEN = (
+    zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, LookupError, TypeError,
+    AttributeError,
+)  # fmt: skip
+_MOST_TIMES = 100  # what an archive may unpack to, times its own size: torch itself does not compress
+
+
+def check_pt2(path: Path) -> None:
+    """Hold an archive against what torch.export.load would run.
+
+    Raises BadRequest where it is no whole archive of an exported program, holds a pickle of more than tensors, or a
+    compiled library.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_archive(archive, path)
+    except _BROKEN as error:
+        why = first_line(error)
+        raise BadRequest(f"{path} is not a whole file of torch.export.save: {why}", fix=_AGAIN) from error
+
+
+def _check_archive(archive: zipfile.ZipFile, path: Path) -> None:
+    entries = archive.infolist()
+    if sum(entry.file_size for entry in entries) > _MOST_TIMES * max(1, path.stat().st_size):
+        raise BadRequest(f"{path} unpacks to far more than its own size", fix=_AGAIN)
+    names = [PurePosixPath(entry.filename) for entry in entries]
+    if not any(name.parts[-2:-1] == ("models",) and name.suffix == ".json" for name in names):
+        raise BadRequest(f"{path} holds no exported program", fix="write it with torch.export.save")
+    for name in names:
+        parts = name.parts[1:-1]
+        if any(part in _LIBRARIES for part in parts) or name.suffix == ".so":
+            raise BadRequest(f"{path} holds a compiled library ({name}), which is not loaded", fix=_TRUSTED)
+        if name.name.startswith(_PICKLED_OBJECTS):
+            raise _pickled(path, name)
+        if name.suffix == ".pt":
+            _check_tensors(archive.read(str(name)), path, name)
+        if name.name.endswith("_config.json"):
+            _check_config(archive.read(str(name)), path, name)
+
+
+def _check_config(text: bytes, path: Path, name: PurePosixPath) -> None:
+    """A table of weights or constants may say that one of them is a pickle."""
+    for row in json.loads(text)["config"].values():
+        if row["use_pickle"] or str(row["path_name"]).startswith(_PICKLED_OBJECTS):
+            raise _pickled(path, name)
+
+
+def _check_tensors(data: bytes, path: Path, name: PurePosixPath) -> None:
+    """A pickle is read by torch's reader for weights, which runs nothing; where that refuses, torch.export.load would
+    go on with one that runs everything."""
+    import pickle
+
+    import torch
+
+    if not data:
+        return
+    try:
+        torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise _pickled(path, name) from error
+
+
+def _pickled(path: Path, name: PurePosixPath) -> BadRequest:
+    return BadRequest(f"{path} holds a pickle of more than tensors ({name}), which is not executed", fix=_TRUSTED)
+
+
+def load_pt2(path: Path) -> torch.export.ExportedProgram:
+    """The program in a file that `check_pt2` has passed.
+
+    Raises BadRequest where torch cannot read it, ToolMissing where it needs operators of a library that is not here.
+    """
+    import torch
+
+    try:
+        return load_program(path)
+    except TransloadError:
+        raise
+    except Exception as error:
+        raise BadRequest(f"{path} is no exported program that torch {torch.__version__} reads: {first_line(error)}",
+                         fix="export it again with this version of torch") from error  # fmt: skip

@@ -1,1 +1,0 @@
-"""ONNX files: exported, mended, in reduced precision, and made of TensorFlow's."""

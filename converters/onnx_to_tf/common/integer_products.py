@@ -1,0 +1,126 @@
+"""Sums of products of 8-bit integers, exact, in float32: it holds every integer of 24 bits, and is what runtimes have
+their fastest kernels for.
+
+A sum that could need more bits is taken in parts that cannot, along the axis that is summed over; the parts are added
+as int32, which wraps around where the specification lets it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from math import ceil, prod
+
+import numpy as np
+
+from ....models.signature import Array
+from ..lazy_tensorflow import tf
+from ..operator_context import Op
+from ..operators.layers.convolution import convolve
+from ..operators.math.linear import matmul
+from ..values import Layout, TfTensor, Value, broadcast, computed, known
+from .windows import Window
+
+_MOST = 1 << 24  # every integer up to here is a float32
+_RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
+
+
+@dataclass(frozen=True)
+class Integers:
+    """Integers as float32, none of a magnitude above `most`."""
+
+    value: Value
+    most: int
+
+
+def centred(op: Op, value: Value, zero: Value | None) -> Integers:
+    """8-bit numbers minus a zero point that broadcasts to them."""
+    if value.dtype not in _RANGES:
+        op.refuse(f"it multiplies {value.dtype}, and only int8 and uint8 can be carried")
+    low, high = _RANGES[value.dtype]
+    if zero is None:
+        zero = known(np.zeros((), value.dtype), value.weights)
+    if zero.array is None:
+        return Integers(_difference(value, zero), high - low)
+    zeros = zero.array.astype(np.int32)
+    if value.array is None:
+        least, most = int(zeros.min(initial=0)), int(zeros.max(initial=0))
+        return Integers(_difference(value, zero) if zeros.any() else _wide(value), max(high - least, most - low))
+    array = (value.array - zeros).astype(np.float32)
+    return Integers(known(array, value.weights), int(np.abs(array).max(initial=0)))
+
+
+def _wide(value: Value) -> Value:
+    return computed(tf.cast(value.tensor(value.layout), tf.float32), value.layout)
+
+
+def _difference(value: Value, zero: Value) -> Value:
+    return broadcast(lambda a, b: tf.cast(a, tf.float32) - tf.cast(b, tf.float32), value, zero)
+
+
+def matrix_product(op: Op, left: Integers, right: Integers) -> TfTensor:
+    """numpy.matmul, as int32."""
+    a, b = left.value, right.value
+    axis = max(b.rank - 2, 0)  # of b; of a it is the last
+    size = b.shape[axis] if b.shape[axis] is not None else a.shape[-1]
+    if size is None:  # nothing tells how large the sums can be
+        whole = [computed(tf.cast(each.tensor(), tf.int32)) for each in (a, b)]
+        return matmul(op.over(*whole)).tensor()
+    magnitudes = np.full((size, 1), float(right.most))
+    if b.array is not None:
+        magnitudes = np.moveaxis(np.abs(b.array), axis, 0).reshape(size, -1).astype(np.float64)
+    products = [
+        _whole(matmul(op.over(_slice(a, a.rank - 1, part), _slice(b, axis, part))).tensor())
+        for part in _parts(op, magnitudes, left.most)
+    ]
+    return reduce(tf.add, products)
+
+
+def convolution(op: Op, value: Integers, kernel: Integers, window: Window, group: int) -> TfTensor:
+    """(N, C, ...) * (M, C / group, ...), as int32 with channels last. Pads are 0, as if the zero point stood there."""
+    filters, width = kernel.value.shape[:2]
+    if filters is None or width is None:
+        op.refuse("its number of channels is known only when the model runs", fix="fix it when exporting")
+    tensor = value.value.tensor(Layout.CHANNELS_LAST)
+    magnitudes = np.full((width, 1), float(kernel.most * prod(window.kernel)))
+    if kernel.value.array is not None:
+        magnitudes = np.abs(kernel.value.array).sum(tuple(range(2, kernel.value.rank)), np.float64).T
+    parts = _parts(op, magnitudes, value.most)
+    if len(parts) == 1:
+        return _whole(convolve(op, tensor, kernel.value, window, group))
+    each = filters // group
+    groups = []
+    for at in range(group):
+        own = _slice(kernel.value, 0, slice(at * each, (at + 1) * each))
+        channels = tensor[..., at * width : (at + 1) * width]
+        sums = [_whole(convolve(op, channels[..., part], _slice(own, 1, part), window, 1)) for part in parts]
+        groups.append(reduce(tf.add, sums))
+    return tf.concat(groups, -1)
+
+
+def _whole(tensor: TfTensor) -> TfTensor:
+    """The integers that floats stand for; a kernel that computes by a transform may be off by a little."""
+    return tf.cast(tf.round(tensor), tf.int32)
+
+
+def _parts(op: Op, magnitudes: Array, most: int) -> list[slice]:
+    """The summed axis in as few equal parts as keep every sum exact. `magnitudes` (places along the axis, sums) is how
+    much each place adds to a sum for each unit of the other factor, which is `most` at most."""
+    size = len(magnitudes)
+    if magnitudes.max(initial=0) * most > _MOST:
+        op.refuse("a single one of its channels can add up to more than 24 bits", fix="use smaller kernels")
+    count = max(1, ceil(magnitudes.sum(0).max(initial=0) * most / _MOST))
+    while True:
+        edges = [at * size // count for at in range(count + 1)]
+        if count >= size or np.add.reduceat(magnitudes, edges[:-1], axis=0).max() * most <= _MOST:
+            return [slice(*pair) for pair in pairwise(edges)]
+        count += 1
+
+
+def _slice(value: Value, axis: int, part: slice) -> Value:
+    """A part of a value along an axis; the value itself where that is all of it."""
+    if (part.start, part.stop) == (0, value.shape[axis]):
+        return value
+    cut = (slice(None),) * axis + (part,)
+    return computed(value.tensor()[cut]) if value.array is None else known(value.array[cut], value.weights)

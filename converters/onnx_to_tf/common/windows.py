@@ -1,0 +1,171 @@
+"""What convolutions and pools share: a window that moves over the spatial axes, and the padding around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..lazy_tensorflow import tf
+from ..operator_context import Op
+from ..values import Size, TfTensor, Value
+from .padding_modes import positive
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """All along the spatial axes, in the logical order. A dilated kernel reaches over (kernel - 1) dilation + 1."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[tuple[Size, Size], ...]  # before and after
+    sizes: tuple[Size, ...]  # of the input
+    upper: bool = False  # padded by the rule SAME_UPPER, whatever the sizes are
+
+    @property
+    def rank(self) -> int:
+        """The number of spatial axes."""
+        return len(self.kernel)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """How far the kernel reaches."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+    @property
+    def dilated(self) -> bool:
+        """Whether the kernel leaves out elements."""
+        return any(k > 1 and d > 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the pads are numbers, and not computed."""
+        return all(isinstance(each, int) for pair in self.pads for each in pair)
+
+    @property
+    def padded(self) -> bool:
+        """Whether there may be any padding."""
+        return not all(isinstance(each, int) and each == 0 for pair in self.pads for each in pair)
+
+    @property
+    def same(self) -> bool:
+        """Whether the pads are just what TensorFlow calls SAME, which every runtime fuses with the kernel."""
+        return self.upper or all(
+            (stride == 1 or isinstance(size, int)) and pads == _split(_same_total(size, stride, extent), upper=True)
+            for size, stride, extent, pads in zip(self.sizes, self.strides, self.extents, self.pads, strict=True)
+        )
+
+    @property
+    def counts(self) -> tuple[Size, ...]:
+        """The sizes of the output."""
+        padded = [size + low + high for size, (low, high) in zip(self.sizes, self.pads, strict=True)]
+        return tuple(
+            (size - extent) // stride + 1
+            for size, extent, stride in zip(padded, self.extents, self.strides, strict=True)
+        )
+
+    @property
+    def widths(self) -> list[tuple[Size, Size]]:
+        """The pads of all axes of a tensor that lies channels last."""
+        return [(0, 0), *self.pads, (0, 0)]
+
+    def of(self, axes: slice) -> Window:
+        """Some of its axes alone."""
+        return Window(
+            self.kernel[axes],
+            self.strides[axes],
+            self.dilations[axes],
+            self.pads[axes],
+            self.sizes[axes],
+            self.upper,
+        )
+
+    def widened(self) -> Window:
+        """With a spatial axis of size 1 before the others. Kernels want strides alike, and it has no use for any."""
+        stride, dilation = self.strides[0], self.dilations[0]
+        return Window(
+            (1, *self.kernel),
+            (stride, *self.strides),
+            (dilation, *self.dilations),
+            ((0, 0), *self.pads),
+            (1, *self.sizes),
+            self.upper,
+        )
+
+
+def read_window(op: Op, value: Value, kernel: Sequence[int], *, ceil: bool = False) -> Window:
+    """The window that strides, dilations, pads and auto_pad describe. `ceil`: the last window may reach over the
+    edge, which adds to the pads after; auto_pad has formulas of its own, which know no ceil."""
+    rank = len(kernel)
+    window = Window(
+        kernel=tuple(kernel),
+        strides=tuple(op.ints("strides", [1] * rank)),
+        dilations=tuple(op.ints("dilations", [1] * rank)),
+        pads=((0, 0),) * rank,
+        sizes=tuple(value.size(axis) for axis in range(2, value.rank)),
+    )
+    if len({rank, len(window.strides), len(window.dilations), len(window.sizes)}) != 1:
+        op.refuse(f"strides, dilations and kernel do not fit the shape {value.shape}", fix="check the model")
+    mode = op.word("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
+    if mode.startswith("SAME"):
+        op.ignore("pads", because="onnx says that auto_pad rules them out, and exporters still write zeros")
+        upper = mode == "SAME_UPPER"
+        return replace(window, pads=_same_pads(window, upper=upper), upper=upper)
+    window = replace(window, pads=read_pads(op, rank))
+    if mode == "VALID" and window.padded:
+        op.refuse("it has both auto_pad and pads", fix="check the model with onnx.checker")
+    return reaching_over(window) if ceil and mode == "NOTSET" else window
+
+
+def read_pads(op: Op, rank: int) -> tuple[tuple[int, int], ...]:
+    """The attribute pads by axes: before and after."""
+    pads = op.ints("pads", [0] * 2 * rank)
+    if len(pads) != 2 * rank or min(pads, default=0) < 0:
+        op.refuse(f"its pads are {pads}", fix="pad with an operator of its own")
+    return tuple(zip(pads[:rank], pads[rank:], strict=True))
+
+
+def _same_pads(window: Window, *, upper: bool) -> tuple[tuple[Size, Size], ...]:
+    """So that the answer has ceil(size / stride) places; the odd one goes after (upper) or before."""
+    return tuple(
+        _split(_same_total(size, stride, extent), upper=upper)
+        for size, stride, extent in zip(window.sizes, window.strides, window.extents, strict=True)
+    )
+
+
+def _same_total(size: Size, stride: int, extent: int) -> Size:
+    if stride == 1:
+        return extent - 1
+    return positive(((size + stride - 1) // stride - 1) * stride + extent - size)
+
+
+def _split(total: Size, *, upper: bool) -> tuple[Size, Size]:
+    small = total // 2
+    return (small, total - small) if upper else (total - small, small)
+
+
+def reaching_over(window: Window) -> Window:
+    """With the pads that ceil_mode adds: the last window may reach over the edge, but it begins inside the input or
+    the pads before it."""
+    pads = []
+    for size, stride, extent, (low, given) in zip(
+        window.sizes, window.strides, window.extents, window.pads, strict=True
+    ):
+        high = min(given, extent - 1)  # no window that begins early enough reaches further
+        if stride == 1:
+            pads.append((low, high))
+            continue
+        last = (size + low + high - extent + stride - 1) // stride * stride  # where the last window begins
+        begun = (size + low - 1) // stride * stride  # the last one that begins early enough
+        last = min(last, begun) if isinstance(last, int) else tf.minimum(last, begun)
+        pads.append((low, high + positive(last + extent - size - low - high)))
+    return replace(window, pads=tuple(pads))
+
+
+def taps(tensor: TfTensor, axis: int, window: Window, at: int) -> list[TfTensor]:
+    """What each element of the kernel sees along one spatial axis, `at`, which lies at `axis` and is padded already:
+    tensors of the output's size."""
+    reach = window.extents[at] - 1
+    starts = [k * window.dilations[at] for k in range(window.kernel[at])]
+    before = (slice(None),) * axis
+    return [tensor[(*before, slice(start, start - reach or None, window.strides[at]))] for start in starts]

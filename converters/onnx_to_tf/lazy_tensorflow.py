@@ -1,0 +1,9 @@
+"""TensorFlow, imported when it is first used: a table of operators can be read without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..lazy_import import Lazy
+
+tf: Any = Lazy("tensorflow")

@@ -1,0 +1,234 @@
+"""Sequences of tensors as lists that exist while lowering only: their lengths and the places in them must be known.
+
+torch's exporter writes a split as SplitToSequence and SequenceAt. What is in a sequence may be computed; how many
+tensors there are, and which of them is meant, may not; but for what a loop appends, which is one tensor of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....onnx_graph.sequence_operators import place_among
+from ...common.tensor_sequence import GrownSequence, TensorSequence
+from ...lazy_tensorflow import tf
+from ...lowerings import ANY, INDICES, lowers
+from ...operator_context import Op
+from ...values import Size, Value, computed, product, reshape, transpose
+from ..math.casting import dtype_named
+from ..tensor.indexing import from_start
+
+STATIC = "give the axes that the sequence is made along a fixed size, or stack the tensors instead of listing them"
+
+
+def listed(op: Op, elements: list[Value]) -> TensorSequence:
+    """Tensors as a sequence; they must share their dtype."""
+    dtypes = sorted({each.dtype for each in elements})
+    if len(dtypes) != 1:
+        op.refuse(f"it puts {', '.join(dtypes)} into one sequence", fix="cast them to one dtype in the model")
+    return TensorSequence(dtypes[0], elements)
+
+
+@lowers("SequenceEmpty", since=11)
+def sequence_empty(op: Op) -> TensorSequence:
+    """No tensors, of a dtype."""
+    return TensorSequence(dtype_named(op, op.integer("dtype", 1)), ())
+
+
+@lowers("SequenceConstruct", since=11, T=ANY)
+def sequence_construct(op: Op) -> TensorSequence:
+    """The inputs."""
+    return listed(op, op.values())
+
+
+@lowers("SequenceLength", since=11, S=ANY)
+def sequence_length(op: Op) -> Value:
+    """How many there are."""
+    grown = op.grown(0)
+    if grown is not None:
+        return computed(tf.cast(grown.size(0), tf.int64))
+    return op.known(np.array(len(op.sequence(0).elements), np.int64))
+
+
+@lowers("SequenceAt", since=11, S=ANY, I=INDICES)
+def sequence_at(op: Op) -> Value:
+    """One of them."""
+    grown = op.grown(0)
+    if grown is not None:
+        return computed(tf.gather(grown.tensor(), from_start(op, op.value(1), grown.size(0))))
+    elements = op.sequence(0).elements
+    return elements[_place(op, 1, len(elements))]
+
+
+@lowers("SequenceInsert", since=11, S=ANY, T=ANY, I=INDICES)
+def sequence_insert(op: Op) -> TensorSequence:
+    """One more, at the end or before a place."""
+    grown, new = op.anything(0), op.value(1)
+    if isinstance(grown, GrownSequence) and op.optional(2) is None:
+        return longer(op, grown, computed(tf.expand_dims(new.tensor(), 0)))
+    sequence = op.sequence(0)
+    if new.dtype != sequence.dtype:
+        op.refuse(f"it puts {new.dtype} into a sequence of {sequence.dtype}", fix="cast it in the model")
+    elements = list(sequence.elements)
+    at = len(elements) if op.optional(2) is None else _place(op, 2, len(elements), end=True)
+    elements.insert(at, new)
+    return TensorSequence(sequence.dtype, elements)
+
+
+@lowers("SequenceErase", since=11, S=ANY, I=INDICES)
+def sequence_erase(op: Op) -> TensorSequence:
+    """One less: the last, or that at a place."""
+    sequence = op.sequence(0)
+    elements = list(sequence.elements)
+    if not elements:
+        op.refuse("it takes a tensor out of an empty sequence", fix="check the model")
+    del elements[-1 if op.optional(1) is None else _place(op, 1, len(elements))]
+    return TensorSequence(sequence.dtype, elements)
+
+
+def _place(op: Op, index: int, length: int, *, end: bool = False) -> int:
+    return place_among(op, op.value(index).array, length, STATIC, end=end)
+
+
+@lowers("SplitToSequence", since=11, T=ANY, I=INDICES)
+def split_to_sequence(op: Op) -> TensorSequence:
+    """The parts of a tensor along an axis: each of a length, of lengths, or one by one and then without the axis."""
+    value, split = op.value(0), op.optional(1)
+    axis = _axis(op, op.integer("axis", 0), value.rank)
+    keeps = op.flag("keepdims", True) or split is not None  # the specification: ignored where lengths are given
+    lengths = _lengths(op, value.shape[axis], axis, split)
+    if not keeps:
+        return TensorSequence(value.dtype, unstacked(op, value, axis, len(lengths)) if lengths else ())
+    if value.array is not None:
+        return TensorSequence(
+            value.dtype, [op.known(part) for part in np.split(value.array, np.cumsum(lengths)[:-1], axis)]
+        )
+    cut = tf.split(value.tensor(value.layout), lengths, value.place(axis)) if lengths else []
+    return TensorSequence(value.dtype, [computed(part, value.layout, dtype=value.dtype) for part in cut])
+
+
+def unstacked(op: Op, value: Value, axis: int, size: int) -> list[Value]:
+    """The parts of a tensor at each place of an axis of this size, without that axis."""
+    if value.only_parts is not None:
+        return [op.sized([part], scalar=True, dtype=value.dtype) for part in value.only_parts]
+    if value.array is not None:
+        return [op.known(part) for part in np.moveaxis(value.array, axis, 0)]
+    return [computed(part, dtype=value.dtype) for part in tf.unstack(value.tensor(), size, axis)]
+
+
+def stacked(op: Op, values: Sequence[Value], axis: int) -> Value:
+    """Tensors of one shape along a new axis."""
+    if all(each.array is not None for each in values):
+        return op.known(np.stack([each.array for each in values if each.array is not None], axis))
+    sizes = _sizes(values, 0)
+    if sizes is not None:
+        return op.sized(sizes, dtype=values[0].dtype)
+    return computed(tf.stack([each.tensor() for each in values], axis), dtype=values[0].dtype)
+
+
+def longer(op: Op, sequence: Value, rows: Value) -> GrownSequence:
+    """A sequence, and behind it the places along the first axis of a tensor, which are known only when it runs."""
+    if rows.dtype != sequence.dtype:
+        op.refuse("it appends tensors of another dtype than its sequence has", fix="cast them in the model")
+    before = sequence.stack if isinstance(sequence, GrownSequence) else _piled(op, sequence, rows.shape[1:])
+    if before is None:
+        return GrownSequence(rows)
+    # Of a loop without steps nobody has seen how large a row would have been.
+    nothing = tf.equal(rows.size(0), 0)
+    sizes = [
+        tf.where(nothing, before.size(at), rows.size(at)) if rows.shape[at] is None else rows.size(at)
+        for at in range(1, rows.rank)
+    ]
+    after = reshape(rows.tensor(), [rows.size(0), *sizes])
+    return GrownSequence(computed(tf.concat([before.tensor(), after], 0)))
+
+
+def _piled(op: Op, sequence: Value, shape: Sequence[int | None]) -> Value | None:
+    """Tensors that are of a shape all of them, along a new first axis; None where there are none."""
+    elements = sequence.elements if isinstance(sequence, TensorSequence) else ()
+    for each in elements:
+        if each.rank != len(shape) or any(a != b for a, b in zip(each.shape, shape, strict=True) if None not in (a, b)):
+            op.refuse(
+                f"it appends a tensor of the shape {tuple(shape)} to a sequence that has one of {each.shape}, "
+                "and how often is known only when the model runs",
+                fix="append tensors of one shape",
+            )
+    return stacked(op, list(elements), 0) if elements else None
+
+
+def _sizes(values: Sequence[Value], rank: int) -> list[Size] | None:
+    """All numbers in a row, where the values are sizes of this rank."""
+    parts = [each.size_parts(exact=True) for each in values if each.rank == rank]
+    if len(parts) < len(values) or None in parts or not any(each.parts is not None for each in values):
+        return None
+    return [part for each in parts for part in each or ()]
+
+
+def _axis(op: Op, axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        op.refuse(f"it has no axis {axis} among {rank}", fix="check the model")
+    return axis % rank
+
+
+def _lengths(op: Op, size: int | None, axis: int, split: Value | None) -> list[int]:
+    """Of the parts. The size along the axis may be open where the lengths are listed."""
+    if split is not None and split.array is None:
+        op.refuse("its split is computed by the model", fix=STATIC)
+    given = [] if split is None else [int(each) for each in op.integers(1, "split")]
+    if split is not None and split.rank == 1:
+        if min(given, default=0) < 0 or size not in (None, sum(given)):
+            op.refuse(f"its split {given} is not that of {size} elements", fix="check the model")
+        return given
+    if size is None:
+        op.refuse(f"the size of axis {axis}, and so the number of its parts, is known only when it runs", fix=STATIC)
+    length = given[0] if given else 1
+    if length < 1:
+        op.refuse(f"its split is {length}", fix="check the model")
+    return [min(length, size - start) for start in range(0, size, length)]
+
+
+@lowers("ConcatFromSequence", since=11, S=ANY)
+def concat_from_sequence(op: Op) -> Value:
+    """All of them as one, joined along an axis or stacked along a new one."""
+    grown = op.grown(0)
+    if grown is not None:
+        return _joined(op, grown, op.integer("axis"), new=op.flag("new_axis"))
+    elements, new = op.sequence(0).elements, op.flag("new_axis")
+    if not elements:
+        op.refuse("it joins an empty sequence", fix="check the model")
+    axis = _axis(op, op.integer("axis"), elements[0].rank + new)
+    if new:
+        return stacked(op, elements, axis)
+    sizes = _sizes(elements, 1)
+    if sizes is not None:
+        return op.sized(sizes, dtype=elements[0].dtype)
+    return computed(tf.concat([each.tensor() for each in elements], axis), dtype=elements[0].dtype)
+
+
+def _joined(op: Op, stack: Value, axis: int, *, new: bool) -> Value:
+    """The places along the first axis of a tensor, as `concat_from_sequence` joins them."""
+    rank = stack.rank - 1
+    axis = _axis(op, axis, rank + new)
+    order = [*range(1, axis + 1), 0, *range(axis + 1, rank + 1)]
+    made = transpose(stack.tensor(), order)
+    if new:
+        return computed(made)
+    sizes = [stack.size(1 + at) for at in range(rank)]
+    return computed(reshape(made, [*sizes[:axis], product([stack.size(0), sizes[axis]]), *sizes[axis + 1 :]]))
+
+
+@lowers("SequenceMap", since=17, S=ANY, V=ANY)
+def sequence_map(op: Op) -> list[Value]:
+    """Its body for each place of the first sequence; tensors among the inputs are given whole every time."""
+    count, body = len(op.sequence(0).elements), op.graph("body")
+    given = op.everything()
+    if any(isinstance(each, TensorSequence) and len(each.elements) != count for each in given):
+        op.refuse("its sequences are not of one length", fix="check the model")
+    if not count:
+        op.refuse("its sequences are empty, and the dtypes of its answers not known", fix="check the model")
+    made = [
+        op.branch(body, [each.elements[at] if isinstance(each, TensorSequence) else each for each in given])
+        for at in range(count)
+    ]
+    return [listed(op, list(parts)) for parts in zip(*made, strict=True)]

@@ -1,0 +1,1 @@
+"""Operators on images and boxes: resizing, sampling, regions, detection."""

@@ -1,0 +1,222 @@
+"""Resize, and what it was called before: by scales or to sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isclose
+from typing import Any
+
+import numpy as np
+
+from ...common.resampling import COORDINATES, NEAREST, Axis, Method, resampled
+from ...lazy_tensorflow import tf
+from ...lowerings import ANY, FLOATS, NUMBERS, lowers
+from ...operator_context import Op
+from ...values import Size, Value, same_size
+
+_NARROW = ("float16", "bfloat16", "float32")
+
+
+@lowers("Resize", since=11, T1=ANY, T2=FLOATS)
+def resize(op: Op) -> Value:
+    """By scales or to sizes, along all axes or those that are named."""
+    value, method = op.value(0), _method(op)
+    if method.mode != "nearest" and value.dtype not in NUMBERS:
+        op.refuse(f"it interpolates {value.dtype}", fix="cast it to float32 in the model")
+    return _resized(op, value, _axes(op, value, method), method)
+
+
+@lowers("Resize", since=10, until=10, T=ANY)
+def resize_by_scales(op: Op) -> Value:
+    """Before opset 11 places were divided by the scales, and nothing else."""
+    value = op.value(0)
+    scales = [float(each) for each in op.array(1, "scales")]
+    method = Method(op.word("mode", "nearest", ("nearest", "linear")), "asymmetric")
+    if method.mode == "nearest" and min(scales, default=1) < 1:
+        op.refuse("before opset 11 nothing says which elements are left out", fix="export with opset 11 or newer")
+    return _resized(op, value, _by_scales(op, value, range(value.rank), scales), method)
+
+
+@lowers("Upsample", since=9, T=ANY)
+def upsample(op: Op) -> Value:
+    """By scales that are 1 or more."""
+    value = op.value(0)
+    method = Method(op.word("mode", "nearest", ("nearest", "linear")), "asymmetric")
+    return _resized(op, value, _by_scales(op, value, range(value.rank), _scales(op, 1, value.rank)), method)
+
+
+@lowers("Upsample", since=7, until=8, T=ANY)
+def upsample_by_attribute(op: Op) -> Value:
+    """Before opset 9 the scales were an attribute."""
+    value, scales = op.value(0), op.floats("scales")
+    method = Method(op.word("mode", "nearest", ("nearest", "linear")), "asymmetric")
+    return _resized(op, value, _by_scales(op, value, range(value.rank), scales), method)
+
+
+def _resized(op: Op, value: Value, axes: Sequence[Axis], method: Method) -> Value:
+    axes = [axis for axis in axes if not _passed_on(axis)]
+    wide = "float32" if value.dtype in _NARROW or not (value.dtype in FLOATS or op.kernels.doubles) else "float64"
+    return resampled(value, axes, method, wide, op.weights) if axes else value
+
+
+def _passed_on(axis: Axis) -> bool:
+    whole = isinstance(axis.scale, float) and isclose(axis.scale, 1) and axis.size is axis.target
+    return whole and axis.region == (0.0, 1.0)
+
+
+def _method(op: Op) -> Method:
+    mode = op.word("mode", "nearest", ("nearest", "linear", "cubic"))
+    coordinates = op.word("coordinate_transformation_mode", "half_pixel", COORDINATES)
+    antialias, outside = op.flag("antialias"), op.real("extrapolation_value", 0.0)
+    if antialias and mode == "nearest":
+        op.refuse(
+            "it is the nearest with antialias, for which the specification has no rule", fix="leave antialias out"
+        )
+    return Method(
+        mode,
+        coordinates,
+        op.word("nearest_mode", "round_prefer_floor", tuple(NEAREST)),
+        op.real("cubic_coeff_a", -0.75),
+        op.flag("exclude_outside"),
+        antialias,
+        outside if coordinates == "tf_crop_and_resize" else None,
+    )
+
+
+def _axes(op: Op, value: Value, method: Method) -> list[Axis]:
+    """The axes that the model names, or all."""
+    named = [axis % value.rank for axis in op.ints("axes", range(value.rank))]
+    regions = _regions(op, len(named), method)
+    policy = op.word("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
+    scales, sizes = (op.optional(at) if _given(op, at) else None for at in (2, 3))
+    if (scales is None) == (sizes is None):
+        op.refuse("it has not just one of scales and sizes", fix="check the model with onnx.checker")
+    if sizes is None:
+        return _by_scales(op, value, named, _scales(op, 2, len(named)), regions=regions, method=method)
+    targets = op.sizes(3, "sizes")
+    if policy == "stretch":
+        return [_stretched(op, value, *each) for each in zip(named, targets, regions, strict=True)]
+    return _in_proportion(op, value, named, targets, regions, larger=policy == "not_smaller")
+
+
+def _given(op: Op, at: int) -> bool:
+    """An input that is empty is not given."""
+    value = op.optional(at)
+    return value is not None and value.shape != (0,)
+
+
+def _regions(op: Op, count: int, method: Method) -> list[tuple[Any, Any]]:
+    """Start and end of what is cut out of each axis: only one of the modes cuts."""
+    if method.outside is None:
+        op.ignore_input(1, because="only tf_crop_and_resize has a region of interest")
+        return [(0.0, 1.0)] * count
+    value = op.value(1)
+    parts: Any = (
+        [float(each) for each in value.array] if value.array is not None else tf.unstack(value.tensor(), 2 * count)
+    )
+    return list(zip(parts[:count], parts[count:], strict=True))
+
+
+def _scales(op: Op, at: int, count: int) -> list[Any]:
+    value = op.value(at)
+    return [float(each) for each in value.array] if value.array is not None else tf.unstack(value.tensor(), count)
+
+
+def _by_scales(
+    op: Op,
+    value: Value,
+    named: Sequence[int],
+    scales: Sequence[Any],
+    *,
+    regions: Sequence[tuple[Any, Any]] | None = None,
+    method: Method | None = None,
+) -> list[Axis]:
+    """Sizes times scales, cut to whole numbers.
+
+    Where the length is no whole number, align_corners takes the place of the last corner from it by the
+    specification's reference and node tests, and by its words from the whole one, as ONNX Runtime does. A model that
+    PyTorch's exporter wrote was trained by the words.
+    """
+    corners = method is not None and method.coordinates == "align_corners" and bool(str(op.node.origin))
+    axes = []
+    for axis, scale, region in zip(named, scales, regions or [(0.0, 1.0)] * len(named), strict=True):
+        size = value.size(axis)
+        target, length = _product(size, scale)
+        whole = isinstance(length, int | float) and length == target
+        known_whole = isinstance(scale, float) and scale == int(scale)
+        axes.append(
+            Axis(axis, size, target, scale, target if corners else length, whole or known_whole or corners, region)
+        )
+    return axes
+
+
+def _product(size: Size, scale: Any) -> tuple[Size, Any]:
+    """(whole, length): in float32, as onnx's shape inference has it."""
+    if isinstance(scale, float) and scale == int(scale):
+        return (size if scale == 1 else size * int(scale)), (size if scale == 1 else size * int(scale))
+    if isinstance(size, int) and isinstance(scale, float):
+        return int(np.floor(np.float32(size) * np.float32(scale))), size * scale
+    length = tf.cast(size, tf.float32) * tf.cast(scale, tf.float32)
+    return tf.cast(tf.floor(length), tf.int32), length
+
+
+def _stretched(op: Op, value: Value, axis: int, target: Size, region: tuple[Any, Any]) -> Axis:
+    size = value.size(axis)
+    if isinstance(size, int) and size == 0 and not (isinstance(target, int) and target == 0):
+        op.refuse(f"axis {axis} has no elements to resize", fix="check the model's sizes")
+    if same_size(size, target):
+        return Axis(axis, size, size, 1.0, size, exact=True, region=region)
+    return Axis(axis, size, target, _ratio(target, size), target, exact=True, region=region)
+
+
+def _ratio(a: Size, b: Size) -> Any:
+    if isinstance(a, int) and isinstance(b, int):
+        return a / b
+    return tf.cast(a, tf.float32) / tf.cast(b, tf.float32)
+
+
+def _in_proportion(
+    op: Op,
+    value: Value,
+    named: Sequence[int],
+    targets: Sequence[Size],
+    regions: Sequence[tuple[Any, Any]],
+    *,
+    larger: bool,
+) -> list[Axis]:
+    """All axes by the smallest ratio of a size to what is there, or by the largest; halves are rounded up."""
+    over, under = targets[0], value.size(named[0])
+    for axis, target in zip(named[1:], targets[1:], strict=True):
+        a, b = wide_product(target, under), wide_product(over, value.size(axis))
+        over, under = (
+            _chosen(a > b if larger else a < b, new, old) for new, old in ((target, over), (value.size(axis), under))
+        )
+    if isinstance(under, int) and under == 0:
+        op.refuse("one of its axes has no elements", fix="check the model's sizes")
+    scale = _ratio(over, under)
+    axes = []
+    for axis, region in zip(named, regions, strict=True):
+        size = value.size(axis)
+        target = share_of(size, over, under, divides_64_bits=op.kernels.doubles)
+        length = (
+            size * scale if isinstance(size, int) or isinstance(scale, float) else tf.cast(size, tf.float32) * scale
+        )
+        axes.append(Axis(axis, size, target, scale, length, exact=False, region=region))
+    return axes
+
+
+def wide_product(a: Size, b: Size) -> Any:
+    """The product of two sizes, in 64 bits where it is computed: two lengths of a minute of sound pass 32."""
+    return a * b if isinstance(a, int) and isinstance(b, int) else tf.cast(a, tf.int64) * tf.cast(b, tf.int64)
+
+
+def share_of(size: Size, over: Size, under: Size, *, divides_64_bits: bool) -> Size:
+    """`size` over / under, halves rounded up. TFLite divides 32 bits only: there it holds up to size over = 2^30."""
+    if divides_64_bits and not all(isinstance(each, int) for each in (size, over, under)):
+        size, over, under = (tf.cast(each, tf.int64) for each in (size, over, under))
+        return tf.cast((2 * over * size + under) // (2 * under), tf.int32)
+    return (2 * over * size + under) // (2 * under)
+
+
+def _chosen(condition: Any, a: Size, b: Size) -> Size:
+    return (a if condition else b) if isinstance(condition, bool) else tf.where(condition, a, b)

@@ -1,0 +1,1 @@
+"""Layers of neural networks: convolution, pooling, normalisation, recurrence, attention."""

@@ -1,0 +1,213 @@
+"""Attention, and what stands beside it: rotary positions, and caches that are written in place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...common.attention_core import Heads, Mask, capped, heads_of, merged, places, scores, weighted, widened
+from ...lazy_tensorflow import tf
+from ...lowerings import ANY, BOOL, FLOATS, INDICES, lowers
+from ...operator_context import Op
+from ...values import Size, TfTensor, Value, computed, same_size
+from ..math.casting import dtype_named
+
+
+@lowers("Attention", since=23, T1=FLOATS, T2=FLOATS, U=FLOATS | BOOL)
+def attention(op: Op) -> list[Value | None]:
+    """softmax(Q K^T scale + mask) V by heads, of 3 axes (heads in the last one) or 4; a row without any key is zero.
+
+    Also the keys and values with those of the past before them, and the scores at one of four places.
+    """
+    queries, keys, values = _inputs(op)
+    past = _past(op)
+    offset: Size = 0
+    if past is not None:
+        keys, values, offset = keys.after(past[0]), values.after(past[1]), past[0].length
+    mask = _limits(op, _mask(op, keys), queries, keys, offset)
+    mode, cap = op.integer("qk_matmul_output_mode", 0), op.real("softcap", 0.0)
+    raw = scores(queries, keys, op.real("scale") if op.has("scale") else None)
+    soft = capped(raw, cap)
+    biased = mask.biased(soft)
+    weights = mask.softmax(biased, _precision(op))
+    dtype = op.value(0).dtype
+    answer = tf.cast(weighted(weights, queries, values), dtype)
+    answer = merged(answer, queries, values.width) if op.value(0).rank == 3 else answer
+    sequence = [(axis, axis) for axis in range(op.value(0).rank - 1)]
+    if mode not in range(4):
+        op.refuse(f"its attribute qk_matmul_output_mode is {mode}, and only 0 to 3 are defined", fix="check the model")
+    shown = None
+    if op.wants(3):
+        shown = (raw, soft, mask.endless(biased, op.kernels), weights)[mode]
+        shown = computed(tf.cast(shown, dtype))
+    present = [computed(tf.cast(made.tensor, op.value(at).dtype)) for at, made in ((1, keys), (2, values))]
+    return [computed(answer).as_long_as(op.value(0), sequence), *present, shown]
+
+
+def _precision(op: Op) -> str | None:
+    """The dtype in which the softmax is to be taken; without doubles in float32, which holds what comes out of it."""
+    if not op.has("softmax_precision"):
+        return None
+    name = dtype_named(op, op.integer("softmax_precision"))
+    if name not in FLOATS:
+        op.refuse(f"its attribute softmax_precision is {name}", fix="check the model")
+    return "float32" if name == "float64" and not op.kernels.doubles else name
+
+
+def _inputs(op: Op) -> tuple[Heads, Heads, Heads]:
+    """Queries, keys and values by heads."""
+    query_heads, key_heads = op.integer("q_num_heads", 0), op.integer("kv_num_heads", 0)
+    if op.value(0).rank == 3 and not (query_heads and key_heads):
+        op.refuse("its inputs have 3 axes and it does not say how many heads there are", fix="check the model")
+    made = [heads_of(op.value(at), count) for at, count in enumerate((query_heads, key_heads, key_heads))]
+    queries, keys, values = made
+    check_groups(op, queries, keys)
+    return queries, keys, values
+
+
+def check_groups(op: Op, queries: Heads, keys: Heads) -> None:
+    """Every key's head is shared by as many of the queries' heads."""
+    if isinstance(queries.heads, int) and isinstance(keys.heads, int) and queries.heads % max(keys.heads, 1):
+        op.refuse(f"{queries.heads} heads of queries cannot share {keys.heads} of keys", fix="check the model")
+
+
+def _past(op: Op) -> tuple[Heads, Heads] | None:
+    key, value = op.optional(4), op.optional(5)
+    if (key is None) != (value is None):
+        op.refuse("only one of past_key and past_value is given", fix="check the model")
+    if key is None or value is None:
+        return None
+    if op.optional(6) is not None:
+        op.refuse("past_key and nonpad_kv_seqlen are both given", fix="check the model")
+    return heads_of(key), heads_of(value)
+
+
+def _mask(op: Op, keys: Heads) -> Mask:
+    """The model's own mask: of bool what may be seen, of floats what is added."""
+    given = op.optional(3)
+    if given is None:
+        return Mask()
+    added, seen = _apart(op, given)
+    mask = Mask(added and added.tensor(), seen and seen.tensor(), blind=given.array is None or added is not given)
+    have = given.size(given.rank - 1) if given.rank else keys.length
+    if op.node.version < 24 or same_size(have, keys.length):
+        return mask
+    # As opset 24 words it, a mask may be of fewer keys than there are; its last axis is never broadcast.
+    more = [[0, 0]] * (given.rank - 1) + [[0, keys.length - have]]
+    bias, allowed = (None if part is None else tf.pad(part, more) for part in (mask.bias, mask.allowed))
+    return Mask(bias, allowed).only(places(keys.length) < have, blind=True)
+
+
+def _apart(op: Op, given: Value) -> tuple[Value | None, Value | None]:
+    """What is added, and what may be seen. A known mask's minus infinities are what may not: as constants, TFLite's
+    converter would make the lowest number of them."""
+    if given.dtype == "bool":
+        return None, given
+    if given.array is None:
+        return given, None
+    allowed = ~np.isneginf(np.asarray(given.array, np.float32))
+    if allowed.all():
+        return given, None
+    return op.known(np.where(allowed, given.array, given.array.dtype.type(0))), op.known(allowed)
+
+
+def _limits(op: Op, mask: Mask, queries: Heads, keys: Heads, offset: Size) -> Mask:
+    """What is_causal, the window and the number of valid keys leave of the keys. Query i stands at `offset` + i."""
+    causal, valid = op.flag("is_causal"), op.optional(6)
+    left, right = op.integer("left_window_size", -1), op.integer("right_window_size", -1)
+    if min(left, right) < -1:
+        op.refuse("a window size is below -1", fix="check the model")
+    keys_at = places(keys.length)
+    if valid is not None:
+        count = tf.reshape(tf.cast(valid.tensor(), tf.int32), [-1, 1, 1, 1])
+        mask = mask.only(keys_at < count, blind=True)
+        offset = count - queries.length
+    queries_at = places(queries.length)[:, None] + offset
+    if causal:
+        mask = mask.only(keys_at <= queries_at, blind=valid is not None)
+    if left >= 0:
+        mask = mask.only(keys_at >= queries_at - left, blind=True)
+    if right >= 0:
+        mask = mask.only(keys_at <= queries_at + right, blind=True)
+    return mask
+
+
+@lowers("RotaryEmbedding", since=23, T=FLOATS, M=INDICES)
+def rotary_embedding(op: Op) -> Value:
+    """Pairs of features turned by the angles of their positions; the caches are (positions, half) by `position_ids`,
+    or (batch, sequence, half) without."""
+    value, positions = op.value(0), op.optional(3)
+    caches = [op.tensor(at) for at in (1, 2)]
+    if positions is not None:
+        caches = [tf.gather(cache, positions.tensor()) for cache in caches]
+    heads = heads_of(value, _heads_named(op, value))
+    cos, sin = (cache[:, None] for cache in caches)
+    turned = rotated(heads, cos, sin, width=op.integer("rotary_embedding_dim", 0), interleaved=op.flag("interleaved"))
+    return computed(merged(turned, heads, heads.width) if value.rank == 3 else turned)
+
+
+def _heads_named(op: Op, value: Value) -> int:
+    count = op.integer("num_heads", 0)
+    if value.rank == 3 and not count:
+        op.refuse("its input has 3 axes and it does not say how many heads there are", fix="check the model")
+    return count
+
+
+def rotated(heads: Heads, cos: TfTensor, sin: TfTensor, *, width: int, interleaved: bool) -> TfTensor:
+    """(batch, heads, sequence, features) with the first `width` features (0: all) turned.
+
+    `cos` and `sin` broadcast to (batch, heads, sequence, width / 2). Pairs lie next to each other if `interleaved`,
+    else half of `width` apart.
+    """
+    turning, rest = (heads.tensor, None) if not width else (heads.tensor[..., :width], heads.tensor[..., width:])
+    half = (width or heads.width) // 2
+    pairs = [turning[..., ::2], turning[..., 1::2]] if interleaved else [turning[..., :half], turning[..., half:]]
+    real = cos * pairs[0] - sin * pairs[1]
+    imaginary = sin * pairs[0] + cos * pairs[1]
+    if interleaved:
+        turned = tf.reshape(tf.stack([real, imaginary], -1), tf.shape(turning))
+        turned.set_shape(turning.shape)
+    else:
+        turned = tf.concat([real, imaginary], -1)
+    return turned if rest is None else tf.concat([turned, rest], -1)
+
+
+@lowers("TensorScatter", since=24, T=ANY)
+def tensor_scatter(op: Op) -> Value:
+    """The cache with `update` written along an axis, in each sample from its own place on; `circular` goes round."""
+    cache, update, start = op.value(0), op.value(1), op.optional(2)
+    axis = op.integer("axis", -2) % cache.rank
+    circular = op.word("mode", "linear", ("linear", "circular")) == "circular"
+    if axis == 0:
+        op.refuse("its attribute axis is that of the batch", fix="check the model")
+    batch, length, most = cache.size(0), update.size(axis), cache.size(axis)
+    at = tf.zeros([1, 1], tf.int32) if start is None else tf.cast(start.tensor(), tf.int32)[:, None]
+    at = at + places(length)[None]
+    at = at % most if circular else at
+    sample = places(batch)[:, None] + tf.zeros_like(at)
+    order = [0, axis, *(each for each in range(1, cache.rank) if each != axis)]
+    places_of = tf.stack([sample, at + tf.zeros_like(sample)], -1)
+    made = tf.tensor_scatter_nd_update(
+        tf.transpose(cache.tensor(), order), places_of, tf.transpose(update.tensor(), order)
+    )
+    return computed(tf.transpose(made, [order.index(each) for each in range(cache.rank)]))
+
+
+@lowers("CausalConvWithState", since=27, until=28, T=FLOATS)
+def causal_conv_with_state(op: Op) -> list[Value]:
+    """Each channel of (batch, channels, length) by its own kernel, over what came before; and the last of it."""
+    value, kernel, bias, past = op.value(0), op.value(1), op.optional(2), op.optional(3)
+    taps, length = kernel.shape[2], value.size(2)
+    if taps is None:
+        op.refuse("the size of its kernel is not known", fix="fix it when exporting")
+    wide, weight = widened(value.tensor()), widened(kernel.tensor())
+    if past is None:
+        whole = tf.pad(wide, [[0, 0], [0, 0], [taps - 1, 0]])
+    else:
+        whole = tf.concat([widened(past.tensor()), wide], 2)
+    made = tf.add_n([whole[:, :, at : at + length] * weight[:, 0, at, None] for at in range(taps)])
+    if bias is not None:
+        made = made + widened(bias.tensor())[:, None]
+    if op.word("activation", "none", ("none", "silu", "swish")) != "none":
+        made = made * tf.sigmoid(made)
+    answer, state = tf.cast(made, value.dtype), tf.cast(whole[:, :, length:], value.dtype)
+    return [computed(answer).as_long_as(value), computed(state)]

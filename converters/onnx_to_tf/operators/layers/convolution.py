@@ -1,0 +1,120 @@
+"""Convolutions. They work with channels last, in two spatial axes, where TensorFlow and TFLite have their kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...common.padding_modes import surrounded
+from ...common.windows import Window, read_window, taps
+from ...lazy_tensorflow import tf
+from ...lowerings import FLOATS, lowers
+from ...operator_context import Op
+from ...values import Layout, TfTensor, Value, biased, computed, pack, product, reshape
+
+
+@lowers("Conv", since=1, T=FLOATS)
+def conv(op: Op) -> Value:
+    """(N, C, ...) * (M, C / group, ...) + bias -> (N, M, ...)"""
+    value, kernel = op.value(0), op.value(1)
+    group = op.integer("group", 1)
+    window = read_window(op, value, kernel_sizes(op, kernel))
+    if value.shape[1] is not None and kernel.shape[1] is not None and value.shape[1] != kernel.shape[1] * group:
+        op.refuse(f"{value.shape[1]} channels do not fit a weight of {kernel.shape[1]} and {group} groups")
+    made = convolve(op, value.tensor(Layout.CHANNELS_LAST), kernel, window, group)
+    return computed(biased(made, op.optional(2)), Layout.CHANNELS_LAST)
+
+
+def kernel_sizes(op: Op, kernel: Value) -> tuple[int, ...]:
+    """The spatial sizes of the weight, input 1, which the attribute may only repeat."""
+    found = tuple(size for size in kernel.shape[2:] if size is not None)
+    if len(found) != kernel.rank - 2 or tuple(op.ints("kernel_shape", found)) != found:
+        op.refuse(
+            f"its weight has the shape {kernel.shape}, which does not fit its kernel_shape", fix="check the model"
+        )
+    if not 1 <= len(found) <= 3:
+        op.refuse(f"it has {len(found)} spatial axes, and only 1 to 3 can be carried")
+    return found
+
+
+def channel_sizes(op: Op, kernel: Value) -> tuple[int, int]:
+    """The first two sizes of the weight."""
+    first, second = kernel.shape[:2]
+    if first is None or second is None:
+        op.refuse("its number of channels is known only when the model runs", fix="fix it when exporting")
+    return first, second
+
+
+def with_channels(tensor: TfTensor, channels: int) -> TfTensor:
+    """The tensor, channels last, with as many channels as its weight has. It is shaped so, and not only said to be:
+    TFLite's converter works out shapes anew, and has no convolution of channels whose number it does not find."""
+    if tensor.shape[-1] is not None:
+        return tensor
+    shape = tf.shape(tensor)
+    return tf.reshape(tensor, pack([*(shape[at] for at in range(tensor.shape.rank - 1)), channels]))
+
+
+def arranged(op: Op, kernel: Value, order: Sequence[int], shape: Sequence[int] = ()) -> TfTensor:
+    """A weight in the order of axes that TensorFlow wants; a known one is arranged now and held as a variable."""
+    if kernel.array is not None:
+        return op.weights.hold(kernel.array, order, shape)
+    moved = tf.transpose(kernel.tensor(), order)
+    return tf.reshape(moved, shape) if shape else moved
+
+
+def convolve(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
+    """(N, ..., C), channels last, * (M, C / group, ...) -> (N, ..., M)"""
+    _, width = channel_sizes(op, kernel)
+    tensor = with_channels(tensor, width * group)
+    if window.rank == 1:
+        made = _conv2d(op, tf.expand_dims(tensor, 1), kernel, window.widened(), group)
+        return tf.squeeze(made, 1)
+    if window.rank == 2:
+        return _conv2d(op, tensor, kernel, window, group)
+    if group == 1 and not window.dilated and op.kernels.three_axes:
+        if not window.same:  # by PadV2: of two Pads before a Conv3D TensorFlow 2.21's graph optimiser loses one
+            tensor = surrounded(tensor, window.widths, tf.zeros([], tensor.dtype))
+        padding = "SAME" if window.same else "VALID"
+        return tf.nn.conv3d(tensor, arranged(op, kernel, (2, 3, 4, 1, 0)), (1, *window.strides, 1), padding)
+    return _conv_of_planes(op, tensor, kernel, window, group)
+
+
+def _conv2d(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
+    """In two spatial axes; a weight that has one of them gets an axis of size 1 before it."""
+    (filters, _), channels = channel_sizes(op, kernel), tensor.shape[-1]
+    order = (2, 1, 0) if kernel.rank == 3 else (2, 3, 1, 0)
+    depthwise = group == channels and group > 1 and len(set(window.strides)) == 1
+    if depthwise and (not window.dilated or max(window.strides) == 1):
+        # (M, 1, h, w), where M = C * multiplier and C varies slowest -> (h, w, C, multiplier)
+        weight = arranged(op, kernel, order, (*window.kernel, channels, filters // channels))
+        if not window.same:  # TensorFlow 2.21 fuses explicit padding with a bias, and aborts
+            tensor = surrounded(tensor, window.widths)
+        padding = "SAME" if window.same else "VALID"
+        return op.kernels.depthwise_conv2d(tensor, weight, window.strides, padding, window.dilations)
+    weight = arranged(op, kernel, order, (*window.kernel, channels // group, filters))
+    return _conv2d_of_groups(tensor, weight, window)
+
+
+def _conv2d_of_groups(tensor: TfTensor, weight: TfTensor, window: Window) -> TfTensor:
+    """The number of groups is that of the channels by that of the weight. Pads that are numbers are the kernel's."""
+    padding: Any = "SAME" if window.same else [list(pair) for pair in window.widths]
+    if not window.same and not window.fixed:
+        tensor, padding = surrounded(tensor, window.widths), "VALID"
+    return tf.nn.conv2d(tensor, weight, window.strides, padding, dilations=window.dilations)
+
+
+def _conv_of_planes(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
+    """In three spatial axes by two: what the kernel sees along the depth becomes channels, which vary slower, so that
+    each group has its own ones side by side."""
+    depth, plane = window.of(slice(1)), window.of(slice(1, None))
+    filters, width = channel_sizes(op, kernel)
+    tensor = surrounded(tensor, [(0, 0), *depth.pads, (0, 0), (0, 0), (0, 0)])
+    seen = taps(tensor, 1, depth, 0)
+    places = computed(seen[0])
+    batch, deep, high, wide = (places.size(axis) for axis in range(4))
+    channels = width * group * window.kernel[0]
+    planes = tf.stack([reshape(each, [product([batch, deep]), high, wide, width * group]) for each in seen], -1)
+    planes = reshape(planes, [product([batch, deep]), high, wide, channels])
+    weight = arranged(op, kernel, (3, 4, 1, 2, 0), (*plane.kernel, channels // group, filters))
+    made = computed(_conv2d_of_groups(planes, weight, plane))
+    return reshape(made.tensor(), [batch, deep, made.size(1), made.size(2), filters])

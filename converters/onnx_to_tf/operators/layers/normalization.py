@@ -1,0 +1,242 @@
+"""Normalisations and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ...common.attention_core import widened
+from ...lazy_tensorflow import tf
+from ...lowerings import FLOATS, lowers
+from ...operator_context import Op
+from ...values import Layout, TfTensor, Value, broadcast, computed, known, mapped, product, reshape
+from ..math.casting import dtype_named
+
+
+@lowers("BatchNormalization", since=9, T=FLOATS, T1=FLOATS, T2=FLOATS, U=FLOATS)
+def batch_normalization(op: Op) -> Value:
+    """Scale (x - mean) / sqrt(var + epsilon) + bias along axis 1. In training mode it is refused."""
+    if op.flag("training_mode"):
+        op.refuse("it was exported in training mode", fix="call eval() on the model before you export it")
+    op.ignore("momentum", because="it only matters in training")
+    value, epsilon = op.value(0), op.real("epsilon", 1e-5)
+    scale, bias, mean, variance = (op.value(at) for at in range(1, 5))
+    if all(each.array is not None for each in (scale, bias, mean, variance)):
+        arrays = [np.asarray(each.array, np.float64) for each in (scale, bias, mean, variance)]
+        factor = arrays[0] / np.sqrt(arrays[3] + epsilon)
+        offset = arrays[1] - arrays[2] * factor
+        factors = [_per_channel(op.known(each.astype(value.dtype)), value.rank) for each in (factor, offset)]
+        return broadcast(lambda t, k, c: t * k + c, value, *factors)
+
+    def normal(t: TfTensor, k: TfTensor, c: TfTensor, m: TfTensor, v: TfTensor) -> TfTensor:
+        return (t - m) * (k * tf.math.rsqrt(v + tf.cast(epsilon, v.dtype))) + c
+
+    return broadcast(normal, value, *[_per_channel(each, value.rank) for each in (scale, bias, mean, variance)])
+
+
+def _per_channel(vector: Value, rank: int) -> Value:
+    """A vector over axis 1 of values of `rank` axes."""
+    shape = (-1, *[1] * (rank - 2))
+    if vector.array is not None:
+        return known(vector.array.reshape(shape), vector.weights)
+    return computed(tf.reshape(vector.tensor(), shape))
+
+
+def normal(tensor: TfTensor, axes: Sequence[int], epsilon: float) -> tuple[TfTensor, TfTensor, TfTensor]:
+    """(x - mean) / sqrt(var + epsilon) over `axes`, the mean, and 1 / sqrt(var + epsilon)."""
+    mean = tf.reduce_mean(tensor, axes, keepdims=True)
+    centred = tensor - mean
+    variance = tf.reduce_mean(tf.square(centred), axes, keepdims=True)
+    inverse = tf.math.rsqrt(variance + tf.cast(epsilon, tensor.dtype))
+    return centred * inverse, mean, inverse
+
+
+def root_mean_square(tensor: TfTensor, axes: Sequence[int], epsilon: float) -> tuple[TfTensor, TfTensor]:
+    """`x / sqrt(mean(x x) + epsilon)` over `axes`, and the factor."""
+    square = tf.reduce_mean(tf.square(tensor), axes, keepdims=True)
+    inverse = tf.math.rsqrt(square + tf.cast(epsilon, tensor.dtype))
+    return tensor * inverse, inverse
+
+
+def _stash(op: Op) -> str:
+    """The dtype of the first stage: everything but scale and bias."""
+    name = dtype_named(op, op.integer("stash_type", 1))
+    if name not in FLOATS:
+        op.refuse(f"its attribute stash_type is {name}", fix="check the model")
+    return name
+
+
+def axes_from(op: Op, value: Value) -> list[int]:
+    """The axes from the attribute `axis` on."""
+    return list(range(op.integer("axis", -1) % value.rank, value.rank))
+
+
+@lowers("LayerNormalization", since=17, T=FLOATS, U=FLOATS)
+def layer_normalization(op: Op) -> list[Value]:
+    """Over the axes from `axis` on, then scale and bias; also the mean and the inverse deviation."""
+    value, stash = op.value(0), _stash(op)
+    wide = widened(tf.cast(value.tensor(), stash))
+    made, mean, inverse = normal(wide, axes_from(op, value), op.real("epsilon", 1e-5))
+    answer = tf.cast(made, value.dtype) * op.tensor(1)
+    bias = op.optional(2)
+    answer = answer if bias is None else answer + bias.tensor()
+    return [computed(answer).as_long_as(value), computed(tf.cast(mean, stash)), computed(tf.cast(inverse, stash))]
+
+
+@lowers("RMSNormalization", since=23, T=FLOATS, V=FLOATS)
+def rms_normalization(op: Op) -> Value:
+    """`x / sqrt(mean(x x) + epsilon)` over the axes from `axis` on, then scale, in the dtype of the scale."""
+    value, scale = op.value(0), op.value(1)
+    wide = widened(tf.cast(value.tensor(), _stash(op)))
+    made, _ = root_mean_square(wide, axes_from(op, value), op.real("epsilon", 1e-5))
+    rounded = tf.cast(tf.cast(made, value.dtype), scale.dtype)
+    return computed(rounded * scale.tensor()).as_long_as(value)
+
+
+@lowers("InstanceNormalization", since=6, T=FLOATS)
+def instance_normalization(op: Op) -> Value:
+    """Over the spatial axes of each sample and channel, then scale and bias for each channel."""
+    value, epsilon = op.value(0), op.real("epsilon", 1e-5)
+    axes = sorted(value.place(axis) for axis in range(2, value.rank))
+    wide, _, _ = normal(widened(value.tensor(value.layout)), axes, epsilon)
+    made = computed(tf.cast(wide, value.dtype), value.layout).as_long_as(value)
+    factors = [_per_channel(op.value(at), value.rank) for at in (1, 2)]
+    return broadcast(lambda t, k, c: t * k + c, made, *factors)
+
+
+@lowers("GroupNormalization", since=21, T=FLOATS)
+def group_normalization(op: Op) -> Value:
+    """Over groups of channels of each sample, then scale and bias for each channel."""
+    return _grouped(op, 1)
+
+
+@lowers("GroupNormalization", since=18, until=20, T=FLOATS)
+def group_normalization_before_21(op: Op) -> Value:
+    """Before opset 21 scale and bias had one element for each group."""
+    channels = op.value(0).shape[1]
+    return _grouped(op, (channels or 0) // op.integer("num_groups"))
+
+
+def _grouped(op: Op, repeats: int) -> Value:
+    value, groups, epsilon = op.value(0), op.integer("num_groups"), op.real("epsilon", 1e-5)
+    channels = value.shape[1]
+    if channels is None:
+        op.refuse("its number of channels is known only when the model runs", fix="fix it when exporting")
+    native = value.tensor(Layout.CHANNELS_LAST)
+    spatial = [value.size(axis) for axis in range(2, value.rank)]
+    apart = reshape(native, [value.size(0), *spatial, groups, channels // groups])
+    wide = widened(tf.cast(apart, _stash(op)))
+    made, _, _ = normal(wide, [*range(1, value.rank - 1), value.rank], epsilon)
+    joined = reshape(tf.cast(made, native.dtype), [value.size(0), *spatial, channels])
+    whole = computed(joined, Layout.CHANNELS_LAST).as_long_as(value)
+    factors = [_per_channel(_repeated(op.value(at), repeats), value.rank) for at in (1, 2)]
+    return broadcast(lambda t, k, c: t * k + c, whole, *factors)
+
+
+def _repeated(vector: Value, repeats: int) -> Value:
+    return vector if repeats == 1 else mapped(vector, lambda t: tf.repeat(t, repeats))
+
+
+@lowers("LpNormalization", since=1, T=FLOATS)
+def lp_normalization(op: Op) -> Value:
+    """`x` over its 1-norm or 2-norm along an axis; 0 where the norm is 0."""
+    value, power = op.value(0), op.integer("p", 2)
+    axis = value.place(op.integer("axis", -1) % value.rank)
+    if power not in (1, 2):
+        op.refuse(f"its attribute p is {power}, and only 1 and 2 are defined", fix="check the model")
+
+    def function(t: TfTensor) -> TfTensor:
+        if power == 1:
+            norm = tf.reduce_sum(tf.abs(t), axis, keepdims=True)
+        else:
+            norm = tf.sqrt(tf.reduce_sum(tf.square(t), axis, keepdims=True))
+        return tf.math.divide_no_nan(t, norm)
+
+    return mapped(value, function)
+
+
+@lowers("MeanVarianceNormalization", since=9, T=FLOATS)
+def mean_variance_normalization(op: Op) -> Value:
+    """(x - mean) / (deviation + 1e-9) over the axes: the specification's own function body."""
+    value = op.value(0)
+    axes = [value.place(axis % value.rank) for axis in op.ints("axes", (0, 2, 3))]
+
+    def function(t: TfTensor) -> TfTensor:
+        mean = tf.reduce_mean(t, axes, keepdims=True)
+        deviation = tf.sqrt(tf.reduce_mean(tf.square(t), axes, keepdims=True) - tf.square(mean))
+        return (t - mean) / (deviation + tf.cast(1e-9, t.dtype))
+
+    return mapped(value, function)
+
+
+@lowers("LRN", since=1, T=FLOATS)
+def local_response_normalization(op: Op) -> Value:
+    """`x / (bias + alpha / size * the squares' sum` over the channels around) ** beta"""
+    alpha, beta, bias, size = op.real("alpha", 1e-4), op.real("beta", 0.75), op.real("bias", 1.0), op.integer("size")
+    before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
+    value = op.value(0)
+    native = value.tensor(Layout.CHANNELS_LAST)
+    rank, channels = value.rank, value.shape[1]
+    if channels is None:
+        op.refuse("its number of channels is known only when the model runs", fix="fix it when exporting")
+    squares = tf.pad(tf.square(native), [(0, 0)] * (rank - 1) + [(before, after)])
+    total = tf.add_n([squares[..., at : at + channels] for at in range(size)])
+    scale = tf.pow(
+        tf.cast(bias, native.dtype) + tf.cast(alpha / size, native.dtype) * total, tf.cast(beta, native.dtype)
+    )
+    return computed(native / scale, Layout.CHANNELS_LAST)
+
+
+@lowers("Softmax", since=13, T=FLOATS)
+def softmax(op: Op) -> Value:
+    """exp(x) over its sum along one axis."""
+    value = op.value(0)
+    return _along(tf.nn.softmax, value, op.integer("axis", -1) % value.rank, non_negative=True)
+
+
+@lowers("LogSoftmax", since=13, T=FLOATS)
+def log_softmax(op: Op) -> Value:
+    """The logarithm of softmax along one axis."""
+    value = op.value(0)
+    return _along(tf.nn.log_softmax, value, op.integer("axis", -1) % value.rank)
+
+
+_MOST_SOFTMAX = 5  # axes that TensorFlow's kernel on a CPU takes
+
+
+def _along(function: Callable[..., TfTensor], value: Value, axis: int, *, non_negative: bool = False) -> Value:
+    """A softmax along a logical axis, with the axes before it, and those after it, as one where they are many."""
+    place = value.place(axis)
+    if value.rank <= _MOST_SOFTMAX:
+        return mapped(value, lambda t: function(t, place), non_negative=non_negative)
+    have = [value.size(each) for each in value.layout.order(value.rank)]
+    merged = reshape(value.tensor(value.layout), [product(have[:place]), have[place], product(have[place + 1 :])])
+    made = reshape(function(merged, 1), have)
+    return computed(made, value.layout, non_negative=non_negative).as_long_as(value)
+
+
+@lowers("Hardmax", since=13, T=FLOATS)
+def hardmax(op: Op) -> Value:
+    """1 where the first of the largest lies along an axis, and 0 elsewhere."""
+    value = op.value(0)
+    axis = value.place(op.integer("axis", -1) % value.rank)
+    return mapped(value, lambda t: _hardmax(t, axis), non_negative=True)
+
+
+def _hardmax(tensor: TfTensor, axis: int) -> TfTensor:
+    return tf.one_hot(tf.argmax(tensor, axis), tf.shape(tensor)[axis], axis=axis, dtype=tensor.dtype)
+
+
+@lowers("Softmax", "LogSoftmax", "Hardmax", since=1, until=12, T=FLOATS)
+def softmax_before_13(op: Op) -> Value:
+    """Before opset 13 it ran over all axes from `axis` on, as if they were one."""
+    value = op.value(0)
+    axis = op.integer("axis", 1) % value.rank
+    functions = {"Softmax": tf.nn.softmax, "LogSoftmax": tf.nn.log_softmax, "Hardmax": _hardmax}
+    function = functions[op.node.op_type]
+    have = [value.size(each) for each in range(value.rank)]
+    if axis == value.rank - 1:
+        return _along(function, value, axis, non_negative=op.node.op_type != "LogSoftmax")
+    flat = reshape(value.tensor(), [product(have[:axis]), product(have[axis:])])
+    return computed(reshape(function(flat, -1), have))

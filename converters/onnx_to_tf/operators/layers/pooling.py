@@ -1,0 +1,219 @@
+"""Pools, with channels last. Runtimes have kernels for two spatial axes; one and three are led to those."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import reduce
+from math import prod
+
+from ...common import padding_modes
+from ...common.padding_modes import sizes_of
+from ...common.windows import Window, read_window, taps
+from ...lazy_tensorflow import tf
+from ...lowerings import FLOATS, lowers
+from ...operator_context import Op
+from ...values import Layout, Size, TfTensor, Value, computed, pack, product, reshape
+
+_MOVES_ONLY = FLOATS | {"int8", "uint8"}
+
+
+@lowers("GlobalAveragePool", since=1, T=FLOATS)
+def global_average_pool(op: Op) -> Value:
+    """The mean over the spatial axes, which stay with size 1."""
+    return _over_space(op, lambda t, axes: tf.reduce_mean(t, axes, keepdims=True))
+
+
+@lowers("GlobalMaxPool", since=1, T=FLOATS)
+def global_max_pool(op: Op) -> Value:
+    """The largest over the spatial axes, which stay with size 1."""
+    return _over_space(op, lambda t, axes: tf.reduce_max(t, axes, keepdims=True))
+
+
+@lowers("GlobalLpPool", since=1, T=FLOATS)
+def global_lp_pool(op: Op) -> Value:
+    """(sum |x|^p)^(1/p) over the spatial axes, which stay with size 1."""
+    p = op.real("p", 2.0)
+    return _over_space(op, lambda t, axes: _root(tf.reduce_sum(_power(t, p), axes, keepdims=True), p))
+
+
+def _over_space(op: Op, function: Callable[[TfTensor, list[int]], TfTensor]) -> Value:
+    value = op.value(0)
+    native = value.tensor(value.layout)
+    axes = sorted(value.place(axis) for axis in range(2, value.rank))
+    return computed(function(native, axes), value.layout, non_negative=value.non_negative)
+
+
+@lowers("MaxPool", since=1, T=_MOVES_ONLY)
+def max_pool(op: Op) -> list[Value | None]:
+    """The largest in each window, and where it lay. Pads never win."""
+    value = op.value(0)
+    window = read_window(op, value, op.ints("kernel_shape"), ceil=op.flag("ceil_mode"))
+    tensor = value.tensor(Layout.CHANNELS_LAST)
+    column_major = op.flag("storage_order")
+    largest = _largest(op, value, tensor, window)
+    answer = computed(largest, Layout.CHANNELS_LAST, non_negative=value.non_negative)
+    if not op.wants(1):
+        return [answer]
+    places = _places(tensor, largest, window, column_major=column_major)
+    return [answer, computed(places, Layout.CHANNELS_LAST)]
+
+
+def _largest(op: Op, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
+    """What TensorFlow's SAME adds cannot win; other pads are an operator of their own."""
+    if window.dilated:
+        return _box(_padded_for_max(op, value, tensor, window), window, tf.maximum)
+    if window.same:
+        return _in_planes(tensor, window, lambda t, k, s: op.kernels.max_pool2d(t, k, s, "SAME"))
+    tensor = _padded_for_max(op, value, tensor, window)
+    return _in_planes(tensor, window, lambda t, k, s: op.kernels.max_pool2d(t, k, s, "VALID"))
+
+
+def _padded_for_max(op: Op, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
+    """Padding that cannot win. Zeros where nothing is negative. Else the element at the edge, which every window that
+    begins outside and is not dilated sees itself. Both keep the range of the values, which the lowest number would
+    not: it makes 8-bit quantisation useless. That number remains for what is left."""
+    if value.non_negative:
+        return padding_modes.surrounded(tensor, window.widths)
+    if not window.dilated and all(_at_most(each, k - 1) for pair, k in _by_kernel(window) for each in pair):
+        if all(_at_most(each, 1) for pair in window.pads for each in pair) and window.fixed:
+            return tf.pad(tensor, window.widths, mode="SYMMETRIC") if window.padded else tensor
+        return padding_modes.mirrored(tensor, window.widths, padding_modes.edge)
+    return padding_modes.surrounded(tensor, window.widths, _lowest(op, tensor))
+
+
+def _by_kernel(window: Window) -> list[tuple[tuple[Size, Size], int]]:
+    return list(zip(window.pads, window.kernel, strict=True))
+
+
+def _at_most(size: Size, limit: int) -> bool:
+    """Of pads that are computed, by ceil_mode or auto_pad, the rules themselves say that they are below the kernel."""
+    return not isinstance(size, int) or size <= limit
+
+
+def _lowest(op: Op, tensor: TfTensor) -> TfTensor:
+    if tensor.dtype.is_integer:
+        return tf.constant(tensor.dtype.min, tensor.dtype)
+    return padding_modes.minus_infinity(op.kernels, tensor)
+
+
+def _box(tensor: TfTensor, window: Window, combine: Callable[[TfTensor, TfTensor], TfTensor]) -> TfTensor:
+    """Each window of a tensor that is padded already, combined along one axis after the other."""
+    for at in range(window.rank):
+        tensor = reduce(combine, taps(tensor, 1 + at, window, at))
+    return tensor
+
+
+def _in_planes(tensor: TfTensor, window: Window, pool: Callable[..., TfTensor]) -> TfTensor:
+    """A pool along any number of axes, by pools along two: the largest, and the sum, of a box can be taken by parts."""
+    if window.rank == 2:
+        return pool(tensor, window.kernel, window.strides)
+    if window.rank == 1:
+        return tf.squeeze(pool(tf.expand_dims(tensor, 1), (1, *window.kernel), (1, *window.strides)), 1)
+    if window.rank != 3:
+        raise NotImplementedError(f"a pool with {window.rank} spatial axes")
+    size = sizes_of(tensor)
+    plane = pool(reshape(tensor, [product(size[:2]), *size[2:]]), window.kernel[1:], window.strides[1:])
+    _, high, wide, _ = sizes_of(plane)
+    line = reshape(plane, [size[0], size[1], product([high, wide]), size[4]])
+    line = pool(line, (window.kernel[0], 1), (window.strides[0], 1))
+    return reshape(line, [size[0], sizes_of(line)[1], high, wide, size[4]])
+
+
+def _places(tensor: TfTensor, largest: TfTensor, window: Window, *, column_major: bool) -> TfTensor:
+    """Where in the whole input the largest of each window lies: the first such place along the rows. int64."""
+    sizes = sizes_of(tensor)
+    plane = product(sizes[1:-1])
+    grid = reshape(tf.range(plane), [1, *sizes[1:-1], 1])
+    places = _taps_of_box(padding_modes.surrounded(grid, window.widths, tf.constant(-1)), window)
+    values = _taps_of_box(padding_modes.surrounded(tensor, window.widths), window)
+    first = tf.fill(tf.shape(largest), plane)
+    for at, value in zip(places, values, strict=True):  # NaN is less than nothing, and so found too
+        first = tf.minimum(first, tf.where((at >= 0) & ~(value < largest), at, plane))
+    if column_major:
+        first = _by_columns(first, sizes[1:-1])
+    batch, channels = tf.range(sizes[0]), tf.range(sizes[-1])
+    before = reshape(batch, [sizes[0], *[1] * (window.rank + 1)]) * sizes[-1] + channels
+    return tf.cast(first, tf.int64) + tf.cast(before, tf.int64) * tf.cast(plane, tf.int64)
+
+
+def _taps_of_box(tensor: TfTensor, window: Window) -> list[TfTensor]:
+    """What each element of the kernel sees, in the kernel's own order."""
+    seen = [tensor]
+    for at in range(window.rank):
+        seen = [tap for each in seen for tap in taps(each, 1 + at, window, at)]
+    return seen
+
+
+def _by_columns(places: TfTensor, sizes: list[Size]) -> TfTensor:
+    """Places along the rows as places along the columns: the first axis varies fastest."""
+    answer, after = 0, product(sizes)
+    step: Size = 1
+    for size in sizes:
+        after = after // size
+        answer = answer + places // after % size * step
+        step = step * size
+    return answer
+
+
+@lowers("AveragePool", since=7, T=FLOATS)
+def average_pool(op: Op) -> Value:
+    """The mean of each window: of what lies inside the input, or with count_include_pad inside the pads too."""
+    value, with_pads, ceil = op.value(0), op.flag("count_include_pad"), op.flag("ceil_mode")
+    given = read_window(op, value, op.ints("kernel_shape"))
+    window = read_window(op, value, given.kernel, ceil=True) if ceil else given
+    tensor = value.tensor(Layout.CHANNELS_LAST)
+    fused = window.same and not window.dilated and not (with_pads and window.padded)
+    if fused:
+        means = _in_planes(tensor, window, lambda t, k, s: op.kernels.avg_pool2d(t, k, s, "SAME"))
+    else:
+        means = _means(op, padding_modes.surrounded(tensor, window.widths), window)
+        whole = with_pads and (window is given or (window.fixed and window.pads == given.pads))
+        if window.padded and not whole:
+            means = means * _part_that_counts(given, window, means, with_pads=with_pads)
+    return computed(means, Layout.CHANNELS_LAST, non_negative=value.non_negative)
+
+
+def _means(op: Op, tensor: TfTensor, window: Window) -> TfTensor:
+    """Of all elements of each window of a tensor that is padded already."""
+    if window.dilated:
+        return _box(tensor, window, tf.add) * tf.cast(1 / prod(window.kernel), tensor.dtype)
+    return _in_planes(tensor, window, lambda t, k, s: op.kernels.avg_pool2d(t, k, s, "VALID"))
+
+
+def _part_that_counts(given: Window, window: Window, means: TfTensor, *, with_pads: bool) -> TfTensor:
+    """What to multiply with so that only the elements that count are divided by: kernel / count along each axis.
+    With sizes that are known it is made now."""
+    known = window.fixed and all(isinstance(size, int) for size in window.sizes)
+    with tf.init_scope() if known else nullcontext():
+        answer = tf.ones([1] * (window.rank + 2), means.dtype)
+        for at in range(window.rank):
+            (low, high), (before, after) = window.pads[at], given.pads[at] if with_pads else (0, 0)
+            counted = tf.ones(pack([1, before + window.sizes[at] + after, 1]), means.dtype)
+            along = padding_modes.pad(counted, [(0, 0), (low - before, high - after), (0, 0)])
+            counts = _box(along, window.of(slice(at, at + 1)), tf.add)
+            shape = [-1 if axis == 1 + at else 1 for axis in range(window.rank + 2)]
+            answer = answer * tf.reshape(window.kernel[at] / counts, shape)
+    return tf.constant(answer.numpy()) if known else answer
+
+
+@lowers("LpPool", since=1, T=FLOATS)
+def lp_pool(op: Op) -> Value:
+    """(sum |x|^p)^(1/p) of each window; pads add nothing."""
+    value, p = op.value(0), op.real("p", 2.0)
+    window = read_window(op, value, op.ints("kernel_shape"), ceil=op.flag("ceil_mode"))
+    powers = padding_modes.surrounded(_power(value.tensor(Layout.CHANNELS_LAST), p), window.widths)
+    sums = _means(op, powers, window) * tf.cast(prod(window.kernel), powers.dtype)
+    return computed(_root(sums, p), Layout.CHANNELS_LAST, non_negative=True)
+
+
+def _power(tensor: TfTensor, p: float) -> TfTensor:
+    if p == 2:
+        return tf.square(tensor)
+    return tf.abs(tensor) if p == 1 else tf.pow(tf.abs(tensor), tf.cast(p, tensor.dtype))
+
+
+def _root(tensor: TfTensor, p: float) -> TfTensor:
+    if p == 2:
+        return tf.sqrt(tensor)
+    return tensor if p == 1 else tf.pow(tensor, tf.cast(1 / p, tensor.dtype))

@@ -1,0 +1,263 @@
+"""Recurrent layers: RNN, GRU and LSTM, in both directions, with initial states, lengths and every activation.
+
+Names as in the specification: T steps, D directions, B samples, H hidden elements; each gate has H rows of W and R.
+The batch may be any: no state has a fixed size along it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...common.recurrence import Step, along_steps
+from ...lazy_tensorflow import tf
+from ...lowerings import FLOATS, lowers
+from ...operator_context import Op
+from ...values import Size, TfTensor, Value, computed, pack, reshape
+
+_LENGTHS = frozenset({"int32"})
+LSTM_ACTIVATIONS = ("Sigmoid", "Tanh", "Tanh")
+
+# What an activation takes of activation_alpha and activation_beta, with the defaults of the operators of these names;
+# where a default is None the model must give the number.
+_ACTIVATIONS: dict[str, tuple[tuple[float | None, ...], Callable[..., TfTensor]]] = {
+    "affine": ((None, None), lambda t, a, b: a * t + b),
+    "elu": ((1.0,), lambda t, a: tf.where(t < 0, a * tf.nn.elu(t), t)),
+    "hardsigmoid": ((0.2, 0.5), lambda t, a, b: tf.clip_by_value(a * t + b, 0.0, 1.0)),
+    "leakyrelu": ((0.01,), lambda t, a: tf.where(t < 0, a * t, t)),
+    "relu": ((), lambda t: tf.nn.relu(t)),  # noqa: PLW0108 - TensorFlow is imported by the call
+    "scaledtanh": ((None, None), lambda t, a, b: a * tf.tanh(b * t)),
+    "sigmoid": ((), lambda t: tf.sigmoid(t)),  # noqa: PLW0108
+    "softplus": ((), lambda t: tf.math.softplus(t)),  # noqa: PLW0108
+    "softsign": ((), lambda t: tf.nn.softsign(t)),  # noqa: PLW0108
+    "tanh": ((), lambda t: tf.tanh(t)),  # noqa: PLW0108
+    "thresholdedrelu": ((1.0,), lambda t, a: tf.where(t > a, t, tf.zeros_like(t))),
+}
+
+Activation = Callable[[TfTensor], TfTensor]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What the three operators share."""
+
+    op: Op
+    hidden: int
+    directions: tuple[bool, ...]  # whether it runs backwards
+    activations: tuple[tuple[Activation, ...], ...]  # by direction
+    batch_first: bool
+
+    @property
+    def steps_axis(self) -> int:
+        """The logical axis of the input along which time runs."""
+        return 1 if self.batch_first else 0
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Of one direction: W (I, gates H) and R (H, gates H), turned, and their biases (gates H). `product` multiplies
+    rows with either: a tensor for tf.matmul."""
+
+    w: Any
+    r: Any
+    w_bias: TfTensor | None
+    r_bias: TfTensor | None
+    product: Callable[[TfTensor, Any], TfTensor]
+
+
+def layer_of(op: Op, defaults: Sequence[str], hidden_axis: int = -1) -> Layer:
+    """What the node says of its layer; R has a place for each hidden element along `hidden_axis`."""
+    directions = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[
+        op.word("direction", "forward", ("forward", "reverse", "bidirectional"))
+    ]
+    recurrent = op.value(2)
+    hidden = op.integer("hidden_size", recurrent.shape[hidden_axis] or 0)
+    if recurrent.shape[hidden_axis] != hidden or recurrent.shape[0] != len(directions):
+        op.refuse(f"its weights have the shape {recurrent.shape}, with hidden_size {hidden}", fix="check the model")
+    return Layer(op, hidden, directions, _activations(op, defaults, len(directions)), op.flag("layout"))
+
+
+def _activations(op: Op, defaults: Sequence[str], directions: int) -> tuple[tuple[Activation, ...], ...]:
+    """By direction; alpha and beta are handed out in order to the activations that take them."""
+    names = op.strings("activations", [*defaults] * directions)
+    numbers = [iter(op.floats("activation_alpha", ())), iter(op.floats("activation_beta", ()))]
+    bound = op.real("clip") if op.has("clip") else None
+    made = [_activation(op, name.lower(), numbers, bound) for name in names]
+    left = [each for source in numbers for each in source]
+    if left:  # meant for one that takes none, and so the others may have been given the wrong ones
+        op.refuse(f"its activations {', '.join(names)} do not take all of activation_alpha and activation_beta")
+    count = len(defaults)
+    if len(made) != count * directions:
+        op.refuse(f"it has {len(made)} activations", fix=f"give {count} for each direction")
+    return tuple(tuple(made[at : at + count]) for at in range(0, len(made), count))
+
+
+def _activation(op: Op, name: str, numbers: Sequence[Iterator[float]], bound: float | None) -> Activation:
+    if name not in _ACTIVATIONS:
+        op.refuse(f"no activation is called {name!r}", fix=f"use one of {', '.join(_ACTIVATIONS)}")
+    defaults, function = _ACTIVATIONS[name]
+    given = [next(source, default) for source, default in zip(numbers, defaults, strict=False)]
+    if None in given:
+        op.refuse(f"its activation {name} needs activation_alpha and activation_beta", fix="give both")
+    if bound is None:
+        return lambda t: function(t, *given)
+    return lambda t: function(tf.clip_by_value(t, -bound, bound), *given)
+
+
+def _weights(op: Op, at: int) -> Weights:
+    """Of direction `at`."""
+    w, r = (_turned(op, op.value(index), at) for index in (1, 2))
+    return Weights(w, r, *biases(op, at), tf.matmul)
+
+
+def biases(op: Op, at: int) -> tuple[TfTensor | None, TfTensor | None]:
+    """Of the input and of the state, in direction `at`; none where the model has none."""
+    bias = op.optional(3)
+    return (None, None) if bias is None else tuple(tf.split(bias.tensor()[at], 2))
+
+
+def _turned(op: Op, value: Value, at: int) -> TfTensor:
+    if value.array is not None:
+        return op.weights.hold(value.array, (1, 0), part=at)
+    return tf.transpose(value.tensor()[at])
+
+
+def _run(
+    layer: Layer,
+    cell: Callable[[Weights, int], Step],
+    states: Sequence[int],
+    fused: int,
+    weights_of: Callable[[Op, int], Weights] = _weights,
+) -> list[list[TfTensor]]:
+    """Run every direction: for each the outputs (T, B, H), and the final states.
+
+    `cell(weights, direction)` makes the step; the first `fused` columns of the recurrent bias are added to the
+    input's projection at once, for all steps.
+    """
+    op = layer.op
+    x = tf.transpose(op.tensor(0), [1, 0, 2]) if layer.batch_first else op.tensor(0)
+    steps, batch = op.value(0).size(layer.steps_axis), op.value(0).size(1 - layer.steps_axis)
+    lengths = _lengths(op, steps)
+    answers = []
+    for at, backwards in enumerate(layer.directions):
+        weights = weights_of(op, at)
+        initial = [_initial(layer, index, at, batch) for index in states]
+        turned = backwards and lengths is not None
+        fed = tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1) if turned else x
+        projected = _projected(fed, weights, fused, steps, batch)
+        outputs, final = along_steps(
+            op, projected, steps, cell(weights, at), initial,
+            backwards=backwards and not turned, lengths=lengths, outputs=op.wants(0),
+        )  # fmt: skip
+        if turned and outputs is not None:
+            outputs = tf.reverse_sequence(outputs, lengths, seq_axis=0, batch_axis=1)
+        answers.append([outputs, *final])
+    return answers
+
+
+def _lengths(op: Op, steps: Size) -> TfTensor | None:
+    given = op.optional(4)
+    if given is None or (given.array is not None and isinstance(steps, int) and (given.array == steps).all()):
+        return None
+    return given.tensor()
+
+
+def _initial(layer: Layer, index: int, at: int, batch: Size) -> TfTensor:
+    """(B, H): what the model gives, or zeros."""
+    given = layer.op.optional(index)
+    if given is None:
+        return tf.zeros(pack([batch, layer.hidden]), layer.op.value(0).dtype)
+    return given.tensor()[:, at] if layer.batch_first else given.tensor()[at]
+
+
+def _projected(x: TfTensor, weights: Weights, fused: int, steps: Size, batch: Size) -> TfTensor:
+    """(T, B, gates H): the input's part of every gate, by one product for all steps."""
+    flat = weights.product(tf.reshape(x, [-1, x.shape[-1]]), weights.w)
+    width = flat.shape[-1]
+    if weights.w_bias is not None and weights.r_bias is not None:
+        also = tf.pad(weights.r_bias[:fused], [[0, width - fused]]) if fused < width else weights.r_bias
+        flat = flat + (weights.w_bias + also)
+    return reshape(flat, [steps, batch, width])
+
+
+def _answers(layer: Layer, made: list[list[TfTensor]]) -> list[Value | None]:
+    """Y (T, D, B, H), or (B, T, D, H) with the batch first; then each state (D, B, H), or (B, D, H)."""
+    outputs = None
+    if layer.op.wants(0):
+        outputs = computed(tf.stack([each[0] for each in made], 1))
+        if layer.batch_first:
+            outputs = computed(tf.transpose(outputs.tensor(), [2, 0, 1, 3]))
+    axis = 1 if layer.batch_first else 0
+    return [outputs, *[computed(tf.stack(parts, axis)) for parts in list(zip(*made, strict=True))[1:]]]
+
+
+@lowers("RNN", since=7, T=FLOATS, T1=_LENGTHS)
+def rnn(op: Op) -> list[Value | None]:
+    """One activation: h' = f(x W + h R + b)."""
+    layer = layer_of(op, ["Tanh"])
+
+    def cell(weights: Weights, at: int) -> Step:
+        (f,) = layer.activations[at]
+        return lambda xw, states: (f(xw + tf.matmul(states[0], weights.r)),)
+
+    return _answers(layer, _run(layer, cell, [5], layer.hidden))
+
+
+@lowers("GRU", since=7, T=FLOATS, T1=_LENGTHS)
+def gru(op: Op) -> list[Value | None]:
+    """z, r = f(...); n = g(x Wh + r (h Rh + b)), or g(x Wh + (r h) Rh + b); h' = (1 - z) n + z h"""
+    layer, late = layer_of(op, ["Sigmoid", "Tanh"]), op.flag("linear_before_reset")
+    hidden = layer.hidden
+
+    def cell(weights: Weights, at: int) -> Step:
+        f, g = layer.activations[at]
+        bias = None if weights.r_bias is None else weights.r_bias[2 * hidden :]
+        gates, candidate = weights.r[:, : 2 * hidden], weights.r[:, 2 * hidden :]
+
+        def step(xw: TfTensor, states: tuple[TfTensor, ...]) -> tuple[TfTensor, ...]:
+            (h,) = states
+            x_gates, x_candidate = tf.split(xw, [2 * hidden, hidden], -1)
+            if late:
+                h_gates, h_candidate = tf.split(tf.matmul(h, weights.r), [2 * hidden, hidden], -1)
+                z, r = tf.split(f(x_gates + h_gates), 2, -1)
+                n = g(x_candidate + r * (h_candidate if bias is None else h_candidate + bias))
+            else:
+                z, r = tf.split(f(x_gates + tf.matmul(h, gates)), 2, -1)
+                n = g(x_candidate + tf.matmul(r * h, candidate))
+            return ((1 - z) * n + z * h,)
+
+        return step
+
+    return _answers(layer, _run(layer, cell, [5], 2 * hidden if late else 3 * hidden))
+
+
+@lowers("LSTM", since=7, T=FLOATS, T1=_LENGTHS)
+def lstm(op: Op) -> list[Value | None]:
+    """i, o, f = f(...); c' = f c + i g(...); h' = o h(c'). Peepholes let the gates see c, and o see c'."""
+    return lstm_of(layer_of(op, LSTM_ACTIVATIONS), _weights)
+
+
+def lstm_of(layer: Layer, weights_of: Callable[[Op, int], Weights]) -> list[Value | None]:
+    """An LSTM with these weights of each direction."""
+    op, coupled = layer.op, layer.op.flag("input_forget")
+    peepholes = op.optional(7)
+
+    def cell(weights: Weights, at: int) -> Step:
+        f, g, last = layer.activations[at]
+        seen = None if peepholes is None else tf.split(peepholes.tensor()[at], 3)
+
+        def step(xw: TfTensor, states: tuple[TfTensor, ...]) -> tuple[TfTensor, ...]:
+            h, c = states
+            i, o, forget, new = tf.split(xw + weights.product(h, weights.r), 4, -1)
+            if seen is not None:
+                i, forget = i + seen[0] * c, forget + seen[2] * c
+            i = f(i)
+            kept = 1 - i if coupled else f(forget)
+            c = kept * c + i * g(new)
+            o = f(o if seen is None else o + seen[1] * c)
+            return (o * last(c), c)
+
+        return step
+
+    return _answers(layer, _run(layer, cell, [5, 6], 4 * layer.hidden, weights_of))

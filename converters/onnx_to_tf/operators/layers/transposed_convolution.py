@@ -1,0 +1,132 @@
+"""Transposed convolutions: the full answer first, of which the pads cut and to which negative ones add."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...common.padding_modes import pad, spread
+from ...common.windows import Window, read_pads
+from ...lazy_tensorflow import tf
+from ...lowerings import FLOATS, lowers
+from ...operator_context import Op
+from ...values import Layout, Size, TfTensor, Value, biased, computed, pack
+from .convolution import arranged, channel_sizes, convolve, kernel_sizes, with_channels
+
+
+@lowers("ConvTranspose", since=1, T=FLOATS)
+def conv_transpose(op: Op) -> Value:
+    """(N, C, ...) * (C, M / group, ...) + bias -> (N, M, ...), each axis stride (size - 1) + extent - pads wide."""
+    value, kernel, group = op.value(0), op.value(1), op.integer("group", 1)
+    window = _window(op, value, kernel)
+    tensor = with_channels(value.tensor(Layout.CHANNELS_LAST), channel_sizes(op, kernel)[0])
+    if group > 1 or window.dilated or (window.rank == 3 and not op.kernels.three_axes):
+        made = _spread(op, tensor, kernel, window, group)
+    else:
+        made = _transposed(op, value, tensor, kernel, window)
+    return computed(biased(made, op.optional(2)), Layout.CHANNELS_LAST)
+
+
+def _window(op: Op, value: Value, kernel: Value) -> Window:
+    """Its pads are what is cut from the full answer; output_padding has been taken from those after."""
+    sizes = kernel_sizes(op, kernel)
+    rank = len(sizes)
+    window = Window(
+        kernel=sizes,
+        strides=tuple(op.ints("strides", [1] * rank)),
+        dilations=tuple(op.ints("dilations", [1] * rank)),
+        pads=((0, 0),) * rank,
+        sizes=tuple(value.size(axis) for axis in range(2, value.rank)),
+    )
+    extra = op.ints("output_padding", [0] * rank)
+    pads = _pads(op, window, extra)
+    return replace(window, pads=tuple((low, high - more) for (low, high), more in zip(pads, extra, strict=True)))
+
+
+def _pads(op: Op, window: Window, extra: list[int]) -> tuple[tuple[Size, Size], ...]:
+    """As given, or by the specification's formulas so that the answer has output_shape or, with SAME, size * stride.
+    Of an odd total the larger half lies after for SAME_UPPER, and before else; negative totals are halved downwards,
+    as the reference implementation does."""
+    mode = op.word("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
+    full = [_full(window, at) + more for at, more in enumerate(extra)]
+    if op.has("output_shape"):
+        op.ignore("pads", because="onnx says that output_shape rules them out")
+        totals = [size - want for size, want in zip(full, op.ints("output_shape"), strict=True)]
+    elif mode.startswith("SAME"):
+        op.ignore("pads", because="onnx says that auto_pad rules them out, and exporters still write zeros")
+        totals = [
+            extent + more - stride for extent, stride, more in zip(window.extents, window.strides, extra, strict=True)
+        ]
+    else:
+        pads = read_pads(op, window.rank)
+        if mode == "VALID" and any(map(any, pads)):
+            op.refuse("it has both auto_pad and pads", fix="check the model with onnx.checker")
+        return pads
+    halves = [(total // 2, total - total // 2) for total in totals]
+    return tuple((small, large) if mode == "SAME_UPPER" else (large, small) for small, large in halves)
+
+
+def _full(window: Window, at: int) -> Size:
+    return (window.sizes[at] - 1) * window.strides[at] + window.extents[at]
+
+
+def _cut(made: TfTensor, window: Window) -> TfTensor:
+    return pad(made, [(0, 0), *((-low, -high) for low, high in window.pads), (0, 0)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What TensorFlow's kernel makes: the pads that it cuts itself, and the sizes."""
+
+    padding: str
+    sizes: tuple[Size, ...]
+
+
+def _target(window: Window) -> _Target:
+    """SAME, where just its pads are cut and the answer has size * stride places; else all of it."""
+    totals = [extent - stride for extent, stride in zip(window.extents, window.strides, strict=True)]
+    if window.fixed and min(totals) >= 0 and list(window.pads) == [(t // 2, t - t // 2) for t in totals]:
+        return _Target("SAME", tuple(n * s for n, s in zip(window.sizes, window.strides, strict=True)))
+    return _Target("VALID", tuple(_full(window, at) for at in range(window.rank)))
+
+
+def _transposed(op: Op, value: Value, tensor: TfTensor, kernel: Value, window: Window) -> TfTensor:
+    rank = window.rank
+    weight = arranged(op, kernel, (*range(2, 2 + rank), 1, 0))
+    target = _target(window)
+    strides, shape = list(window.strides), [value.size(0), *target.sizes, kernel.size(1)]
+    if rank == 1:
+        tensor, weight = tf.expand_dims(tensor, 1), tf.expand_dims(weight, 0)
+        strides, shape = [1, *strides], [shape[0], 1, *shape[1:]]
+    function = tf.nn.conv3d_transpose if rank == 3 else tf.nn.conv2d_transpose
+    made = function(tensor, weight, pack(shape), [1, *strides, 1], target.padding)
+    made = tf.squeeze(made, 1) if rank == 1 else made
+    return made if target.padding == "SAME" else _cut(made, window)
+
+
+def _spread(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
+    """As a convolution over the input with zeros between its elements: for what TensorFlow's or TFLite's own kernel
+    does not do, which are groups, dilations, and in TFLite three axes."""
+    for axis, stride in enumerate(window.strides, 1):
+        tensor = spread(tensor, axis, stride)
+    forward = Window(
+        kernel=window.kernel,
+        strides=(1,) * window.rank,
+        dilations=window.dilations,
+        pads=tuple((extent - 1, extent - 1) for extent in window.extents),
+        sizes=tuple((size - 1) * stride + 1 for size, stride in zip(window.sizes, window.strides, strict=True)),
+    )
+    return _cut(convolve(op, tensor, _reversed(op, kernel, group), forward, group), window)
+
+
+def _reversed(op: Op, kernel: Value, group: int) -> Value:
+    """(C, M / group, ...) -> (M, C / group, ...), and along the spatial axes the last first."""
+    channels, width = channel_sizes(op, kernel)
+    spatial = kernel_sizes(op, kernel)
+    split, joined = (group, channels // group, width, *spatial), (group * width, channels // group, *spatial)
+    axes = tuple(range(2, kernel.rank))
+    if kernel.array is not None:
+        return op.known(np.flip(kernel.array.reshape(split).swapaxes(1, 2).reshape(joined), axes))
+    order = (0, 2, 1, *(axis + 1 for axis in axes))
+    return computed(tf.reverse(tf.reshape(tf.transpose(tf.reshape(kernel.tensor(), split), order), joined), axes))

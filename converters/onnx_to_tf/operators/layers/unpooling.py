@@ -1,0 +1,75 @@
+"""Pools and convolutions backwards: values put where they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from ...common.padding_modes import pad
+from ...common.windows import read_pads
+from ...lazy_tensorflow import tf
+from ...lowerings import FLOATS, INDICES, NUMBERS, lowers
+from ...operator_context import Op
+from ...values import Size, TfTensor, Value, computed, pack, product, reshape
+
+
+@lowers("MaxUnpool", since=9, T1=FLOATS, T2=INDICES)
+def max_unpool(op: Op) -> Value:
+    """Zeros, and each value where MaxPool found it: at its place in the flat answer that kernel, strides and pads
+    describe. A larger output_shape adds zeros after that, as the specification's own test has it."""
+    value, places = op.value(0), op.value(1)
+    kernel = op.ints("kernel_shape")
+    rank = len(kernel)
+    strides, pads = op.ints("strides", [1] * rank), read_pads(op, rank)
+    if op.optional(2) is not None and any(map(any, pads)):
+        op.refuse("it has both pads and output_shape", fix="leave one of them out")
+    sizes = [(value.size(2 + at) - 1) * strides[at] - sum(pads[at]) + kernel[at] for at in range(rank)]
+    shape = [value.size(0), value.size(1), *sizes]
+    flat = _put(op, value.tensor(), places.tensor(), product(shape))
+    made = reshape(flat, shape)
+    if op.optional(2) is not None:
+        wanted = op.sizes(2, "output_shape")
+        made = pad(made, [(0, want - size) for want, size in zip(wanted, shape, strict=True)])
+    return computed(made)
+
+
+def _put(op: Op, values: TfTensor, places: TfTensor, size: Size) -> TfTensor:
+    """A vector of zeros with values at places; where two windows found one element, it is there once."""
+    index, flat, rows = tf.reshape(tf.cast(places, tf.int32), [-1]), tf.reshape(values, [-1]), pack([size])[0]
+    total, times = (op.kernels.row_sums(each, index, rows) for each in (flat, tf.ones_like(flat)))
+    return total / tf.maximum(times, tf.ones([], flat.dtype))
+
+
+@lowers("Col2Im", since=18, T=NUMBERS)
+def col2im(op: Op) -> Value:
+    """(N, C * elements of a block, blocks) -> (N, C, ...): blocks laid over the image, and added where they overlap."""
+    value, image, block = op.value(0), op.sizes(1, "image_shape"), op.sizes(2, "block_shape")
+    rank = len(image)
+    strides, dilations = op.ints("strides", [1] * rank), op.ints("dilations", [1] * rank)
+    pads = read_pads(op, rank)
+    whole = [size + sum(pair) for size, pair in zip(image, pads, strict=True)]
+    index = _places(whole, block, strides, dilations)
+    batch, columns = value.size(0), product(block)
+    channels = value.size(1) // columns
+    parts = reshape(value.tensor(), [product([batch, channels]), -1])
+    flat = op.kernels.row_sums(tf.transpose(parts), tf.reshape(index, [-1]), pack([product(whole)])[0])
+    made = reshape(tf.transpose(flat), [batch, channels, *whole])
+    return computed(pad(made, [(0, 0), (0, 0), *((-low, -high) for low, high in pads)]))
+
+
+def _places(whole: Sequence[Size], block: Sequence[Size], strides: Sequence[int], dilations: Sequence[int]) -> TfTensor:
+    """Where each element of each block lies in the flat, padded image: elements first, then blocks. int32."""
+    rank = len(whole)
+    known = all(isinstance(size, int) for size in (*whole, *block))
+    with tf.init_scope() if known else nullcontext():
+        answer = tf.zeros([1] * 2 * rank, tf.int32)
+        for at in range(rank):
+            count = (whole[at] - dilations[at] * (block[at] - 1) - 1) // strides[at] + 1
+            inside = tf.reshape(tf.range(block[at]) * dilations[at], _along(at, 2 * rank))
+            begin = tf.reshape(tf.range(count) * strides[at], _along(rank + at, 2 * rank))
+            answer = answer + (inside + begin) * product(whole[at + 1 :])
+    return tf.constant(answer.numpy()) if known else answer
+
+
+def _along(axis: int, rank: int) -> list[int]:
+    return [-1 if at == axis else 1 for at in range(rank)]

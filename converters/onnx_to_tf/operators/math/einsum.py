@@ -1,0 +1,145 @@
+"""Einstein's notation, as products of matrices: both dialects have kernels for these, and for any labels at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ...lazy_tensorflow import tf
+from ...lowerings import NUMBERS, lowers
+from ...operator_context import Op
+from ...values import Size, TfTensor, Value, broadcast_size, computed, product, reshape, transpose
+
+# The axes of an ellipsis get labels that no equation can have.
+_ELLIPSIS = "0123456789"
+
+
+@dataclass(frozen=True)
+class Term:
+    """An operand with a label for each of its axes."""
+
+    value: Value
+    labels: str
+
+    def size(self, label: str) -> Size:
+        """How long the label's axis is."""
+        return self.value.size(self.labels.index(label))
+
+    def static(self, label: str) -> int | None:
+        """How long it is, or None where only the running model knows."""
+        return self.value.shape[self.labels.index(label)]
+
+
+@lowers("Einsum", since=12, until=28, T=NUMBERS)
+def einsum(op: Op) -> Value:
+    """A sum of products. Small integers are multiplied as wider ones and wrap when they are cut to their width."""
+    given = op.values()
+    inputs, output = _labelled(op, op.text("equation").replace(" ", ""), [value.rank for value in given])
+    wide = _WIDE.get(given[0].dtype)
+    terms = [_diagonal(Term(_cast(value, wide), labels)) for value, labels in zip(given, inputs, strict=True)]
+    term = _summed(terms[0], output + "".join(each.labels for each in terms[1:]))
+    for at, right in enumerate(terms[1:], 2):
+        wanted = output + "".join(each.labels for each in terms[at:])
+        term = _product(op, _summed(term, wanted + right.labels), _summed(right, wanted + term.labels), wanted)
+    answer = _in_order(_summed(term, output), output)
+    return answer if wide is None else computed(tf.cast(answer.tensor(), given[0].dtype)).as_long_as(answer)
+
+
+_WIDE = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int32", "uint64": "int64"}
+
+
+def _cast(value: Value, dtype: str | None) -> Value:
+    return value if dtype is None else computed(tf.cast(value.tensor(), dtype)).as_long_as(value)
+
+
+def _labelled(op: Op, equation: str, ranks: list[int]) -> tuple[list[str], str]:
+    """The labels of each operand and of the answer. Without an arrow the answer has the ellipsis, and then the labels
+    that stand once, in the order of ASCII."""
+    left, arrow, right = equation.partition("->")
+    written = left.split(",")
+    if len(written) != len(ranks):
+        op.refuse(f"its equation {equation!r} is not one of {len(ranks)} operands", fix="check the model")
+    hidden = max(
+        (rank - len(term.replace("...", "")) for term, rank in zip(written, ranks, strict=True) if "..." in term),
+        default=0,
+    )
+    inputs = []
+    for term, rank in zip(written, ranks, strict=True):
+        count = rank - len(term.replace("...", ""))  # the last of them, as in broadcasting
+        inputs.append(term.replace("...", _ELLIPSIS[hidden - count : hidden] if count else ""))
+        if len(inputs[-1]) != rank:
+            op.refuse(f"its equation {equation!r} names other axes than its operands have", fix="check the model")
+    if not arrow:
+        once = Counter(left.replace(",", "").replace(".", ""))
+        right = ("..." if "..." in left else "") + "".join(sorted(each for each, count in once.items() if count == 1))
+    return inputs, right.replace("...", _ELLIPSIS[:hidden])
+
+
+def _diagonal(term: Term) -> Term:
+    """A label that stands twice takes the diagonal of its axes: all else is made zero, and summed away."""
+    for label, count in Counter(term.labels).items():
+        for _ in range(count - 1):
+            first = term.labels.index(label)
+            second = term.labels.index(label, first + 1)
+            tensor, sizes = term.value.tensor(), [term.value.size(first), term.value.size(second)]
+            lines = [
+                tf.reshape(tf.range(size), [-1 if at == axis else 1 for at in range(term.value.rank)])
+                for size, axis in zip(sizes, (first, second), strict=True)
+            ]
+            kept = tf.where(tf.equal(*lines), tensor, tf.zeros_like(tensor))
+            left = [axis for axis in range(term.value.rank) if axis != second]
+            value = computed(tf.reduce_sum(kept, second)).as_long_as(term.value, enumerate(left))
+            term = Term(value, term.labels[:second] + term.labels[second + 1 :])
+    return term
+
+
+def _summed(term: Term, wanted: str) -> Term:
+    """Without the axes that nobody wants."""
+    gone = [at for at, label in enumerate(term.labels) if label not in wanted]
+    if not gone:
+        return term
+    left = [at for at in range(term.value.rank) if at not in gone]
+    value = computed(tf.reduce_sum(term.value.tensor(), gone)).as_long_as(term.value, enumerate(left))
+    return Term(value, "".join(term.labels[at] for at in left))
+
+
+def _product(op: Op, a: Term, b: Term, wanted: str) -> Term:
+    """The product of two terms, summed over what both have and nobody wants."""
+    a, b = _without_ones(a, b, wanted), _without_ones(b, a, wanted)
+    shared = [label for label in a.labels if label in b.labels]
+    batch, inner = [x for x in shared if x in wanted], [x for x in shared if x not in wanted]
+    rows, columns = ([x for x in term.labels if x not in shared] for term in (a, b))
+    labels = "".join([*batch, *rows, *columns])
+    if not inner:
+        left, right = _spread(a, labels), _spread(b, labels)
+        return Term(computed(left * right), labels)
+    left, right = _matrices(a, batch, rows, inner), _matrices(b, batch, inner, columns)
+    made = op.kernels.matmul(left, right)
+    sizes = [broadcast_size(a.size(label), b.size(label)) for label in batch]
+    sizes += [a.size(label) for label in rows] + [b.size(label) for label in columns]
+    return Term(computed(reshape(made, sizes)).of_sizes(sizes), labels)
+
+
+def _without_ones(term: Term, other: Term, wanted: str) -> Term:
+    """An axis of size 1 that is broadcast to another one and then summed over: the other one alone is summed."""
+    ones = [x for x in term.labels if x in other.labels and x not in wanted and term.static(x) == 1]
+    return _summed(term, "".join(x for x in term.labels if x not in ones))
+
+
+def _matrices(term: Term, batch: list[str], rows: list[str], columns: list[str]) -> TfTensor:
+    """(batch axes..., rows, columns): the labels of the rows merged into one axis, those of the columns too."""
+    tensor = _in_order(term, "".join([*batch, *rows, *columns])).tensor()
+    parts = ([term.size(label) for label in labels] for labels in (rows, columns))
+    return reshape(tensor, [*(term.size(label) for label in batch), *(product(sizes) for sizes in parts)])
+
+
+def _in_order(term: Term, labels: str) -> Value:
+    """The term's value with its axes in the order of these labels."""
+    order = [term.labels.index(label) for label in labels]
+    return computed(transpose(term.value.tensor(), order)).as_long_as(term.value, enumerate(order))
+
+
+def _spread(term: Term, labels: str) -> TfTensor:
+    """The term among the axes of more labels, with size 1 where it has none."""
+    own = _in_order(term, "".join(label for label in labels if label in term.labels))
+    return reshape(own.tensor(), [term.size(label) if label in term.labels else 1 for label in labels])

@@ -1,0 +1,240 @@
+"""Arithmetic, element by element. Sizes of a shape are computed one by one, so that what is known of it stays known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ...kernels.tflite_integers import truncated_remainder
+from ...lazy_tensorflow import tf
+from ...lowerings import FLOATS, INTEGERS, NUMBERS, SIGNED, lowers
+from ...operator_context import Op
+from ...values import Size, TfTensor, Value, broadcast, mapped
+
+# what each takes, and what TensorFlow calls it (kernels/: in TFLite some of them are equivalents)
+_UNARY: dict[str, tuple[frozenset[str], str]] = {
+    "Acos": (FLOATS, "acos"),
+    "Acosh": (FLOATS, "acosh"),
+    "Asin": (FLOATS, "asin"),
+    "Asinh": (FLOATS, "asinh"),
+    "Atan": (FLOATS, "atan"),
+    "Atanh": (FLOATS, "atanh"),
+    "Ceil": (FLOATS, "math.ceil"),
+    "Cos": (FLOATS, "cos"),
+    "Cosh": (FLOATS, "cosh"),
+    "Exp": (FLOATS, "exp"),
+    "Floor": (FLOATS, "floor"),
+    "Log": (FLOATS, "math.log"),
+    "Erf": (FLOATS, "math.erf"),
+    "Neg": (FLOATS | SIGNED, "negative"),
+    "Reciprocal": (FLOATS, "math.reciprocal"),
+    "Round": (FLOATS, "round"),  # halves to even, as ONNX has it
+    "Sin": (FLOATS, "sin"),
+    "Sinh": (FLOATS, "sinh"),
+    "Sqrt": (FLOATS, "sqrt"),
+    "Tan": (FLOATS, "tan"),
+}
+
+
+def _unary(name: str, dtypes: frozenset[str], function: str) -> None:
+    @lowers(name, since=6, T=dtypes)
+    def lowering(op: Op) -> Value:
+        return mapped(op.value(0), op.kernels.elementwise(function))
+
+
+for _name, (_dtypes, _function) in _UNARY.items():
+    _unary(_name, _dtypes, _function)
+
+
+@lowers("Abs", since=6, T=NUMBERS)
+def absolute(op: Op) -> Value:
+    """|x|; of signed integers the lowest stays what it is."""
+    dtype = op.value(0).dtype
+    function = tf.identity if dtype.startswith("uint") else op.kernels.elementwise("abs")
+    return mapped(op.value(0), function, non_negative=dtype not in SIGNED)
+
+
+@lowers("Sign", since=9, T=NUMBERS)
+def sign(op: Op) -> Value:
+    """-1, 0 or 1"""
+    unsigned = op.value(0).dtype.startswith("uint")
+    return mapped(op.value(0), (lambda t: tf.minimum(t, 1)) if unsigned else op.kernels.elementwise("sign"))
+
+
+def _truncated(a: Size, b: Size) -> Size:
+    """The quotient of integers, cut towards zero."""
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return tf.truncatediv(a, b)
+
+
+_LARGEST = 2**20  # what a size is computed with as a size, in int32; larger numbers are no sizes, and int64 holds them
+
+
+def _known_size(part: Size) -> int:
+    return abs(part) if isinstance(part, int) else 0
+
+
+def arithmetic(op: Op, on_sizes: Callable[[Size, Size], Size], function: Callable[..., TfTensor]) -> Value:
+    """A binary operator: on sizes one by one where one side is a vector of partly known sizes."""
+    left, right = op.value(0), op.value(1)
+    if left.parts is not None or right.parts is not None:
+        a, b = left.size_parts(exact=True), right.size_parts(exact=True)
+        fits = a is not None and b is not None and (len(a) == len(b) or 1 in (len(a), len(b)))
+        if a is not None and b is not None and fits and max(map(_known_size, (*a, *b)), default=0) <= _LARGEST:
+            count = max(len(a), len(b))
+            pairs = zip(a * (count // len(a)), b * (count // len(b)), strict=True)
+            return op.sized([on_sizes(*pair) for pair in pairs], scalar=left.rank + right.rank == 0, dtype=left.dtype)
+    return broadcast(function, left, right)
+
+
+@lowers("Add", since=7, T=NUMBERS)
+def add(op: Op) -> Value:
+    """The sum of a and b."""
+    return arithmetic(op, lambda a, b: a + b, tf.add)
+
+
+@lowers("Sub", since=7, T=NUMBERS)
+def sub(op: Op) -> Value:
+    """The difference a - b."""
+    return arithmetic(op, lambda a, b: a - b, tf.subtract)
+
+
+@lowers("Mul", since=7, T=NUMBERS)
+def mul(op: Op) -> Value:
+    """The product of a and b."""
+    return arithmetic(op, lambda a, b: a * b, tf.multiply)
+
+
+@lowers("Div", since=7, T=NUMBERS)
+def div(op: Op) -> Value:
+    """The quotient a / b; of integers cut towards zero."""
+    if op.value(0).dtype in INTEGERS:
+        return arithmetic(op, _truncated, op.kernels.elementwise("truncatediv"))
+    divisor = op.value(1).array
+    rounds = divisor is not None and (np.frexp(np.asarray(divisor, np.float64))[0] != _POWER_OF_TWO).any()
+    return broadcast(op.kernels.divided if rounds else tf.divide, op.value(0), op.value(1))
+
+
+_POWER_OF_TWO = 0.5  # the mantissa of any, whose reciprocal is exact
+
+
+@lowers("Mod", since=28, until=28, T=NUMBERS)
+def mod(op: Op) -> Value:
+    """The remainder a - n b: with the divisor's sign, n being floor(a / b), or with fmod=1 the dividend's."""
+    whole = op.value(0).dtype in INTEGERS
+    if op.flag("fmod"):
+        return broadcast(truncated_remainder if whole else _truncated_float_remainder, op.value(0), op.value(1))
+    if whole:
+        return arithmetic(op, lambda a, b: a % b, tf.math.floormod)
+    return broadcast(_floored_float_remainder, op.value(0), op.value(1))
+
+
+@lowers("Mod", since=10, T=NUMBERS)
+def mod_before_28(op: Op) -> Value:
+    """As the newer wording, which defines fmod=0 for floats too."""
+    if op.value(0).dtype in FLOATS and not op.flag("fmod"):
+        op.refuse("fmod=0 is defined for integers only", fix="export the model with fmod=1")
+    return mod(op)
+
+
+def _truncated_float_remainder(a: TfTensor, b: TfTensor) -> TfTensor:
+    """C's fmod, which is exact where both are positive; NaN where b is 0."""
+    return tf.sign(a) * tf.math.floormod(tf.abs(a), tf.abs(b))
+
+
+def _floored_float_remainder(a: TfTensor, b: TfTensor) -> TfTensor:
+    """The sign is b's, of a zero too."""
+    rest = tf.math.floormod(a, b)
+    return tf.where(tf.equal(rest, 0), tf.sign(b) * tf.zeros_like(rest), rest)
+
+
+@lowers("Pow", since=7, T=FLOATS | {"int32", "int64"}, T1=NUMBERS)
+def power(op: Op) -> Value:
+    """The power a ** b, in the dtype of a. Squares and cubes are products, which every runtime is quick at."""
+    base, exponent = op.value(0), op.value(1)
+    number = exponent.array.item() if exponent.array is not None and exponent.rank == 0 else None
+    if number == 2:
+        return mapped(base, tf.square, non_negative=base.dtype in FLOATS)  # of integers it may wrap around
+    if number == 3:
+        return mapped(base, lambda t: t * t * t)
+    return broadcast(lambda a, b: _power(op, a, b), base, exponent)
+
+
+def _power(op: Op, a: TfTensor, b: TfTensor) -> TfTensor:
+    """An integer to the power of a float is computed in as many bits as floats have, and cut."""
+    function = op.kernels.elementwise("pow")
+    if not (a.dtype.is_integer and b.dtype.is_floating):
+        return function(a, tf.cast(b, a.dtype))
+    wide = tf.float64 if op.kernels.doubles else tf.float32
+    return tf.cast(function(tf.cast(a, wide), tf.cast(b, wide)), a.dtype)
+
+
+def _all_of(op: Op, function: Callable[[TfTensor, TfTensor], TfTensor]) -> Value:
+    return reduce(lambda a, b: broadcast(function, a, b), op.values())
+
+
+@lowers("Max", since=8, T=NUMBERS)
+def maximum(op: Op) -> Value:
+    """The largest of all inputs."""
+    return _all_of(op, tf.maximum)
+
+
+@lowers("Min", since=8, T=NUMBERS)
+def minimum(op: Op) -> Value:
+    """The smallest of all inputs."""
+    return _all_of(op, tf.minimum)
+
+
+@lowers("Sum", since=8, T=FLOATS)
+def total(op: Op) -> Value:
+    """The sum of all inputs."""
+    return _all_of(op, tf.add)
+
+
+@lowers("Mean", since=8, T=FLOATS)
+def mean(op: Op) -> Value:
+    """The mean of all inputs."""
+    count = len(op.values())
+    return mapped(_all_of(op, tf.add), lambda t: t / tf.cast(count, t.dtype))
+
+
+@lowers("Clip", since=11, T=NUMBERS)
+def clip(op: Op) -> Value:
+    """Into min .. max; where min > max everything becomes max."""
+    return clipped(op.value(0), op.optional(1), op.optional(2))
+
+
+@lowers("Clip", since=6, until=10, T=FLOATS)
+def clip_by_attributes(op: Op) -> Value:
+    """Before opset 11 the bounds were attributes."""
+    dtype = op.value(0).dtype
+    bounds = [op.known(np.array(op.real(name), dtype)) if op.has(name) else None for name in ("min", "max")]
+    return clipped(op.value(0), *bounds)
+
+
+def clipped(value: Value, low: Value | None, high: Value | None) -> Value:
+    """Bounds are scalars, known or computed. The usual ones become the operators that runtimes fuse."""
+    low_number = _number(low)
+    non_negative = _is_from_zero(low) and (high is None or _is_from_zero(high))
+
+    def function(t: TfTensor) -> TfTensor:
+        if t.dtype.is_floating and low_number == 0 and (high is None or _number(high) == 6):
+            return tf.nn.relu(t) if high is None else tf.nn.relu6(t)
+        t = t if low is None else tf.maximum(t, low.tensor())
+        return t if high is None else tf.minimum(t, high.tensor())
+
+    return mapped(value, function, non_negative=non_negative)
+
+
+def _is_from_zero(bound: Value | None) -> bool:
+    """Whether a bound is known to be 0 or more."""
+    number = _number(bound)
+    return number is not None and number >= 0
+
+
+def _number(bound: Value | None) -> Any:
+    return None if bound is None or bound.array is None else bound.array.item()

@@ -1,0 +1,167 @@
+"""Numbers as small integers or small floats, with a scale and a zero point: one for the tensor, for each place along an
+axis, or for each block along it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...kernels.exact_quotients import quotient
+from ...lazy_tensorflow import tf
+from ...lowerings import FLOATS, MICROSOFT, SMALL_FLOATS, SMALL_INTEGERS, lowers
+from ...narrow_dtypes import CARRIERS
+from ...operator_context import Op
+from ...values import Size, TfTensor, Value, broadcast, computed, known, mapped, reshape
+from .casting import dtype_named, rounded
+
+EIGHT_BITS = frozenset({"int8", "uint8"})
+_EXPONENTS = frozenset({"float8_e8m0fnu"})  # powers of two: a scale, and nothing to quantise to
+_QUANTIZED = EIGHT_BITS | {"int16", "uint16"} | SMALL_INTEGERS | (SMALL_FLOATS - _EXPONENTS)
+_REAL = FLOATS | {"int32"}
+_SCALES = FLOATS | _EXPONENTS
+RANGES = {
+    "int2": (-2, 1), "int4": (-8, 7), "int8": (-128, 127), "int16": (-32768, 32767),
+    "uint2": (0, 3), "uint4": (0, 15), "uint8": (0, 255), "uint16": (0, 65535),
+}  # fmt: skip
+
+
+@lowers("QuantizeLinear", since=23, until=28, T1=_REAL, T2=_SCALES | {"int32"}, T3=_QUANTIZED)
+@lowers("QuantizeLinear", since=10, until=22, T1=_REAL, T2=_QUANTIZED)
+@lowers("QuantizeLinear", domain=MICROSOFT, T=_REAL | _QUANTIZED)
+def quantize_linear(op: Op) -> Value:
+    """saturate(round(x / y_scale) + y_zero_point), the quotient in the scale's dtype or in `precision`."""
+    value, zero = op.value(0), op.optional(2)
+    dtype, saturate = _quantized_dtype(op, zero), op.flag("saturate", True)
+    precision = dtype_named(op, op.integer("precision"), FLOATS) if op.integer("precision", 0) else None
+    zero = zero and _spread(op, zero, value)
+    return quantized(value, _spread(op, op.value(1), value), zero, dtype, precision=precision, saturate=saturate)
+
+
+@lowers("DequantizeLinear", since=10, until=28, T=_QUANTIZED | {"int32"}, T1=_QUANTIZED | {"int32"}, T2=_SCALES)
+@lowers("DequantizeLinear", domain=MICROSOFT, T=_QUANTIZED | {"int32"} | FLOATS)
+def dequantize_linear(op: Op) -> Value:
+    """(x - x_zero_point) x_scale, in the scale's dtype or in `output_dtype`."""
+    value, given = op.value(0), op.value(1)
+    dtype = dtype_named(op, op.integer("output_dtype"), FLOATS) if op.integer("output_dtype", 0) else given.dtype
+    if dtype not in FLOATS:
+        op.refuse(f"its scale is {dtype}, and no output_dtype says what to make", fix="check the model")
+    zero = op.optional(2)
+    return dequantized(value, _spread(op, given, value), zero and _spread(op, zero, value), dtype)
+
+
+@lowers("DynamicQuantizeLinear", since=11, T1=frozenset({"float32"}))
+def dynamic_quantize_linear(op: Op) -> list[Value]:
+    """Into uint8 by the tensor's own range, 0 included: the numbers, the scale and the zero point."""
+    return dynamically_quantized(op.value(0))
+
+
+def quantized(
+    value: Value,
+    scale: Value,
+    zero: Value | None,
+    dtype: str,
+    *,
+    precision: str | None = None,
+    saturate: bool = True,
+) -> Value:
+    """round(value / scale) + zero in a dtype, where scale and zero broadcast to the value. Halves go to even."""
+    divided_in = precision or ("float64" if scale.dtype == "int32" else scale.tensor().dtype.name)
+
+    def function(x: TfTensor, s: TfTensor, *z: TfTensor) -> TfTensor:
+        ratio = quotient(tf.cast(x, divided_in), tf.cast(s, divided_in))
+        if dtype in SMALL_FLOATS:
+            return rounded(ratio + tf.cast(z[0], ratio.dtype) if z else ratio, dtype, saturate=saturate)
+        ratio = tf.round(ratio)
+        return saturated(ratio if ratio.dtype == tf.float64 else tf.cast(ratio, tf.float32), z[0] if z else None, dtype)
+
+    return named(broadcast(function, value, scale, *_unless_zero(zero)), dtype)
+
+
+def saturated(whole: TfTensor, zero: TfTensor | None, dtype: str) -> TfTensor:
+    """Whole numbers plus a zero point, brought into the range of an integer dtype."""
+    low, high = RANGES[dtype]
+    moved = whole if zero is None else whole + tf.cast(zero, whole.dtype)
+    return tf.cast(tf.clip_by_value(moved, low, high), CARRIERS.get(dtype, dtype))
+
+
+def dequantized(value: Value, scale: Value, zero: Value | None, dtype: str = "float32") -> Value:
+    """(value - zero) scale, where both broadcast to the value; multiplied in float32, then brought into the dtype."""
+    exact = tf.int32 if value.dtype == "int32" else tf.float32  # which holds every difference of shorter numbers
+
+    def function(x: TfTensor, s: TfTensor, *z: TfTensor) -> TfTensor:
+        wide = tf.cast(x, exact) - tf.cast(z[0], exact) if z else x
+        return tf.cast(tf.cast(wide, tf.float32) * tf.cast(s, tf.float32), dtype)
+
+    return broadcast(function, value, scale, *_unless_zero(zero))
+
+
+def dynamically_quantized(value: Value) -> list[Value]:
+    """A float32 value as uint8: its numbers, scale and zero point. Where all is zero the scale is 1, as ONNX Runtime
+    has it; the specification's formula would divide by zero."""
+    x = value.tensor(value.layout)
+    low, high = tf.minimum(tf.reduce_min(x), 0.0), tf.maximum(tf.reduce_max(x), 0.0)
+    scale = tf.where(tf.equal(low, high), 1.0, quotient(high - low, tf.constant(255.0)))
+    zero = tf.round(tf.clip_by_value(-low / scale, 0.0, 255.0))
+    numbers = mapped(value, lambda t: saturated(tf.round(t / scale), zero, "uint8"))
+    return [numbers, computed(scale), computed(tf.cast(zero, tf.uint8))]
+
+
+def named(value: Value, dtype: str) -> Value:
+    """What was just computed, with its dtype's own name where the tensor only carries it."""
+    value.dtype = dtype
+    return value
+
+
+def _unless_zero(point: Value | None) -> list[Value]:
+    """A zero point that has to be taken into account, or nothing."""
+    if point is None or (point.array is not None and not np.any(point.array.astype(np.float32))):
+        return []
+    return [point]
+
+
+def _quantized_dtype(op: Op, zero: Value | None) -> str:
+    """By output_dtype or by the zero point, which may not differ; else uint8."""
+    asked = dtype_named(op, op.integer("output_dtype"), _QUANTIZED) if op.integer("output_dtype", 0) else None
+    if zero is None:
+        return asked or "uint8"
+    if asked not in (None, zero.dtype):
+        op.refuse(f"its output_dtype is {asked} and its zero point {zero.dtype}", fix="check the model")
+    return zero.dtype
+
+
+def _spread(op: Op, part: Value, value: Value) -> Value:
+    """A scale or a zero point in a shape that broadcasts to the value's: one number; a vector along the axis; or along
+    it a number for each block, and one for each place along the other axes."""
+    axis, block = op.integer("axis", 1), op.integer("block_size", 0)
+    if part.rank == 0:
+        return part
+    if part.shape == (1,):
+        return reshaped(part, ())
+    if value.rank == 1 and not block:  # the axis says nothing
+        return part
+    if not -value.rank <= axis < value.rank or part.rank != (value.rank if block else 1):
+        where = f"the axis {axis} of {value.rank}, in blocks of {block}"
+        op.refuse(f"a scale or zero point with {part.rank} axes along {where}", fix="check the model")
+    axis %= value.rank
+    if block:
+        return in_blocks(part, axis, block, value.size(axis))
+    return reshaped(part, [part.size(0) if at == axis else 1 for at in range(value.rank)])
+
+
+def in_blocks(part: Value, axis: int, block: int, size: Size) -> Value:
+    """Each place along an axis as often as a block is long; the last block is cut where the axis ends."""
+    if part.array is not None and isinstance(size, int):
+        repeated = np.repeat(part.array, block, axis)
+        return known(repeated[(slice(None),) * axis + (slice(size),)], part.weights)
+    sizes = [part.size(at) for at in range(part.rank)]
+    copies = tf.tile(tf.expand_dims(part.tensor(), axis + 1), [1] * (axis + 1) + [block] + [1] * (part.rank - axis - 1))
+    whole = reshape(copies, [each * block if at == axis else each for at, each in enumerate(sizes)])
+    return computed(whole[(slice(None),) * axis + (slice(size),)], dtype=part.dtype)
+
+
+def reshaped(part: Value, target: Sequence[Size]) -> Value:
+    """A scale or a zero point in another shape."""
+    if part.array is not None and all(isinstance(size, int) for size in target):
+        return known(part.array.reshape(target), part.weights)
+    return computed(reshape(part.tensor(), target), dtype=part.dtype)

@@ -1,0 +1,180 @@
+"""Reductions over axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from ...kernels import Kernels
+from ...lazy_tensorflow import tf
+from ...lowerings import ANY, FLOATS, NUMBERS, SUMMABLE, lowers
+from ...operator_context import Op
+from ...values import Layout, TfTensor, Value, as_int32, computed, mapped, product, ranked, reshape
+
+Axes = Sequence[int] | TfTensor
+Over = Callable[[Kernels, TfTensor, Axes, bool], TfTensor]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What an operator takes, what it does over axes, and to each element where nothing is reduced (None: nothing)."""
+
+    dtypes: frozenset[str]
+    over: Over
+    alone: Callable[[TfTensor], TfTensor] | None = None
+
+
+def _magnitude(t: TfTensor) -> TfTensor:
+    return t if t.dtype.is_unsigned else tf.abs(t)
+
+
+def _log(t: TfTensor) -> TfTensor:
+    return tf.math.log(t)
+
+
+def _square(t: TfTensor) -> TfTensor:
+    return tf.square(t)
+
+
+def _norm(_: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
+    """The root of the sum of squares; of integers by way of float32, as the specification's body has it."""
+    total = tf.reduce_sum(tf.square(t), axes, keep)
+    return tf.sqrt(total) if t.dtype.is_floating else tf.cast(tf.sqrt(tf.cast(total, tf.float32)), t.dtype)
+
+
+def _log_sum_exp(kernels: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
+    """log(sum(exp(t))) with the largest element taken out before, unless it is infinite; of integers in float64, as
+    the specification's body has it."""
+    if not t.dtype.is_floating:
+        return tf.cast(_log_sum_exp(kernels, tf.cast(t, tf.float64), axes, keep), t.dtype)
+    largest = kernels.reduce_max(t, axes, True)
+    shift = tf.where(tf.abs(largest) <= t.dtype.max, largest, tf.zeros_like(largest))
+    made = tf.math.log(tf.reduce_sum(tf.exp(t - shift), axes, True)) + shift
+    return made if keep else tf.reduce_sum(made, axes)
+
+
+def _mean(_: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
+    """Of integers it is cut towards zero."""
+    if t.dtype.is_floating:
+        return tf.reduce_mean(t, axes, keep)
+    count = tf.reduce_sum(tf.ones_like(t), axes, keep)
+    return tf.truncatediv(tf.reduce_sum(t, axes, keep), count)
+
+
+def _largest(kernels: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
+    """False lies before True."""
+    return tf.reduce_any(t, axes, keep) if t.dtype == tf.bool else kernels.reduce_max(t, axes, keep)
+
+
+def _smallest(kernels: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
+    return tf.reduce_all(t, axes, keep) if t.dtype == tf.bool else kernels.reduce_min(t, axes, keep)
+
+
+# Over nothing at all they make what the specification says, as TensorFlow does: 0, 1, the lowest or highest of the
+# dtype (of floats the infinities), False and True, and the logarithm of 0.
+_REDUCTIONS = {
+    "ReduceL1": Reduction(SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(_magnitude(t), axes, keep), _magnitude),
+    "ReduceL2": Reduction(SUMMABLE, _norm, _magnitude),
+    "ReduceLogSum": Reduction(FLOATS, lambda _, t, axes, keep: tf.math.log(tf.reduce_sum(t, axes, keep)), _log),
+    "ReduceLogSumExp": Reduction(SUMMABLE, _log_sum_exp),
+    "ReduceMax": Reduction(ANY, _largest),
+    "ReduceMean": Reduction(SUMMABLE, _mean),
+    "ReduceMin": Reduction(ANY, _smallest),
+    "ReduceProd": Reduction(SUMMABLE, lambda _, t, axes, keep: tf.reduce_prod(t, axes, keep)),
+    "ReduceSum": Reduction(SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(t, axes, keep)),
+    "ReduceSumSquare": Reduction(SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(_square(t), axes, keep), _square),
+}
+_AXES_BY_INPUT = {"ReduceSum": 13}  # the others took their axes as an input from opset 18 on
+
+
+def _lowered(name: str, reduction: Reduction) -> None:
+    by_input = _AXES_BY_INPUT.get(name, 18)
+
+    @lowers(name, since=by_input, until=28, T=reduction.dtypes)
+    def lowering(op: Op) -> Value:
+        axes, noop = op.optional(1), op.flag("noop_with_empty_axes")
+        if axes is not None and axes.computing and axes.shape != (0,):
+            return _over_computed(op, axes, reduction, noop=noop)
+        named = () if axes is None or axes.shape == (0,) else op.integers(1, "axes")
+        if noop and not named:
+            op.ignore("keepdims", because="no axis is reduced")
+            return op.value(0) if reduction.alone is None else mapped(op.value(0), reduction.alone)
+        return reduced(op, named, reduction.over)
+
+    @lowers(name, since=1, until=by_input - 1, T=reduction.dtypes)
+    def lowering_by_attribute(op: Op) -> Value:
+        return reduced(op, op.ints("axes", []), reduction.over)
+
+
+for _name, _reduction in _REDUCTIONS.items():
+    _lowered(_name, _reduction)
+
+
+def reduced(op: Op, axes: Sequence[int], over: Over) -> Value:
+    """Over the axes, or over all where none are named; they stay with size 1 unless keepdims is 0."""
+    value, keep = op.value(0), op.flag("keepdims", True)
+    if value.only_parts is not None and op.node.op_type == "ReduceProd":
+        return op.sized([product(value.only_parts)], scalar=not (keep and value.rank), dtype=value.dtype)
+    gone = {axis % value.rank for axis in axes} or set(range(value.rank))
+    left = [axis for axis in range(value.rank) if axis not in gone]
+    layout, after = (value.layout, value.layout) if keep else _layouts(value.layout, left)
+    places = sorted(layout.place(axis, value.rank) for axis in gone)
+    if value.rank > _MOST_REDUCED:
+        made = _in_fewer_axes(op, value, layout, places, over, keep=keep)
+    else:
+        made = over(op.kernels, value.tensor(layout), places, keep)
+    answer = computed(made, after)
+    return answer.as_long_as(value, zip(left, left, strict=True) if keep else enumerate(left))
+
+
+_MOST_REDUCED = 6  # axes that XNNPACK reduces; of seven it ends with the interpreter
+
+
+def _in_fewer_axes(op: Op, value: Value, layout: Layout, places: Sequence[int], over: Over, *, keep: bool) -> TfTensor:
+    """Over places of a layout, with neighbours of which all are reduced, or none is, as one axis."""
+    sizes = [value.size(axis) for axis in layout.order(value.rank)]
+    runs = [list(run) for _, run in groupby(range(value.rank), lambda place: place in places)]
+    merged = reshape(value.tensor(layout), [product([sizes[place] for place in run]) for run in runs])
+    made = over(op.kernels, merged, [at for at, run in enumerate(runs) if run[0] in places], False)
+    left = [1 if place in places else size for place, size in enumerate(sizes) if keep or place not in places]
+    return reshape(made, left)
+
+
+def _over_computed(op: Op, axes: Value, reduction: Reduction, *, noop: bool) -> Value:
+    """Over axes that the model computes. None at all are all of them, unless `noop`."""
+    value, keep = op.value(0), op.flag("keepdims", True)
+    places, count = as_int32(tf.reshape(axes.tensor(), [-1])), axes.shape[0] if axes.rank else 1
+    if count is None:
+        if not keep or (noop and reduction.alone is not None):
+            op.refuse("the number of its axes is known only when the model runs", fix="make the axes constants")
+        if not noop:
+            every = tf.range(tf.where(tf.equal(tf.size(places), 0), value.rank, 0))
+            places = tf.concat([places, every], 0)
+    made = reduction.over(op.kernels, value.tensor(), places, keep)
+    return computed(ranked(made, value.rank if keep else value.rank - (count or 0)))
+
+
+def _layouts(layout: Layout, left: list[int]) -> tuple[Layout, Layout]:
+    """In which layout to reduce, and in which the axes that are left then lie, of which `left` names the old places.
+
+    Without channels the others are in order. With batch and channels, these are still the first and the last.
+    """
+    if layout is Layout.LOGICAL or 1 not in left:
+        return layout, Layout.LOGICAL
+    return (layout, layout) if 0 in left else (Layout.LOGICAL, Layout.LOGICAL)
+
+
+@lowers("ArgMax", "ArgMin", since=1, T=NUMBERS)
+def arg_extreme(op: Op) -> Value:
+    """Where the largest or smallest lies along an axis: the first of equals, or the last."""
+    value, axis, keep = op.value(0), op.integer("axis", 0) % op.value(0).rank, op.flag("keepdims", True)
+    last = op.flag("select_last_index")
+    function = tf.argmax if op.node.op_type == "ArgMax" else tf.argmin
+    tensor = value.tensor()
+    if last:
+        tensor = tf.reverse(tensor, [axis])
+    found = function(tensor, axis, output_type=tf.int64)
+    if last:
+        found = tf.cast(value.size(axis) - 1, tf.int64) - found
+    return computed(tf.expand_dims(found, axis) if keep else found)

@@ -1,0 +1,145 @@
+"""Spectra. Complex numbers lie in a last axis of size 2: real part, imaginary part. Windows go by their bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+
+from ...common.attention_core import places, widened
+from ...lazy_tensorflow import tf
+from ...lowerings import FLOATS, INDICES, NUMBERS, lowers
+from ...operator_context import Op
+from ...values import Size, TfTensor, Value, computed, same_size
+from .casting import dtype_named
+
+
+@lowers("DFT", since=20, T1=FLOATS, T2=INDICES)
+def dft(op: Op) -> Value:
+    """The discrete Fourier transform along an axis, cut or filled with zeros to `dft_length`; also the inverse one."""
+    axis = -2 if op.optional(2) is None else int(op.array(2, "axis").item())
+    return _dft(op, axis)
+
+
+@lowers("DFT", since=17, until=19, T1=FLOATS, T2=INDICES)
+def dft_before_20(op: Op) -> Value:
+    """Before opset 20 the axis was an attribute."""
+    return _dft(op, op.integer("axis", 1))
+
+
+def _dft(op: Op, axis: int) -> Value:
+    value, inverse, onesided = op.value(0), op.flag("inverse"), op.flag("onesided")
+    at = axis % value.rank
+    if at == value.rank - 1:
+        op.refuse("its axis is the one of real and imaginary parts", fix="check the model")
+    length = _length(op, value.size(at), halved=inverse and onesided)
+    parts = [_moved(part, at) for part in _parts(op, value)]
+    if inverse:
+        made = _inverse(op, parts, value.size(at), length, onesided=onesided)
+    else:
+        made = _forward(op, [_fitted(part, value.size(at), length) for part in parts], length, onesided=onesided)
+    back = [*range(at), value.rank - 2, *range(at, value.rank - 2), value.rank - 1]
+    return computed(tf.cast(tf.transpose(tf.stack(made, -1), back), value.dtype))
+
+
+def _length(op: Op, have: Size, *, halved: bool) -> Size:
+    """How many elements are transformed; of a half of a spectrum the whole one's, which is taken as even."""
+    if op.optional(1) is not None:
+        return op.sizes(1, "dft_length")[0]
+    return 2 * (have - 1) if halved else have
+
+
+def _parts(op: Op, value: Value) -> list[TfTensor]:
+    """The real part, and the imaginary one if there is one."""
+    if value.shape[-1] not in (1, 2):
+        op.refuse("the size of its last axis is not known to be 1 or 2", fix="fix it when exporting")
+    wide = widened(value.tensor())
+    return [wide[..., at] for at in range(value.shape[-1])]
+
+
+def _moved(tensor: TfTensor, axis: int) -> TfTensor:
+    """With an axis as the last one."""
+    rank = tensor.shape.rank
+    return tf.transpose(tensor, [*(each for each in range(rank) if each != axis), axis])
+
+
+def _fitted(tensor: TfTensor, have: Size, length: Size) -> TfTensor:
+    """The last axis, of size `have`, cut or filled with zeros to `length`."""
+    if same_size(have, length):
+        return tensor
+    cut = tensor[..., :length]
+    missing = tf.maximum(length - have, 0)
+    if isinstance(length, int) and isinstance(have, int):
+        missing = max(length - have, 0)
+    return tf.pad(cut, [[0, 0]] * (tensor.shape.rank - 1) + [[0, missing]])
+
+
+def _forward(op: Op, parts: Sequence[TfTensor], length: Size, *, onesided: bool) -> list[TfTensor]:
+    half = length // 2 + 1
+    if len(parts) == 2:
+        if onesided:
+            op.refuse("onesided is defined for real numbers only", fix="check the model")
+        return list(op.kernels.fourier(parts[0], parts[1], length, length))
+    if onesided:
+        return list(op.kernels.fourier(parts[0], None, length, half))
+    return list(op.kernels.fourier(parts[0], tf.zeros_like(parts[0]), length, length))
+
+
+def _inverse(op: Op, parts: Sequence[TfTensor], have: Size, length: Size, *, onesided: bool) -> list[TfTensor]:
+    """By the forward one of the conjugate. Half of a spectrum counts twice where the other half mirrors it, and then
+    the real part is the answer: the mirrored half has the same real parts."""
+    if onesided:
+        half = length // 2 + 1
+        bins = tf.range(half)
+        mirrored = tf.logical_and(bins > 0, 2 * bins < length)
+        count = tf.where(mirrored, tf.constant(2, parts[0].dtype), tf.constant(1, parts[0].dtype))
+        parts = [_fitted(_fitted(part, have, half) * count, half, length) for part in parts]
+    else:
+        parts = [_fitted(part, have, length) for part in parts]
+    imaginary = -parts[1] if len(parts) == 2 else tf.zeros_like(parts[0])
+    real, imaginary = op.kernels.fourier(parts[0], imaginary, length, length)
+    over = tf.cast(length, real.dtype)
+    return [real / over] if onesided else [real / over, -imaginary / over]
+
+
+@lowers("STFT", since=17, T1=FLOATS, T2=INDICES)
+def stft(op: Op) -> Value:
+    """(batch, frames, bins, 2): the transforms of pieces of a signal (batch, length, 1 or 2), by a window."""
+    value, window, onesided = op.value(0), op.optional(2), op.flag("onesided", True)
+    (step,) = op.sizes(1, "frame_step")
+    length = _frame_length(op, value, window)
+    frames = (value.size(1) - length) // step + 1
+    at = places(frames)[:, None] * step + places(length)
+    pieces = [tf.gather(part, at, axis=1) for part in _parts(op, value)]
+    if window is not None:
+        pieces = [piece * widened(window.tensor()) for piece in pieces]
+    made = _forward(op, pieces, length, onesided=onesided)
+    return computed(tf.cast(tf.stack(made, -1), value.dtype))
+
+
+def _frame_length(op: Op, value: Value, window: Value | None) -> Size:
+    """As said, or as long as the window, or as the signal."""
+    given = op.sizes(3, "frame_length")[0] if op.optional(3) is not None else None
+    if window is None:
+        return value.size(1) if given is None else given
+    wide = window.size(0)
+    if isinstance(given, int) and isinstance(wide, int) and given != wide:
+        op.refuse(f"its window has {wide} elements and its frames {given}", fix="make the window as long as a frame")
+    return wide if given is None or isinstance(wide, int) else given
+
+
+@lowers("MelWeightMatrix", since=17, T1=INDICES, T2=FLOATS, T3=NUMBERS)
+def mel_weight_matrix(op: Op) -> Value:
+    """(spectrogram bins, mel bins): triangles over bins that are evenly apart in mel, 2595 log10(1 + Hz / 700)."""
+    (bins,), (length,) = op.sizes(0, "num_mel_bins"), op.sizes(1, "dft_length")
+    rate, low, high = (tf.cast(op.tensor(at), tf.float64) for at in (2, 3, 4))
+    low, high = (2595 / log(10) * tf.math.log1p(tf.reshape(edge, []) / 700) for edge in (low, high))
+    mels = low + tf.cast(places(bins + 2), tf.float64) * ((high - low) / tf.cast(bins + 2, tf.float64))
+    hertz = 700 * tf.math.expm1(mels * (log(10) / 2595))
+    edges = tf.floor(tf.cast(length + 1, tf.float64) * hertz / tf.reshape(rate, []))
+    left, centre, right = edges[:-2], edges[1:-1], edges[2:]
+    place = tf.cast(places(length // 2 + 1), tf.float64)[:, None]
+    rising = tf.where(centre > left, tf.math.divide_no_nan(place - left, centre - left), tf.ones_like(place))
+    falling = tf.math.divide_no_nan(right - place, right - centre)
+    up = tf.where(tf.logical_and(left <= place, place <= centre), rising, tf.zeros_like(rising))
+    made = tf.where(tf.logical_and(centre <= place, place < right), falling, up)
+    return computed(tf.cast(made, dtype_named(op, op.integer("output_datatype", 1))))

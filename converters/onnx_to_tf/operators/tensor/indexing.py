@@ -1,0 +1,100 @@
+"""Elements chosen by indices. A negative index counts from the end, everywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...lazy_tensorflow import tf
+from ...lowerings import ANY, INDICES, NUMBERS, lowers
+from ...operator_context import Op
+from ...values import Size, TfTensor, Value, computed, known, mapped
+
+
+@lowers("Gather", since=1, T=ANY, Tind=INDICES)
+def gather(op: Op) -> Value:
+    """Slices along an axis; the indices' axes come in that axis' place."""
+    value, indices = op.value(0), op.value(1)
+    axis = op.integer("axis", 0) % value.rank
+    if value.only_parts is not None and indices.array is not None and indices.rank < 2:
+        chosen = [value.only_parts[int(at)] for at in indices.array.reshape(-1)]
+        return op.sized(chosen, scalar=indices.rank == 0, dtype=value.dtype)
+    answer = computed(tf.gather(value.tensor(), from_start(op, indices, value.size(axis)), axis=axis))
+    after = indices.rank - 1
+    answer.as_long_as(value, [(at if at < axis else at + after, at) for at in range(value.rank) if at != axis])
+    return answer.as_long_as(indices, [(axis + at, at) for at in range(indices.rank)])
+
+
+def from_start(op: Op, indices: Value, size: Size) -> TfTensor:
+    """Indices without negative ones: TensorFlow has none, and on a GPU it answers zeros for them."""
+    if indices.array is not None and (isinstance(size, int) or (indices.array >= 0).all()):
+        length = size if isinstance(size, int) else 0
+        positive = np.where(indices.array < 0, indices.array + length, indices.array)
+        return known(positive.astype(np.int32), op.weights).tensor()
+    tensor = indices.tensor()
+    return tf.where(tensor < 0, tensor + tf.cast(size, tensor.dtype), tensor)
+
+
+@lowers("GatherElements", since=11, T=ANY, Tind=INDICES)
+def gather_elements(op: Op) -> Value:
+    """answer[i, j, k] = x[i, indices[i, j, k], k], for the axis in the middle."""
+    value, indices = op.value(0), op.value(1)
+    axis = op.integer("axis", 0) % value.rank
+    return computed(tf.gather_nd(value.tensor(), element_places(op, value, indices, axis))).as_long_as(indices)
+
+
+def element_places(op: Op, value: Value, indices: Value, axis: int) -> TfTensor:
+    """For each element of `indices` its place in `value`: its own, and along `axis` what it says."""
+    along = tf.cast(from_start(op, indices, value.size(axis)), tf.int32)
+    shape = tf.shape(along)
+    places = [
+        along if at == axis else _spread(tf.range(indices.size(at)), at, indices.rank, shape)
+        for at in range(indices.rank)
+    ]
+    return tf.stack(places, -1)
+
+
+def _spread(line: TfTensor, axis: int, rank: int, shape: TfTensor) -> TfTensor:
+    return tf.broadcast_to(tf.reshape(line, [-1 if at == axis else 1 for at in range(rank)]), shape)
+
+
+@lowers("GatherND", since=11, T=ANY)
+def gather_nd(op: Op) -> Value:
+    """Slices by vectors of indices, which lie along the last axis of `indices`."""
+    value, indices, batch = op.value(0), op.value(1), op.integer("batch_dims", 0)
+    return computed(tf.gather_nd(value.tensor(), nd_places(op, value, indices, batch), batch_dims=batch))
+
+
+def nd_places(op: Op, value: Value, indices: Value, batch: int = 0) -> TfTensor:
+    """Vectors of indices without negative ones."""
+    depth = indices.shape[-1]
+    if depth is None:
+        op.refuse("the length of its index vectors is known only when the model runs", fix="fix it when exporting")
+    if indices.array is not None and (indices.array >= 0).all():
+        return indices.tensor()
+    tensor = indices.tensor()
+    sizes = tf.stack([tf.cast(value.size(batch + at), tensor.dtype) for at in range(depth)])
+    return tf.where(tensor < 0, tensor + sizes, tensor)
+
+
+@lowers("OneHot", since=9, until=28, T1=NUMBERS, T2=NUMBERS, T3=ANY)
+def one_hot(op: Op) -> Value:
+    """values[1] at the index along a new axis, and values[0] elsewhere; an index out of range gives no values[1]."""
+    indices, axis = op.value(0), op.integer("axis", -1)
+    off, on = tf.unstack(op.tensor(2), 2)
+    depth = op.value(1)
+    size: Size = int(depth.array.item()) if depth.array is not None else tf.cast(tf.reshape(op.tensor(1), []), tf.int32)
+    whole = mapped(indices, lambda t: tf.cast(t, tf.int64)).tensor()
+    positive = tf.where(whole < 0, whole + tf.cast(size, tf.int64), whole)
+    return computed(tf.one_hot(positive, size, on, off, axis=axis % (indices.rank + 1)))
+
+
+@lowers("Trilu", since=14, T=ANY)
+def trilu(op: Op) -> Value:
+    """The upper or the lower triangle of the innermost matrices; the diagonal moved by k."""
+    value, upper = op.value(0), op.flag("upper", True)
+    (shift,) = (0,) if op.optional(1) is None else op.sizes(1, "k")
+    rows, columns = tf.range(value.size(value.rank - 2)), tf.range(value.size(value.rank - 1))
+    offset = columns[None, :] - rows[:, None]
+    kept = offset >= shift if upper else offset <= shift
+    tensor = value.tensor()
+    return computed(tf.where(kept, tensor, tf.zeros_like(tensor))).as_long_as(value)

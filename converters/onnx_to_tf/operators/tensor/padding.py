@@ -1,0 +1,126 @@
+"""Padding and cutting of whole tensors. That of convolutions and pools lies with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...common import padding_modes
+from ...lazy_tensorflow import tf
+from ...lowerings import ANY, FLOATS, INDICES, lowers
+from ...operator_context import Op
+from ...values import Size, TfTensor, Value, computed
+
+_MIRRORS = {"reflect": padding_modes.reflect, "edge": padding_modes.edge, "wrap": padding_modes.wrap}
+
+
+@lowers("Pad", since=18, T=ANY, Tind=INDICES)
+def pad_some_axes(op: Op) -> Value:
+    """Before and after each of the axes named, or of all; negative pads cut."""
+    rank = op.value(0).rank
+    axes = range(rank) if op.optional(3) is None else op.sizes(3, "axes")
+    return _padded(op, op.sizes(1, "pads"), [axis % rank for axis in axes], op.optional(2))
+
+
+@lowers("Pad", since=11, until=17, T=ANY)
+def pad(op: Op) -> Value:
+    """Before and after each axis."""
+    return _padded(op, op.sizes(1, "pads"), range(op.value(0).rank), op.optional(2))
+
+
+@lowers("Pad", since=2, until=10, T=FLOATS)
+def pad_by_attributes(op: Op) -> Value:
+    """Before opset 11 pads and number were attributes."""
+    value = op.value(0)
+    number = op.known(np.array(op.real("value", 0.0), value.dtype))
+    return _padded(op, op.ints("pads"), range(value.rank), number)
+
+
+def _padded(op: Op, pads: Sequence[Size], axes: Sequence[Size], number: Value | None) -> Value:
+    value, mode = op.value(0), op.word("mode", "constant", ("constant", *_MIRRORS))
+    if len(pads) != 2 * len(axes):
+        op.refuse(f"it has {len(pads)} pads for {len(axes)} axes", fix="check the model")
+    pairs = list(zip(pads[: len(axes)], pads[len(axes) :], strict=True))
+    widths = _in_place(value, [_of_axis(axis, axes, pairs) for axis in range(value.rank)])
+    native = value.tensor(value.layout)
+    if mode == "constant":
+        non_negative = value.non_negative and (number is None or _not_below_zero(number))
+        made = padding_modes.pad(
+            native, widths, None if number is None or _is_zero(number) else _scalar(op, number, native)
+        )
+        return computed(made, value.layout, non_negative=non_negative)
+    if mode == "reflect" and _reflects_once(native, widths):
+        made = tf.pad(native, widths, mode="REFLECT")
+    else:
+        made = padding_modes.mirrored(native, widths, _MIRRORS[mode])
+    return computed(made, value.layout, non_negative=value.non_negative)
+
+
+def _of_axis(axis: int, axes: Sequence[Size], pairs: Sequence[tuple[Size, Size]]) -> tuple[Size, Size]:
+    """What is said of one axis. Axes that the model computes are compared when it runs."""
+    low: Size = 0
+    high: Size = 0
+    for named, (before, after) in zip(axes, pairs, strict=True):
+        if isinstance(named, int):
+            low, high = (before, after) if named == axis else (low, high)
+        else:
+            low, high = tf.where(named == axis, before, low), tf.where(named == axis, after, high)
+    return low, high
+
+
+def _in_place(value: Value, widths: Sequence[tuple[Size, Size]]) -> list[tuple[Size, Size]]:
+    """Of logical axes, in the order in which the value lies."""
+    return [widths[axis] for axis in value.layout.order(value.rank)]
+
+
+def _scalar(op: Op, number: Value, tensor: TfTensor) -> TfTensor:
+    if number.array is not None and tensor.dtype.is_floating and np.isinf(number.array).all():
+        lowest = padding_modes.minus_infinity(op.kernels, tensor)
+        return -lowest if (number.array > 0).all() else lowest
+    return tf.reshape(number.tensor(), [])
+
+
+def _is_zero(number: Value) -> bool:
+    return number.array is not None and not number.array.any()
+
+
+def _not_below_zero(number: Value) -> bool:
+    return number.array is not None and bool((number.array >= 0).all())
+
+
+def _reflects_once(tensor: TfTensor, widths: Sequence[tuple[Size, Size]]) -> bool:
+    """Whether the elements suffice for it, which is all that TensorFlow's own kernel does."""
+    return all(
+        isinstance(low, int)
+        and isinstance(high, int)
+        and (low == high == 0 or (min(low, high) >= 0 and size is not None and max(low, high) < size))
+        for (low, high), size in zip(widths, tensor.shape.as_list(), strict=True)
+    )
+
+
+@lowers("CenterCropPad", since=18, T=ANY, Tind=INDICES)
+def center_crop_pad(op: Op) -> Value:
+    """The middle of a value, or the value in the middle of zeros; of an odd difference the larger half lies after."""
+    value, wanted = op.value(0), op.sizes(1, "shape")
+    axes = [axis % value.rank for axis in op.ints("axes", range(value.rank))]
+    if len(wanted) != len(axes):
+        op.refuse(f"its shape has {len(wanted)} sizes for {len(axes)} axes", fix="check the model")
+    widths: list[tuple[Size, Size]] = [(0, 0)] * value.rank
+    for axis, want in zip(axes, wanted, strict=True):
+        widths[axis] = _halves(want - value.size(axis))
+    made = padding_modes.pad(value.tensor(value.layout), _in_place(value, widths))
+    if not tf.executing_eagerly():
+        shape = dict(zip(axes, wanted, strict=True))
+        made.set_shape([_known(shape.get(axis, value.shape[axis])) for axis in value.layout.order(value.rank)])
+    return computed(made, value.layout, non_negative=value.non_negative)
+
+
+def _halves(more: Size) -> tuple[Size, Size]:
+    """What lies before is rounded towards 0, whether it is added or taken away."""
+    low = (more + (more < 0)) // 2 if isinstance(more, int) else (more + tf.cast(more < 0, tf.int32)) // 2
+    return low, more - low
+
+
+def _known(size: Size | None) -> int | None:
+    return size if isinstance(size, int) else None

@@ -1,0 +1,37 @@
+"""Elements set at indices, or reduced with what is given for them."""
+
+from __future__ import annotations
+
+from ...lowerings import ANY, INDICES, lowers
+from ...operator_context import Op
+from ...values import Value, computed
+from .indexing import element_places, nd_places
+
+_REDUCTIONS = ("none", "add", "mul", "max", "min")
+
+
+@lowers("ScatterND", since=11, T=ANY)
+def scatter_nd(op: Op) -> Value:
+    """`x` with the slices at the index vectors set to the updates, or reduced with them."""
+    value, indices, updates = op.value(0), op.value(1), op.value(2)
+    mode = op.word("reduction", "none", _REDUCTIONS)
+    places = nd_places(op, value, indices)
+    return computed(op.kernels.scatter(mode, value.tensor(), places, updates.tensor())).as_long_as(value)
+
+
+@lowers("ScatterElements", since=11, T=ANY, Tind=INDICES)
+def scatter_elements(op: Op) -> Value:
+    """x[i, indices[i, j, k], k] = updates[i, j, k], for the axis in the middle, or reduced with it."""
+    return _at_elements(op, op.word("reduction", "none", _REDUCTIONS))
+
+
+@lowers("Scatter", since=9, T=ANY, Tind=INDICES)
+def scatter(op: Op) -> Value:
+    """What ScatterElements was called before opset 11."""
+    return _at_elements(op, "none")
+
+
+def _at_elements(op: Op, mode: str) -> Value:
+    value, indices, updates = op.value(0), op.value(1), op.value(2)
+    places = element_places(op, value, indices, op.integer("axis", 0) % value.rank)
+    return computed(op.kernels.scatter(mode, value.tensor(), places, updates.tensor())).as_long_as(value)

@@ -1,0 +1,123 @@
+"""What is picked out of a tensor by its values: the largest, the different, those that are not zero."""
+
+from __future__ import annotations
+
+from ...common.sortable_integers import ascending, keys, turned
+from ...lazy_tensorflow import tf
+from ...lowerings import ANY, BOOL, FLOATS, NUMBERS, lowers
+from ...operator_context import Op
+from ...values import Layout, Size, TfTensor, Value, computed, pack, product
+
+
+@lowers("TopK", since=11, T=NUMBERS)
+def top_k(op: Op) -> list[Value]:
+    """The k largest or smallest along an axis, in order; of equals the first ones. And where they lay."""
+    op.ignore("sorted", because="sorted answers are right for both")
+    (count,) = op.sizes(1, "k")
+    return _top_k(op, count, largest=op.flag("largest", True))
+
+
+@lowers("TopK", since=10, until=10, T=NUMBERS)
+def top_k_largest(op: Op) -> list[Value]:
+    """In opset 10 always the largest."""
+    (count,) = op.sizes(1, "k")
+    return _top_k(op, count, largest=True)
+
+
+@lowers("TopK", since=1, until=9, T=FLOATS)
+def top_k_by_attribute(op: Op) -> list[Value]:
+    """Before opset 10 k was an attribute."""
+    return _top_k(op, op.integer("k"), largest=True)
+
+
+def _top_k(op: Op, count: Size, *, largest: bool) -> list[Value]:
+    """In the layout in which the axis is innermost, where the value lies so."""
+    value = op.value(0)
+    axis, last = op.integer("axis", -1) % value.rank, value.rank - 1
+    layout = value.layout if value.place(axis) == last else Layout.LOGICAL
+    place = layout.place(axis, value.rank)
+    order = [at for at in range(value.rank) if at != place] + [place]
+    back = [order.index(at) for at in range(value.rank)]
+    tensor = value.tensor(layout) if place == last else tf.transpose(value.tensor(layout), order)
+    ordered = keys(tensor)
+    _, places = tf.math.top_k(ordered if largest else turned(ordered), count)
+    found = tf.gather(tensor, places, batch_dims=last)
+    answers = [found, tf.cast(places, tf.int64)]
+    return [computed(each if place == last else tf.transpose(each, back), layout) for each in answers]
+
+
+@lowers("NonZero", since=9, T=ANY)
+def non_zero(op: Op) -> Value:
+    """The places of what is not zero: (rank, count), in row-major order."""
+    tensor = op.tensor(0)
+    return computed(tf.transpose(op.kernels.places(tf.not_equal(tensor, tf.zeros_like(tensor)))))
+
+
+@lowers("Compress", since=9, until=28, T=ANY, T1=BOOL)
+def compress(op: Op) -> Value:
+    """The slices along an axis, or the elements, for which the condition holds. It may be shorter than the axis."""
+    value, chosen = op.value(0), tf.where(op.tensor(1))[:, 0]
+    if not op.has("axis"):
+        return computed(tf.gather(tf.reshape(value.tensor(), [-1]), chosen))
+    place = value.place(op.integer("axis") % value.rank)
+    return computed(tf.gather(value.tensor(value.layout), chosen, axis=place), value.layout)
+
+
+@lowers("Unique", since=11, until=28, T=ANY)
+def unique(op: Op) -> list[Value]:
+    """The different elements, or the different slices along an axis: ascending, or as they come first. Then where
+    each comes first, which of them every element is, and how often each is there."""
+    value, ascend = op.value(0), op.flag("sorted", True)
+    axis = op.integer("axis") % value.rank if op.has("axis") else None
+    whole = tf.reshape(value.tensor(), [-1]) if axis is None else value.tensor()
+    first, inverse, counts = _groups(keys(_rows(value, axis)))
+    if not ascend:
+        by = ascending(first)
+        inverse = tf.gather(_inverted(by), inverse)
+        first, counts = tf.gather(first, by), tf.gather(counts, by)
+    found = tf.gather(whole, first, axis=axis or 0)
+    return [computed(found), *(computed(tf.cast(each, tf.int64)) for each in (first, inverse, counts))]
+
+
+def _rows(value: Value, axis: int | None) -> TfTensor:
+    """(count, elements): what is compared, one a row."""
+    if axis is None:
+        return tf.reshape(value.tensor(), [-1, 1])
+    others = [at for at in range(value.rank) if at != axis]
+    rows = tf.transpose(value.tensor(), [axis, *others])
+    return tf.reshape(rows, pack([value.size(axis), product([value.size(at) for at in others])]))
+
+
+def _groups(rows: TfTensor) -> tuple[TfTensor, TfTensor, TfTensor]:
+    """Equal rows, in ascending order: the first place of each group, the group of each row, the groups' sizes; int32.
+
+    Sorting keeps the order of equals, so that a group begins with its first row.
+    """
+    count = tf.shape(rows)[0]
+    order = _lexical_order(rows)
+    found = tf.gather(rows, order)
+    differs = tf.reduce_any(tf.not_equal(found[1:], found[:-1]), axis=1)
+    begins = tf.concat([tf.fill([tf.minimum(count, 1)], True), differs], 0)
+    starts = tf.cast(tf.where(begins)[:, 0], tf.int32)
+    group = tf.gather(tf.cumsum(tf.cast(begins, tf.int32)) - 1, _inverted(order))
+    return tf.gather(order, starts), group, tf.concat([starts[1:], [count]], 0) - starts
+
+
+def _lexical_order(rows: TfTensor) -> TfTensor:
+    """The places of rows in lexical order: sorted by the last column, then by the one before it, and so on."""
+    columns = rows.shape[1] if rows.shape[1] is not None else tf.shape(rows)[1]
+    if isinstance(columns, int) and columns == 1:
+        return ascending(rows[:, 0])
+
+    def by_one_more(at: TfTensor, order: TfTensor) -> tuple[TfTensor, TfTensor]:
+        column = tf.gather(rows[:, at], order)
+        return at - 1, tf.gather(order, ascending(column))
+
+    start = (tf.constant(columns - 1) if isinstance(columns, int) else columns - 1, tf.range(tf.shape(rows)[0]))
+    invariants = (tf.TensorShape([]), tf.TensorShape([None]))
+    return tf.while_loop(lambda at, _: at >= 0, by_one_more, start, shape_invariants=invariants)[1]
+
+
+def _inverted(order: TfTensor) -> TfTensor:
+    """For each place of a permutation where it is named."""
+    return tf.scatter_nd(order[:, None], tf.range(tf.shape(order)[0]), tf.shape(order))

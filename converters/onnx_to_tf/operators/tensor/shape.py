@@ -1,0 +1,245 @@
+"""Shapes read and changed. What is known of a shape stays known: see `Value.parts`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...lazy_tensorflow import tf
+from ...lowerings import ANY, lowers
+from ...operator_context import Op
+from ...values import (
+    Layout,
+    Size,
+    TfTensor,
+    Value,
+    as_int32,
+    broadcast_size,
+    computed,
+    pack,
+    product,
+    reshape,
+    same_size,
+    transpose,
+)
+
+
+@lowers("Shape", since=1, until=14, T=ANY)
+def shape(op: Op) -> Value:
+    """The sizes of all axes."""
+    value = op.value(0)
+    return op.sized([value.size(axis) for axis in range(value.rank)])
+
+
+@lowers("Shape", since=15, T=ANY)
+def shape_between(op: Op) -> Value:
+    """The sizes of the axes start .. end - 1, both cut to the rank as Python does."""
+    value = op.value(0)
+    start, end = op.integer("start", 0), op.integer("end", value.rank)
+    return op.sized([value.size(axis) for axis in range(value.rank)][start:end])
+
+
+@lowers("Size", since=1, T=ANY)
+def size(op: Op) -> Value:
+    """The number of elements."""
+    value = op.value(0)
+    return op.sized([product([value.size(axis) for axis in range(value.rank)])], scalar=True)
+
+
+@lowers("Reshape", since=5, T=ANY)
+def reshape_to(op: Op) -> Value:
+    """0 keeps the size of that axis (unless allowzero), -1 takes what is left."""
+    value, wanted, literal_zero = op.value(0), op.sizes(1, "shape"), op.flag("allowzero")
+    if value.only_parts is not None and len(wanted) < 2:
+        return op.sized(value.only_parts, scalar=not wanted, dtype=value.dtype)
+    target = list(wanted) if literal_zero else _zeros_kept(value, wanted)
+    return reshaped(value, _resolved(value, target)).with_parts_of(value)
+
+
+def _zeros_kept(value: Value, wanted: Sequence[Size]) -> list[Size]:
+    """The shape with each 0 replaced by the value's own size of that axis; tensors are asked when the model runs,
+    except where there is but one, which then is what the others leave."""
+    computed_ones = sum(not isinstance(part, int) for part in wanted)
+
+    def kept(at: int, part: Size) -> Size:
+        if isinstance(part, int):
+            return value.size(at) if part == 0 else part
+        own = value.size(at) if at < value.rank else part
+        alone = computed_ones == 1 and all(isinstance(each, int) and each > 0 for each in wanted if each is not part)
+        return part if own is part or alone else tf.where(tf.equal(part, 0), own, part)
+
+    return [kept(at, part) for at, part in enumerate(wanted)]
+
+
+def _resolved(value: Value, target: list[Size]) -> list[Size]:
+    """The size that -1 stands for, where the known sizes tell it: those that are the same on both sides cancel."""
+    gap = next((at for at, part in enumerate(target) if isinstance(part, int) and part == -1), None)
+    if gap is None:
+        return target
+    have: list[Size] = [value.size(axis) for axis in range(value.rank)]
+    rest: list[Size] = []
+    for part in target[:gap] + target[gap + 1 :]:
+        same = next((at for at, each in enumerate(have) if each is part and not isinstance(part, int)), None)
+        if same is None:
+            rest.append(part)
+        else:
+            del have[same]
+    if all(isinstance(part, int) for part in (*have, *rest)) and prod(rest) > 0:
+        return [*target[:gap], prod(have) // prod(rest), *target[gap + 1 :]]
+    return target
+
+
+def reshaped(value: Value, target: Sequence[Size]) -> Value:
+    """The value in another shape. Channels stay last where only the spatial axes are merged or split."""
+    if len(target) == value.rank and all(same_size(value.size(axis), part) for axis, part in enumerate(target)):
+        return value
+    if value.layout is Layout.CHANNELS_LAST and _keeps_channels(value, target):
+        physical = [target[0], *target[2:], target[1]]
+        return computed(reshape(value.native, physical), Layout.CHANNELS_LAST).of_sizes(target)
+    return computed(reshape(value.tensor(), target), non_negative=value.non_negative).of_sizes(target)
+
+
+def _keeps_channels(value: Value, target: Sequence[Size]) -> bool:
+    """Whether axis 1 stays what it is and the spatial axes before and after hold equally many elements: then so
+    does axis 0."""
+    spatial, wanted = value.shape[2:], target[2:]
+    return (
+        len(target) > 2
+        and same_size(value.shape[1], target[1])
+        and None not in spatial
+        and all(isinstance(part, int) and part > 0 for part in wanted)
+        and prod(part or 0 for part in spatial) == prod(wanted)
+    )
+
+
+@lowers("Flatten", since=1, T=ANY)
+def flatten(op: Op) -> Value:
+    """Into a matrix: the axes before `axis`, and the others."""
+    value, axis = op.value(0), op.integer("axis", 1)
+    have = [value.size(each) for each in range(value.rank)]
+    axis += value.rank if axis < 0 else 0
+    return reshaped(value, [product(have[:axis]), product(have[axis:])])
+
+
+@lowers("Squeeze", since=13, T=ANY)
+def squeeze(op: Op) -> Value:
+    """Without the axes named, which have size 1; without every such axis where none is named."""
+    axes = op.optional(1)
+    if axes is not None and axes.computing:
+        return _squeezed_by_computed(op, axes)
+    return _squeezed(op, None if axes is None else op.integers(1, "axes"))
+
+
+@lowers("Squeeze", since=1, until=12, T=ANY)
+def squeeze_by_attribute(op: Op) -> Value:
+    """Before opset 13 the axes were an attribute."""
+    return _squeezed(op, op.ints("axes") if op.has("axes") else None)
+
+
+def _squeezed(op: Op, axes: Sequence[int] | None) -> Value:
+    value = op.value(0)
+    if axes is None and None in value.shape:
+        op.refuse("which axes have size 1 is known only when the model runs", fix="name the axes to squeeze")
+    named = [axis for axis, size in enumerate(value.shape) if size == 1] if axes is None else axes
+    dropped = {axis % value.rank for axis in named}
+    if any(value.shape[axis] not in (1, None) for axis in dropped):
+        op.refuse(f"it squeezes the axes {sorted(dropped)} of the shape {value.shape}", fix="check the model")
+    if value.only_parts is not None:
+        return op.sized(value.only_parts, scalar=bool(dropped), dtype=value.dtype)
+    left = [axis for axis in range(value.rank) if axis not in dropped]
+    if any(value.shape[axis] is None for axis in dropped):  # TensorFlow sees to it that they have size 1
+        return computed(tf.squeeze(value.tensor(), sorted(dropped))).as_long_as(value, enumerate(left))
+    return reshaped(value, [value.size(axis) for axis in left])
+
+
+def _squeezed_by_computed(op: Op, axes: Value) -> Value:
+    """Each axis that stays has its place among those that stay; a matrix brings its size there."""
+    value, count = op.value(0), length_of(op, axes, "axes")
+    stays = 1 - tf.cast(_among(axes, value.rank), tf.int32)
+    here = tf.equal(tf.cumsum(stays) - 1, tf.range(value.rank - count)[:, None])
+    sizes = tf.reduce_sum(tf.cast(here, tf.int32) * stays * tf.shape(value.tensor()), axis=1)
+    return computed(tf.reshape(value.tensor(), sizes))
+
+
+def length_of(op: Op, vector: Value, what: str) -> int:
+    """The length of a computed vector (1 for a scalar), which decides about the rank of the answer."""
+    length = vector.shape[0] if vector.rank else 1
+    if length is None:
+        op.refuse(f"the number of its {what} is known only when the model runs", fix=f"make the {what} constants")
+    return length
+
+
+def _among(axes: Value, rank: int) -> TfTensor:
+    """For each of `rank` axes whether it is one of the computed ones, of which negative ones count from the end."""
+    named = tf.math.floormod(as_int32(tf.reshape(axes.tensor(), [-1])), rank)
+    return tf.reduce_any(tf.equal(tf.range(rank)[:, None], named[None, :]), axis=1)
+
+
+@lowers("Unsqueeze", since=13, T=ANY)
+def unsqueeze(op: Op) -> Value:
+    """With axes of size 1 at these places of the answer."""
+    axes = op.value(1)
+    return _unsqueezed_by_computed(op, axes) if axes.computing else _unsqueezed(op, op.integers(1, "axes"))
+
+
+@lowers("Unsqueeze", since=1, until=12, T=ANY)
+def unsqueeze_by_attribute(op: Op) -> Value:
+    """Before opset 13 the axes were an attribute."""
+    return _unsqueezed(op, op.ints("axes"))
+
+
+def _unsqueezed(op: Op, axes: Sequence[int]) -> Value:
+    value = op.value(0)
+    rank = value.rank + len(axes)
+    added = {axis % rank for axis in axes}
+    if len(added) != len(axes):
+        op.refuse(f"its axes {list(axes)} name one axis twice", fix="check the model")
+    if value.rank == 0 and len(added) == 1:
+        parts = value.size_parts(exact=True)
+        if parts is not None and value.dtype in ("int32", "int64"):
+            return op.sized(parts, dtype=value.dtype)
+    have = iter([value.size(axis) for axis in range(value.rank)])
+    return reshaped(value, [1 if at in added else next(have) for at in range(rank)])
+
+
+def _unsqueezed_by_computed(op: Op, axes: Value) -> Value:
+    """Each axis that is not added takes the next size of the value's shape."""
+    value = op.value(0)
+    added = tf.cast(_among(axes, value.rank + length_of(op, axes, "axes")), tf.int32)
+    own = tf.maximum(tf.cumsum(1 - added) - 1, 0)
+    sizes = tf.gather(tf.concat([tf.shape(value.tensor()), [1]], 0), tf.where(added > 0, value.rank, own))
+    return computed(tf.reshape(value.tensor(), sizes))
+
+
+@lowers("Transpose", since=1, T=ANY)
+def transpose_axes(op: Op) -> Value:
+    """Axes in another order. What only says "channels last" or takes it back moves nothing."""
+    value = op.value(0)
+    order = op.ints("perm", range(value.rank)[::-1])
+    if value.array is not None:
+        return op.known(value.array.transpose(order))
+    if value.rank < 2:
+        return value
+    native = value.tensor(value.layout)
+    physical = [value.layout.place(axis, value.rank) for axis in order]  # of the answer's logical axes
+    if physical == list(range(value.rank)):
+        answer = computed(native)
+    elif [physical[axis] for axis in Layout.CHANNELS_LAST.order(value.rank)] == list(range(value.rank)):
+        answer = computed(native, Layout.CHANNELS_LAST)
+    else:
+        answer = computed(transpose(native, physical))
+    answer.non_negative = value.non_negative
+    answer.with_parts_of(value, lambda places: places.transpose(order))
+    return answer.as_long_as(value, enumerate(axis % value.rank for axis in order))
+
+
+@lowers("Expand", since=8, T=ANY)
+def expand(op: Op) -> Value:
+    """Broadcast to a shape; an axis of the value that is not 1 wins over a 1 in the shape."""
+    value, wanted = op.value(0), op.sizes(1, "shape")
+    rank = max(value.rank, len(wanted))
+    have: list[Size] = [1] * (rank - value.rank) + [value.size(axis) for axis in range(value.rank)]
+    target = [broadcast_size(a, b) for a, b in zip(have, [1] * (rank - len(wanted)) + list(wanted), strict=True)]
+    if len(target) == value.rank and all(same_size(a, b) for a, b in zip(have, target, strict=True)):
+        return value
+    return computed(tf.broadcast_to(value.tensor(), pack(target))).of_sizes(target)

@@ -1,0 +1,121 @@
+"""Parts of a tensor by position, and in reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...common.padding_modes import computes, sliced
+from ...lazy_tensorflow import tf
+from ...lowerings import ANY, INDICES, lowers
+from ...operator_context import Op
+from ...values import FAR, Size, TfTensor, Value, as_int32, computed, ranked, same_size
+
+_NOTHING = slice(FAR, FAR, 1)  # an end of 0 is to XNNPACK the end of the axis
+
+
+@lowers("Slice", since=10, T=ANY, Tind=INDICES)
+def slice_by_inputs(op: Op) -> Value:
+    """From start to end - 1 by steps along each of the axes; the first ones where none are named."""
+    if any(value is not None and value.computing for value in (op.optional(3), op.optional(4))):
+        return _sliced_by_computed_axes(op)
+    starts, ends = op.sizes(1, "starts"), op.sizes(2, "ends")
+    axes = range(len(starts)) if op.optional(3) is None else op.integers(3, "axes")
+    steps = [1] * len(starts) if op.optional(4) is None else op.integers(4, "steps")
+    return _sliced(op, starts, ends, list(axes), list(steps))
+
+
+@lowers("Slice", since=1, until=9, T=ANY)
+def slice_by_attributes(op: Op) -> Value:
+    """Before opset 10 all of it was attributes, and the step always 1."""
+    starts, ends = op.ints("starts"), op.ints("ends")
+    return _sliced(op, starts, ends, op.ints("axes", range(len(starts))), [1] * len(starts))
+
+
+def _sliced(op: Op, starts: Sequence[Size], ends: Sequence[Size], axes: list[int], steps: list[int]) -> Value:
+    value = op.value(0)
+    if value.only_parts is not None and axes and isinstance(starts[0], int) and isinstance(ends[0], int):
+        begin, end = bounds(starts[0], ends[0], steps[0], len(value.only_parts))
+        return op.sized(value.only_parts[slice(begin, end, steps[0])], dtype=value.dtype)
+    axes = [axis % value.rank for axis in axes]
+    cut = [slice(None)] * value.rank
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        cut[value.place(axis)] = _cut(value, axis, start, end, step)
+    native = value.tensor(value.layout)
+    answer = computed(sliced(native, _left_open(value, cut)), value.layout, non_negative=value.non_negative)
+    if value.parts is not None and not any(computes(part) for part in cut):
+        answer.with_parts_of(value, lambda places: places[tuple(cut)])
+    return answer.as_long_as(value, [(axis, axis) for axis in range(value.rank) if axis not in axes])
+
+
+def bounds(start: int, end: int, step: int, length: int) -> tuple[int, int | None]:
+    """Start and end cut to the axis as the specification words it; an end of None lies before the first element."""
+    start += length if start < 0 else 0
+    end += length if end < 0 else 0
+    if step > 0:
+        return min(max(start, 0), length), min(max(end, 0), length)
+    end = min(max(end, -1), length - 1)
+    return min(max(start, 0), length - 1), None if end < 0 else end
+
+
+def _cut(value: Value, axis: int, start: Size, end: Size, step: int) -> slice:
+    """TensorFlow cuts start and end to the axis as the specification does, but for a start that lies before the first
+    element and a negative step: TensorFlow begins nowhere, the specification at the first element."""
+    length = value.shape[axis]
+    if isinstance(start, int) and isinstance(end, int) and length is not None:
+        first, past = bounds(start, end, step, length)
+        return _NOTHING if past == 0 and step > 0 else slice(first, past, step)
+    if step > 0 and same_size(end, 0):
+        return _NOTHING
+    whole = slice(-FAR, FAR) if step > 0 else slice(FAR, -FAR)
+    first, last = _within(start), _within(end)
+    if step < 0 and not (isinstance(first, int) and first >= -1):
+        first = tf.maximum(first, -value.size(axis))
+    begins = same_size(first, whole.start) or (step > 0 and same_size(first, 0))
+    return slice(None if begins else first, None if same_size(last, whole.stop) else last, step)
+
+
+def _left_open(value: Value, cut: Sequence[slice]) -> tuple[slice, ...]:
+    """The same cut, of which TFLite's converter makes no slice of a known number of elements: those need not be there,
+    and of TFLite's kernels XNNPACK's alone does not mind. It makes one where every start and every end is a number."""
+    if all(isinstance(each.start, int) and isinstance(each.stop, int) and each.stop > 0 for each in cut):
+        for axis in (axis for axis in range(value.rank) if value.shape[axis] is None):
+            at = value.place(axis)
+            ends = tf.minimum(cut[at].stop, value.size(axis))
+            return (*cut[:at], slice(cut[at].start, ends, cut[at].step), *cut[at + 1 :])
+    return tuple(cut)
+
+
+def _within(size: Size) -> Size:
+    """A place, not further from 0 than an int32 goes."""
+    return min(max(size, -FAR), FAR) if isinstance(size, int) else size
+
+
+def _sliced_by_computed_axes(op: Op) -> Value:
+    """As `_sliced`, with all of it computed: each axis of the value gets a start, an end and a step."""
+    value = op.value(0)
+    tensor = value.tensor()
+    starts, ends = (as_int32(tf.reshape(op.tensor(at), [-1])) for at in (1, 2))
+    axes = as_int32(op.tensor(3)) if op.optional(3) is not None else tf.range(tf.size(starts))
+    axes = tf.math.floormod(axes, value.rank)
+    steps = as_int32(op.tensor(4)) if op.optional(4) is not None else tf.ones_like(starts)
+    sizes = tf.gather(tf.shape(tensor), axes)
+    back = steps < 0
+    starts = tf.where(starts < 0, starts + sizes, starts)
+    starts = tf.maximum(tf.minimum(starts, tf.where(back, sizes - 1, sizes)), 0)
+    # An end before the first element is written as one that stays so when TensorFlow counts it from the end.
+    ends = tf.where(back & (ends < -sizes), -sizes - 1, ends)
+
+    def everywhere(untouched: TfTensor, given: TfTensor) -> TfTensor:
+        return tf.tensor_scatter_nd_update(untouched, axes[:, None], given)
+
+    begin = everywhere(tf.zeros([value.rank], tf.int32), starts)
+    end, by = everywhere(tf.shape(tensor), ends), everywhere(tf.ones([value.rank], tf.int32), steps)
+    return computed(ranked(tf.strided_slice(tensor, begin, end, by), value.rank))
+
+
+@lowers("ReverseSequence", since=10, until=28, T=ANY)
+def reverse_sequence(op: Op) -> Value:
+    """The first lengths[i] elements along the time axis in reverse order, for each i along the batch axis."""
+    value, lengths = op.value(0), op.tensor(1)
+    batch, time = op.integer("batch_axis", 1) % value.rank, op.integer("time_axis", 0) % value.rank
+    return computed(op.kernels.reverse_sequence(value.tensor(), lengths, time, batch)).as_long_as(value)

@@ -1,0 +1,90 @@
+"""Counts of n-grams in rows of numbered tokens. (Strings are not lowered.)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from .....models.signature import Array
+from ...lazy_tensorflow import tf
+from ...lowerings import INDICES, lowers
+from ...operator_context import Op
+from ...values import TfTensor, Value, computed
+
+
+@lowers("TfIdfVectorizer", since=9, T=INDICES)
+def tf_idf(op: Op) -> Value:
+    """How often each n-gram of the pool is in a row, with 0 to `max_skip_count` tokens left out between its tokens:
+    so (TF), at most once (IDF), or so (TFIDF); the latter two times its weight."""
+    rows, mode = op.value(0), op.word("mode", "", ("TF", "IDF", "TFIDF"))
+    places = np.array(op.ints("ngram_indexes"))
+    weights = _weights(op, places)
+    tokens = tf.cast(rows.tensor() if rows.rank == 2 else rows.tensor()[None], tf.int64)
+    counts = tf.concat([_counts(tokens, grams, steps) for grams, steps in _pool(op, len(places))], 1)
+    found = _at_places(counts, places)
+    if mode == "IDF":
+        found = tf.minimum(found, 1.0)
+    if mode != "TF":
+        found *= weights
+    return computed(found if rows.rank == 2 else found[0])
+
+
+def _pool(op: Op, total: int) -> Iterator[tuple[Array, Sequence[int]]]:
+    """By length of n-gram: those of the pool, (count, length), and how far apart their tokens may lie; none where
+    n-grams of that length are not asked for. One token lies apart from no other: it is counted once."""
+    if op.has("pool_strings"):
+        op.refuse("its n-grams are strings, and the lowering knows numbers", fix="number the tokens outside the model")
+    pool, starts = np.array(op.ints("pool_int64s")), op.ints("ngram_counts")
+    wanted = range(op.integer("min_gram_length"), op.integer("max_gram_length") + 1)
+    apart = range(1, op.integer("max_skip_count") + 2)
+    grams = [pool[at:end].reshape(-1, 1 + n) for n, (at, end) in enumerate(pairwise([*starts, len(pool)]))]
+    if sum(map(len, grams)) != total:
+        op.refuse("its n-grams are not as many as their places", fix="check the model with onnx.checker")
+    for length, each in enumerate(grams, 1):
+        yield each, () if length not in wanted else apart if length > 1 else (1,)
+
+
+def _counts(tokens: TfTensor, grams: Array, steps: Sequence[int]) -> TfTensor:
+    """(rows, n-grams): how often each is there, its tokens a step apart."""
+    count, length = grams.shape
+    total = tf.zeros(tf.stack([tf.shape(tokens)[0], count]))
+    for step in steps if count else ():
+        windows = tf.maximum(tf.shape(tokens)[1] - step * (length - 1), 0)
+        each = [tokens[:, at * step : at * step + windows, None] for at in range(length)]
+        hits = [tf.equal(token, tf.constant(grams[:, at])) for at, token in enumerate(each)]
+        total += tf.reduce_sum(tf.cast(_all(hits), tf.float32), 1)
+    return total
+
+
+def _all(hits: Sequence[TfTensor]) -> TfTensor:
+    found = hits[0]
+    for each in hits[1:]:
+        found = tf.logical_and(found, each)
+    return found
+
+
+def _at_places(counts: TfTensor, places: Array) -> TfTensor:
+    """(rows, places): the count whose place each is, the sum of several, 0 of none."""
+    shared = int(np.bincount(places).max())
+    chosen = np.full((shared, int(places.max()) + 1), len(places), np.int32)  # the column of zeros that is added
+    taken = np.zeros(chosen.shape[1], np.int64)
+    for gram, place in enumerate(places):
+        chosen[taken[place], place] = gram
+        taken[place] += 1
+    padded = tf.pad(counts, [[0, 0], [0, 1]])
+    return tf.add_n([tf.gather(padded, tf.constant(each), axis=1) for each in chosen])
+
+
+def _weights(op: Op, places: Array) -> Array:
+    """By place; 1 where none are given."""
+    if not op.has("weights"):
+        return np.ones(int(places.max()) + 1, np.float32)
+    weights = np.array(op.floats("weights"), np.float32)
+    if not np.array_equal(places, np.arange(len(weights))):
+        op.refuse(
+            "its weights are listed by n-gram, its n-grams lie in another order, and runtimes take them by place",
+            fix="list the n-grams in the order of their places",
+        )
+    return weights

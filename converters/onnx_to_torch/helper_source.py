@@ -1,0 +1,49 @@
+"""The helpers that a generated module may call: as functions for the trial, and as text to paste."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+MODULES = (
+    "basics", "padding_modes", "sliding_windows", "axis_resampling", "recurrent_layers", "quantized_arithmetic",
+    "gather_scatter", "while_loop", "boxes",
+)  # fmt: skip
+
+
+@cache
+def functions() -> Mapping[str, Callable[..., Any]]:
+    """Every helper by its name, in the order of the files. Names differ between files."""
+    found: dict[str, Callable[..., Any]] = {}
+    for module in MODULES:
+        loaded = import_module(f"{__package__}.helpers.{module}")
+        found.update({name: each for name, each in vars(loaded).items() if inspect.isfunction(each)})
+    return found
+
+
+def text_of(names: Iterable[str]) -> str:
+    """The source of these helpers and of those that they call, each once, callees first."""
+    wanted = needed(names)
+    return "\n\n\n".join(_source(name) for name in functions() if name in wanted)
+
+
+def needed(names: Iterable[str]) -> set[str]:
+    """These helpers and whatever they call."""
+    todo, found = list(names), set[str]()
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            tree = ast.parse(_source(name))
+            called = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
+            todo.extend(called & functions().keys())
+    return found
+
+
+@cache
+def _source(name: str) -> str:
+    return inspect.getsource(functions()[name]).rstrip()

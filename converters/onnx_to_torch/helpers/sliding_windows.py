@@ -1,0 +1,96 @@
+"""Windows that move over the spatial axes of (N, C, ...)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+    import torch.nn.functional as F
+    from torch import Tensor
+else:
+    from ..lazy_torch import F, torch
+
+
+def ceiling_widths(
+    x: Tensor,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    widths: list[int],
+) -> list[int]:
+    """How many elements F.pad must add at the ends, so that a last window that begins inside is complete."""
+    found: list[int] = []
+    count = len(kernel)
+    for at in reversed(range(count)):
+        reach = (kernel[at] - 1) * dilations[at] + 1
+        size = x.shape[2 + at] + widths[2 * (count - 1 - at)] + widths[2 * (count - 1 - at) + 1]
+        last = -((reach - size) // strides[at])  # the last window's number, counted up
+        begins = last * strides[at]
+        inside = x.shape[2 + at] + widths[2 * (count - 1 - at)]
+        last = last - (1 if begins >= inside else 0)
+        found += [0, torch.sym_max(last * strides[at] + reach - size, 0)]
+    return found
+
+
+def window_sum(x: Tensor, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]) -> Tensor:
+    """The sum of each window, channel by channel."""
+    channels = x.shape[1]
+    ones = torch.ones((channels, 1, *kernel), dtype=x.dtype, device=x.device)
+    convolution = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[len(kernel)]
+    return convolution(x, ones, None, strides, 0, dilations, channels)
+
+
+def average_pool(
+    x: Tensor,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    widths: list[int],
+    ceil: bool,
+    count_pads: bool,
+) -> Tensor:
+    """The mean of each window, of which the elements around the picture count or do not."""
+    ones = torch.ones_like(x[:1, :1])
+    counted = F.pad(ones, widths, value=1.0 if count_pads else 0.0)
+    x = F.pad(x, widths)
+    if ceil:
+        more = ceiling_widths(ones, kernel, strides, dilations, widths)
+        counted, x = F.pad(counted, more), F.pad(x, more)
+    return window_sum(x, kernel, strides, dilations) / window_sum(counted, kernel, strides, dilations)
+
+
+def norm_pool(
+    x: Tensor,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    widths: list[int],
+    ceil: bool,
+    p: int,
+) -> Tensor:
+    """The p-norm of each window."""
+    x = F.pad(x, widths)
+    if ceil:
+        x = F.pad(x, ceiling_widths(x, kernel, strides, dilations, [0] * len(widths)))
+    return window_sum(x.abs() ** p, kernel, strides, dilations) ** (1 / p)
+
+
+def flat_places(places: Tensor, x: Tensor) -> Tensor:
+    """Places within each picture of x, counted from the first element of all of x."""
+    size = math.prod(x.shape[2:])
+    planes = torch.arange(x.shape[0] * x.shape[1], device=x.device).reshape(
+        x.shape[0], x.shape[1], *[1] * (x.dim() - 2)
+    )
+    return places + planes * size
+
+
+def unpooled(x: Tensor, places: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Zeros in a shape, with each value at its place among all elements."""
+    total = 1
+    for size in shape:
+        total = total * size
+    return (
+        torch.zeros(total, dtype=x.dtype, device=x.device).scatter(0, places.reshape(-1), x.reshape(-1)).reshape(shape)
+    )

@@ -1,0 +1,1 @@
+"""Control flow and containers: If, Loop, Scan, Sequence, Optional."""

@@ -1,0 +1,40 @@
+"""Pictures read at computed places."""
+
+from __future__ import annotations
+
+from ...operator_context import Op
+from ...writers import FLOATS, Written, writes
+from ..tensor.shape import as_tuple
+
+_MODES = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest", "cubic": "bicubic", "bicubic": "bicubic"}
+
+
+@writes("GridSample", since=16, T1=FLOATS, T2=FLOATS)
+def grid_sample(op: Op) -> Written:
+    """Read at the places of a grid whose corners are -1 and 1."""
+    x, grid = op.value(0), op.value(1)
+    usual = "linear" if op.node.version >= 20 else "bilinear"
+    mode = _MODES[op.word("mode", usual, tuple(_MODES))]
+    beyond = op.word("padding_mode", "zeros", ("zeros", "border", "reflection"))
+    corners = op.flag("align_corners")
+    if x.rank not in (4, 5) or (x.rank == 5 and mode == "bicubic"):
+        op.refuse(f"it samples {x.rank - 2} axes by {mode}", fix="sample two axes, or linearly")
+    return f'F.grid_sample({x}, {grid}, mode="{mode}", padding_mode="{beyond}", align_corners={corners})'
+
+
+@writes("AffineGrid", since=20, T1=FLOATS)
+def affine_grid(op: Op) -> Written:
+    """The places that an affine map reads."""
+    return f"F.affine_grid({op.value(0)}, {as_tuple(op.sizes(1, 'size'))}, {op.flag('align_corners')})"
+
+
+@writes("Col2Im", since=18, T=FLOATS)
+def columns_to_image(op: Op) -> Written:
+    """Blocks laid over each other and added up."""
+    image, block = op.sizes(1, "image shape"), op.integers(2, "block shape")
+    pads, count = op.ints("pads", [0] * 4), len(block)
+    if count != 2 or pads[:2] != pads[2:]:
+        op.refuse(f"it has {count} axes, with the pads {pads}", fix="use two axes and the same pads on both sides")
+    dilations, strides = op.ints("dilations", [1, 1]), op.ints("strides", [1, 1])
+    options = f"dilation={tuple(dilations)}, padding={tuple(pads[:2])}, stride={tuple(strides)}"
+    return f"F.fold({op.value(0)}, {as_tuple(image)}, {tuple(block)}, {options})"

@@ -1,0 +1,47 @@
+"""What ONNX Runtime's optimiser makes of several operators (com.microsoft): products, activations, normalisations."""
+
+from __future__ import annotations
+
+from ...operator_context import Op
+from ...safe_names import number
+from ...writers import FLOATS, MICROSOFT, Written, writes
+
+
+@writes("Gelu", domain=MICROSOFT, T=FLOATS)
+def gelu(op: Op) -> Written:
+    """The exact one, by erf."""
+    return f"F.gelu({op.value(0)})"
+
+
+@writes("BiasGelu", domain=MICROSOFT, T=FLOATS)
+def bias_gelu(op: Op) -> Written:
+    """The exact one of a sum."""
+    return f"F.gelu({op.value(0)} + {op.value(1)})"
+
+
+@writes("FastGelu", domain=MICROSOFT, T=FLOATS)
+def fast_gelu(op: Op) -> Written:
+    """The one by tanh, of a sum if there is a bias."""
+    x, bias = op.value(0), op.optional(1)
+    return f'F.gelu({x if bias is None else f"{x} + {bias}"}, approximate="tanh")'
+
+
+@writes("QuickGelu", domain=MICROSOFT, T=FLOATS)
+def quick_gelu(op: Op) -> Written:
+    """`x` sigmoid(alpha x)"""
+    x = op.value(0)
+    return f"{x} * torch.sigmoid({op.literal('alpha', 1.702, x.dtype)} * {x})"
+
+
+@writes("FusedMatMul", domain=MICROSOFT, T=FLOATS)
+def fused_matmul(op: Op) -> Written:
+    """Alpha A B, the matrices of either turned where the attributes say so."""
+    if op.flag("transBatchA") or op.flag("transBatchB"):
+        op.refuse("its attributes transBatchA and transBatchB are not carried", fix="export without this fusion")
+    left, right, alpha = op.value(0), op.value(1), op.real("alpha", 1.0)
+    if left.rank < 2 or right.rank < 2:
+        op.refuse("it multiplies a vector", fix="export without this fusion")
+    a = f"{left}.transpose(-2, -1)" if op.flag("transA") else f"{left}"
+    b = f"{right}.transpose(-2, -1)" if op.flag("transB") else f"{right}"
+    product = f"torch.matmul({a}, {b})"
+    return product if alpha == 1 else f"{number(alpha, left.dtype)} * {product}"

@@ -1,0 +1,121 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+from ...operator_context import Op
+from ...values import Part, Value
+from ...writers import FLOATS, Written, writes
+from ..tensor.shape import as_tuple
+
+
+@writes("BatchNormalization", since=7, T=FLOATS, T1=FLOATS, T2=FLOATS)
+def batch(op: Op) -> Written:
+    """By means and variances that were learned."""
+    x, scale, bias, mean, variance = (op.value(at) for at in range(5))
+    if op.flag("training_mode") or op.wants(1):
+        op.refuse("it is in training mode", fix="export the model in evaluation mode: model.eval()")
+    if not op.flag("spatial", True):
+        op.refuse("it has a mean for each place (spatial=0)", fix="write it as a product and a sum")
+    op.ignore("momentum", because="nothing is learned here")
+    epsilon = op.literal("epsilon", 1e-5, "float32")
+    op.page.statistics.update(f"{each}".removeprefix("self.") for each in (mean, variance))
+    if len({each.dtype for each in (x, scale, bias, mean, variance)}) > 1:
+        wide = ", ".join(f"{each}.to(torch.{x.dtype})" for each in (mean, variance, scale, bias))
+        return f"F.batch_norm({x}, {wide}, eps={epsilon})"
+    return f"F.batch_norm({x}, {mean}, {variance}, {scale}, {bias}, eps={epsilon})"
+
+
+@writes("InstanceNormalization", since=6, T=FLOATS)
+def instance(op: Op) -> Written:
+    """Each channel of each sample by its own mean and variance."""
+    x, scale, bias = (op.value(at) for at in range(3))
+    return f"F.instance_norm({x}, weight={scale}, bias={bias}, eps={op.literal('epsilon', 1e-5, 'float32')})"
+
+
+@writes("GroupNormalization", since=21, T=FLOATS)
+def group(op: Op) -> Written:
+    """Groups of channels by their own mean and variance."""
+    x, scale, bias = (op.value(at) for at in range(3))
+    op.ignore("stash_type", because="PyTorch computes the mean and the variance in float32 or wider")
+    epsilon = op.literal("epsilon", 1e-5, "float32")
+    return f"F.group_norm({x}, {op.integer('num_groups')}, {scale}, {bias}, {epsilon})"
+
+
+@writes("GroupNormalization", since=18, until=20, T=FLOATS)
+def group_by_group(op: Op) -> Written:
+    """Before opset 21 there was one scale for each group."""
+    x, scale, bias = (op.value(at) for at in range(3))
+    groups, channels = op.integer("num_groups"), x.shape[1]
+    if channels is None:
+        op.refuse("the number of its channels is not known", fix="give the channels a fixed size")
+    wide = [f"{each}.repeat_interleave({channels // groups})" for each in (scale, bias)]
+    return f"F.group_norm({x}, {groups}, {', '.join(wide)}, {op.literal('epsilon', 1e-5, 'float32')})"
+
+
+@writes("LayerNormalization", since=17, T=FLOATS)
+def layer(op: Op) -> Written:
+    """The axes from `axis` on by their own mean and variance."""
+    x, scale, bias = op.value(0), op.value(1), op.optional(2)
+    axis, epsilon = op.axis("axis", -1, rank=x.rank), op.literal("epsilon", 1e-5, "float32")
+    _stash(op)
+    shape = x.sizes()[axis:]
+    if op.wants(1) or op.wants(2):
+        return op.unpack(f"layer_norm_with_statistics({x}, {axis}, {scale}, {bias}, {epsilon})", 3)
+    if _fits(scale, shape) and (bias is None or _fits(bias, shape)):
+        last = f"{scale}" if bias is None else f"{scale}, {bias}"
+        return f"F.layer_norm({x}, {as_tuple(shape)}, {last}, eps={epsilon})"
+    made = f"F.layer_norm({x}, {as_tuple(shape)}, eps={epsilon}) * {scale}"
+    return made if bias is None else f"{made} + {bias}"
+
+
+def _stash(op: Op) -> None:
+    if op.integer("stash_type", 1) != 1:
+        op.refuse("its stash_type is not float32", fix="leave stash_type out")
+
+
+def _fits(weight: Value, shape: list[Part]) -> bool:
+    return list(weight.shape) == shape
+
+
+@writes("RMSNormalization", since=23, T=FLOATS, V=FLOATS)
+def root_mean_square(op: Op) -> Written:
+    """The axes from `axis` on by the root of their mean square."""
+    x, scale = op.value(0), op.value(1)
+    axis, epsilon = op.axis("axis", -1, rank=x.rank), op.literal("epsilon", 1e-5, "float32")
+    _stash(op)
+    shape = x.sizes()[axis:]
+    if x.dtype == scale.dtype and x.dtype in ("float32", "float64") and _fits(scale, shape):
+        return f"F.rms_norm({x}, {as_tuple(shape)}, {scale}, {epsilon})"
+    return f"root_mean_square({x}, {axis}, {scale}, {epsilon})"
+
+
+@writes("LpNormalization", since=1, T=FLOATS)
+def by_norm(op: Op) -> Written:
+    """Divided by its 1-norm or 2-norm along an axis; where that is 0 it stays 0."""
+    x = op.value(0)
+    axis, p = op.axis("axis", -1, rank=x.rank), op.integer("p", 2)
+    return f"by_norm({x}, {axis}, {p})"
+
+
+@writes("LRN", since=1, T=FLOATS)
+def local_response(op: Op) -> Written:
+    """By the squares of the channels around."""
+    x = op.value(0)
+    size, alpha, beta, bias = (
+        op.integer("size"), op.literal("alpha", 1e-4, x.dtype), op.literal("beta", 0.75, x.dtype),
+        op.literal("bias", 1.0, x.dtype),
+    )  # fmt: skip
+    return f"local_response({x}, {size}, {alpha}, {beta}, {bias})"
+
+
+@writes("Dropout", since=7, T=FLOATS, T1=FLOATS)
+def dropout(op: Op) -> Written:
+    """Nothing, when a model answers; the mask is all true."""
+    x = op.value(0)
+    if op.given(2):
+        training = op.value(2)
+        if training.array is None or bool(training.array.reshape(())):
+            op.refuse("it is in training mode", fix="export the model in evaluation mode: model.eval()")
+    op.ignore("ratio", "seed", because="nothing is dropped")
+    op.ignore_input(1, because="nothing is dropped")
+    return [x, f"torch.ones_like({x}, dtype=torch.bool)" if op.wants(1) else None]

@@ -1,0 +1,1 @@
+"""Arithmetic, logic, matrix products, reductions, quantised numbers and signals."""

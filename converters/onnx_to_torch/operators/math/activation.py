@@ -1,0 +1,124 @@
+"""Activations."""
+
+from __future__ import annotations
+
+from ...operator_context import Op
+from ...writers import FLOATS, NUMBERS, Written, writes
+
+_PLAIN = {"HardSwish": "F.hardswish", "Mish": "F.mish", "Softsign": "F.softsign"}
+
+
+def _plain(name: str, function: str) -> None:
+    @writes(name, since=1, T=FLOATS)
+    def written(op: Op) -> Written:
+        return f"{function}({op.value(0)})"
+
+
+for _name, _function in _PLAIN.items():
+    _plain(_name, _function)
+
+
+@writes("Relu", since=6, T=NUMBERS)
+def relu(op: Op) -> Written:
+    """max(x, 0)"""
+    return f"torch.relu({op.value(0)})"
+
+
+@writes("LeakyRelu", since=6, T=FLOATS)
+def leaky_relu(op: Op) -> Written:
+    """x, or alpha x where x is negative."""
+    return f"F.leaky_relu({op.value(0)}, {op.literal('alpha', 0.01, op.value(0).dtype)})"
+
+
+@writes("PRelu", since=7, T=NUMBERS)
+def prelu(op: Op) -> Written:
+    """x, or slope x where x is negative."""
+    x, slope = op.value(0), op.value(1)
+    return f"torch.where({x} < 0, {slope} * {x}, {x})"
+
+
+@writes("Elu", since=6, T=FLOATS)
+def elu(op: Op) -> Written:
+    """x, or alpha (exp(x) - 1) where x is negative."""
+    return f"F.elu({op.value(0)}, {op.literal('alpha', 1.0, op.value(0).dtype)})"
+
+
+@writes("Celu", since=12, until=28, T=FLOATS)
+def celu(op: Op) -> Written:
+    """x, or alpha (exp(x / alpha) - 1) where x is negative."""
+    return f"F.celu({op.value(0)}, {op.literal('alpha', 1.0, op.value(0).dtype)})"
+
+
+@writes("Selu", since=6, T=FLOATS)
+def selu(op: Op) -> Written:
+    """Gamma x, or gamma alpha (exp(x) - 1) where x is negative."""
+    x = op.value(0)
+    alpha = op.literal("alpha", 1.67326319217681884765625, x.dtype)
+    return f"{op.literal('gamma', 1.05070102214813232421875, x.dtype)} * F.elu({x}, {alpha})"
+
+
+@writes("ThresholdedRelu", since=1, T=FLOATS)
+def thresholded_relu(op: Op) -> Written:
+    """X where it is larger than alpha, and 0 elsewhere."""
+    x = op.value(0)
+    return f"torch.where({x} > {op.literal('alpha', 1.0, x.dtype)}, {x}, torch.zeros_like({x}))"
+
+
+@writes("Shrink", since=9, T=NUMBERS)
+def shrink(op: Op) -> Written:
+    """X + bias below -lambd, x - bias above lambd, 0 between."""
+    x = op.value(0)
+    dtype = x.dtype if x.dtype in FLOATS else "float64"
+    bias, edge = op.literal("bias", 0.0, dtype), op.literal("lambd", 0.5, dtype)
+    made = f"torch.where({x} < -{edge}, {x} + {bias}, torch.where({x} > {edge}, {x} - {bias}, torch.zeros_like({x})))"
+    return made if x.dtype in FLOATS else f"{made}.to(torch.{x.dtype})"
+
+
+@writes("HardSigmoid", since=6, T=FLOATS)
+def hard_sigmoid(op: Op) -> Written:
+    """Alpha x + beta, cut to 0 .. 1."""
+    x = op.value(0)
+    alpha, beta = op.literal("alpha", 0.2, x.dtype), op.literal("beta", 0.5, x.dtype)
+    return f"torch.clamp({alpha} * {x} + {beta}, 0, 1)"
+
+
+@writes("Softplus", since=1, T=FLOATS)
+def softplus(op: Op) -> Written:
+    """log(1 + exp(x)); PyTorch's, where exp(-x) is nothing beside 1 in float64 too, is x itself."""
+    return f"F.softplus({op.value(0)}, threshold=40)"
+
+
+@writes("Swish", since=24, T=FLOATS)
+def swish(op: Op) -> Written:
+    """X sigmoid(alpha x)"""
+    x, alpha = op.value(0), op.literal("alpha", 1.0, op.value(0).dtype)
+    return f"F.silu({x})" if alpha == "1.0" else f"{x} * torch.sigmoid({alpha} * {x})"
+
+
+@writes("Gelu", since=20, T=FLOATS)
+def gelu(op: Op) -> Written:
+    """X times the normal distribution's share below x: exact, or by tanh."""
+    kind = op.word("approximate", "none", ("none", "tanh"))
+    return f'F.gelu({op.value(0)}, approximate="tanh")' if kind == "tanh" else f"F.gelu({op.value(0)})"
+
+
+def _softmax(name: str, function: str) -> None:
+    @writes(name, since=13, T=FLOATS)
+    def along_axis(op: Op) -> Written:
+        x = op.value(0)
+        return f"{function.format(x=x, axis=op.axis('axis', -1, rank=x.rank))}"
+
+    @writes(name, since=1, until=12, T=FLOATS)
+    def over_rows(op: Op) -> Written:
+        """Before opset 13 the axes from `axis` on were one."""
+        x = op.value(0)
+        axis = op.axis("axis", 1, rank=x.rank) if x.rank > 1 else 0
+        op.ignore("axis", because="of one axis, or none, it can name no other")
+        if axis == x.rank - 1:
+            return f"{function.format(x=x, axis=axis)}"
+        return f"{function.format(x=f'{x}.flatten({axis})', axis=-1)}.reshape({x}.shape)"
+
+
+_softmax("Softmax", "torch.softmax({x}, {axis})")
+_softmax("LogSoftmax", "torch.log_softmax({x}, {axis})")
+_softmax("Hardmax", "hardmax({x}, {axis})")

@@ -1,0 +1,47 @@
+"""From one dtype into another."""
+
+from __future__ import annotations
+
+from ...operator_context import Op
+from ...values import Value
+from ...writers import HELD, INTEGERS, Written, writes
+
+_LARGEST = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
+_WIDE = frozenset({"uint16", "uint32", "uint64"})
+
+
+@writes("Cast", since=6, until=28, T1=HELD, T=HELD)
+def cast(op: Op) -> Written:
+    """Into the dtype that an attribute names."""
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    return _cast(op, tensor_dtype_to_np_dtype(op.integer("to")).name)
+
+
+@writes("CastLike", since=15, T1=HELD, T2=HELD)
+def cast_like(op: Op) -> Written:
+    """Into the dtype of another value."""
+    return _cast(op, op.value(1).dtype)
+
+
+def _cast(op: Op, dtype: str) -> Written:
+    value = op.value(0)
+    if dtype not in HELD:
+        op.refuse(f"it casts to {dtype}, which PyTorch does not compute in", fix="cast to another dtype in the model")
+    saturate = op.flag("saturate", True)
+    if op.has("round_mode"):
+        op.ignore("round_mode", because="it speaks of float8_e8m0 alone, which is refused above")
+    if value.dtype == dtype:
+        return value
+    if dtype in _LARGEST:
+        if not saturate:
+            op.refuse(f"it casts to {dtype} without saturation, which PyTorch rounds in its own way", fix="saturate")
+        return _saturated(value, dtype)
+    if dtype in _WIDE and value.dtype not in INTEGERS:
+        return f"{value}.to(torch.int64).to(torch.{dtype})"
+    return f"{value}.to(torch.{dtype})"
+
+
+def _saturated(value: Value, dtype: str) -> str:
+    largest = _LARGEST[dtype]
+    return f"torch.clamp({value}.float(), -{largest}, {largest}).to(torch.{dtype})"

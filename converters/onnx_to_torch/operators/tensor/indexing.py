@@ -1,0 +1,110 @@
+"""Elements by their indices. Negative ones count from the end."""
+
+from __future__ import annotations
+
+from ...operator_context import Op
+from ...values import Value
+from ...writers import HELD, INDICES, ORDINARY, Written, writes
+
+
+@writes("Gather", since=1, T=HELD, Tind=INDICES)
+def gather(op: Op) -> Written:
+    """Slices along an axis, in the shape of the indices."""
+    value, indices = op.value(0), op.value(1)
+    axis = op.axis("axis", 0, rank=value.rank)
+    places = indices.size_parts()
+    before = ":, " * axis
+    if places is not None and not indices.rank:
+        (place,) = places  # torch.export takes a size between brackets for a constant
+        return f"{value}[{before}{place}]" if isinstance(place, int) else f"{value}.select({axis}, {place})"
+    wide = _wide(indices)
+    if not indices.rank and indices.array is None:  # as it also does the number in a tensor without axes
+        return f"{value}[{before}{wide}.reshape(1)].squeeze({axis})"
+    return f"{value}[{before}{wide}]"
+
+
+def _wide(indices: Value) -> str:
+    """In int64: of others torch's exporter writes a GatherND that ONNX has not."""
+    return f"{indices}" if indices.dtype == "int64" else f"{indices}.long()"
+
+
+def _wrapped(indices: Value, size: object) -> str:
+    """Indices counted from the start."""
+    if indices.array is not None and (indices.array >= 0).all():
+        return _wide(indices)
+    return f"wrapped({indices}, {size})"
+
+
+@writes("GatherElements", since=11, T=HELD, Tind=INDICES)
+def gather_elements(op: Op) -> Written:
+    """One element for each index, at its own place on the other axes."""
+    value, indices = op.value(0), op.value(1)
+    axis = op.axis("axis", 0, rank=value.rank)
+    return f"torch.gather({value}, {axis}, {_wrapped(indices, value.size(axis))})"
+
+
+@writes("GatherND", since=11, T=HELD)
+def gather_nd(op: Op) -> Written:
+    """Slices at the places that the last axis of the indices names."""
+    return f"gather_places({op.value(0)}, {op.value(1)}, {op.integer('batch_dims', 0)})"
+
+
+_REDUCTIONS = {"none": "", "add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+
+
+@writes("ScatterElements", "Scatter", since=9, T=HELD, Tind=INDICES)
+def scatter_elements(op: Op) -> Written:
+    """The first input with one update for each index."""
+    x, indices, updates = op.value(0), op.value(1), op.value(2)
+    axis = op.axis("axis", 0, rank=x.rank)
+    reduction = _REDUCTIONS[op.word("reduction", "none", tuple(_REDUCTIONS))]
+    places = _wrapped(indices, x.size(axis))
+    if not reduction:
+        return f"{x}.scatter({axis}, {places}, {updates})"
+    return f'{x}.scatter_reduce({axis}, {places}, {updates}, "{reduction}")'
+
+
+@writes("ScatterND", since=11)
+def scatter_nd(op: Op) -> Written:
+    """The first input with updates for the slices that the last axis of the indices names."""
+    x, indices, updates = op.value(0), op.value(1), op.value(2)
+    reduction = _REDUCTIONS[op.word("reduction", "none", tuple(_REDUCTIONS))]
+    if reduction in ("", "sum"):
+        accumulate = ", accumulate=True" if reduction else ""
+        return f"{x}.index_put({indices}.unbind(-1), {updates}{accumulate})"
+    return f'scatter_places({x}, {indices}, {updates}, "{reduction}")'
+
+
+@writes("OneHot", since=9, until=28)
+def one_hot(op: Op) -> Written:
+    """A new axis on which one place is `on` and the others are `off`."""
+    indices, off_on = op.value(0), op.value(2)
+    (depth,) = (
+        op.sizes(1, "depth") if op.value(1).dtype in INDICES else (op.page.number(f"int({op.value(1)})", "depth"),)
+    )
+    axis = op.axis("axis", -1, rank=indices.rank + 1)
+    return f"one_hot({indices}, {depth}, {off_on}, {axis})"
+
+
+@writes("NonZero", since=9, T=ORDINARY)
+def non_zero(op: Op) -> Written:
+    """Where elements are not zero: a row for each axis."""
+    return f"torch.nonzero({op.value(0)}).transpose(0, 1)"
+
+
+@writes("Compress", since=9, until=28, T=HELD)
+def compress(op: Op) -> Written:
+    """The slices for which the condition holds; without an axis those of the flat tensor."""
+    x, condition = op.value(0), op.value(1)
+    places = f"torch.nonzero({condition}).flatten()"
+    if not op.has("axis"):
+        return f"{x}.flatten()[{places}]"
+    return f"{x}.index_select({op.axis('axis', rank=x.rank)}, {places})"
+
+
+@writes("ReverseSequence", since=10, until=28, T=HELD)
+def reverse_sequence(op: Op) -> Written:
+    """Each sequence turned around up to its length."""
+    return (
+        f"reversed_sequences({op.value(0)}, {op.value(1)}, {op.integer('batch_axis', 1)}, {op.integer('time_axis', 0)})"
+    )

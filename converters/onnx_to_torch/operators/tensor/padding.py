@@ -1,0 +1,84 @@
+"""Padding and cutting of whole tensors. That of convolutions and pools lies with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...operator_context import Op
+from ...safe_names import scalar
+from ...values import Part, Value
+from ...writers import FLOATS, HELD, Written, writes
+
+
+@writes("Pad", since=18, T=HELD)
+def pad_some_axes(op: Op) -> Written:
+    """Before and after each of the axes named, or of all; negative pads cut."""
+    rank = op.value(0).rank
+    axes = op.integers(3, "axes") if op.given(3) else range(rank)
+    return _padded(op, op.sizes(1, "pads"), [op.placed(axis, rank) for axis in axes], op.optional(2))
+
+
+@writes("Pad", since=11, until=17, T=HELD)
+def pad(op: Op) -> Written:
+    """Before and after each axis."""
+    return _padded(op, op.sizes(1, "pads"), range(op.value(0).rank), op.optional(2))
+
+
+@writes("Pad", since=2, until=10, T=FLOATS)
+def pad_by_attributes(op: Op) -> Written:
+    """Before opset 11 pads and number were attributes."""
+    import numpy as np
+
+    value = op.value(0)
+    number = op.known(np.array(op.real("value", 0.0), value.dtype))
+    return _padded(op, op.ints("pads"), range(value.rank), number)
+
+
+def _padded(op: Op, pads: Sequence[Part], axes: Sequence[int], number: Value | None) -> Written:
+    x, mode = op.value(0), op.word("mode", "constant", ("constant", "reflect", "edge", "wrap"))
+    if len(pads) != 2 * len(axes):
+        op.refuse(f"it has {len(pads)} pads for {len(axes)} axes", fix="check the model")
+    low: list[Part] = [0] * x.rank
+    high: list[Part] = [0] * x.rank
+    for at, axis in enumerate(axes):
+        low[axis], high[axis] = pads[at], pads[at + len(axes)]
+    if all(part == 0 for part in (*low, *high)):
+        return x
+    if mode == "constant":
+        widths = f"[{', '.join(f'{low[at]}, {high[at]}' for at in _inner_first(low, high))}]"
+        return _with_number(op, x, widths, number)
+    if _torch_mirrors(x, low, high, mode):
+        widths = f"[{', '.join(f'{low[at]}, {high[at]}' for at in reversed(range(2, x.rank)))}]"
+        return f'F.pad({x}, {widths}, mode="{"replicate" if mode == "edge" else mode}")'
+    both = ", ".join(map(str, (*low, *high)))
+    return f'surrounded({x}, ({both}), "{mode}")'
+
+
+def _inner_first(low: Sequence[Part], high: Sequence[Part]) -> list[int]:
+    first = next(at for at in range(len(low)) if (low[at], high[at]) != (0, 0))
+    return list(reversed(range(first, len(low))))
+
+
+def _with_number(op: Op, x: Value, widths: str, number: Value | None) -> Written:
+    if number is None or number.scalar is not None:
+        literal = "0" if number is None or number.array is None else scalar(number.array.reshape(()).item(), x.dtype)
+        return f"F.pad({x}, {widths})" if literal in ("0", "0.0", "False") else f"F.pad({x}, {widths}, value={literal})"
+    inside = op.let(f"F.pad(torch.ones_like({x}, dtype=torch.bool), {widths})", "inside")
+    return f"torch.where({inside}, F.pad({x}, {widths}), {number})"
+
+
+def _torch_mirrors(x: Value, low: Sequence[Part], high: Sequence[Part], mode: str) -> bool:
+    """Whether PyTorch does it: pictures of floats, reflected once."""
+    if mode == "wrap" or x.dtype not in ("float32", "float64") or x.rank not in (3, 4, 5):
+        return False
+    if any((low[at], high[at]) != (0, 0) for at in (0, 1)):
+        return False
+    rows = zip(low[2:], high[2:], x.shape[2:], strict=True)
+    return all(
+        isinstance(a, int)
+        and isinstance(b, int)
+        and min(a, b) >= 0
+        and (mode == "edge" or (size is not None and max(a, b) < size))
+        and size != 0
+        for a, b, size in rows
+    )

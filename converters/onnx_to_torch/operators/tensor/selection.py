@@ -1,0 +1,65 @@
+"""What is largest, and parts of matrices."""
+
+from __future__ import annotations
+
+from ...operator_context import Op
+from ...writers import HELD, NUMBERS, ORDINARY, Written, writes
+
+
+@writes("TopK", since=10, T=NUMBERS)
+def top_k(op: Op) -> Written:
+    """The k largest or smallest along an axis, and where they lie; of equals the first. Sorted or not, they come
+    sorted."""
+    x = op.value(0)
+    (count,) = op.sizes(1, "number")
+    axis, largest = op.axis("axis", -1, rank=x.rank), op.flag("largest", True)
+    op.ignore("sorted", because="an order is then not asked for, and any will do")
+    return op.unpack(f"largest_first({x}, {count}, {axis}, {largest})", 2)
+
+
+@writes("TopK", since=1, until=9, T=NUMBERS)
+def top_k_of_attribute(op: Op) -> Written:
+    """The k largest along an axis, and where they lie; of equals the first."""
+    x = op.value(0)
+    axis = op.axis("axis", -1, rank=x.rank)
+    return op.unpack(f"largest_first({x}, {op.integer('k')}, {axis}, True)", 2)
+
+
+@writes("ArgMax", "ArgMin", since=1, T=NUMBERS)
+def arg_extreme(op: Op) -> Written:
+    """Where the largest or smallest lies along an axis: the first of equals, or the last."""
+    x, keep = op.value(0), op.flag("keepdims", True)
+    axis, largest = op.axis("axis", 0, rank=x.rank), op.node.op_type == "ArgMax"
+    if op.flag("select_last_index"):
+        return f"last_extreme({x}, {axis}, {keep}, {largest})"
+    return f"{x}.{'argmax' if largest else 'argmin'}({axis}, {keep})"
+
+
+@writes("Trilu", since=14, T=HELD)
+def triangle(op: Op) -> Written:
+    """The upper or lower triangle of matrices, the rest zero."""
+    x, upper = op.value(0), op.flag("upper", True)
+    (k,) = op.sizes(1, "diagonal") if op.given(1) else (0,)
+    return f"torch.{'triu' if upper else 'tril'}({x}, {k})" if k != 0 else f"torch.{'triu' if upper else 'tril'}({x})"
+
+
+@writes("CumSum", since=11, T=NUMBERS)
+def cumulated(op: Op) -> Written:
+    """The running sum along an axis."""
+    x = op.value(0)
+    (axis,) = op.integers(1, "axis")
+    exclusive, backwards, axis = op.flag("exclusive"), op.flag("reverse"), op.placed(axis, x.rank)
+    if not exclusive and not backwards:
+        return f"torch.cumsum({x}, {axis}, dtype=torch.{x.dtype})"
+    return f"running_sum({x}, {axis}, {exclusive}, {backwards})"
+
+
+@writes("Unique", since=11, until=28, T=ORDINARY)
+def unique(op: Op) -> Written:
+    """The distinct elements, or slices along an axis: sorted or as they first come; where each first lies, which of
+    them each element is, and how often each comes."""
+    x, in_order = op.value(0), not op.flag("sorted", True)
+    axis = op.axis("axis", rank=x.rank) if op.has("axis") else None
+    if not in_order and not any(op.wants(at) for at in (1, 2, 3)):
+        return f"torch.unique({x})" if axis is None else f"torch.unique({x}, dim={axis})"
+    return op.unpack(f"distinct({x}, {axis}, {in_order})", 4)

@@ -1,0 +1,207 @@
+"""Shapes read and changed. Sizes are whole numbers of the module's Python code, so that dynamic axes stay dynamic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...operator_context import Op
+from ...values import Part, Size, Value, as_parts
+from ...writers import HELD, Written, writes
+
+
+def as_tuple(parts: Sequence[Part]) -> str:
+    """Sizes as a Python tuple."""
+    return f"({', '.join(map(str, parts))}{',' if len(parts) == 1 else ''})"
+
+
+@writes("Shape", since=1, until=14, T=HELD)
+def shape(op: Op) -> Written:
+    """The sizes of all axes."""
+    return op.sized(op.value(0).sizes())
+
+
+@writes("Shape", since=15, T=HELD)
+def shape_between(op: Op) -> Written:
+    """The sizes of the axes start .. end - 1, both cut to the rank as Python does."""
+    value = op.value(0)
+    start, end = op.integer("start", 0), op.integer("end", value.rank)
+    return op.sized(value.sizes()[start:end])
+
+
+@writes("Size", since=1, T=HELD)
+def size(op: Op) -> Written:
+    """The number of elements."""
+    return op.sized(as_parts([op.page.product(op.value(0).sizes())]))
+
+
+@writes("Reshape", since=5, T=HELD)
+def reshape_to(op: Op) -> Written:
+    """0 keeps the size of that axis (unless allowzero), -1 takes what is left."""
+    value, wanted, literal_zero = op.value(0), op.sizes(1, "shape"), op.flag("allowzero")
+    target = [value.size(at) if part == 0 and not literal_zero else part for at, part in enumerate(wanted)]
+    return reshaped(value, _resolved(value, target))
+
+
+def _resolved(value: Value, target: list[Part]) -> list[Part]:
+    """The size that -1 stands for, where the known sizes tell it; those that are the same on both sides cancel."""
+    if target.count(-1) != 1:
+        return target
+    gap = target.index(-1)
+    have, rest = value.sizes(), list[Part]()
+    for part in target[:gap] + target[gap + 1 :]:
+        same = next((at for at, each in enumerate(have) if _same(each, part)), None)
+        if same is None:
+            rest.append(part)
+        else:
+            del have[same]
+    known = [part for part in (*have, *rest) if isinstance(part, int)]
+    divisor = prod(part for part in rest if isinstance(part, int))
+    if len(known) == len(have) + len(rest) and divisor > 0:
+        return [*target[:gap], prod(known) // divisor // divisor, *target[gap + 1 :]]
+    return target
+
+
+def _same(a: Part, b: Part) -> bool:
+    return isinstance(a, Size) and isinstance(b, Size) and bool(a.trial.node.expr == b.trial.node.expr)
+
+
+def reshaped(value: Value, target: Sequence[Part]) -> Written:
+    """The value in another shape. A computed size may stand for 0 ("keep") or -1, of which PyTorch takes the latter."""
+    computed = sum(isinstance(part, Size) for part in target)
+    if -1 not in target and computed == 1 and 0 not in target:
+        sizes = value.sizes()
+        alone = [each for each in sizes if isinstance(each, Size)]
+        if len(alone) == 1 and not any(_same(alone[0], part) for part in target if isinstance(part, Size)):
+            target = [-1 if isinstance(part, Size) and value.page.at_least(part, 0) else part for part in target]
+    return f"{value}.reshape({', '.join(map(str, target))})" if target else f"{value}.reshape(())"
+
+
+@writes("Flatten", since=1, T=HELD)
+def flatten(op: Op) -> Written:
+    """Into a matrix: the axes before `axis`, and the others."""
+    value, axis = op.value(0), op.integer("axis", 1)
+    axis += value.rank if axis < 0 else 0
+    if axis == 1 and value.rank > 1:
+        return f"torch.flatten({value}, 1)"
+    have = value.sizes()
+    return f"{value}.reshape({op.page.product(have[:axis])}, {op.page.product(have[axis:])})"
+
+
+@writes("Squeeze", since=13, T=HELD)
+def squeeze(op: Op) -> Written:
+    """Without the axes named, which have size 1; without every such axis where none is named."""
+    return _squeezed(op, op.integers(1, "axes") if op.given(1) else None)
+
+
+@writes("Squeeze", since=1, until=12, T=HELD)
+def squeeze_by_attribute(op: Op) -> Written:
+    """Before opset 13 the axes were an attribute."""
+    return _squeezed(op, op.ints("axes") if op.has("axes") else None)
+
+
+def _squeezed(op: Op, axes: Sequence[int] | None) -> Written:
+    value = op.value(0)
+    if axes is None and None in value.shape:
+        op.refuse("which axes have size 1 is known only when the module runs", fix="name the axes to squeeze")
+    named = [axis for axis, size in enumerate(value.shape) if size == 1] if axes is None else axes
+    dropped = sorted({op.placed(axis, value.rank) for axis in named})
+    if any(value.shape[axis] not in (1, None) for axis in dropped):
+        op.refuse(f"it squeezes the axes {dropped} of the shape {value.shape}", fix="check the model")
+    if not dropped:
+        return value
+    left = [size for axis, size in enumerate(value.sizes()) if axis not in dropped]
+    if any(value.shape[axis] is None for axis in dropped):  # squeeze() would let another size pass, reshape() does not
+        return reshaped(value, left)
+    return f"{value}.squeeze({dropped[0] if len(dropped) == 1 else tuple(dropped)})"
+
+
+@writes("Unsqueeze", since=13, T=HELD)
+def unsqueeze(op: Op) -> Written:
+    """With axes of size 1 at these places of the answer."""
+    return _unsqueezed(op, op.integers(1, "axes"))
+
+
+@writes("Unsqueeze", since=1, until=12, T=HELD)
+def unsqueeze_by_attribute(op: Op) -> Written:
+    """Before opset 13 the axes were an attribute."""
+    return _unsqueezed(op, op.ints("axes"))
+
+
+def _unsqueezed(op: Op, axes: Sequence[int]) -> Written:
+    value = op.value(0)
+    rank = value.rank + len(axes)
+    added = sorted({op.placed(axis, rank) for axis in axes})
+    if len(added) != len(axes):
+        op.refuse(f"its axes {list(axes)} name one axis twice", fix="check the model")
+    return f"{value}{''.join(f'.unsqueeze({axis})' for axis in added)}" if added else value
+
+
+@writes("Transpose", since=1, T=HELD)
+def transpose(op: Op) -> Written:
+    """Axes in another order."""
+    value = op.value(0)
+    order = [op.placed(axis, value.rank) for axis in op.ints("perm", range(value.rank)[::-1])]
+    if order == sorted(order):
+        return value
+    moved = [at for at, axis in enumerate(order) if at != axis]
+    if len(moved) == 2:
+        return f"{value}.transpose({moved[0]}, {moved[1]})"
+    return f"{value}.permute({', '.join(map(str, order))})"
+
+
+@writes("Expand", since=8, T=HELD)
+def expand(op: Op) -> Written:
+    """Broadcast to a shape; an axis of the value that is not 1 wins over a 1 in the shape."""
+    value, wanted = op.value(0), op.sizes(1, "shape")
+    rank = max(value.rank, len(wanted))
+    have: list[Part] = [*[1] * (rank - value.rank), *value.sizes()]
+    padded: list[Part] = [*[1] * (rank - len(wanted)), *wanted]
+    target = [_broadcast(a, b) for a, b in zip(have, padded, strict=True)]
+    known = [each for each in target if each is not None]
+    if len(known) < rank:
+        return f"expanded({value}, {as_tuple(wanted)})"
+    if rank == value.rank and all(a == b or _same(a, b) for a, b in zip(have, known, strict=True)):
+        return value
+    return f"{value}.expand({', '.join(map(str, target))})"
+
+
+def _broadcast(a: Part, b: Part) -> Part | None:
+    """The size of an axis under broadcasting, or None where it hangs on whether one side happens to be 1."""
+    if b == 1 or _same(a, b):
+        return a
+    if a == 1:
+        return b
+    return a if isinstance(a, int) else b if isinstance(b, int) else None
+
+
+@writes("Tile", since=6, T=HELD)
+def tile(op: Op) -> Written:
+    """Each axis repeated so many times."""
+    value, repeats = op.value(0), op.sizes(1, "repeats")
+    if all(each == 1 for each in repeats):
+        return value
+    return f"{value}.repeat({', '.join(map(str, repeats))})"
+
+
+@writes("DepthToSpace", since=1, until=28)
+def depth_to_space(op: Op) -> Written:
+    """Blocks of channels spread over the picture."""
+    x, block = op.value(0), op.integer("blocksize")
+    if op.word("mode", "DCR", ("DCR", "CRD")) == "CRD":
+        return f"F.pixel_shuffle({x}, {block})"
+    n, c, h, w = x.sizes()
+    depth = op.page.combine("//", c, block**2)
+    split = op.let(f"{x}.reshape({n}, {block}, {block}, {depth}, {h}, {w})", "blocks")
+    target = [n, depth, op.page.combine("*", h, block), op.page.combine("*", w, block)]
+    return f"{split}.permute(0, 3, 4, 1, 5, 2).reshape({', '.join(map(str, target))})"
+
+
+@writes("SpaceToDepth", since=1, until=28)
+def space_to_depth(op: Op) -> Written:
+    """Blocks of the picture piled into channels, block by block."""
+    x, block = op.value(0), op.integer("blocksize")
+    n, c, h, w = x.sizes()
+    high, wide = op.page.combine("//", h, block), op.page.combine("//", w, block)
+    split = op.let(f"{x}.reshape({n}, {c}, {high}, {block}, {wide}, {block})", "blocks")
+    return f"{split}.permute(0, 3, 5, 1, 2, 4).reshape({n}, {op.page.combine('*', c, block**2)}, {high}, {wide})"

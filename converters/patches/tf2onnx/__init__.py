@@ -1,0 +1,1 @@
+"""Handlers of TensorFlow operators that tf2onnx lacks or converts wrongly."""

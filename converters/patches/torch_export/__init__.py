@@ -1,0 +1,1 @@
+"""Replacements of PyTorch functions while torch.export captures a model or a trace records it."""

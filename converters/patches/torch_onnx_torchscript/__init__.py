@@ -1,0 +1,1 @@
+"""Symbolic functions that torch's TorchScript-based ONNX exporter lacks or has wrong."""

@@ -1,0 +1,169 @@
+"""Recurrent nets for torch's older exporter: LSTMs with projections, which it does not take, and packed sequences
+unpacked, whose length and padding it loses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from ....models.errors import Refused
+from ..torch_shared.traced_symbolics import constant, helper, register
+
+_INT64 = 7  # onnx.TensorProto's
+_WORST_CONDITION = 1e4  # of a projection that a state is led back through: float32 then keeps three digits of it
+
+
+def mend_recurrent() -> None:
+    """Register their definitions for every later export of this process."""
+    register({"aten::lstm": _lstm, "aten::_pad_packed_sequence": _unpacked})
+
+
+def _lstm(g: Any, *arguments: Any) -> Any:
+    """With proj_size what an LSTM gives, P(o tanh(c)), goes back into it: R P(o tanh(c)). So it is one without, whose
+    recurrent weights are R P, and P behind it. Any other is the exporter's own. Formula: torch.nn.LSTM."""
+    from torch.onnx._internal.torchscript_exporter import symbolic_opset9
+
+    packed = int(helper._is_tensor_list(arguments[3]))
+    weights, *numbers = arguments[2 + packed : 8 + packed]
+    has_biases, layers, _, _, bidirectional = (helper._get_const(each, "f", "lstm") for each in numbers)
+    every = helper._unpack_list(weights)
+    directions, each = 1 + int(bidirectional), 5 if has_biases else 3
+    if len(every) != layers * directions * each:
+        return symbolic_opset9.lstm(g, *arguments)
+    if packed:
+        _refuse("of a packed sequence")
+    parts = [_Direction(g, every[at : at + each]) for at in range(0, len(every), each)]
+    layer_parts = [parts[at : at + directions] for at in range(0, len(parts), directions)]
+    batch_first = helper._get_const(arguments[8], "i", "lstm")
+    first, cells = helper._unpack_list(arguments[1])
+    x = _turned(g, arguments[0]) if batch_first else arguments[0]
+    rows, lasts, cells = _projected(g, x, first, cells, layer_parts)
+    return _turned(g, rows) if batch_first else rows, lasts, cells
+
+
+class _Direction:
+    """One direction of a layer of an LSTM with projection, as one without."""
+
+    def __init__(self, g: Any, weights: Sequence[Any]) -> None:
+        inward, back, *biases, self._projection = weights
+        self._g = g
+        rows, self.hidden = inward.type().sizes()[0], self._projection.type().sizes()[1]
+        whole = g.op("MatMul", back, self._projection)
+        whole.setType(back.type().with_sizes([rows, self.hidden]))
+        self.weights = [inward, whole, *biases]
+
+    def onward(self, given: Any) -> Any:
+        """(..., hidden) -> (..., proj)"""
+        return self._g.op("MatMul", given, self._g.op("Transpose", self._projection, perm_i=[1, 0]))
+
+    def backward(self, state: Any) -> Any:
+        """A state (..., hidden) that is projected to the one given, (..., proj)."""
+        import torch
+
+        node = self._projection.node()
+        if node.kind() != "onnx::Constant":
+            _refuse("that begins with a state of the model's")
+        projection = node.t("value").double()
+        if torch.linalg.cond(projection) > _WORST_CONDITION:
+            _refuse("that begins with a state, and whose projection hardly differs between some of them")
+        inverse = torch.linalg.pinv(projection).T.contiguous().to(node.t("value").dtype)
+        return self._g.op("MatMul", state, self._g.op("Constant", value_t=inverse))
+
+
+def _projected(g: Any, rows: Any, first: Any, cells: Any, layers: Sequence[Sequence[_Direction]]) -> Any:
+    """Layer by layer, as between two of them the projection lies. Rows of all steps, (T, B, width); the states that
+    each layer and direction begins with, (states, B, proj) and (states, B, hidden)."""
+    from torch.onnx._internal.torchscript_exporter import symbolic_opset9
+
+    def cut(value: Any, axis: int, start: int, length: int = 1) -> Any:
+        return helper._slice_helper(g, value, axes=[axis], starts=[start], ends=[start + length])
+
+    from_nothing = _is_zero(first) and _is_zero(cells)
+    lasts, last_cells = [], []
+    for at, here in enumerate(layers):
+        ways = len(here)
+        start = cell = cut(cells, 0, at * ways, ways)
+        if not from_nothing:
+            start = _joined(g, [part.backward(cut(first, 0, at * ways + way)) for way, part in enumerate(here)], 0)
+        weights = [weight for part in here for weight in part.weights]
+        has_biases, width = len(here[0].weights) == 4, here[0].hidden
+        given, last, cell = symbolic_opset9._generic_rnn(
+            g, "LSTM", rows, [start, cell], weights, has_biases, 1, 0.0, False, ways == 2
+        )
+        rows = _joined(g, [part.onward(cut(given, 2, way * width, width)) for way, part in enumerate(here)], 2)
+        lasts += [part.onward(cut(last, 0, way)) for way, part in enumerate(here)]
+        last_cells.append(cell)
+    return rows, _joined(g, lasts, 0), _joined(g, last_cells, 0)
+
+
+def _turned(g: Any, rows: Any) -> Any:
+    return g.op("Transpose", rows, perm_i=[1, 0, 2])
+
+
+def _joined(g: Any, values: Sequence[Any], axis: int) -> Any:
+    return values[0] if len(values) == 1 else g.op("Concat", *values, axis_i=axis)
+
+
+def _is_zero(state: Any) -> bool:
+    node = state.node()
+    return bool(node.kind() == "onnx::ConstantOfShape" and not node.t("value").any())
+
+
+def _refuse(kind: str) -> NoReturn:
+    raise Refused(f"torch's older exporter has no ONNX of an LSTM {kind} with proj_size", fix=_ELSE)
+
+
+_ELSE = "leave proj_size out, or project what the LSTM gives by a Linear behind it"
+
+
+def _unpacked(  # noqa: PLR0917  (the operator's own arguments)
+    g: Any, data: Any, sizes: Any, batch_first: Any, padding: Any, total: Any
+) -> Any:
+    """The rows of a packed sequence, (T, B, width) or (B, T, width), and the length of each: up to the longest, or up
+    to `total` where that is a number. One that is computed is taken for the axis that was packed, which it mostly is:
+    any other gives another shape, which the check that follows sees."""
+    rows, lengths = g.op("prim::PadPacked", data, sizes, outputs=2)
+    lengths = g.op("Cast", lengths, to_i=_INT64)
+    value = helper._get_const(padding, "t", "padding_value")
+    if value:
+        rows = _filled(g, rows, lengths, value)
+    most = helper._maybe_get_const(total, "i")
+    if isinstance(most, int):
+        rows = _of_length(g, rows, most, value)
+    elif _is_length(total, sizes):
+        rows = _cut(g, rows, g.op("ReduceMax", lengths, keepdims_i=1))
+    if helper._get_const(batch_first, "i", "batch_first"):
+        rows = _turned(g, rows)
+    return rows, lengths
+
+
+def _is_length(total: Any, sizes: Any) -> bool:
+    """Whether a number is how many steps were packed, as it is where the caller gives none."""
+    node = total.node()
+    while node.kind() in ("onnx::Gather", "onnx::Squeeze", "onnx::Cast", "onnx::Unsqueeze"):
+        node = node.inputsAt(0).node()
+    return bool(node.kind() == "onnx::Shape" and node.inputsAt(0) == sizes)
+
+
+def _filled(g: Any, rows: Any, lengths: Any, value: Any) -> Any:
+    """With a value where a row has ended."""
+    one, zero = constant(g, 1), constant(g, 0)
+    steps = g.op("Range", zero, g.op("Squeeze", _length(g, rows)), one)
+    ended = g.op("Not", g.op("Less", g.op("Unsqueeze", steps, constant(g, [1])), lengths))
+    filling = g.op("CastLike", g.op("Constant", value_t=value), rows)
+    return g.op("Where", g.op("Unsqueeze", ended, constant(g, [2])), filling, rows)
+
+
+def _of_length(g: Any, rows: Any, length: int, value: Any) -> Any:
+    missing = g.op("Max", g.op("Sub", constant(g, [length]), _length(g, rows)), constant(g, [0]))
+    pads = g.op("Concat", constant(g, [0, 0, 0]), missing, constant(g, [0, 0]), axis_i=0)
+    filling = g.op("CastLike", g.op("Constant", value_t=value), rows)
+    return _cut(g, g.op("Pad", rows, pads, filling), constant(g, [length]))
+
+
+def _cut(g: Any, rows: Any, end: Any) -> Any:
+    return g.op("Slice", rows, constant(g, [0]), end, constant(g, [0]))
+
+
+def _length(g: Any, rows: Any) -> Any:
+    return g.op("Gather", g.op("Shape", rows), constant(g, [0]), axis_i=0)

@@ -1,0 +1,1 @@
+"""Formulas shared by the patches of torch's two ONNX exporters."""

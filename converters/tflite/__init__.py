@@ -1,1 +1,0 @@
-"""TFLite files: written in four precisions, and mended where a runtime would read them wrongly."""

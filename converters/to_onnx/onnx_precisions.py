@@ -1,0 +1,72 @@
+"""ONNX in reduced precision: static int8 (QDQ), calibrated, and fp16. Inputs and outputs keep their dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...models.artifact import read_artifact, write_artifact
+from ...models.dataset import Dataset, read_dataset
+from ...models.formats import PAYLOAD, Format, Precision, Target
+from ...models.job import Job
+from ...models.probes.feeds import feeds_of, whole
+from ...models.probes.sizes import bounds_within
+from ...models.signature import Array, Signature
+from ..onnx_graph.topological_order import sort_nodes
+from .onnx_from_source import save
+
+CALIBRATION_BATCH = 32
+
+
+class _Feeds:
+    """Calibration data as onnxruntime wants it: an iterator that ends with None."""
+
+    def __init__(self, data: Dataset, signature: Signature) -> None:
+        self._batches = _batches(data, signature)
+
+    def get_next(self) -> dict[str, Array] | None:
+        return next(self._batches, None)
+
+
+def _batches(data: Dataset, signature: Signature) -> Iterator[dict[str, Array]]:
+    bounds = bounds_within(signature.inputs, signature.batch)
+    for rows in whole(len(data), bounds.nearest(CALIBRATION_BATCH), bounds.low):
+        yield feeds_of(data, rows, signature)
+
+
+def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:
+    """Quantise weights per channel and activations per tensor, with ranges from job.inputs["data"]/calibration.npz."""
+    from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    source = read_artifact(job.inputs["source"])
+    data = read_dataset(job.inputs["data"] / "calibration.npz", source.signature.inputs)
+    # Without it shapes are unknown inside a dynamo export, and operators are silently left in float.
+    ready = Path("preprocessed.onnx")
+    quant_pre_process(str(source.path), str(ready), skip_symbolic_shape=True)
+    quantize_static(
+        str(ready),
+        str(job.out / PAYLOAD[Format.ONNX]),
+        _Feeds(data, source.signature),
+        quant_format=QuantFormat.QDQ,
+        activation_type=QuantType.QUInt8,
+        weight_type=QuantType.QInt8,
+        per_channel=True,
+        calibrate_method=CalibrationMethod.MinMax,
+    )
+    write_artifact(job.out, Target(Format.ONNX, Precision.INT8), source.signature)
+    return {"calibration_samples": len(data)}
+
+
+def onnx_fp16_from_onnx(job: Job) -> Mapping[str, Any]:
+    """Weights and arithmetic in float16 between float32 inputs and outputs."""
+    import onnx
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    source = read_artifact(job.inputs["source"])
+    model = convert_float_to_float16(onnx.load(source.path), keep_io_types=True)
+    sort_nodes(model.graph)
+    save(model, job.out / PAYLOAD[Format.ONNX])
+    write_artifact(job.out, Target(Format.ONNX, Precision.FP16), source.signature)
+    return {}

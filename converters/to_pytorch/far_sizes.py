@@ -1,0 +1,56 @@
+"""Sizes of the dynamic axes that are far from those of an example, as large as there is room for in a call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ...models.probes.sizes import empty_axes, example_sizes
+from ...models.signature import ANY_SIZE, TensorSpec, bounds_of
+
+_BATCH = 2
+_SMALL = 2  # a size of 1 takes part in broadcasting, which hides what goes wrong
+_LARGE = (65, 257)  # sizes that none of the checks has
+_LARGEST = (1025, 513, 257, 129)  # of one axis where the others are small: the first that there is room for
+_TOGETHER = (65, 33, 17)  # of all axes at once, likewise
+_MOST_ELEMENTS = 100_000  # of the inputs of such a call
+
+
+def most_elements(specs: Sequence[TensorSpec]) -> int:
+    """How many elements the inputs of a call at other sizes may have: no fewer than an example has."""
+    return max(_MOST_ELEMENTS, elements(specs, example_sizes(specs, _BATCH)))
+
+
+def elements(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int:
+    """Of the inputs, at these sizes of their dynamic axes."""
+    return sum(math.prod(sizes[each] if isinstance(each, str) else each for each in spec.shape) for spec in specs)
+
+
+def least_sizes(specs: Sequence[TensorSpec], small: int = _SMALL) -> dict[str, int]:
+    """Every dynamic axis as near to a small size as its bounds allow."""
+    return _within(specs, dict.fromkeys(example_sizes(specs, _BATCH), small))
+
+
+def far_sizes(specs: Sequence[TensorSpec]) -> list[dict[str, int]]:
+    """Each dynamic axis at large sizes, the others as in an example and then as small as they may be: a relation
+    between two breaks at one of them alone. Then all of them at once; then each empty that may be."""
+    own, least, most = example_sizes(specs, _BATCH), least_sizes(specs), most_elements(specs)
+    points: list[dict[str, int]] = []
+    for axis in own:
+        points += _with_room(specs, ({**own, axis: size} for size in _LARGE), _MOST_ELEMENTS)
+        points += list(_with_room(specs, ({**least, axis: size} for size in _LARGEST), most))[:1]
+    if len(own) > 1:
+        together = ({axis: size + place for place, axis in enumerate(own)} for size in _TOGETHER)
+        points += list(_with_room(specs, together, most))[:1]
+    points += [{**own, axis: 0} for axis in empty_axes(specs)]
+    return [point for at, point in enumerate(points) if point != own and point not in points[:at]]
+
+
+def _with_room(specs: Sequence[TensorSpec], points: Iterable[Mapping[str, int]], most: int) -> Iterator[dict[str, int]]:
+    within = (_within(specs, point) for point in points)
+    return (point for point in within if elements(specs, point) <= most)
+
+
+def _within(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> dict[str, int]:
+    bounds = bounds_of(specs)
+    return {axis: bounds.get(axis, ANY_SIZE).nearest(size) for axis, size in sizes.items()}

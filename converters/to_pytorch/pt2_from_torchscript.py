@@ -1,0 +1,57 @@
+"""TorchScript to an exported program: where a model is there as an archive only, without its Python."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...models.artifact import Artifact, read_artifact, write_artifact
+from ...models.errors import Refused
+from ...models.exported_program import save_program
+from ...models.formats import PAYLOAD, Format, Target
+from ...models.job import Job
+from .pt2_from_source import answer_everywhere, example_inputs, export
+from .size_bounds import settle
+
+if TYPE_CHECKING:
+    import torch
+
+
+def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:
+    """Turn the module in inputs["source"] into an exported program by torch's own converter, and export that again:
+    the converter has its own mind about which axes are dynamic.
+
+    Raises Refused where the converter fails: it is part of torch without being public.
+    """
+    import torch
+    from torch._export.converter import TS2EPConverter
+
+    source = read_artifact(job.inputs["source"])
+    module = load_archive(source)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            converted = TS2EPConverter(module, example_inputs(source.signature)).convert()
+        except Exception as error:
+            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise Refused(
+                f"torch's converter of TorchScript failed: {said}", fix="name the model's Python code, or serve ONNX"
+            ) from error
+    traced = converted.module()
+    program = export(traced, source.signature)
+    signature = settle(program, module, source.signature)
+    answer_everywhere(program, module, signature, traced)
+    save_program(program, signature, job.out / PAYLOAD[Format.PT2])
+    write_artifact(job.out, Target(Format.PT2), signature)
+    return {"nodes": len(program.graph.nodes)}
+
+
+def load_archive(source: Artifact) -> torch.jit.ScriptModule:
+    """The module in an artifact, in evaluation mode."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript as a whole
+        module: torch.jit.ScriptModule = torch.jit.load(source.path, map_location="cpu")  # type: ignore[no-untyped-call]
+    return module.eval()

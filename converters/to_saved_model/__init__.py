@@ -1,0 +1,1 @@
+"""Conversion steps whose target is a SavedModel."""

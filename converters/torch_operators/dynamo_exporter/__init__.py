@@ -1,1 +1,0 @@
-"""Operators of PyTorch as ONNX for torch's dynamo exporter, and where it stops, in a sentence."""

@@ -1,1 +1,0 @@
-"""Operators of PyTorch as ONNX for torch's older exporter, which reads TorchScript."""

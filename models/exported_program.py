@@ -1,0 +1,95 @@
+"""Exported programs (.pt2): written with the names of what they take and give, and opened with the libraries whose
+operators they use. Worker only."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .errors import BadRequest, ToolMissing
+from .signature import Signature, TensorSpec
+
+if TYPE_CHECKING:
+    import torch
+
+_RECORD = "transload.json"  # beside the program: torch has no names for outputs, nor for axes
+_MOST_BYTES = 1 << 20  # of a record
+_OPERATOR = re.compile(rb"torch\.ops\.(\w+)\.(\w+)")
+_TORCHS = {"aten", "prims", "prim", "higher_order", "quantized", "quantized_decomposed", "c10d", "_c10d_functional",
+           "inductor", "profiler", "symm_mem", "export", "mkldnn", "mkldnn_prepacked", "rngprims", "torch"}  # fmt: skip
+_DEFINED_BY = {"torchvision": "torchvision", "image": "torchvision", "torchaudio": "torchaudio", "torchao": "torchao"}
+
+
+def save_program(program: torch.export.ExportedProgram, signature: Signature, path: Path) -> None:
+    """Write a program that takes the signature's inputs by position and returns its outputs in order."""
+    import torch
+
+    torch.export.save(program, path, extra_files={_RECORD: json.dumps(signature.to_json())})
+
+
+def recorded_signature(path: Path) -> Signature | None:
+    """What `save_program` wrote beside the program; None where nothing that could be it is there. Whether it is the
+    program's own is for the caller to see."""
+    with zipfile.ZipFile(path) as archive:
+        found = [each for each in archive.infolist() if each.filename.endswith(f"/extra/{_RECORD}")]
+        if len(found) != 1 or found[0].file_size > _MOST_BYTES:
+            return None
+        try:
+            record = Signature.from_json(json.loads(archive.read(found[0])))
+        except (ValueError, LookupError, TypeError, AttributeError, BadRequest):
+            return None
+    return record if all(map(_is_typed, (*record.inputs, *record.outputs))) else None
+
+
+def _is_typed(spec: TensorSpec) -> bool:
+    """Whether JSON of somebody's has a text for a name and whole numbers for sizes."""
+    ends = [end for _, bounds in spec.bounds for end in bounds if end is not None]
+    return isinstance(spec.name, str) and all(isinstance(each, int | str) for each in (*spec.shape, *ends))
+
+
+def load_program(path: Path) -> torch.export.ExportedProgram:
+    """The program in a file of torch.export.save.
+
+    Raises ToolMissing where it uses operators of a library that is not here, and what torch raises.
+    """
+    import torch
+
+    for space, operator in operators(path).items():
+        _define(space, operator, path)
+    return torch.export.load(path)
+
+
+def operators(path: Path) -> dict[str, str]:
+    """The namespaces of the operators in a program that are not torch's own, each with one operator of it."""
+    found: dict[str, str] = {}
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.namelist():
+            if "/models/" in entry and entry.endswith(".json"):
+                for space, operator in _OPERATOR.findall(archive.read(entry)):
+                    if space.decode() not in _TORCHS:
+                        found.setdefault(space.decode(), operator.decode())
+    return found
+
+
+def _define(space: str, operator: str, path: Path) -> None:
+    import torch
+
+    if hasattr(getattr(torch.ops, space), operator):
+        return
+    library = _DEFINED_BY.get(space)
+    if library is None or find_spec(library) is None:
+        whose = f"of {library}, which is not installed" if library else "that nothing here defines"
+        raise ToolMissing(
+            f"{path} uses the operator {space}::{operator}, {whose}",
+            fix=f"install {library}" if library else "export the model with operators of torch in place of that one",
+        )
+    if library == "torchvision":
+        from .loading.torchvision_ops import mend_torchvision
+
+        mend_torchvision()
+    import_module(library)

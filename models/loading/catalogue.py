@@ -1,0 +1,117 @@
+"""The recipes that ship with transload, and how a user's own is found. Imports no framework itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ..code_digest import code_digest, module_file
+from ..errors import BadRequest
+from ..job import Job
+from ..recipe import Recipe
+from ..sources import LIBRARIES, CodeRef
+from ..store import digest_of, digest_of_json
+from .library_models import library_factory
+from .python_objects import load_object
+from .transformers_folder import folder_files
+
+RECIPES: dict[str, str] = {
+    "digits-cnn": "digits_cnn",
+    "digits-vit": "digits_vit",
+    "digits-gru": "digits_gru",
+    "digits-pair": "digits_pair",
+    "breast-cancer-mlp": "breast_cancer_mlp",
+}
+
+
+def list_recipes() -> tuple[Recipe, ...]:
+    """Every recipe of the zoo. None of them imports its framework before a worker calls it."""
+    return tuple(zoo_recipe(name) for name in RECIPES)
+
+
+def zoo_recipe(name: str) -> Recipe:
+    """The recipe of that name.
+
+    Raises BadRequest with the names that are known.
+    """
+    if name not in RECIPES:
+        raise BadRequest(f"the zoo has no recipe {name!r}", fix=f"use one of {', '.join(RECIPES)}")
+    recipe: Recipe = import_module(f"..zoo.{RECIPES[name]}", __package__).RECIPE
+    return recipe
+
+
+def load_recipe(ref: CodeRef) -> Recipe:
+    """The recipe that `ref` names, in the zoo or in a file or module of the user's.
+
+    Raises BadRequest where there is none, or where importing it raises.
+    """
+    found = load_named(ref)
+    if not isinstance(found, Recipe):
+        raise BadRequest(
+            f"{ref.name} of {ref.place} is a {type(found).__name__}, not a Recipe",
+            fix="make it a transload.models.recipe.Recipe; `transload new NAME` writes a file to start from",
+        )
+    if ref.settings:
+        raise BadRequest(f"{ref.text} is a recipe, and takes no settings", fix="leave set out of the pipeline file")
+    return found
+
+
+def load_named(ref: CodeRef) -> Any:
+    """What `ref` names: a Recipe, whatever else lies in the user's file or module, or what makes a library's model.
+
+    Raises BadRequest.
+    """
+    if ref.library:
+        return library_factory(ref)
+    name = _zoo_name(ref)
+    return zoo_recipe(name) if name is not None else load_object(ref)
+
+
+def _zoo_name(ref: CodeRef) -> str | None:
+    return ref.text if ref.text in RECIPES else ref.recipe
+
+
+def ref_digest(ref: CodeRef) -> str:
+    """The digest of the code behind `ref`: its file and what that imports of ours and of the user's
+    (models/code_digest.py). Imports nothing, so that any process may ask.
+
+    Raises BadRequest where there is no such file, module or recipe.
+    """
+    root = Path(ref.root) if ref.root else None
+    name = _zoo_name(ref)
+    if name is not None and name not in RECIPES:
+        zoo_recipe(name)  # raises
+    if name is not None:
+        return code_digest(Path(__file__).parents[1] / "zoo" / f"{RECIPES[name]}.py")
+    if ref.library:
+        return _library_digest(ref)
+    return code_digest(ref.file or module_file(ref.place, root), root)
+
+
+def _library_digest(ref: CodeRef) -> str:
+    """Of our code that makes a library's model, the versions of the libraries, and the folder's files where there is
+    one."""
+    code = code_digest(Path(__file__).parent / "library_models.py")
+    versions = [f"{name} {_version(name)}" for name in LIBRARIES[ref.library or ""]]
+    files = folder_files(Path(ref.name)) if ref.library == "hf" else []
+    return digest_of_json([code, *versions, *(f"{file.name} {digest_of(file)}" for file in files)])
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def ref_of(job: Job) -> CodeRef:
+    """The model that a job's options name."""
+    return CodeRef(job.options["ref"], job.options.get("root"), job.options.get("settings", {}))
+
+
+def describe(job: Job) -> Mapping[str, Any]:
+    """The facts of a recipe. Options: ref, root."""
+    return load_recipe(ref_of(job)).describe()

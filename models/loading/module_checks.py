@@ -1,0 +1,314 @@
+"""What stands in the way of carrying a model, found by calling it: randomness, memory, training mode, quantised parts.
+
+Each becomes one sentence with the line of the model that causes it, and the mend. Worker only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..errors import BadRequest
+from .build import call_model, sample_inputs
+from .call_convention import ALONE
+from .user_frames import line_of_now, quoted
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..signature import Signature
+
+Answers: TypeAlias = Mapping[str, "torch.Tensor"]
+_STEADY_BATCH = 8  # of 2 rows with 2 outputs each, dropout of one half leaves two calls alike once in 10 times
+_QUANTISED = (
+    "torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized", "torchao", "bitsandbytes",
+    "optimum.quanto", "quanto", "auto_gptq", "gptqmodel", "awq", "hqq",
+)  # fmt: skip
+
+
+def check_supported(model: torch.nn.Module) -> None:
+    """Raises BadRequest for a module with quantised parts, whose integers are not what another format would compute,
+    and for one with weights that have no values."""
+    for path, part in model.named_modules():
+        if _begins(type(part).__module__, _QUANTISED):
+            raise _quantised(path or "it", type(part))
+        for name, weight in part.named_parameters(path, recurse=False):
+            if weight.is_meta:
+                raise BadRequest(
+                    f"{name} has no values: it is on the meta device", fix="make the model on the CPU, with its weights"
+                )
+            if weight.is_quantized or _begins(type(weight.data).__module__, _QUANTISED):
+                raise _quantised(name, type(weight.data))
+
+
+def check_lazy(model: torch.nn.Module) -> None:
+    """Raises BadRequest for a module whose weights take shape at its first call."""
+    import torch
+
+    for name, weight in model.named_parameters():
+        if isinstance(weight, torch.nn.parameter.UninitializedParameter):
+            raise BadRequest(
+                f"{name} takes its shape at the model's first call, and there has been none",
+                fix="call the model once in the function that makes it, or give that layer its sizes",
+            )
+
+
+def _begins(module: str, packages: Sequence[str]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def _quantised(where: str, kind: type) -> BadRequest:
+    return BadRequest(
+        f"the model is quantised: {where} is a {kind.__module__}.{kind.__qualname__}, which no format here carries",
+        fix="give the model as it was before it was quantised, and name the precision of the target, as in onnx:int8",
+    )
+
+
+def check_eval(model: torch.nn.Module) -> None:
+    """After a call of a model in eval mode: raises BadRequest where its forward has put a part into training mode."""
+    for path, part in model.named_modules():
+        if part.training:
+            line = _line_of(model, r"\.train\((?!\s*False)") or _line_of_class(part)
+            raise BadRequest(
+                f"forward puts {path or 'the model'} back into training mode, at {line}",
+                fix="remove that call: a model that is converted is in eval mode",
+            )
+
+
+def _line_of(model: torch.nn.Module, pattern: str) -> str | None:
+    """The first line in a method of a module of the model, but not in __init__, that `pattern` is found in."""
+    found = []
+    for kind in dict.fromkeys(type(part) for part in model.modules()):
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            if name == "__init__" or method.__module__.partition(".")[0] == "torch":
+                continue
+            with contextlib.suppress(OSError, TypeError):  # made where no file is
+                lines, first = inspect.getsourcelines(method)
+                file = inspect.getsourcefile(method)
+                found += [(file, first + at) for at, line in enumerate(lines) if re.search(pattern, _code(line))]
+    return quoted("{}:{}".format(*min(found))) if found else None
+
+
+def _code(line: str) -> str:
+    return line.partition("#")[0]
+
+
+def _line_of_class(part: torch.nn.Module) -> str:
+    try:
+        return f"{inspect.getsourcefile(type(part))}:{inspect.getsourcelines(type(part))[1]}"
+    except (OSError, TypeError):
+        return type(part).__qualname__
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a module keeps between calls: tensors and simple values among its parameters, buffers and attributes."""
+
+    tensors: Mapping[str, tuple[torch.Tensor, int, torch.Tensor | None]]  # itself, its version, a copy of its values
+    values: Mapping[str, object]
+
+    @staticmethod
+    def of(model: torch.nn.Module) -> Memory:
+        """What it keeps now. Of parameters no copy is made: that they were written to is enough to know."""
+        import torch
+
+        tensors: dict[str, tuple[torch.Tensor, int, torch.Tensor | None]] = {}
+        values: dict[str, object] = {}
+        for name, value in _kept(model):
+            if isinstance(value, torch.nn.Parameter):
+                tensors[name] = (value, value._version, None)
+            elif isinstance(value, torch.Tensor):
+                tensors[name] = (value, value._version, value.detach().clone())
+            else:
+                values[name] = value
+        return Memory(tensors, values)
+
+    def changed(self, model: torch.nn.Module) -> list[str]:
+        """Names of what is no longer as it was, or was not there."""
+        now = dict(_kept(model))
+        found = [name for name, value in self.values.items() if name not in now or now[name] != value]
+        for name, (tensor, version, held) in self.tensors.items():
+            value: Any = now.get(name)
+            if held is None:
+                same = value is tensor and value._version == version
+            else:
+                same = isinstance(value, type(tensor)) and _equal(value, held)
+            if not same:
+                found.append(name)
+        return [*found, *(name for name in now if name not in self.tensors and name not in self.values)]
+
+
+def _kept(model: torch.nn.Module) -> list[tuple[str, Any]]:
+    """Tensors and simple values that the modules of a model hold, by path; of lists and dicts, how long they are."""
+    import torch
+
+    usual = set(vars(torch.nn.Module()))
+    found: list[tuple[str, Any]] = []
+    for path, part in model.named_modules():
+        own = {name: value for name, value in vars(part).items() if name not in usual}
+        for name, value in {**part._parameters, **part._buffers, **own}.items():
+            where = f"{path}.{name}" if path else name
+            if isinstance(value, list | dict):
+                found.append((where, len(value)))
+            elif isinstance(value, torch.Tensor | bool | int | float | str):
+                found.append((where, value))
+    return found
+
+
+def _equal(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """NaN is equal to NaN."""
+    import torch
+
+    return first.shape == second.shape and torch.equal(first.nan_to_num(), second.nan_to_num())
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The user's own module under a flat one: what it kept before any call, and what makes a flat one anew."""
+
+    module: torch.nn.Module
+    before: Memory
+    rebuild: Callable[[], torch.nn.Module]
+
+
+@dataclass(frozen=True)
+class Steady:
+    """What a model that answers the same each time answered to a sample. `scratch`: buffers that it writes to."""
+
+    answers: Answers
+    scratch: tuple[str, ...] = ()
+
+
+def check_steady(model: torch.nn.Module, signature: Signature, origin: Origin | None = None) -> Steady:
+    """Call the model on one sample, on another, and on the first again: it must answer the first as before, and, where
+    anything that it keeps has changed, the second as a fresh one does.
+
+    Raises BadRequest where it does not: it draws random numbers, it remembers, or its forward trains.
+    """
+    import torch
+
+    samples = [sample_inputs(signature, _STEADY_BATCH, seed) for seed in (0, 1)]
+    one, other = ([torch.from_numpy(each[spec.name]) for spec in signature.inputs] for each in samples)
+
+    def ask(asked: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Answers:
+        with torch.no_grad():
+            return call_model(asked, signature, [each.clone() for each in inputs])
+
+    module, memory = (model, Memory.of(model)) if origin is None else (origin.module, origin.before)
+    first, second = ask(model, one), ask(model, other)
+    changed = memory.changed(module)
+    check_eval(module)
+    differs = _differs(first, ask(model, one))
+    if differs is None and changed and origin is not None:
+        differs = _differs(second, ask(origin.rebuild(), other))
+    if differs and changed:
+        raise _remembers(module, differs, changed[0])
+    if differs:
+        line = random_line(model, lambda asked: ask(asked, one))
+        raise BadRequest(
+            f"the model is random: its {_said(differs)} differs between two calls on one input, in eval mode too"
+            + (f": {line}" if line else ""),
+            fix="give functional dropout training=self.training, and draw no random numbers in forward",
+        )
+    buffers = {name for name, _ in module.named_buffers()}
+    return Steady(first, tuple(name for name in changed if name in buffers))
+
+
+def _differs(first: Answers, second: Answers) -> str | None:
+    """The name of the first output that differs."""
+    return next((name for name, value in first.items() if not _equal(value, second[name])), None)
+
+
+def _said(output: str) -> str:
+    return ALONE if output == ALONE else f"{ALONE} {output}"
+
+
+def _remembers(module: torch.nn.Module, output: str, name: str) -> BadRequest:
+    own = re.escape(name.rpartition(".")[2])
+    line = _line_of(module, rf"self\.{own}\b[^=!<>]*([-+*/@|&]?=[^=]|\.\w+_\()")
+    return BadRequest(
+        f"the model remembers: its {_said(output)} for one input changes from call to call with {name}"
+        + (f", which is written to at {line}" if line else ""),
+        fix="make what it remembers an input and an output of forward, or leave it out",
+    )
+
+
+def random_line(model: torch.nn.Module, ask: Callable[[torch.nn.Module], object]) -> str | None:
+    """The user's line that draws random numbers of torch's, with the operator; None where none is seen to."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        where: str | None = None
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if self.where is None and torch.Tag.nondeterministic_seeded in func.tags:
+                line = line_of_now()
+                self.where = f"{func.overloadpacket.__name__} at {quoted(line)}" if line else func.__name__
+            return func(*args, **(kwargs or {}))
+
+    with torch.no_grad(), Seen() as seen:  # type: ignore[no-untyped-call]
+        ask(model)
+    where: str | None = seen.where
+    return where
+
+
+def questions(model: torch.nn.Module, calls: Sequence[Sequence[torch.Tensor]]) -> dict[str, bool]:
+    """The lines of the model that turn a tensor into a Python value (`if x.sum() > 0`, `x.item()`), each with whether
+    calls of one shape got several answers there: then the way through forward depends on data.
+
+    `calls`: the inputs of each. What is asked of weights and constants alone can't differ, and is left out. What is
+    asked of data and got one answer (`if x.max() > 128`) is told as False: other data may get another.
+    """
+    import torch
+
+    asked: list[list[tuple[str, str]]] = []
+    of_data: set[str] = set()
+
+    with torch.no_grad():
+        for inputs in calls:
+            asked.append([])
+            with _watched(model, asked[-1], of_data):
+                model(*inputs)
+    places = list(dict.fromkeys(place for each in asked for place, _ in each if place))
+    answers = {place: {tuple(a for p, a in each if p == place) for each in asked} for place in places}
+    return {place: len(answers[place]) > 1 for place in places if place in of_data or len(answers[place]) > 1}
+
+
+def _watched(model: torch.nn.Module, asked: list[tuple[str, str]], of_data: set[str]) -> Any:
+    """A context that notes each Python value made of a tensor: where, and which; and where it may come of data.
+
+    Clean is what comes of the model's own tensors and of constants; whatever nobody saw made counts as data.
+    """
+    import torch
+    from torch.overrides import TorchFunctionMode
+    from torch.utils import _pytree as pytree
+
+    clean = {id(each): each for each in (*model.parameters(), *model.buffers())}
+
+    class Watched(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+            is_clean = all(id(each) in clean for each in tensors)
+            given = func(*args, **kwargs)
+            name = getattr(func, "__name__", "")
+            if name in _ASKING:
+                place = line_of_now() or ""
+                asked.append((place, repr(given)))
+                of_data.update(() if is_clean else (place,))
+            elif is_clean:
+                clean.update({id(each): each for each in pytree.tree_leaves(given) if isinstance(each, torch.Tensor)})
+            elif name == "__setitem__" or "out" in kwargs or (name.endswith("_") and not name.endswith("__")):
+                for each in tensors:
+                    clean.pop(id(each), None)
+            return given
+
+    return Watched()
+
+
+_ASKING = ("__bool__", "__int__", "__float__", "__index__", "__complex__", "item", "tolist", "numpy", "__array__")

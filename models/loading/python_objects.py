@@ -1,0 +1,198 @@
+"""Python objects that a user names: found, imported, and their failures told in one sentence. Worker only.
+
+The user's root goes last on sys.path: a file of theirs that is called like one of Python's or of ours hides neither.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import io
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TextIO, cast
+
+from ..errors import BadRequest, ToolMissing, TransloadError
+from ..foreign_errors import first_line
+from ..sources import CodeRef
+from ..store import is_disk_full
+from .torchvision_ops import mend_torchvision
+
+_PRIVATE = "_transload_user_"  # a user's json.py becomes this module and a suffix, not json
+
+
+def load_object(ref: CodeRef) -> Any:
+    """The object that `ref` names, out of a file or a module of the user's.
+
+    Raises BadRequest where the file, the module or the name is not there, or the import raises.
+    """
+    mend_torchvision()  # their code may import it, or timm
+    with at_root(ref):
+        module = _from_file(ref.file, ref.root) if ref.file else _from_name(ref)
+    found: Any = module
+    for part in ref.name.split("."):
+        if not hasattr(found, part):
+            raise BadRequest(
+                f"{ref.place} holds no {ref.name}", fix=f"name what it holds: {ref.place}:{_example(module)}"
+            )
+        found = getattr(found, part)
+    return found
+
+
+@contextmanager
+def at_root(ref: CodeRef) -> Iterator[None]:
+    """The user's root as the current folder while their code makes a model: `configs/x.yaml` starts there for them."""
+    before = Path.cwd()
+    if ref.root is not None:
+        os.chdir(ref.root)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextmanager
+def user_code(what: str, ref: CodeRef, fix: str | None = None) -> Iterator[None]:
+    """Turn whatever the user's code raises into one BadRequest that names file and line, and `fix` where the code is a
+    library's, which nobody is to mend. A process that it forked ends here: it must not do our work a second time. What
+    it took off sys.path comes back, and so do the streams that it closed, or put something else in the place of: what
+    follows imports and prints."""
+    ours, paths, streams = os.getpid(), [*sys.path], (sys.stdout, sys.stderr)
+    try:
+        yield
+    except TransloadError:
+        raise
+    except BaseException as error:  # a KeyboardInterrupt is theirs, too: Ctrl-C does not reach a worker
+        if is_disk_full(error):
+            raise  # nobody's code is at fault
+        raise _refused(what, ref, error, fix if ref.library else None) from error
+    finally:
+        if os.getpid() != ours:
+            os._exit(0)
+        sys.path.extend(path for path in paths if path not in sys.path)
+        sys.stdout, sys.stderr = map(_open, (sys.stdout, sys.stderr), streams)
+
+
+def _open(theirs: object, ours: TextIO | None) -> TextIO:
+    """A stream that can be written to and flushed. Theirs, where it can be: two over one buffer would close it for each
+    other. An object of theirs that has `write` need not have more."""
+    for stream in (theirs, ours):
+        if isinstance(stream, io.TextIOBase) and not stream.closed:
+            return cast("TextIO", stream)
+    return Path(os.devnull).open("w")
+
+
+def _refused(what: str, ref: CodeRef, error: BaseException, fix: str | None = None) -> BadRequest:
+    folders = _folders(ref.file, ref.root)
+    place = _place(error, folders)
+    if isinstance(error, ModuleNotFoundError) and error.name and not _is_theirs(error.name, folders):
+        package = error.name.partition(".")[0]
+        return ToolMissing(
+            f"{what} needs {package}, which is not installed ({place})",
+            fix=f"install {package} where transload is installed, or keep its import out of the model's file",
+        )
+    if isinstance(error, SystemExit):
+        return BadRequest(
+            f"{what} called exit({_code(error)}) at {place}",
+            fix='keep what ends the program, or reads its arguments, under `if __name__ == "__main__":`',
+        )
+    return BadRequest(
+        f"{what} raised {type(error).__name__} at {place}: {_says(error)}",
+        fix=f"{fix or 'mend ' + place.rpartition(':')[0]}; the log has the traceback",
+    )
+
+
+def _is_theirs(module: str, folders: list[Path]) -> bool:
+    """Whether a module that was not found belongs to a package of the user's own."""
+    first = module.partition(".")[0]
+    return any((folder / first).exists() or (folder / f"{first}.py").exists() for folder in folders)
+
+
+def _code(error: SystemExit) -> str:
+    return "" if error.code is None else repr(error.code)[:100]
+
+
+def _from_file(file: Path, root: str | None) -> ModuleType:
+    if not file.is_file():
+        raise BadRequest(f"no such file: {file}", fix="check the path; it starts at the folder you run transload in")
+    name, base = _module_name(file)
+    for folder in (base, *_folders(file, root)):
+        _append_path(folder)
+    if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(file):
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise BadRequest(f"{file} is no Python file", fix="name a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickle look a module up by its name
+    try:
+        with user_code(f"importing {file.name}", CodeRef(str(file), root)):
+            spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _from_name(ref: CodeRef) -> ModuleType:
+    for folder in _folders(None, ref.root):
+        _append_path(folder)
+    try:
+        absent = importlib.util.find_spec(ref.place) is None
+    except (ImportError, ValueError):
+        absent = True
+    if absent:
+        raise BadRequest(
+            f"there is no recipe, file or module {ref.text!r}",
+            fix="name zoo:RECIPE (`transload zoo` lists them), FILE.py[:NAME] or package.module[:NAME]",
+        )
+    with user_code(f"importing {ref.place}", ref):
+        return importlib.import_module(ref.place)
+
+
+def _module_name(file: Path) -> tuple[str, Path]:
+    """The name to import a file under, and the folder that the name starts at: a file in a package
+    keeps its dotted name, so that its relative imports work."""
+    base, parts = file.parent, [file.stem]
+    while (base / "__init__.py").is_file():
+        parts.insert(0, base.name)
+        base = base.parent
+    return (".".join(parts) if len(parts) > 1 else _PRIVATE + file.stem), base
+
+
+def _folders(file: Path | None, root: str | None) -> list[Path]:
+    return [*([Path(root).absolute()] if root else []), *([file.parent] if file else [])]
+
+
+def _append_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def _place(error: BaseException, folders: list[Path]) -> str:
+    """file:line of the user's own code where the error came from, else of wherever it came from."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if any(Path(frame.filename).is_relative_to(folder) for folder in folders)]
+    last = (own or frames)[-1]
+    return f"{last.filename}:{last.lineno}"
+
+
+def _says(error: BaseException) -> str:
+    return first_line(error.msg if isinstance(error, SyntaxError) else error, 300, nothing="no message")
+
+
+def _example(module: ModuleType) -> str:
+    """A name of the module's own that could have been meant."""
+    own = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
+    return own[-1] if own else "NAME"

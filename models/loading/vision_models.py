@@ -1,0 +1,179 @@
+"""torchvision's and timm's models by name, with random weights: nothing is ever downloaded. Worker only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BadRequest
+from ..signature import TensorSpec
+from .factory_arguments import arguments
+from .notes import add_note
+from .random_weights import calibrate, fill_constants
+from .torchvision_ops import mend_torchvision
+
+if TYPE_CHECKING:
+    import torch
+
+_FETCHED = ("weights", "weights_backbone", "pretrained", "checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay")
+_FILM = 16  # frames, where the model does not say how many
+_FLOW = (128, 128)  # the least that RAFT takes
+
+
+def torchvision_factory(name: str) -> Callable[..., torch.nn.Module]:
+    """What makes the torchvision model of that name.
+
+    Raises BadRequest with the closest names where there is none.
+    """
+    mend_torchvision()
+    from torchvision.models import get_model_builder, list_models
+
+    what = f"torchvision:{name}"
+    if name.lower() not in list_models():
+        raise _unknown("torchvision", name, list_models())
+    builder = get_model_builder(name)
+
+    def make(**settings: Any) -> torch.nn.Module:
+        given = arguments(builder, _own(settings, what), what)
+        if "weights_backbone" in arguments_of(builder):
+            given["weights_backbone"] = None
+        return _made(lambda: builder(weights=None, **given), lambda _: _inputs(name), settings, what)
+
+    return make
+
+
+def timm_factory(name: str) -> Callable[..., torch.nn.Module]:
+    """What makes the timm model of that name.
+
+    Raises BadRequest with the closest names where there is none.
+    """
+    mend_torchvision()
+    import timm
+
+    what = f"timm:{name}"
+    if not timm.is_model(name):
+        raise _unknown("timm", name, timm.list_models())
+
+    def make(**settings: Any) -> torch.nn.Module:
+        given = _own(settings, what)
+        return _made(
+            lambda: timm.create_model(name, pretrained=False, **given),
+            lambda model: timm_inputs(model, given),
+            settings,
+            what,
+        )
+
+    return make
+
+
+def arguments_of(builder: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a builder's arguments."""
+    import inspect
+
+    return tuple(inspect.signature(builder).parameters)
+
+
+def torchvision_inputs(name: str) -> tuple[TensorSpec, ...]:
+    """What a torchvision model takes, by what its published weights were made for.
+
+    Raises BadRequest for a detector: random pictures show it nothing, and a comparison of no boxes is no evidence.
+    """
+    if _family(name) == "detection":
+        raise BadRequest(
+            f"torchvision:{name} gives as many boxes as a picture shows, in a list for each picture",
+            fix="write a FILE.py with a module that calls its backbone and head and returns all boxes and scores, and "
+            "choose among them behind the model",
+        )
+    return _inputs(name)
+
+
+def _family(name: str) -> str:
+    """The part of torchvision.models that a model is of: resnet, segmentation, detection, video, optical_flow."""
+    mend_torchvision()
+    from torchvision.models import get_model_builder
+
+    module: str = get_model_builder(name).__module__
+    return module.removeprefix("torchvision.models.").partition(".")[0]
+
+
+def _inputs(name: str) -> tuple[TensorSpec, ...]:
+    """The same; nothing for a detector."""
+    family = _family(name)
+    from torchvision.models import get_model_weights
+
+    weights = next(iter(get_model_weights(name)))
+    said: Mapping[str, Any] = getattr(weights.transforms, "keywords", {})
+    if family == "optical_flow":
+        return tuple(_image(each, "batch", 3, *_FLOW) for each in ("first", "second"))
+    if family == "detection":
+        return ()
+    size = _two(said.get("crop_size") or said.get("resize_size") or 224)
+    if family == "video":
+        frames = weights.meta.get("min_temporal_size", _FILM)
+        return (_image("video", "batch", 3, frames, *size),)
+    return (_image("image", "batch", 3, *size),)
+
+
+def timm_inputs(model: torch.nn.Module, settings: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
+    """What a timm model takes, by its default configuration and what was set."""
+    known: Mapping[str, Any] = getattr(model, "pretrained_cfg", None) or {}
+    channels, *size = known.get("input_size") or (3, 224, 224)
+    if settings.get("img_size"):
+        size = _two(settings["img_size"])
+    return (_image("image", "batch", settings.get("in_chans", channels), *size),)
+
+
+def _image(name: str, *shape: int | str) -> TensorSpec:
+    return TensorSpec(name, "float32", shape)
+
+
+def _two(size: int | Sequence[int]) -> list[int]:
+    """A height and a width, out of one number for both, a list of one, or two."""
+    sizes = [size] if isinstance(size, int) else list(size)
+    return (sizes * 2)[:2]
+
+
+def _own(settings: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """The settings without those that would fetch weights, where these say not to.
+
+    Raises BadRequest where they would.
+    """
+    for name in _FETCHED:
+        if settings.get(name):
+            raise BadRequest(
+                f"{what} would fetch its weights for {name}={settings[name]!r}, and nothing is downloaded",
+                fix="save them to a file, and name it with --weights",
+            )
+    return {name: value for name, value in settings.items() if name not in _FETCHED}
+
+
+def _made(
+    make: Callable[[], torch.nn.Module],
+    takes: Callable[[torch.nn.Module], tuple[TensorSpec, ...]],
+    settings: Mapping[str, Any],
+    what: str,
+) -> torch.nn.Module:
+    """The module that `make` gives, with random weights that tell a wrong copy; `takes`: what it is called with."""
+    try:
+        model = make()
+    except Exception as error:
+        if not settings:
+            raise
+        given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise BadRequest(f"{what} cannot be made with {given}: {reason}", fix="mend or leave out that --set") from error
+    fill_constants(model)
+    calibrate(model, takes(model))
+    add_note(model, f"the weights of {what} are random: --weights names trained ones")
+    return model
+
+
+def _unknown(library: str, name: str, known: Sequence[str]) -> BadRequest:
+    near = get_close_matches(name.lower(), known, n=3)
+    fix = (
+        f"did you mean {' or '.join(near)}?"
+        if near
+        else f"{library} has {', '.join(known[:5])} and {len(known)} in all"
+    )
+    return BadRequest(f"{library} has no model {name!r}", fix=fix)

@@ -1,0 +1,82 @@
+"""Which sizes the dynamic axes of a model are tried at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from itertools import permutations
+
+from ..signature import ANY_SIZE, Bounds, TensorSpec, batch_axis, bounds_of
+
+_OWN = 5  # the size of the first axis that nothing is known of; the next has 7, and so on
+_ENOUGH = 5  # an axis that begins here may take multiples of its lower end alone, as images do in a deep network
+
+
+def axes_of(specs: Iterable[TensorSpec]) -> tuple[str, ...]:
+    """The dynamic axes by name, each once, as the inputs have them."""
+    return tuple(dict.fromkeys(axis for spec in specs for axis in spec.dynamic_axes.values()))
+
+
+def other_axes(specs: Sequence[TensorSpec]) -> tuple[str, ...]:
+    """The dynamic axes that are not the batch."""
+    batch = batch_axis(specs)
+    return tuple(axis for axis in axes_of(specs) if axis != batch)
+
+
+def bounds_within(specs: Sequence[TensorSpec], axis: str | None) -> Bounds:
+    """The bounds of an axis; of None, a batch that is not there, those of a single sample a call."""
+    return Bounds(1, 1) if axis is None else bounds_of(specs).get(axis, ANY_SIZE)
+
+
+def batches_within(specs: Sequence[TensorSpec], asked: Iterable[int]) -> tuple[int, ...]:
+    """The batch sizes to try a model at instead of those that were asked for, which it may not take: of 1, 2 and 5 in
+    4..6 it is 4, 5 and 6. A model without a batch is called with one sample at a time."""
+    bounds = bounds_within(specs, batch_axis(specs))
+    return tuple(dict.fromkeys(bounds.nearest(size if size >= bounds.low else bounds.low + size - 1) for size in asked))
+
+
+def empty_axes(specs: Iterable[TensorSpec]) -> tuple[str, ...]:
+    """The dynamic axes that may have the size 0: those whose bounds say so."""
+    return tuple(axis for axis, bounds in bounds_of(specs).items() if bounds.low == 0)
+
+
+def with_sizes(spec: TensorSpec, axes: Collection[str]) -> TensorSpec:
+    """An input as it is given where these axes have one size, which is left to who reads it."""
+    shape = tuple("SIZE" if axis in axes else axis for axis in spec.shape)
+    return replace(spec, shape=shape, bounds=tuple((axis, each) for axis, each in spec.bounds if axis not in axes))
+
+
+def example_sizes(specs: Sequence[TensorSpec], batch: int) -> dict[str, int]:
+    """A size within its bounds for every dynamic axis, none of them empty: the batch as near to `batch` as they allow,
+    each other of a size of its own, where there is room for that."""
+    name = batch_axis(specs)
+    bounds = bounds_of(specs)
+    sizes = {} if name is None else {name: bounds.get(name, ANY_SIZE).nearest(batch)}
+    for at, axis in enumerate(other_axes(specs)):
+        sizes[axis] = _own_size(bounds.get(axis, ANY_SIZE).filled, at, sizes.values())
+    return sizes
+
+
+def _own_size(bounds: Bounds, at: int, taken: Collection[int]) -> int:
+    low, high = bounds
+    wanted = bounds.nearest((2 + at) * low if low >= _ENOUGH else _OWN + 2 * at)
+    choices = (wanted, bounds.nearest(2 * low), low, high or low + 2, bounds.nearest(low + 1), bounds.nearest(low + 2))
+    return next((size for size in choices if size not in taken), wanted)
+
+
+def two_sizes(specs: Sequence[TensorSpec]) -> tuple[dict[str, int], dict[str, int]]:
+    """Two sizes within its bounds, neither of them 0, for every dynamic axis, the batch too. No two axes have the same
+    pair, where there is room for that: what changes between two calls then tells by which axis."""
+    bounds = bounds_of(specs)
+    pairs: dict[str, tuple[int, int]] = {}
+    for at, axis in enumerate(axes_of(specs)):
+        pairs[axis] = _own_pair(bounds.get(axis, ANY_SIZE).filled, at, pairs.values())
+    return {axis: pair[0] for axis, pair in pairs.items()}, {axis: pair[1] for axis, pair in pairs.items()}
+
+
+def _own_pair(bounds: Bounds, at: int, taken: Collection[tuple[int, int]]) -> tuple[int, int]:
+    low = bounds.low
+    first, step = ((2 + at) * low, low) if low >= _ENOUGH else (_OWN + 3 * at, 1)
+    sizes = dict.fromkeys(map(bounds.nearest, (first, first + step, low, low + 1, low + 2)))
+    pairs = list(permutations(sizes, 2))  # of two sizes at least: the bounds of an axis hold as many
+    return next((pair for pair in pairs if pair not in taken), pairs[0])

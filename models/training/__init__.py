@@ -1,0 +1,1 @@
+"""Train a recipe through Lightning Fabric, with checkpoints, losses and metrics."""

@@ -1,0 +1,48 @@
+"""A training's state on disk, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..foreign_errors import first_line
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+FILE = "last.ckpt"
+
+
+def save_checkpoint(fabric: Fabric, folder: Path, state: Mapping[str, Any]) -> None:
+    """Replace the checkpoint in `folder`. A kill at any moment leaves the old one or the new one.
+
+    Every process of the training calls it; the first one writes.
+    """
+    part = folder / f"{FILE}.part"
+    fabric.save(part, dict(state))
+    if fabric.is_global_zero:
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(folder / FILE)
+    fabric.barrier()
+
+
+def read_checkpoint(folder: Path, plan: str) -> dict[str, Any] | None:
+    """The checkpoint in `folder`, on the CPU, if there is one of this very `plan`; else None, with a line that says
+    why one that lies there is not gone on from. It holds tensors and plain values, and nothing else is unpickled."""
+    import torch
+
+    if not (folder / FILE).is_file():
+        return None
+    try:
+        found: dict[str, Any] = torch.load(folder / FILE, map_location="cpu", weights_only=True)
+    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
+        print(f"starting again: the checkpoint cannot be read ({first_line(error)})", flush=True)
+        return None
+    if not isinstance(found, dict) or found.get("plan") != plan:
+        print("starting again: the checkpoint is of another training", flush=True)
+        return None
+    return found

@@ -1,0 +1,340 @@
+"""The training step: fits a recipe's net through Lightning Fabric, which brings mixed precision, several devices
+and checkpoints by one setting each (docs/design/training.md).
+
+All randomness of an epoch comes from (seed, epoch), and the learning rate from the step's number alone. So a training
+that goes on from a checkpoint takes the very steps that an unbroken one takes, and no generator's state is kept.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..dataset import Dataset
+from ..errors import BadRequest, StepFailed, ToolMissing
+from ..job import Job
+from ..loading.build import call_model
+from ..loading.catalogue import load_recipe, ref_digest, ref_of
+from ..loading.module_checks import check_steady
+from ..loading.python_objects import user_code
+from ..loading.weights import load_weights, write_weights
+from ..recipe import Recipe, Splits
+from ..signature import Array
+from ..sources import WEIGHTS, CodeRef, Source, write_source
+from .checkpoints import read_checkpoint, save_checkpoint
+from .data import load_splits, take
+
+if TYPE_CHECKING:
+    import torch
+    from lightning_fabric import Fabric
+
+PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
+ACCELERATORS = ("cpu", "cuda")
+_WARM_UP = 0.1  # the share of all steps in which the learning rate rises
+_SCORE_BATCH = 256
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One training. Two equal plans on one machine end in the same weights."""
+
+    ref: CodeRef
+    code: str  # ref_digest(ref)
+    seed: int = 0
+    precision: str = "32-true"
+    accelerator: str = "cpu"
+    devices: int = 1
+    gpu: int | None = None  # which one, where it is one
+    epochs: int | None = None  # instead of the recipe's own number
+
+    def __post_init__(self) -> None:
+        for word, allowed in ((self.precision, PRECISIONS), (self.accelerator, ACCELERATORS)):
+            if word not in allowed:
+                raise BadRequest(f"cannot train with {word!r}", fix=f"use one of {', '.join(allowed)}")
+        if self.seed < 0:
+            raise BadRequest(f"cannot train with the seed {self.seed}", fix="seed is 0 or more")
+        if self.devices < 1:
+            raise BadRequest(f"cannot train on {self.devices} devices", fix="devices is 1 or more")
+        if self.epochs is not None and self.epochs < 1:
+            raise BadRequest(f"cannot train for {self.epochs} epochs", fix="epochs is 1 or more")
+        if self.precision == "16-mixed" and self.accelerator == "cpu":
+            raise BadRequest("16-mixed needs a GPU: the CPU does not train in float16", fix="use bf16-mixed or 32-true")
+
+
+def train(job: Job) -> Mapping[str, Any]:
+    """Fit the recipe, and write weights.safetensors and source.json into `out`.
+
+    Options: ref, root; seed, precision, accelerator, devices, epochs (as in Plan); threads (of each process).
+    Facts: metric, validation and test (the metric of the best weights, in fp32 on the CPU), epochs, stopped
+    ("early" or "epochs"), parameters, train_seconds (over all processes that a kill has cut it into).
+
+    Raises BadRequest and ToolMissing before any work, StepFailed where the loss is no number any more.
+    """
+    from lightning_fabric import Fabric
+    from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
+
+    ref = ref_of(job)
+    given = {name: job.options[name] for name in _OPTIONS if job.options.get(name) is not None}
+    plan = Plan(ref, ref_digest(ref), **given)
+    load_recipe(ref)  # says in this process what is wrong with it
+    _require_devices(plan)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS adds in an order of its own
+    strategy = "auto" if plan.devices == 1 else "ddp_spawn"
+    fabric = Fabric(
+        accelerator=plan.accelerator,
+        devices=[plan.gpu] if plan.devices == 1 and plan.gpu is not None else plan.devices,
+        strategy=strategy,
+        precision=plan.precision,  # type: ignore[arg-type]
+    )
+    try:
+        facts: dict[str, Any] = fabric.launch(
+            partial(_fit, plan=plan, threads=job.options.get("threads"), out=job.out, checkpoints=job.checkpoints)
+        )
+    except (ProcessRaisedException, ProcessExitedException) as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise StepFailed(f"training on {plan.devices} devices failed: {reason}", fix="try devices = 1") from error
+    return facts
+
+
+_OPTIONS = ("seed", "precision", "accelerator", "devices", "gpu", "epochs")
+
+
+def _require_devices(plan: Plan) -> None:
+    import torch
+
+    if plan.accelerator == "cpu":
+        return
+    if not torch.cuda.is_available():
+        raise ToolMissing(
+            "training was asked for on cuda and torch finds no CUDA device here",
+            fix="train on the cpu, or install a CUDA build of torch on a machine with a GPU",
+        )
+    if (plan.gpu or 0) >= torch.cuda.device_count():
+        raise ToolMissing(
+            f"training was asked for on cuda:{plan.gpu} and torch finds {torch.cuda.device_count()} GPUs here",
+            fix="name one that is there",
+        )
+    if plan.devices > torch.cuda.device_count():
+        raise ToolMissing(
+            f"training was asked for on {plan.devices} GPUs and {torch.cuda.device_count()} are here",
+            fix=f"set devices to {torch.cuda.device_count()} or less",
+        )
+
+
+def _fit(fabric: Fabric, plan: Plan, threads: int | None, out: Path, checkpoints: Path | None) -> dict[str, Any]:
+    """One process's part of the training. Runs in a spawned process where there are several devices."""
+    import torch
+
+    if threads:
+        torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = False
+    recipe = load_recipe(plan.ref)
+    splits = load_splits(recipe, plan.ref)
+    fitting = _Fitting.start(fabric, plan, recipe, splits, checkpoints)
+    with user_code(f"training {recipe.name}", plan.ref):
+        stopped = fitting.run()
+    if not fabric.is_global_zero:
+        return {}
+    best = _with_weights(recipe, fitting.progress.best)
+    check_steady(best, recipe.signature)
+    write_weights(out / WEIGHTS, fitting.progress.best)
+    write_source(out, Source(plan.ref, recipe.signature, plan.code))
+    return {
+        "metric": recipe.metric.name,
+        "validation": score(best, recipe, splits.validation),
+        "test": score(best, recipe, splits.test),
+        "epochs": fitting.progress.epoch,
+        "stopped": stopped,
+        "parameters": sum(weight.numel() for weight in best.parameters()),
+        "train_seconds": round(fitting.progress.seconds, 3),
+    }
+
+
+@dataclass
+class _Progress:
+    """How far a training is. Plain values and tensors, so that a checkpoint needs no pickle."""
+
+    epoch: int = 0  # epochs done
+    best_loss: float = math.inf  # on the validation split
+    best_epoch: int = 0
+    seconds: float = 0.0
+    best: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+@dataclass
+class _Fitting:
+    fabric: Fabric
+    plan: Plan
+    recipe: Recipe
+    splits: Splits
+    model: Any  # Fabric's wrapper around the net
+    optimizer: Any  # and around the optimizer
+    checkpoints: Path | None
+    progress: _Progress
+
+    @staticmethod
+    def start(fabric: Fabric, plan: Plan, recipe: Recipe, splits: Splits, checkpoints: Path | None) -> _Fitting:
+        """The net as the seed makes it, or as the checkpoint left it."""
+        import torch
+
+        fabric.seed_everything(_seed(plan.seed), verbose=False)
+        with user_code(f"making the net of {recipe.name}", plan.ref):
+            net = recipe.net()
+        training = recipe.training
+        optimizer = torch.optim.AdamW(net.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay)
+        wrapped = fabric.setup(net, optimizer)
+        made = _Fitting(fabric, plan, recipe, splits, wrapped[0], wrapped[1], checkpoints, _Progress())
+        made._resume()
+        return made
+
+    @property
+    def epochs(self) -> int:
+        return self.plan.epochs or self.recipe.training.epochs
+
+    def run(self) -> str:
+        """Train to the end. Returns why it ended there."""
+        while (stopped := self._ended()) is None:
+            started = perf_counter()
+            loss = self._train_epoch()
+            judged = self._judge()
+            self._note(judged)
+            self.progress.seconds += perf_counter() - started
+            self._save()
+            self.fabric.print(
+                f"epoch {self.progress.epoch}/{self.epochs}  loss {loss:.4f}  validation loss {judged:.4f}"
+                f"  best {self.progress.best_loss:.4f}",
+                flush=True,
+            )
+        return stopped
+
+    def _ended(self) -> str | None:
+        if self.progress.epoch - self.progress.best_epoch >= self.recipe.training.patience:
+            return "early"
+        return "epochs" if self.progress.epoch >= self.epochs else None
+
+    def _train_epoch(self) -> float:
+        import torch
+
+        epoch, rank = self.progress.epoch, self.fabric.global_rank
+        self.fabric.seed_everything(_seed(self.plan.seed, epoch, rank), verbose=False)  # dropout
+        generator = torch.Generator().manual_seed(_seed(self.plan.seed, epoch, rank, 1))
+        self.model.train()
+        losses = []
+        batches = list(self._batches())
+        for at, rows in enumerate(batches):
+            self._set_rate((epoch * len(batches) + at) / (self.epochs * len(batches)))
+            loss = self._loss(take(self.splits.train, rows), generator)
+            self.fabric.backward(loss)
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            losses.append(float(loss.detach()))
+        return sum(losses) / len(losses)
+
+    def _batches(self) -> Iterator[Array]:
+        """The row numbers of each batch, this process's share of them. The order depends on seed and epoch alone;
+        an incomplete last batch waits for another epoch, since batch norm cannot learn from a single row."""
+        order = np.random.default_rng([self.plan.seed, self.progress.epoch]).permutation(len(self.splits.train))
+        size = min(self.recipe.training.batch_size, len(order))
+        for start in range(0, len(order) - size + 1, size):
+            yield order[start : start + size][self.fabric.global_rank :: self.fabric.world_size]
+
+    def _set_rate(self, done: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.recipe.training.learning_rate * rate(done)
+
+    def _loss(self, batch: Dataset, generator: torch.Generator | None = None) -> torch.Tensor:
+        import torch
+
+        inputs: Mapping[str, torch.Tensor] = {name: torch.from_numpy(value) for name, value in batch.inputs.items()}
+        if generator is not None and self.recipe.training.augment is not None:
+            inputs = self.recipe.training.augment(inputs, generator)
+        labels = self.fabric.to_device(torch.from_numpy(np.asarray(batch.labels)))
+        signature = self.recipe.signature
+        ordered = [self.fabric.to_device(inputs[spec.name]) for spec in signature.inputs]
+        return self.recipe.training.loss(call_model(self.model, signature, ordered), labels)
+
+    def _judge(self) -> float:
+        """The mean validation loss, the same number in every process."""
+        import torch
+
+        data, total = self.splits.validation, 0.0
+        self.model.eval()
+        with torch.no_grad():
+            for start in range(0, len(data), _SCORE_BATCH):
+                batch = data.rows(start, start + _SCORE_BATCH)
+                total += float(self._loss(batch)) * len(batch)
+        judged = self.fabric.broadcast(total / len(data))
+        if not math.isfinite(judged):
+            raise StepFailed(
+                f"the validation loss of epoch {self.progress.epoch + 1} is {judged}",
+                fix="lower the learning rate, or train with precision 32-true",
+            )
+        return judged
+
+    def _note(self, judged: float) -> None:
+        self.progress.epoch += 1
+        if judged < self.progress.best_loss:
+            self.progress.best_loss, self.progress.best_epoch = judged, self.progress.epoch
+            self.progress.best = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+
+    def _save(self) -> None:
+        if self.checkpoints is None:
+            return
+        state = {"plan": _identity(self.plan), "model": self.model, "optimizer": self.optimizer}
+        scaling = self.fabric.strategy.precision.state_dict()
+        save_checkpoint(self.fabric, self.checkpoints, {**state, "scaling": scaling, "progress": vars(self.progress)})
+
+    def _resume(self) -> None:
+        found = read_checkpoint(self.checkpoints, _identity(self.plan)) if self.checkpoints else None
+        if found is None:
+            return
+        self.model.load_state_dict(found["model"])
+        self.optimizer.load_state_dict(found["optimizer"])
+        self.fabric.strategy.precision.load_state_dict(found["scaling"])
+        self.progress = _Progress(**found["progress"])
+        self.fabric.print(f"going on after epoch {self.progress.epoch}", flush=True)
+
+
+def _identity(plan: Plan) -> str:
+    return repr(plan)
+
+
+def _seed(*numbers: int) -> int:
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0])
+
+
+def rate(done: float) -> float:
+    """The share of the peak learning rate after `done` (0..1) of all steps: up in a line, then down in half a cosine
+    (Loshchilov and Hutter, 2017, SGDR, without restarts)."""
+    if done < _WARM_UP:
+        return 0.05 + 0.95 * done / _WARM_UP
+    return 0.5 * (1 + math.cos(math.pi * (done - _WARM_UP) / (1 - _WARM_UP)))
+
+
+def _with_weights(recipe: Recipe, state: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+    model = recipe.net()
+    load_weights(model, state)
+    return model.eval().requires_grad_(False)
+
+
+def score(model: torch.nn.Module, recipe: Recipe, data: Dataset) -> float:
+    """The recipe's metric of a model on the CPU, over all of `data`."""
+    import torch
+
+    parts = []
+    with torch.no_grad():
+        for start in range(0, len(data), _SCORE_BATCH):
+            batch = data.rows(start, start + _SCORE_BATCH)
+            inputs = [torch.from_numpy(batch.inputs[spec.name]) for spec in recipe.signature.inputs]
+            outputs = call_model(model, recipe.signature, inputs)
+            parts.append(recipe.metric.score({n: v.numpy() for n, v in outputs.items()}, np.asarray(batch.labels)))
+    return float(np.concatenate(parts).mean())

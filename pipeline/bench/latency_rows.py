@@ -1,0 +1,129 @@
+"""Rows of the result from samples, and the file that keeps the samples (parent side: this reaches pydantic).
+
+latency.npz holds two arrays for each row that has samples: `ARTIFACT|RUNTIME|BATCH|seconds`, float64, every call in
+order, and `ARTIFACT|RUNTIME|BATCH|round`, int32, the round that each belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ...models.dataset import read_arrays, write_arrays
+from ...models.errors import BadRequest
+from ...models.signature import Array
+from ...serving.runtimes.provider_check import runs_on
+from ..result.schema import LatencyRow
+from .rounds import Pair, Series
+from .statistics import Load, doubts, ratio, summary
+
+Server = Literal["embedded", "binary", "remote"]
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a row says that samples do not."""
+
+    device: str  # that was asked for
+    threads: int = 1
+    server: Server | None = None
+    peak_rss_bytes: int | None = None
+
+
+def latency_rows(
+    series: Iterable[Series], reference: Pair | None, about: Mapping[Pair, About], *, load: Load | None = None
+) -> list[LatencyRow]:
+    """One row for each series, the reference's too (its ratio is 1). A subject that was lost has no numbers, and its
+    sentence as the first doubt."""
+    series = list(series)
+    held = {one.batch: one for one in series if one.pair == reference and one.lost is None and one.rounds}
+    return [_row(one, held.get(one.batch), about[one.pair], load) for one in series]
+
+
+def _row(series: Series, reference: Series | None, about: About, load: Load | None) -> LatencyRow:
+    if series.lost is not None or not series.rounds:
+        return failed_row(series.pair, series.batch, series.lost or "it was not measured", about, series.device)
+    found = None if reference is None else ratio(series, reference)
+    interval = None if found is None else found[1]
+    numbers = summary(series.samples_s, series.batch)
+    device = series.device or about.device
+    return LatencyRow(
+        artifact=series.pair[0],
+        runtime=series.pair[1],
+        server=about.server,
+        device=device,
+        threads=about.threads,
+        batch=series.batch,
+        rounds=len(series.rounds),
+        samples=len(series.samples_s),
+        p50_s=numbers.p50_s,
+        p90_s=numbers.p90_s,
+        p99_s=numbers.p99_s,
+        throughput_per_s=numbers.throughput_per_s,
+        ratio_to_reference=None if found is None else found[0],
+        ratio_ci95=interval,
+        peak_rss_bytes=about.peak_rss_bytes,
+        doubts=(*_of_device(device, about), *doubts(series, interval, load=load)),
+    )
+
+
+def failed_row(pair: Pair, batch: int, why: str, about: About, device: str | None = None) -> LatencyRow:
+    """The row of a subject that could not be opened, or was lost on the way: no numbers, one sentence."""
+    return LatencyRow(
+        artifact=pair[0],
+        runtime=pair[1],
+        server=about.server,
+        device=device or about.device,
+        threads=about.threads,
+        batch=batch,
+        rounds=0,
+        samples=0,
+        p50_s=None,
+        p90_s=None,
+        p99_s=None,
+        throughput_per_s=None,
+        ratio_to_reference=None,
+        ratio_ci95=None,
+        peak_rss_bytes=about.peak_rss_bytes,
+        doubts=(why,),
+    )
+
+
+def _of_device(device: str, about: About) -> tuple[str, ...]:
+    if runs_on(device, about.device):
+        return ()
+    return (f"it was asked to run on {about.device} and ran on {device}: transload doctor says what is missing",)
+
+
+def write_samples(path: Path, series: Iterable[Series]) -> None:
+    """Keep every sample, of subjects that were lost on the way as well."""
+    arrays: dict[str, Array] = {}
+    for one in series:
+        if one.rounds:
+            key = "|".join((*one.pair, str(one.batch)))
+            arrays[f"{key}|seconds"] = one.samples_s
+            counts = [len(samples) for samples in one.rounds.values()]
+            arrays[f"{key}|round"] = np.repeat(np.array(list(one.rounds), dtype=np.int32), counts)
+    write_arrays(path, arrays)
+
+
+def read_samples(path: Path) -> dict[tuple[str, str, int], dict[int, Array]]:
+    """Seconds by (artifact, runtime, batch) and round, as `write_samples` kept them.
+
+    Raises BadRequest where the file is no such one.
+    """
+    arrays = read_arrays(path)
+    found: dict[tuple[str, str, int], dict[int, Array]] = {}
+    for key, seconds in arrays.items():
+        parts = key.split("|")
+        if len(parts) != 4 or not parts[2].isdecimal() or "|".join((*parts[:3], "round")) not in arrays:
+            raise BadRequest(f"{path} holds no samples of a bench", fix="name the latency.npz of a run")
+        if parts[3] == "seconds":
+            rounds = arrays["|".join((*parts[:3], "round"))]
+            numbers = [int(at) for at in dict.fromkeys(rounds.tolist())]
+            found[parts[0], parts[1], int(parts[2])] = {at: seconds[rounds == at] for at in numbers}
+    return found

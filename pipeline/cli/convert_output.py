@@ -1,0 +1,170 @@
+"""What `transload convert` prints for a person: a line per target, what stands in the way of others, the verdict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ...models.formats import Format, parse_target
+from ..commands.convert import Converted, agreement
+from ..commands.convert_many import ConvertedModels
+from ..minimal_repro.search import Smallest
+from ..report.units import needs_flex, size, stretch
+from ..result.schema import ArtifactRow, TriedRow
+from .render import table
+
+
+def lines(done: Converted) -> list[str]:
+    """Of one model."""
+    notes = list(_notes(done))
+    return [*table([_row(row) for row in done.artifacts]), *(["", *notes] if notes else []), "", _verdict(done)]
+
+
+def lines_of_all(done: ConvertedModels) -> list[str]:
+    """Of several, each under its name."""
+    rows, notes = [], []
+    for each in done.models:
+        if each.converted is None:
+            rows.append((each.name, "", "failed", "", "", "was not taken"))
+            notes.append(f"{each.name}: {each.error.what}; {each.error.fix}" if each.error else each.name)
+        else:
+            rows += [(each.name, *_row(row)) for row in each.converted.artifacts]
+            notes += [note if note.startswith(" ") else f"{each.name}: {note}" for note in _notes(each.converted)]
+    return [*table(rows), *(["", *notes] if notes else []), "", _verdict_of_all(done)]
+
+
+def _row(row: ArtifactRow) -> tuple[str, str, str, str, str]:
+    if row.path is None:
+        return row.name, str(row.status), "", "", "no artifact"
+    route = " > ".join(row.route) or "as given"
+    said = "; ".join(filter(None, (agreement(row), needs_flex(row))))
+    return row.name, str(row.status), size(row.bytes), stretch(row.seconds), f"{route}: {said}"
+
+
+def _notes(done: Converted) -> Iterator[str]:
+    """Why targets are not there, each cause once; and which routes gave no right answers where another led to one."""
+    lost: dict[str, list[ArtifactRow]] = {}
+    for row in done.artifacts:
+        if row.path is None:
+            lost.setdefault(_cause(agreement(row), row), []).append(row)
+    failed = {row.format for row in done.artifacts if row.path is None}
+    failed -= {row.format for row in done.artifacts if row.path is not None}
+    for rows in lost.values():
+        names = [row.name for row in rows]
+        pieces = [each for each in done.smallest if each.target in names]
+        yield from (_cut(_left(line, failed)) for line in _why(done.folder, rows, pieces))
+    yield from map(_cut, _passed_over([row for row in done.artifacts if row.path is not None]))
+
+
+def _passed_over(rows: Sequence[ArtifactRow]) -> Iterator[str]:
+    """The cheaper routes to targets that are there which gave no right answers, each cause once."""
+    wrong: dict[str, list[tuple[str, TriedRow]]] = {}
+    for row in rows:
+        for tried in row.tried:
+            if tried.status == "wrong":
+                wrong.setdefault(_cause(tried.reason, row), []).append((row.name, tried))
+    for found in wrong.values():
+        names, tried = ", ".join(dict.fromkeys(name for name, _ in found)), found[0][1]
+        what = "does not answer" if _NO_ANSWER in tried.reason else "answers wrongly"
+        yield f"{names}: passed over {' > '.join(tried.route)}, which {what}: {tried.reason}"
+
+
+_NO_ANSWER = " gave no answer to "  # serving/checked_session.py
+
+
+def _why(folder: Path, rows: Sequence[ArtifactRow], pieces: Sequence[Smallest]) -> Iterator[str]:
+    """What keeps some targets from being there, all by one cause; where their routes fail, and what helps."""
+    said = agreement(rows[0])
+    log = _log(folder, rows[0])
+    fixes = [each.fix for each in pieces]
+    yield f"{', '.join(row.name for row in rows)}: {_before(said, '; ', fixes)}" + (
+        f" ({log})" if log and ".log)" not in said else ""
+    )
+    others = list(_others(rows))
+    for tried in others:
+        yield f"  by {' > '.join(tried.route)}: {_before(tried.reason, '; ', fixes)}"
+    if pieces:
+        what = _before(pieces[0].what, ": ", [said, *(tried.reason for tried in others)])
+        yield f"  at its smallest: {what}"
+        yield from dict.fromkeys(f"  script: {folder / each.script}" for each in pieces)
+        yield f"  fix: {pieces[0].fix}"
+
+
+def _others(rows: Sequence[ArtifactRow]) -> Iterator[TriedRow]:
+    """The routes to the targets that ended in something else: the line of the model to mend may stand there."""
+    seen = {_cause(agreement(rows[0]), rows[0])}
+    for row in rows:
+        new = 0
+        for tried in row.tried:
+            cause = _cause(tried.reason, row)
+            if tried.status in ("failed", "wrong") and cause not in seen and new < _MOST_OTHERS:
+                seen.add(cause)
+                new += 1
+                yield tried
+
+
+_MOST_OTHERS = 2  # of a target
+
+
+def _cause(reason: str, row: ArtifactRow) -> str:
+    """What a route ended in, without the step, its opset and its log, which differ where the cause is one."""
+    for step in {step for tried in row.tried for step in tried.route}:
+        reason = reason.removeprefix(f"{step}: ")
+    return _ASIDE.sub("", reason)
+
+
+_ASIDE = re.compile(r" \(logs/\S+\.log\)$| to ONNX opset version \d+")
+
+
+def _before(text: str, mark: str, said: Iterable[str]) -> str:
+    """A text without what follows a mark in it, where that is said anyway."""
+    ends = (found.start() for found in re.finditer(re.escape(mark), text))
+    return next((text[:end] for end in ends if any(text[end + len(mark) :] in each for each in said)), text)
+
+
+def _left(line: str, failed: Collection[str]) -> str:
+    """A line that sends nobody to a format that failed in this command, where it names another."""
+
+    def named(found: re.Match[str]) -> str:
+        left = [each for each in found.groups() if _FORMATS[each] not in failed]
+        return f"serve this model as {' or '.join(left or found.groups())}"
+
+    return _SERVED.sub(named, line)
+
+
+_SERVED = re.compile(r"serve this model as (SavedModel) or (ONNX|TFLite)\b")
+_FORMATS = {"SavedModel": Format.SAVED_MODEL, "ONNX": Format.ONNX, "TFLite": Format.TFLITE}
+
+
+def _cut(line: str) -> str:
+    """A line without the end of a long line of code; convert.json has all of it."""
+    return _CODE.sub(lambda found: found[0] if len(found[1]) < _LONG else f"`{found[1][:_SHOWN]}...`", line)
+
+
+_CODE = re.compile(r"`([^`]*)`")  # short ones too: what lies between two of them is no code
+_SHOWN, _LONG = 80, 88
+
+
+def _verdict(done: Converted) -> str:
+    return f"{done.decided[0].upper()}  {_count(done.artifacts)} targets verified, in {done.folder}"
+
+
+def _verdict_of_all(done: ConvertedModels) -> str:
+    rows = [row for each in done.models if each.converted for row in each.converted.artifacts]
+    return f"{done.decided[0].upper()}  {len(done.models)} models, {_count(rows)} targets verified, in {done.folder}"
+
+
+def _count(rows: Sequence[ArtifactRow]) -> str:
+    return f"{sum(row.status == 'verified' for row in rows)} of {len(rows)}"
+
+
+def _log(folder: Path, row: ArtifactRow) -> str | None:
+    """The log of the step that the sentence on a target is about."""
+    slug, said = parse_target(row.name).slug, agreement(row)
+    for tried in row.tried:
+        if tried.reason == said:
+            name = f"{slug}.{'+'.join(tried.route)}.log"
+            logs = [folder / "logs" / f"{stage}.{name}" for stage in ("verify", "convert")]
+            return next((str(log) for log in logs if log.exists()), None)
+    return None

@@ -1,0 +1,125 @@
+"""`transload serve`: the embedded server in a worker, and this process in the foreground until it is told to end.
+
+It needs no store and no run folder: in a container both may be closed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from ...models.artifact import read_artifact
+from ...models.errors import BadRequest, StepFailed
+from ...models.formats import Format
+from ..drift.sessions import DEFAULT_RUNTIME
+from ..intake.model import Kind, kind_of, require, require_runtime
+from ..request import read_request
+from ..workers.devices import resolve_device
+from ..workers.isolation import Limits, Spawn, Worker
+
+_CHECK = "transload.converters.intake.take_in:check_artifact"
+_SERVER = "transload.serving.server.embedded:open_server"
+_LOOK_S = 0.5  # how often it is seen whether the worker lives
+
+
+def serve(
+    artifact: Path,
+    ready: Callable[[dict[str, str], str], None],
+    *,
+    name: str = "model",
+    host: str = "127.0.0.1",
+    grpc_port: int = 8500,
+    rest_port: int = 8501,
+    device: str = "auto",
+    threads: int = 1,
+) -> None:
+    """Serve the artifact in a folder until SIGINT or SIGTERM. `ready` is told the addresses by protocol ("grpc",
+    "rest"), and what runs where, as soon as requests are answered.
+
+    Raises BadRequest where the artifact cannot be opened or a port is taken, StepFailed where the worker dies.
+    """
+    device = resolve_device(read_request(None, {"device": device}).device)
+    folder = _folder(artifact)
+    runtime = _check_libraries(folder)
+    with _stopped() as stop, _place() as place:
+        limits = Limits(memory_bytes=_machine_bytes(), threads=threads, device=device, loopback=True, spin=True)
+        with Worker(Spawn(place / "log", place / "cwd", limits)) as worker:
+            worker.work(_CHECK, {"inputs": {"artifact": str(folder)}, "out": str(place), "options": {}})
+            options = {
+                "folder": str(folder), "name": name, "device": device, "threads": threads, "host": host,
+                "grpc_port": grpc_port, "rest_port": rest_port,
+            }  # fmt: skip
+            worker.open(_SERVER, options)
+            ready(worker.ask("addresses"), f"{runtime}, {device}")
+            _watch(worker, stop, place / "log")
+
+
+def _folder(artifact: Path) -> Path:
+    if not artifact.exists():
+        raise BadRequest(f"no such folder: {artifact}", fix="check the path")
+    if kind_of(str(artifact)) is not Kind.ARTIFACT:
+        raise BadRequest(
+            f"{artifact} is no artifact's folder",
+            fix=f"convert it first: transload convert {artifact} --to onnx --out DIR, and serve DIR/onnx",
+        )
+    return artifact.resolve()
+
+
+def _check_libraries(folder: Path) -> str:
+    """The runtime that will answer. Raises BadRequest where there is none, ToolMissing where it is not installed."""
+    form = read_artifact(folder).target.format
+    if form not in DEFAULT_RUNTIME:
+        raise BadRequest(f"no runtime takes {form}", fix=f"serve an artifact of {', '.join(DEFAULT_RUNTIME)}")
+    require_runtime(DEFAULT_RUNTIME[form])
+    require("the server", ("grpc", "tensorflow_serving", "starlette", "uvicorn", "uvloop", "httptools"))
+    if form is Format.ONNX:
+        require("the check of an ONNX artifact", ("onnx",))
+    return DEFAULT_RUNTIME[form]
+
+
+def _watch(worker: Worker, stop: threading.Event, log: Path) -> None:
+    """Until `stop` is set. Raises StepFailed where the worker is gone; its log is kept."""
+    try:
+        while not stop.wait(_LOOK_S):
+            worker.ask("addresses")
+    except StepFailed as error:
+        handle, kept = tempfile.mkstemp(prefix="transload-serve-", suffix=".log")
+        os.close(handle)
+        shutil.copyfile(log, kept)
+        raise StepFailed(f"the server stopped: {error.what}", fix=f"read {kept}, and start it again") from error
+
+
+@contextmanager
+def _stopped() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set, in place of ending this process."""
+    stop = threading.Event()
+
+    def told(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        stop.set()
+
+    former = {each: signal.signal(each, told) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for each, handler in former.items():
+            signal.signal(each, handler)
+
+
+@contextmanager
+def _place() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="transload-serve-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _machine_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,347 @@
+"""The script that shows a defect at its smallest piece, for a bug report: versions, inputs, and what is expected of it.
+
+It needs the files beside it, the library at fault, and nothing else of the run. It fails for as long as the defect is
+there, with the converter's own error or at the comparison.
+"""
+
+from __future__ import annotations
+
+import platform
+import pprint
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...models.formats import PAYLOAD, Format
+from ...models.signature import Signature
+from ..workers.toolchain import version_of
+
+PIECE = "piece"  # the name of the files in the result, before the run gives them its own
+
+_HEAD = '''"""{title}
+
+{story}
+
+Versions: {versions}.
+Run it beside the files of the same name: it fails for as long as the defect is there.
+"""
+'''
+
+_COMPARE = '''
+
+def compare(got, expected):
+    """Names, shapes, dtypes, and values to {least_db:g} dB of signal to noise."""
+    for name, want in expected.items():
+        have = np.asarray(got[name])
+        print(name, "expected", want.dtype, want.shape, "got", have.dtype, have.shape)
+        assert have.shape == want.shape and have.dtype == want.dtype, f"{{name}}: another shape or dtype"
+        if want.dtype.kind != "f":
+            assert np.array_equal(have, want), f"{{name}}: {{np.sum(have != want)}} of {{want.size}} elements differ"
+            continue
+        have, want = have.astype(np.float64), want.astype(np.float64)
+        assert np.array_equal(np.isfinite(have), np.isfinite(want)), f"{{name}}: not finite elsewhere"
+        finite = np.isfinite(want)
+        noise, signal = np.sum((have - want)[finite] ** 2), np.sum(want[finite] ** 2)
+        assert noise <= signal * {share:g}, f"{{name}}: off by up to {{np.abs(have - want)[finite].max():g}}"
+
+
+def group(kind):
+    """The arrays of one kind by name: what goes in, what is expected, and what came when the script was made."""
+    return {{name.partition("/")[2]: DATA[name] for name in DATA.files if name.startswith(f"{{kind}}/")}}
+
+
+compare(convert_and_run(group("in")), group("expected"))
+'''
+
+_ONNX2TF = """
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # it runs onnxsim by name
+
+import numpy as np
+import onnx2tf
+import tensorflow as tf
+
+MODEL = Path(__file__).resolve().with_suffix(".onnx")
+DATA = np.load(MODEL.with_suffix(".npz"))
+INPUTS, OUTPUTS = {inputs}, {outputs}
+
+
+def convert_and_run(inputs):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        # It downloads a file of this name where there is none.
+        np.save("calibration_image_sample_data_20x128x128x3_float32.npy", np.zeros((20, 128, 128, 3), np.float32))
+        Path("model.onnx").write_bytes(MODEL.read_bytes())  # it writes over what it is given
+        model = onnx2tf.convert(
+            input_onnx_file_path="model.onnx",
+            output_folder_path="out",
+            keep_shape_absolutely_input_names=INPUTS,
+            output_signaturedefs=True,
+            disable_model_save=True,
+            non_verbose=True,
+        )
+    answers = model([tf.constant(inputs[name]) for name in INPUTS], training=False)
+    return dict(zip(OUTPUTS, answers if isinstance(answers, (list, tuple)) else [answers]))
+"""
+
+_OURS = """
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from {module} import {function}
+{imports}from transload.models.artifact import write_artifact
+from transload.models.formats import parse_target
+from transload.models.job import Job
+from transload.models.signature import Signature
+from transload.pipeline.drift.sessions import default_runtime, open_session
+
+MODEL = Path(__file__).resolve().with_suffix("{suffix}")
+DATA = np.load(MODEL.with_suffix(".npz"))
+SIGNATURE = Signature.from_json(
+    {signature}
+)
+
+
+def convert_and_run(inputs):
+    with tempfile.TemporaryDirectory() as folder:
+        given, out = Path(folder, "given"), Path(folder, "out")
+        given.mkdir()
+        out.mkdir()
+        {write}
+        write_artifact(given, parse_target("{format}"), SIGNATURE)
+        {function}(Job(inputs={{"source": given}}, out=out, options={options}))
+        session = open_session(default_runtime(out), out)
+        return dict(session.run(inputs))
+"""
+
+_TORCH = """
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+
+HERE = Path(__file__).resolve()
+DATA = np.load(HERE.with_suffix(".npz"))
+{piece}INPUTS, OUTPUTS = {inputs}, {outputs}
+
+
+def tensors(kind):
+    return tuple(torch.from_numpy(DATA[f"{{kind}}/{{name}}"]) for name in INPUTS)
+
+
+def named(made):
+    made = list(made.values()) if isinstance(made, dict) else made
+    return dict(zip(OUTPUTS, made if isinstance(made, (list, tuple)) else [made]))
+
+
+def convert_and_run(inputs):
+    with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+{convert}
+"""
+
+_ROOT = """
+import sys
+
+sys.path.append({root!r})  # the model's own code
+"""
+
+_OF_MODEL = """
+from transload.models.loading.build import build_model
+
+# The model as it was given, and the module of it that fails.
+piece = build_model(HERE.with_suffix(".source")).get_submodule({path!r})
+"""
+
+_FLAT = """
+from transload.converters.minimal_repro.torch_pieces import flat
+
+piece = flat(piece, {inputs})  # what it gives as one tuple
+"""
+
+_OF_PROGRAM = '''
+{imports}
+class Piece(torch.nn.Module):
+    """What fails of the exported program, as torch.fx writes it."""
+
+    def __init__(self):
+        super().__init__()
+        for name in DATA.files:
+            kind, _, rest = name.partition("/")
+            if kind == "weight":
+                self.register_buffer(rest, torch.from_numpy(DATA[name]))
+
+{code}
+
+
+piece = Piece().eval()
+'''
+
+_CONVERT = {
+    "torch.export": """\
+        shapes = tuple(dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for axes in {dynamic})
+        program = torch.export.export(piece, tensors("example"), dynamic_shapes=shapes, strict=False)
+        return named(program.module()(*tensors("in")))""",
+    "torch.jit": """\
+        traced = torch.jit.freeze(torch.jit.trace(piece, tensors("example"), strict=False))
+        return named(traced(*tensors("in")))""",
+    "torch.onnx-dynamo": """\
+        import onnxruntime
+
+        shapes = tuple(dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for axes in {dynamic})
+        program = torch.export.export(piece, tensors("example"), dynamic_shapes=shapes, strict=False)
+        names = [f"result.{{name}}" for name in OUTPUTS]
+        exported = torch.onnx.export(
+            program, dynamo=True, opset_version={opset}, input_names=INPUTS, output_names=names
+        )
+        exported.save(f"{{folder}}/model.onnx")
+        session = onnxruntime.InferenceSession(f"{{folder}}/model.onnx", providers=["CPUExecutionProvider"])
+        return dict(zip(OUTPUTS, session.run(None, inputs)))""",
+    "torch.onnx-torchscript": """\
+        import onnxruntime
+
+        axes = [dict.fromkeys(each) for each in {dynamic}]
+        axes = dict(zip(INPUTS, [{{at: f"axis{{at}}" for at in each}} for each in axes]))
+        torch.onnx.export(
+            piece, tensors("example"), f"{{folder}}/model.onnx", dynamo=False, opset_version={opset},
+            input_names=INPUTS, output_names=OUTPUTS, dynamic_axes=axes,
+        )
+        session = onnxruntime.InferenceSession(f"{{folder}}/model.onnx", providers=["CPUExecutionProvider"])
+        return dict(zip(OUTPUTS, session.run(OUTPUTS, inputs)))""",
+}
+_ANY_STEP = """\
+        from importlib import import_module
+
+        from transload.converters.minimal_repro.torch_pieces import hold
+        from transload.models.job import Job
+        from transload.models.signature import Signature
+        from transload.pipeline.drift.sessions import default_runtime, open_session
+
+        made = Path(folder, "given")
+        made.mkdir()
+        hold(piece, Signature.from_json({signature}), made)
+        for at, (entry, options) in enumerate({chain}):
+            given, made = made, Path(folder, f"out{{at}}")
+            made.mkdir()
+            module, _, function = entry.partition(":")
+            getattr(import_module(module), function)(Job(inputs={{"source": given}}, out=made, options=options))
+        return dict(open_session(default_runtime(made), made).run(inputs))"""
+
+
+def script_of_module(
+    options: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    signature: Signature,
+    *,
+    nested: bool,
+    path: str,
+    root: str | None,
+    kind: str,
+) -> str:
+    """The script for a module of a model in PyTorch and the step of a shrink job's options."""
+    piece = _ROOT.format(root=root) if root else ""
+    piece += _OF_MODEL.format(path=path)
+    piece += _FLAT.format(inputs=[spec.name for spec in signature.inputs]) if nested else ""
+    return _script_of_torch(options, facts, signature, piece, kind)
+
+
+def script_of_program(
+    options: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    signature: Signature,
+    *,
+    imports: Sequence[str],
+    code: str,
+    kind: str,
+) -> str:
+    """The script for a piece of an exported program: `code` is its method `forward`."""
+    lines = "".join(f"{line}\n" for line in imports)
+    piece = _OF_PROGRAM.format(imports=f"{lines}\n" if lines else "", code=code)
+    return _script_of_torch(options, facts, signature, piece, kind)
+
+
+def _script_of_torch(
+    options: Mapping[str, Any], facts: Mapping[str, Any], signature: Signature, piece: str, kind: str
+) -> str:
+    (_, step_options), alone = options["chain"][-1], len(options["chain"]) == 1
+    template = _CONVERT.get(options["step"].partition("@")[0], _ANY_STEP)
+    convert = template.format(
+        chain=[(entry, dict(given)) for entry, given in options["chain"]],
+        signature=signature.to_json(),
+        dynamic=[list(spec.dynamic_axes) for spec in signature.inputs],
+        opset=step_options.get("opset", 17 if alone else 20),  # as converters/to_onnx/onnx_from_source.py has them
+    )
+    inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
+    body = _TORCH.format(piece=piece, inputs=inputs, outputs=outputs, convert=convert)
+    return head(options, facts, kind) + body + comparison(options["least_db"])
+
+
+def script_of_onnx(options: Mapping[str, Any], facts: Mapping[str, Any], signature: Signature, *, kind: str) -> str:
+    """The script for a piece of an ONNX model and the step of a shrink job's options."""
+    if options["step"] == "onnx2tf":
+        inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
+        body = _ONNX2TF.format(inputs=inputs, outputs=outputs)
+    else:
+        body = by_step(options, signature, Format.ONNX)
+    return head(options, facts, kind) + body + comparison(options["least_db"])
+
+
+def by_step(
+    options: Mapping[str, Any],
+    signature: Signature,
+    form: Format,
+    *,
+    suffix: str = "",
+    write: str = "",
+    imports: str = "",
+) -> str:
+    """The part of a script that converts by the step itself, of transload or of another package, and runs the result.
+    `write`: the line that makes the payload of what is beside the script, with another `suffix`, and what it imports;
+    by default that is the payload."""
+    entry, given = options["chain"][-1]
+    module, _, function = entry.partition(":")
+    payload = PAYLOAD[form]
+    return _OURS.format(
+        module=module,
+        function=function,
+        imports=imports,
+        suffix=suffix or Path(payload).suffix,
+        signature=pprint.pformat(signature.to_json(), width=110, sort_dicts=False).replace("\n", "\n    "),
+        write=write or f'(given / "{payload}").write_bytes(MODEL.read_bytes())',
+        format=form.value,
+        options=dict(given),
+    )
+
+
+def head(options: Mapping[str, Any], facts: Mapping[str, Any], kind: str) -> str:
+    """The docstring: what fails, where it comes from, with which versions."""
+    story = (
+        f"{facts['where'][:1].upper()}{facts['where'][1:]}, converted by {options['step']}: {kind}: {facts['what']}. "
+        f"It is {_count(facts['operators'])} of the model {options['model']}, fed with what it is fed there."
+    )
+    title = f"{options['step']} to {options['target']} fails at {facts['operator']}."
+    wrapped = "\n".join(textwrap.wrap(story.replace("\\", "/").replace('"""', "'''"), 116))
+    return _HEAD.format(title=title, story=wrapped, versions=_versions(options["requires"]))
+
+
+def comparison(least_db: float) -> str:
+    """The end of a script, which holds what came against what was expected."""
+    return _COMPARE.format(least_db=least_db, share=10 ** (-least_db / 10))
+
+
+def _count(operators: int | None) -> str:
+    if operators is None:
+        return "a module"
+    return "one operator" if operators == 1 else f"{operators} operators"
+
+
+def _versions(requires: tuple[str, ...]) -> str:
+    found = {"Python": platform.python_version(), "numpy": version_of("numpy")}
+    found |= {name: version_of(name) for name in requires}
+    return ", ".join(f"{name} {version}" for name, version in found.items() if version)

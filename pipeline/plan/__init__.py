@@ -1,0 +1,1 @@
+"""What a run will do, as data: targets, routes and what depends on what."""

@@ -1,0 +1,109 @@
+"""report.html: one file that opens offline and asks nothing of anybody.
+
+The page carries plotly and its plots' data; a Content-Security-Policy lets it run its own two scripts, named by
+their digests, and load nothing else. So what a model is called can neither run nor fetch anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from ...models.errors import Exit
+from ..result.gate import answered, is_reference
+from ..result.schema import GateRow, RunResult, Verdict
+from . import figures, units, view
+
+_HERE = files(__package__)
+
+
+def write_html(
+    result: RunResult,
+    samples: figures.Samples,
+    path: Path,
+    *,
+    logs: view.Links | None = None,
+    repeat: view.Links | None = None,
+) -> None:
+    """Write report.html at `path`, whole or not at all.
+
+    `samples` are the raw latencies, (artifact, runtime, batch) -> seconds, one-dimensional; rows without samples
+    are left out of the plots and stay in the tables. `logs` names the log of "ARTIFACT in RUNTIME" or of
+    "ARTIFACT", `repeat` the script of each step; both as paths relative to the folder of `path`.
+    """
+    half = path.with_name(f".{path.name}.half")
+    half.write_text(render_html(result, samples, logs=logs, repeat=repeat), encoding="utf-8")
+    half.replace(path)
+
+
+def render_html(
+    result: RunResult, samples: figures.Samples, *, logs: view.Links | None = None, repeat: view.Links | None = None
+) -> str:
+    """The page as text. See `write_html`."""
+    plots = figures.plots(result, samples)
+    data = {plot.key: {"data": plot.data, "layout": plot.layout} for plot in plots}
+    scripts = (_plotly(), (_HERE / "report.js").read_text(encoding="utf-8")) if plots else ()
+    return _template().render(
+        result=result,
+        lines=view.lines(result),
+        batches=view.batches(result),
+        condition=view.main_condition(result),
+        elsewhere=view.elsewhere(result),
+        metric_name=view.metric_name(result),
+        reference_score=view.reference_score(result),
+        headline=view.headline(result),
+        servers=view.servers(result),
+        flex=view.flex(result),
+        findings=view.findings(result, logs or {}),
+        gate=sorted(result.gate, key=_worst_first),
+        doubts=view.doubts(result),
+        plots=plots,
+        plot_data=Markup(_inert_json(data)),  # noqa: S704  (nothing in it can end the element)
+        scripts=[Markup(text) for text in scripts],  # noqa: S704  (our own, and plotly's)
+        style=Markup((_HERE / "report.css").read_text(encoding="utf-8")),  # noqa: S704  (our own)
+        policy=_policy(scripts),
+        exit_words=Exit(result.exit_code).name.lower(),
+        repeat=repeat or {},
+    )
+
+
+@cache
+def _template() -> Template:
+    env = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    env.globals |= {"units": units, "answered": answered, "is_reference": is_reference}
+    return env.from_string((_HERE / "report.html.j2").read_text(encoding="utf-8"))
+
+
+@cache
+def _plotly() -> str:
+    """Plotly's own script, as its Python package carries it."""
+    return (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+
+
+def _policy(scripts: tuple[str, ...]) -> str:
+    """What the page may do: run these scripts, style itself, draw pictures that it has made. Nothing is fetched."""
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _inert_json(data: Mapping[str, Any]) -> str:
+    """JSON that may stand in a script element: without a character that could end it."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _worst_first(row: GateRow) -> int:
+    return [Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS].index(row.verdict)

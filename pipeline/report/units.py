@@ -1,0 +1,183 @@
+"""Numbers as a person reads them. Seconds and bytes come in; milliseconds and megabytes exist only here."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from ..result.gate import answered
+from ..result.schema import ArtifactRow, DriftRow, GateRow, LatencyRow, MetricRow, Verdict
+
+NONE = "\u2013"
+_MINUS = "\u2212"
+_TIMES = "\u00d7"
+
+
+def duration(seconds: float | None) -> str:
+    """A latency: "124 µs", "1.24 ms", "2.31 s"; three significant digits."""
+    if seconds is None:
+        return NONE
+    for unit, scale in (("µs", 1e6), ("ms", 1e3)):
+        if float(f"{seconds * scale:.3g}") < 1000:
+            return f"{digits(seconds * scale)} {unit}"
+    return f"{digits(seconds)} s"
+
+
+def stretch(seconds: float) -> str:
+    """How long something took that a person waited for: "0.4 s", "12 s", "2 min 05 s"."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
+
+
+def instant(text: str) -> str:
+    """An ISO 8601 moment in UTC: "2026-11-21 04:09 UTC"."""
+    return f"{text[:10]} {text[11:16]} UTC"
+
+
+def needs_flex(row: ArtifactRow) -> str:
+    """What a TFLite file needs beside TFLite: "needs TensorFlow's Flex delegate for Erf"; empty where nothing."""
+    names = ", ".join(plain(name.removeprefix("Flex")) for name in row.flex)
+    return f"needs TensorFlow's Flex delegate for {names}" if names else ""
+
+
+def size(count: float | None) -> str:
+    """Bytes as "512 B", "45.2 KB", "1.21 MB": 1 KB is 1000 bytes."""
+    if count is None:
+        return NONE
+    for unit in ("B", "KB", "MB"):
+        if float(f"{count:.3g}") < 1000:
+            return f"{digits(count)} {unit}"
+        count /= 1000
+    return f"{digits(count)} GB"
+
+
+def digits(value: float) -> str:
+    """Three significant digits, never an exponent below a million."""
+    text = f"{value:.3g}"
+    return signed(f"{float(text):.0f}" if "e+" in text and abs(value) < 1e6 else text)
+
+
+def signed(text: str) -> str:
+    """A hyphen in front of a number as a minus sign."""
+    return text.replace("-", _MINUS)
+
+
+def decibel(value: float | None) -> str:
+    """A signal-to-noise ratio: "58.2 dB"."""
+    return NONE if value is None else signed(f"{value:.1f} dB" if abs(value) < 99.95 else f"{value:.0f} dB")
+
+
+def sqnr(row: DriftRow | None) -> str:
+    """The SQNR of a drift row: "identical" where nothing differs, "no answer" where there was none."""
+    if row is None:
+        return NONE
+    if not answered(row):
+        return "no answer"
+    if row.non_finite:
+        return "NaN or inf"
+    return "identical" if row.sqnr_db is None and row.max_abs == 0 else decibel(row.sqnr_db)
+
+
+def is_share(metric: MetricRow) -> bool:
+    """Whether a metric is a share of something, so that per cent and percentage points mean something."""
+    return 0 <= metric.reference <= 1 and 0 <= metric.candidate <= 1
+
+
+def score(metric: MetricRow) -> str:
+    """The candidate's metric: "98.06 %", or "12.31" for what is no share."""
+    return f"{metric.candidate * 100:.2f} %" if is_share(metric) else signed(f"{metric.candidate:.4g}")
+
+
+def points(value: float, *, share: bool = True) -> str:
+    """A difference of two metrics, in percentage points where they are shares: "+0.28 pp", "±0"."""
+    text = f"{value * 100:+.2f}" if share else f"{value:+.3g}"
+    if float(text) == 0:
+        return "±0"
+    return signed(f"{text} pp" if share else text)
+
+
+def change(metric: MetricRow) -> str:
+    """The difference candidate - reference: "+0.28 pp"."""
+    return points(metric.delta, share=is_share(metric))
+
+
+def change_interval(metric: MetricRow) -> str:
+    """Its 95 % interval: "[-0.83, +0.28]"."""
+    low, high = (f"{end * 100:+.2f}" if is_share(metric) else f"{end:+.3g}" for end in metric.ci95)
+    return signed(f"[{low}, {high}]")
+
+
+def ratio(value: float | None) -> str:
+    """A ratio to the reference, "0.42" with a times sign; below 1 is faster."""
+    if value is None:
+        return NONE
+    return (f"{value:.2f}" if value < 9.995 else digits(value)) + _TIMES
+
+
+def ratio_interval(row: LatencyRow) -> str:
+    """The 95 % interval of the ratio, or nothing where it has none."""
+    return "" if row.ratio_ci95 is None else f"[{row.ratio_ci95[0]:.2f}, {row.ratio_ci95[1]:.2f}]"
+
+
+def quantity(rule: str, value: float | str | None) -> str:
+    """A gate row's `limit` or `got`, in the unit of its rule."""
+    if value is None or isinstance(value, str):
+        return NONE if value is None else plain(value)
+    name = rule.partition(" ")[0]
+    if name == "p99_s":
+        return duration(value)
+    if name == "size_bytes":
+        return size(value)
+    if name == "sqnr_db":
+        return decibel(value)
+    if name in ("latency_ratio", "size_ratio"):
+        return ratio(value)
+    return signed(f"{value * 100:.2f} pp") if name == "metric_loss" and abs(value) <= 1 else digits(value)
+
+
+def where(row: GateRow | LatencyRow | DriftRow) -> str:
+    """What a row speaks of: "onnx in onnxruntime", or "onnx"."""
+    return plain(f"{row.artifact} in {row.runtime}" if row.runtime else row.artifact)
+
+
+def sentence(row: GateRow) -> str:
+    """A gate row in words."""
+    if row.rule == "answers":
+        return quantity(row.rule, row.got)
+    said = f"{rule_words(row.rule)}: {quantity(row.rule, row.got)}, limit {quantity(row.rule, row.limit)}"
+    why = _WHY_OPEN.get(row.rule.partition(" ")[0]) if row.verdict is Verdict.INCONCLUSIVE else None
+    return f"{said}; {why}" if why and isinstance(row.got, float) else said
+
+
+_WHY_OPEN = {
+    "metric_loss": "the 95 % interval reaches over the limit, so more test samples are needed",
+    "latency_ratio": "the 95 % interval reaches over the limit, so more rounds are needed",
+    "p99_s": "this p99 is in doubt, so more rounds are needed",
+}
+
+
+_WORDS = {
+    "answers": "answering",
+    "drift": "drift",
+    "verified": "status",
+    "sqnr_db": "SQNR",
+    "metric_loss": "metric loss",
+    "latency_ratio": "latency ratio",
+    "p99_s": "p99",
+    "size_bytes": "size",
+    "size_ratio": "size ratio to pt2",
+}
+
+
+def rule_words(rule: str) -> str:
+    """A rule's name as words: "latency_ratio batch=8" as "latency ratio at batch 8"."""
+    name, _, batch = rule.partition(" batch=")
+    return plain(f"{_WORDS.get(name, name)}{f' at batch {batch}' if batch else ''}")
+
+
+def plain(text: str) -> str:
+    """Text on one line, without the characters that steer a terminal."""
+    flat = re.sub(r"\s+", " ", text).strip()
+    return "".join("\ufffd" if unicodedata.category(char) in ("Cc", "Cf", "Cs") else char for char in flat)

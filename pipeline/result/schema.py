@@ -1,0 +1,254 @@
+"""The result of a run: run.json, schema 1. Seconds and bytes; a person's units exist only in rendering.
+
+Schema history.  1: first version. `flex` of an artifact came later, and is empty where it is absent.
+
+A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
+row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
+NaN and infinity are no JSON: they become null where null is allowed, and are refused elsewhere (docs/run-json.md).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+
+from ...models.errors import BadRequest
+
+SCHEMA: Final = 1
+
+Name: TypeAlias = Annotated[str, Field(min_length=1)]
+Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Instant: TypeAlias = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)$")]
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+Batch: TypeAlias = Annotated[int, Field(ge=1)]
+NotNegative: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Interval: TypeAlias = tuple[FiniteFloat, FiniteFloat]  # low, high
+
+
+class Verdict(StrEnum):
+    """Of a comparison, a gate rule, a run."""
+
+    PASS = "pass"  # noqa: S105  (no password)
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Status(StrEnum):
+    """Of an artifact. Verified: it keeps its rule. Degraded: it keeps its rule and is measurably worse all the same.
+    Unverified: the evidence is not enough, or it never got that far."""
+
+    VERIFIED = "verified"
+    DEGRADED = "degraded"
+    FAILED = "failed"
+    UNVERIFIED = "unverified"
+
+
+@dataclass(frozen=True)
+class TensorRow:
+    """An input or output; a string in `shape` names a dynamic axis."""
+
+    name: Name
+    dtype: Name
+    shape: tuple[Count | Name, ...]
+
+
+@dataclass(frozen=True)
+class SignatureRow:
+    """Inputs and outputs in the model's order."""
+
+    inputs: tuple[TensorRow, ...]
+    outputs: tuple[TensorRow, ...]
+
+
+@dataclass(frozen=True)
+class TriedRow:
+    """A route that was looked at, in the order of cost, and what came of it."""
+
+    route: tuple[str, ...]
+    status: Literal["verified", "unverified", "wrong", "failed", "missing", "not tried"]
+    reason: str  # one sentence; for "verified" what was agreed, for "unverified" why that is no evidence
+
+
+@dataclass(frozen=True)
+class ArtifactRow:
+    """A wanted target. `path` is relative to the run's folder, and null where no route led to it."""
+
+    name: Name  # the target, as in "tflite:int8"
+    format: str
+    precision: str
+    path: str | None
+    sha256: Sha256 | None  # of the payload: of the file, or of the sorted list of a folder's files
+    bytes: Count | None
+    status: Status
+    route: tuple[str, ...]
+    tried: tuple[TriedRow, ...]
+    seconds: NotNegative
+    signature: SignatureRow | None
+    batches_verified: tuple[Batch, ...]
+    flex: tuple[Name, ...] = ()  # of a TFLite file: the operators that TensorFlow's Flex delegate must bring
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """The rule that a drift row was held against; null where it does not apply."""
+
+    sqnr_db: FiniteFloat | None  # at least
+    metric_loss: NotNegative | None  # at most, absolute
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """The task's own metric on the same samples, and the paired difference candidate - reference."""
+
+    name: Name
+    reference: FiniteFloat
+    candidate: FiniteFloat
+    delta: FiniteFloat
+    ci95: Interval
+
+
+@dataclass(frozen=True)
+class DriftRow:
+    """One artifact in one runtime at one batch size, all outputs together, the worst output counting."""
+
+    artifact: Name
+    runtime: Name
+    batch: Batch
+    samples: Count
+    max_abs: NotNegative | None
+    rms: NotNegative | None
+    cosine: FiniteFloat | None
+    sqnr_db: FiniteFloat | None  # null: no noise at all, or no answer
+    non_finite: Count | None  # elements that are NaN or infinite on one side only, or differ in kind or sign
+    tolerance: Tolerance
+    verdict: Verdict
+    metric: MetricRow | None
+
+
+@dataclass(frozen=True)
+class LatencyRow:
+    """One artifact in one runtime at one batch size. Raw samples lie in the run's latency.npz."""
+
+    artifact: Name
+    runtime: Name
+    server: Literal["embedded", "binary", "remote"] | None
+    device: Name  # where it really ran
+    threads: Count
+    batch: Batch
+    rounds: Count
+    samples: Count
+    p50_s: NotNegative | None
+    p90_s: NotNegative | None
+    p99_s: NotNegative | None
+    throughput_per_s: NotNegative | None  # samples of the task, not calls: batch / mean seconds of a call
+    ratio_to_reference: NotNegative | None  # seconds per call over the reference's; below 1 is faster
+    ratio_ci95: Interval | None
+    peak_rss_bytes: Count | None
+    doubts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GateRow:
+    """One release rule on one artifact, or on one artifact in one runtime."""
+
+    rule: Name
+    limit: FiniteFloat | str
+    got: FiniteFloat | str | None
+    verdict: Verdict
+    artifact: Name
+    runtime: str | None
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The machine and what was installed on it; enough to say whether two runs may be compared."""
+
+    python: str
+    platform: str
+    cpu: str
+    cores: Count
+    memory_bytes: Count
+    gpus: tuple[str, ...] = ()
+    packages: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """All that a run found out. What `--json` prints, and what every report is made from."""
+
+    # Holds for every record below too: a key that is not known, or a number in quotes, is refused.
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+    schema: Literal[1]
+    id: Name
+    transload_version: str
+    verdict: Verdict
+    exit_code: Annotated[int, Field(ge=0, le=4)]  # models.errors.Exit
+    started_at: Instant  # ISO 8601, UTC
+    seconds: NotNegative
+    environment: Environment
+    artifacts: tuple[ArtifactRow, ...]
+    drift: tuple[DriftRow, ...]
+    latency: tuple[LatencyRow, ...]
+    gate: tuple[GateRow, ...]
+
+
+@cache
+def _adapter() -> TypeAdapter[RunResult]:
+    return TypeAdapter(RunResult)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of run.json, published as docs/run.schema.json."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_adapter().json_schema()}
+
+
+def schema_text() -> str:
+    """What docs/run.schema.json holds: `python -m transload.pipeline.result.schema > docs/run.schema.json`."""
+    return json.dumps(json_schema(), indent=1) + "\n"
+
+
+def to_json(result: RunResult) -> bytes:
+    """The result as UTF-8 JSON, one indented document, read back before it is handed out.
+
+    Raises ValueError where a number that must be there is none (NaN, infinity), or a field holds what it may not:
+    a bug of whoever made the result, and never a file that no reader takes.
+    """
+    text = _adapter().dump_json(result, indent=1)
+    try:
+        _adapter().validate_json(text)
+    except ValidationError as error:
+        raise ValueError(f"the result does not fit run.json: {_first(error)}") from error
+    return text + b"\n"
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"])) or "the document"
+    return f"{where}: {first['msg']}"
+
+
+def read_result(path: Path) -> RunResult:
+    """The run.json at `path`.
+
+    Raises BadRequest where there is none, or one of another schema.
+    """
+    try:
+        return _adapter().validate_json(path.read_bytes())
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read: {error.strerror}", fix="name a folder under runs/") from error
+    except ValidationError as error:
+        raise BadRequest(
+            f"{path} is no run.json of schema {SCHEMA}: {_first(error)}",
+            fix="update transload, or run again",
+        ) from error
+
+
+if __name__ == "__main__":
+    print(schema_text(), end="")

@@ -1,0 +1,1 @@
+"""The stages that commands are made of: convert, validate, bench."""

@@ -1,0 +1,105 @@
+"""Servers for the served runtimes: one process per artifact, started when first asked for, ended together."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ...models.store import Stored
+from ...serving.server.tfserving_launch import Binary, Embedded, Remote, ServerKind, find_tfserving
+from ..context import Context
+from ..workers.isolation import Worker
+
+EMBEDDED = "transload.serving.server.embedded:open_server"
+
+
+class Servers:
+    """Keeps one server per artifact and device. Thread-safe. Use it as a context manager."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._running: dict[tuple[str, str], Worker] = {}
+        self._lock = threading.Lock()
+
+    @cached_property
+    def place(self) -> Remote | Binary | Embedded:
+        """Where TF Serving comes from: looked for once, and only if something is served."""
+        return find_tfserving(self._context.request.tfserving_url, dict(os.environ))
+
+    @property
+    def kind(self) -> ServerKind:
+        """What the results say of it."""
+        return self.place.server
+
+    @property
+    def model(self) -> str:
+        """The name under which every artifact is served."""
+        return self._context.request.tfserving_model
+
+    def services(self, artifact: Stored, device: str) -> Callable[[], AbstractContextManager[Mapping[str, str]]]:
+        """Addresses of a server of `artifact`, for an action that may or may not need them."""
+
+        @contextmanager
+        def lease() -> Iterator[Mapping[str, str]]:
+            yield self.addresses(artifact, device)
+
+        return lease
+
+    def addresses(self, artifact: Stored, device: str) -> dict[str, str]:
+        """{"grpc": "127.0.0.1:p", "rest": "127.0.0.1:q"} of the server of `artifact`; starts it if need be."""
+        with self._lock:
+            start = self.start_of(artifact.folder, device)
+            if "addresses" in start:
+                return dict(start["addresses"])
+            worker = self._running.get((artifact.digest, device))
+            if worker is None:
+                worker = self._running[artifact.digest, device] = self._start(artifact.folder, device, start)
+            found: dict[str, str] = worker.ask("addresses")
+            return found
+
+    def start_of(self, folder: Path, device: str) -> dict[str, Any]:
+        """How the server of the artifact in `folder` comes about: {entry, options} of a worker that holds it, or
+        {addresses} of one that runs already."""
+        place = self.place
+        if isinstance(place, Remote):
+            return {"addresses": {"grpc": place.grpc, **({} if place.rest is None else {"rest": place.rest})}}
+        options = {"folder": str(folder), "name": self.model, "threads": self._context.request.bench.threads}
+        if isinstance(place, Binary):
+            entry = "transload.serving.server.tfserving_launch:open_binary"
+            return {"entry": entry, "options": {**options, "program": place.program, "container": place.container}}
+        return {"entry": EMBEDDED, "options": {**options, "device": device}}
+
+    def _start(self, folder: Path, device: str, start: Mapping[str, Any]) -> Worker:
+        context = self._context
+        name = f"server.{folder.name[:8]}"
+        limits = context.limits(device=device, loopback=True)
+        worker = context.executor.open_worker(name, limits, context.folder / "tmp" / name)
+        try:
+            worker.open(start["entry"], start["options"])
+        except BaseException:
+            worker.close()
+            raise
+        return worker
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the workers that serve, and of what they started."""
+        return [pid for worker in self._running.values() for pid in worker.pids]
+
+    @property
+    def peak_rss_bytes(self) -> dict[str, int]:
+        """Of each server, by the digest of its artifact."""
+        return {digest: worker.peak_rss_bytes for (digest, _), worker in self._running.items()}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        for worker in self._running.values():
+            worker.close()

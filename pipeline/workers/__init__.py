@@ -1,0 +1,1 @@
+"""Worker processes: the engine that fills the store, isolation, interpreters, devices."""

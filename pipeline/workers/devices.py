@@ -1,0 +1,49 @@
+"""Where a run may compute. Looks at the driver and imports no framework: what one makes of it, a worker finds out."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+
+from ...models.errors import ToolMissing
+from .toolchain import version_of
+
+
+def list_gpus() -> tuple[str, ...]:
+    """Names of the NVIDIA GPUs that the driver shows, in its order; empty where there is no driver."""
+    tool = shutil.which("nvidia-smi")
+    if not tool:
+        return ()
+    try:
+        asked = subprocess.run(
+            [tool, "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return tuple(line.strip() for line in asked.stdout.splitlines() if line.strip())
+
+
+def has_gpu_build() -> bool:
+    """Whether the extra `gpu` is installed: beside it, every runtime of the extra `cpu` would only fail on a GPU."""
+    return (version_of("onnxruntime") or "").endswith("+gpu")
+
+
+def resolve_device(asked: str, gpu_build: Callable[[], bool] = has_gpu_build) -> str:
+    """`auto|cpu|cuda[:N]` as a device that is there. `auto` is a GPU where there is one and the extra `gpu` to use it.
+
+    Raises ToolMissing where CUDA is asked for and is not.
+    """
+    if asked == "cpu":
+        return "cpu"
+    gpus = list_gpus()
+    if asked == "auto":
+        return "cuda" if gpus and gpu_build() else "cpu"
+    wanted = int(asked.partition(":")[2] or 0)
+    if wanted >= len(gpus):
+        here = f"{len(gpus)} GPUs are here" if gpus else "no NVIDIA GPU is here"
+        raise ToolMissing(
+            f"the device {asked} was asked for and {here}",
+            fix="use --device cpu, or --device auto to take what there is",
+        )
+    return asked

@@ -1,0 +1,252 @@
+"""Doing an action once: found in the store, or done in a worker and kept."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...models.code_digest import entry_digest
+from ...models.errors import ERRORS, DiskFull, Refused, StepFailed, TransloadError
+from ...models.store import Store, Stored, digest_of_json, disk_errors, disk_full, state_of
+from .fork_server import Zygote
+from .isolation import Limits, Spawn, Worker, repeat_command, zygote
+from .toolchain import toolchain
+from .worker_slots import Room
+
+Services = Callable[[], AbstractContextManager[Mapping[str, str]]]
+
+
+@dataclass(frozen=True)
+class Action:
+    """A step with everything that its result depends on. Equal actions have equal keys."""
+
+    name: str  # for people and file names: "convert.saved-model.lowering"
+    entry: str
+    inputs: Mapping[str, Stored] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
+    code: str = ""  # the digest of a user's code that the entry will call
+    root: str | None = None  # the user's folder: last on sys.path
+    folders: tuple[str, ...] = ()  # where a third party's step is imported from, where that is not installed as we are
+    limits: Limits = field(default_factory=Limits)
+    services: Services = field(default=lambda: nullcontext({}))  # opened only if the action really runs
+    server: Mapping[str, Any] | None = None  # how to start what `services` gives, for the script that repeats the step
+    checkpoints: bool = False
+    remembers_refusal: bool = False
+    python: str = ""  # the interpreter, where it is not ours
+    framework: str = ""  # that the entry imports: a run that expects it has it loaded (LocalExecutor.expect)
+    tools: Mapping[str, str] = field(default_factory=dict)  # versions that only that interpreter knows
+    volatile: bool = False  # depends on something that nobody can name, such as a server elsewhere: never found again
+
+    @property
+    def sys_path(self) -> tuple[str, ...]:
+        """What the worker has on its path beside what is installed, the user's own folder last."""
+        return (*self.folders, *((self.root,) if self.root else ()))
+
+    @property
+    def key(self) -> str:
+        """sha256 over the code of the step, its toolchain, options and inputs."""
+        return digest_of_json(
+            {
+                "entry": self.entry,
+                "code": [entry_digest(self.entry), self.code],
+                "toolchain": {**toolchain(self.requires), **self.tools},
+                "options": self.options,
+                "inputs": {name: each.digest for name, each in self.inputs.items()},
+                "device": self.limits.device,
+            }
+        )
+
+
+class Executor(Protocol):
+    """Where actions are done. Steps talk through the store only, so another machine will do (docs/design/engine.md)."""
+
+    def perform(self, action: Action) -> Stored:
+        """The action's result. Raises TransloadError."""
+        ...
+
+
+class LocalExecutor:
+    """Workers on this machine. Thread-safe; equal actions at the same time are done once."""
+
+    def __init__(self, store: Store, run_folder: Path, room: Room | None = None) -> None:
+        self.store = store
+        self._room = room or Room(sys.maxsize)  # who has no room to share says elsewhere how many run at once
+        self._logs = run_folder / "logs"
+        self._repeat = run_folder / "repeat"
+        self._running: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._workers: set[Worker] = set()
+        self._stopped = False
+        self._scratch = run_folder / "tmp"
+        self._expected: dict[str, Limits] = {}
+        self._zygotes: dict[str, Zygote] = {}
+        for folder in (self._logs, self._repeat):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def log(self, name: str) -> Path:
+        """The log of the step `name` in the run's folder."""
+        return self._logs / f"{name}.log"
+
+    def perform(self, action: Action) -> Stored:
+        """Find the action's result, or do it.
+
+        Raises the error that it met, also one that it is remembered to meet.
+        """
+        key = action.key
+        with self._lock:
+            lock = self._running.setdefault(key, threading.Lock())
+        with lock:
+            self._write_repeat(action)
+            if not action.volatile and (found := self.store.find(key)):
+                self._show_log(found.log, action.name)
+                return found
+            if action.remembers_refusal and (refusal := self.store.refusal(key)):
+                self._show_log(self.store.log(key), action.name)
+                fix = refusal["fix"] or f"read {self.log(action.name)}, or repeat it alone: {self._repeat_call(action)}"
+                raise ERRORS[refusal["kind"]](refusal["what"], fix=fix)
+            with self._room.taken():
+                return self._do(key, action)
+
+    def open_worker(self, name: str, limits: Limits, cwd: Path, root: str | None = None, *, python: str = "") -> Worker:
+        """A worker that will hold something: a session that is timed, a server; in the interpreter `python` where that
+        is not ours. The caller closes it."""
+        worker = Worker(Spawn(self.log(name), cwd, limits, (root,) if root else (), python=python))
+        with self._lock:
+            self._workers.add(worker)
+        return worker
+
+    def expect(self, frameworks: Iterable[str], limits: Limits) -> None:
+        """Say which frameworks the coming actions import ("torch", "tensorflow"). As soon as one action is really done,
+        each is loaded in a process of its own, side by side, and workers with these limits are forked from there."""
+        self._expected = dict.fromkeys(frameworks, limits)
+
+    def stop(self) -> None:
+        """End every worker, now."""
+        with self._lock:
+            self._stopped = True
+            workers = list(self._workers)
+        for worker in workers:
+            worker.kill("was stopped")
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the frameworks that were loaded ahead."""
+        with self._lock:
+            zygotes, self._expected = list(self._zygotes.values()), {}
+            self._zygotes.clear()
+        for each in zygotes:
+            each.close()
+
+    def _zygote(self, framework: str) -> Zygote | None:
+        """What workers with this framework are forked from, where it was expected."""
+        with self._lock:
+            for name, limits in self._expected.items():
+                if name not in self._zygotes:
+                    self._zygotes[name] = zygote(name, limits, self._scratch / f"zygote.{name}")
+            return self._zygotes.get(framework)
+
+    def _do(self, key: str, action: Action) -> Stored:
+        log = self.log(action.name)
+        log.unlink(missing_ok=True)
+        started = time.monotonic()
+        with self.store.workspace() as work, action.services() as services:
+            out = work / "out"
+            out.mkdir()
+            job = _job_record(action, out, services)
+            job["checkpoints"] = str(self.store.checkpoints(key)) if action.checkpoints else None
+            before = _state_of(action)
+            try:
+                facts, read = self._work(action, job, work / "cwd", log)
+                self._check_inputs(action, before)
+            except DiskFull:
+                raise disk_full(self.store.root) from None  # where the worker stood says nothing to a person
+            except TransloadError as error:
+                self._show_failure(key, action, error, log)
+                raise
+            with disk_errors(self.store.root):
+                shutil.copyfile(log, self.store.log(key))
+            return self.store.commit(key, out, facts, time.monotonic() - started, read)
+
+    def _check_inputs(self, action: Action, before: Mapping[Path, tuple[int, int]]) -> None:
+        """A tool that writes into its input spoils it for everybody else: seen with onnx2tf, which simplifies in place.
+
+        The object is thrown away, to be made again.
+        """
+        after = _state_of(action)
+        for path, state in before.items():
+            if after.get(path) != state:
+                spoilt = next(each for each in action.inputs.values() if path.is_relative_to(each.folder))
+                shutil.rmtree(spoilt.folder, ignore_errors=True)
+                raise StepFailed(f"{action.entry} wrote into its input {path.name}", fix="run again; report this step")
+
+    def _work(
+        self, action: Action, job: Mapping[str, Any], cwd: Path, log: Path
+    ) -> tuple[dict[str, Any], tuple[Path, ...]]:
+        """The facts, and the files of the user that they came of."""
+        private = (str(self.store.root), str(self._logs.parent.absolute()))
+        again, loaded = self._repeat_call(action), self._zygote(action.framework)
+        spawn = Spawn(log, cwd, action.limits, action.sys_path, private, again, action.python, loaded)
+        with Worker(spawn) as worker:
+            with self._lock:
+                if self._stopped:
+                    raise StepFailed("the run was stopped", fix="run the same command again to go on from here")
+                self._workers.add(worker)
+            try:
+                facts = worker.work(action.entry, job)
+                return {**facts, "peak_rss_bytes": worker.peak_rss_bytes}, worker.read
+            finally:
+                with self._lock:
+                    self._workers.discard(worker)
+
+    def _repeat_call(self, action: Action) -> str:
+        return f"sh {self._repeat / action.name}.sh"
+
+    def _show_failure(self, key: str, action: Action, error: TransloadError, log: Path) -> None:
+        decided = isinstance(error, Refused) or (isinstance(error, StepFailed) and error.decided)
+        if action.remembers_refusal and decided:
+            kind, fix = ("Refused", error.fix) if isinstance(error, Refused) else ("StepFailed", "")
+            self.store.remember_refusal(key, {"kind": kind, "what": error.what, "fix": fix})
+            shutil.copyfile(log, self.store.log(key))
+
+    def _show_log(self, kept: Path, name: str) -> None:
+        if kept.exists():
+            shutil.copyfile(kept, self.log(name))
+
+    def _write_repeat(self, action: Action) -> None:
+        """A script that does the step alone, in the foreground."""
+        record = {
+            "entry": action.entry,
+            "sys_path": list(action.sys_path),
+            "limits": asdict(action.limits),
+            "server": action.server,
+            "python": action.python,
+            "job": _job_record(action, Path(), {}),
+        }
+        file = (self._repeat / f"{action.name}.json").absolute()
+        file.write_text(json.dumps(record, indent=1))
+        script = f"#!/bin/sh\n# Repeats the step {action.name} alone.\nexec {repeat_command(file)}\n"
+        file.with_suffix(".sh").write_text(script)
+
+
+def _state_of(action: Action) -> dict[Path, tuple[int, int]]:
+    """Size and time of every file that the action may read."""
+    states = [state_of(each.folder) for each in action.inputs.values()]
+    return {path: state for each in states for path, state in each.items()}
+
+
+def _job_record(action: Action, out: Path, services: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "inputs": {name: str(each.folder) for name, each in action.inputs.items()},
+        "out": str(out),
+        "options": dict(action.options),
+        "services": dict(services),
+    }

@@ -1,0 +1,239 @@
+"""A process that has a framework loaded and forks workers from itself, so that they need not load it again: Android and
+Chrome call such a process a zygote. Both sides of it.
+
+A fork has the thread that called it and no other: what other threads held stays locked in it for ever. So this process
+loads modules and does nothing else, looks how many threads it has before every fork, and forks no more as soon as
+there are two. A fork that cannot be had is None, and the caller starts a process of its own.
+
+What libraries read from the environment while they are loaded is the same for all forks; a worker that wants other
+values is none of these (isolation.py holds the two against each other).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .worker import serve
+
+# The framework, and then, while nobody asks for a fork, what its converters load when they are first called.
+# These have private names that another version may lack; what is not found is not loaded ahead.
+LOADED = {
+    "torch": (
+        "torch", "torch._dynamo", "torch.export.pt2_archive._package", "torch.export._trace",
+        "torch.onnx._internal.exporter._compat", "torch.onnx._internal.exporter._torchlib.ops",
+        "onnxscript.function_libs.torch_lib.ops",
+    ),
+    "tensorflow": ("tensorflow", "onnx"),
+}  # fmt: skip
+
+
+def framework_of(requires: Sequence[str]) -> str:
+    """Of the libraries that a step requires, the one that it is worth forking for; or nothing."""
+    return next((name for name in LOADED if name in requires), "")
+
+
+_LOADING_S = 60.0  # before its first fork
+_IDLE_MS = 200
+_MOST_BYTES = 1 << 18  # of a request
+_NUMBER = struct.Struct("i")  # on the pipe of a fork: its pid, and later its exit code
+
+
+class Zygote:
+    """The caller's side. Thread-safe: a request is one message, and its answers have a pipe of their own."""
+
+    def __init__(self, modules: Sequence[str], environment: Mapping[str, str], cwd: Path) -> None:
+        self.environment = dict(environment)
+        cwd.mkdir(parents=True, exist_ok=True)
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        lifeline, ours = os.pipe()
+        weakref.finalize(self, os.close, ours)
+        numbers = [theirs.fileno(), lifeline]
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "transload.pipeline.workers.fork_server", *map(str, numbers), *modules],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # where it fails, a worker of its own fails in the same way, and is heard
+                stderr=subprocess.DEVNULL,
+                cwd=cwd,
+                env=self.environment,
+                pass_fds=numbers,
+                start_new_session=True,
+            )
+        os.close(lifeline)
+
+    @property
+    def pid(self) -> int:
+        """Of the process that forks."""
+        return self._process.pid
+
+    def fork(self, environment: Mapping[str, str], cwd: Path, ends: Sequence[int]) -> Forked | None:
+        """A worker with this environment in this folder. `ends`: its end of the connection, of the lifeline, its log.
+
+        None where the process is gone, has failed to load, or may not fork.
+        """
+        ours, theirs = os.pipe()
+        request = json.dumps({"environment": dict(environment), "cwd": str(cwd)}).encode()
+        try:
+            socket.send_fds(self._control, [request], [*ends, theirs])
+        except OSError:
+            os.close(theirs)
+            os.close(ours)
+            return None
+        os.close(theirs)
+        if not (ready := _ready(ours, _LOADING_S)):
+            self.close()
+        told = os.read(ours, _NUMBER.size) if ready else b""
+        if not told:
+            os.close(ours)
+            return None
+        return Forked(_NUMBER.unpack(told)[0], ours)
+
+    def close(self) -> None:
+        """End the process. Its forks live on: each has a lifeline to the caller."""
+        self._control.close()
+        self._process.kill()  # it may be in the midst of loading
+        self._process.wait()
+
+
+class Forked:
+    """A worker that was forked. Its parent is the zygote, which says on a pipe how it ended; that it has ended is known
+    from the kernel, at once: the zygote may be loading something."""
+
+    def __init__(self, pid: int, told: int) -> None:
+        self.pid = pid
+        self._told = told
+        weakref.finalize(self, os.close, told)
+        self._process: int | None = None
+        self._code: int | None = None
+        self._lock = threading.Lock()
+        with contextlib.suppress(ProcessLookupError):  # it has ended already
+            self._process = os.pidfd_open(pid)
+            weakref.finalize(self, os.close, self._process)
+
+    def ended(self, seconds: float = 0) -> bool:
+        """Whether it has ended, or does within this time."""
+        return self._process is None or _ready(self._process, seconds)
+
+    def code(self) -> int:
+        """The exit code, minus the signal, of one that has ended."""
+        with self._lock:
+            if self._code is None:
+                told = os.read(self._told, _NUMBER.size) if _ready(self._told, _LOADING_S) else b""
+                self._code = int(_NUMBER.unpack(told)[0]) if told else -signal.SIGKILL  # the zygote is gone as well
+            return self._code
+
+
+def _ready(descriptor: int, seconds: float) -> bool:
+    """Whether there is something to read, or the other side is gone, within this time."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+def main(argv: list[str]) -> None:
+    """Load the first module, and fork until the caller is gone."""
+    os.close(os.pidfd_open(os.getpid()))  # an old kernel has none: better to end here than after the first fork
+    control, lifeline = socket.socket(fileno=int(argv[0])), int(argv[1])
+    # SIGIO when the caller's end closes ends this process in the midst of loading, too; a thread it may not have.
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
+    if _ready(lifeline, 0):
+        os._exit(0)  # it has closed already
+    importlib.import_module(argv[2])
+    _serve(control, lifeline, argv[3:])
+
+
+def _serve(control: socket.socket, lifeline: int, later: list[str]) -> None:
+    """Answer requests, hand on how forks ended, and load the rest while there is neither: what comes meanwhile waits
+    for one module, which it would mostly load itself."""
+    forks: dict[int, tuple[int, int]] = {}  # by the descriptor of the process: its pid, and the pipe to its keeper
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    while True:
+        ready = poll.poll(_IDLE_MS if later else None)
+        if not ready:
+            with contextlib.suppress(Exception):
+                importlib.import_module(later.pop(0))
+        for descriptor, _ in ready:
+            if descriptor in forks:
+                poll.unregister(descriptor)
+                _reap(descriptor, *forks.pop(descriptor))
+                continue
+            text, ends, _, _ = socket.recv_fds(control, _MOST_BYTES, 4, socket.MSG_CMSG_CLOEXEC)
+            if not text:
+                os._exit(0)
+            others = [control.fileno(), lifeline, *forks, *(told for _, told in forks.values())]
+            started = _fork(json.loads(text), ends, others)
+            if started is not None:
+                forks[started[0]] = started[1:]
+                poll.register(started[0], select.POLLIN)
+
+
+def _fork(request: Mapping[str, Any], ends: Sequence[int], others: Sequence[int]) -> tuple[int, int, int] | None:
+    """A fork's descriptor, its pid and the pipe to its keeper. None where there is another thread: a pipe that closes
+    without a word says so. `others`: what a fork must not hold."""
+    *its, told = ends
+    pid = 0
+    if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208
+        gc.freeze()  # else the fork's first collection would touch, and so copy, every object
+        pid = os.fork()
+        if not pid:
+            _become_worker(request, its, [told, *others])
+    for each in its:
+        os.close(each)
+    if not pid:
+        os.close(told)
+        return None
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)  # before its keeper knows it, who would else signal a group that is not there yet
+        os.write(told, _NUMBER.pack(pid))
+    return os.pidfd_open(pid), pid, told
+
+
+def _become_worker(request: Mapping[str, Any], its: Sequence[int], others: Sequence[int]) -> None:
+    """In the fork: as if it had just been started. Does not return."""
+    try:
+        connection, lifeline, log = its
+        os.setpgid(0, 0)
+        for output in (1, 2):
+            os.dup2(log, output)
+        for descriptor in (log, *others):
+            os.close(descriptor)
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        tempfile.tempdir = None  # TensorFlow has asked for it while it was loaded
+        if numpy := sys.modules.get("numpy"):
+            numpy.random.seed()  # else all forks would draw the same numbers
+        serve(connection, lifeline)
+    finally:
+        os._exit(1)
+
+
+def _reap(descriptor: int, pid: int, told: int) -> None:
+    os.close(descriptor)
+    _, status = os.waitpid(pid, 0)
+    with contextlib.suppress(OSError):
+        os.write(told, _NUMBER.pack(os.waitstatus_to_exitcode(status)))
+    os.close(told)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,102 @@
+"""Which Python runs a step or a runtime: ours, or one beside it, where its libraries clash with the others.
+
+Both name their environment ("litert"). Where the libraries are installed beside us they are taken here; else the
+variable TRANSLOAD_PYTHON_<NAME> (TRANSLOAD_PYTHON_LITERT) names the Python that has them. It needs numpy and the
+libraries themselves; transload is lent to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from typing import Protocol
+
+from ...converters.steps import missing
+from ...models.environments import Environment
+from .toolchain import version_of
+
+_LIMIT_S = 60
+# Looks up modules and the versions of what brings them, and imports none of them.
+_ASK = """
+import json, sys
+from importlib import metadata
+from importlib.util import find_spec
+names = [name for name in sys.argv[1:] if find_spec(name) is not None]
+brings = metadata.packages_distributions()
+print(json.dumps({name: metadata.version(brings[name][0]) if name in brings else "" for name in names}))
+"""
+
+
+class Needs(Protocol):
+    """What a step and a runtime have in common here."""
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """The modules that must be found."""
+
+    @property
+    def environment(self) -> Environment | None:
+        """Where they may be found, if not here."""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """Another Python, as an action names it. The empty one is ours."""
+
+    path: str = ""
+    tools: Mapping[str, str] = field(default_factory=dict)  # the versions that only it knows, and which one it is
+
+
+def interpreter_of(needs: Needs) -> Interpreter:
+    """What runs a step or a runtime: ours where that will do, else the one that is named, if there is one."""
+    named = _named(needs)
+    if not named or _lacking(needs, version_of, find_spec) is None:
+        return Interpreter()
+    return Interpreter(named, {"interpreter": named, **versions_in(named, needs.requires)})
+
+
+def lacking(needs: Needs, find: Callable[[str], object | None] = find_spec) -> str | None:
+    """What keeps a step or a runtime from running, in the interpreter that would run it; or None. Imports nothing."""
+    here = _lacking(needs, version_of, find)
+    if here is None or needs.environment is None:
+        return here
+    named, variable = _named(needs), needs.environment.variable
+    if not named:
+        return f"{here} (here, or in the Python that {variable} names)"
+    found = versions_in(named, needs.requires).get
+    there = _lacking(needs, found, found)
+    return f"{there} (in the Python that {variable} names)" if there else None
+
+
+def _lacking(needs: Needs, version: Callable[[str], str | None], find: Callable[[str], object | None]) -> str | None:
+    """What keeps it from running where modules have these versions and are found so, or None."""
+    if needs.environment and needs.environment.until:
+        library, until = needs.requires[0], needs.environment.until
+        if (its := version(library)) and _release(its) > _release(until):
+            return f"needs {library} {until}"
+    return missing(needs.requires, find)
+
+
+def _named(needs: Needs) -> str | None:
+    return os.environ.get(needs.environment.variable) if needs.environment else None
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """2.18 of 2.18.1."""
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+@cache
+def versions_in(python: str, modules: tuple[str, ...]) -> dict[str, str]:
+    """Those of some modules that an interpreter has, with the versions of what brings them; none where it is none."""
+    try:
+        done = subprocess.run([python, "-c", _ASK, *modules], capture_output=True, timeout=_LIMIT_S, check=True)
+        found: dict[str, str] = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
+    return found

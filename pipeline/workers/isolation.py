@@ -1,0 +1,356 @@
+"""Which process runs what, and what becomes of it: the only module that starts workers.
+
+A worker gets a private folder as its cwd, a scrubbed environment, a time limit, a memory limit, its stdout and stderr
+in a log, the user's root last on sys.path, and no network. However it ends, the caller gets a value or one sentence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from ...models.errors import ERRORS, StepFailed
+from .fork_server import LOADED, Forked, Zygote
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_POLL_S = 0.05  # of the memory watch: an allocation that outruns it meets the kernel's own limit
+_GRACE_S = 5  # beyond the time limit, before the kernel's alarm
+_PRIVATE = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRANSLOAD_WORKER")  # of each worker
+_KEPT = ("LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "TRANSLOAD_TFSERVING_BIN")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a worker may use."""
+
+    seconds: float = 600.0  # for one request
+    memory_bytes: int = 16 << 30  # resident, of the worker and all that it starts
+    threads: int = 1
+    device: str = "cpu"
+    loopback: bool = False  # may talk to 127.0.0.1
+    host: str | None = None  # and to this one: a server that the user named
+    spin: bool = False  # idle OpenMP threads spin, as where a model is served; else they sleep, and leave the cores
+
+
+@dataclass(slots=True)
+class Spawn:
+    """How a worker is started."""
+
+    log: Path
+    cwd: Path
+    limits: Limits = field(default_factory=Limits)
+    sys_path: tuple[str, ...] = ()  # the user's root; goes last
+    not_recorded: tuple[str, ...] = ()  # folders whose files are no input of a step that runs the user's code
+    repeat: str | None = None  # the command that repeats the step, for the sentence
+    python: str = ""  # another interpreter than ours, to which transload is lent
+    zygote: Zygote | None = None  # to be forked from it, where that gives what a process of its own would be
+
+
+class _Process(Protocol):
+    """A worker's process, started or forked."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def ended(self, seconds: float = 0) -> bool: ...
+
+    def code(self) -> int: ...
+
+
+class Worker:
+    """A process that does jobs or holds one loaded thing. Use it as a context manager."""
+
+    def __init__(self, spawn: Spawn) -> None:
+        self._spawn = spawn
+        self._killed: str | None = None
+        self._closed = False
+        self.peak_rss_bytes = 0
+        self.read: tuple[Path, ...] = ()  # the files outside of the store that the last request made it read
+        ours, theirs = socket.socketpair()
+        lifeline, self._lifeline = os.pipe()
+        spawn.cwd.mkdir(parents=True, exist_ok=True)
+        with spawn.log.open("ab") as log, theirs:
+            ends = (theirs.fileno(), lifeline, log.fileno())
+            self._process: _Process = _forked(spawn, ends) or _started(spawn, ends)
+        os.close(lifeline)
+        self._socket = ours
+        self._stream = ours.makefile("rwb")
+        threading.Thread(target=self._watch, name=f"watch-{self._process.pid}", daemon=True).start()
+
+    def work(self, entry: str, job: Mapping[str, Any]) -> dict[str, Any]:
+        """Do one job (models.job.Job as JSON values); its facts."""
+        value = self._request({"do": "work", "entry": entry, "job": job})
+        if not isinstance(value, dict):
+            raise self._failed(f"{entry} returned {type(value).__name__} instead of facts")
+        return value
+
+    def open(self, entry: str, options: Mapping[str, Any]) -> None:
+        """Make the object that `ask` asks."""
+        self._request({"do": "open", "entry": entry, "options": options})
+
+    def ask(self, method: str, **options: Any) -> Any:
+        """Call a method of the opened object."""
+        return self._request({"do": "ask", "method": method, "options": options})
+
+    def send_open(self, entry: str, options: Mapping[str, Any]) -> None:
+        """Like `open`, without waiting: several workers load side by side. `receive` takes the reply."""
+        self._send({"do": "open", "entry": entry, "options": options})
+
+    def receive(self) -> Any:
+        """The reply to what was sent.
+
+        Raises the error that the worker met; StepFailed where it died, hung, or answered nonsense.
+        """
+        limit_s = self._spawn.limits.seconds
+        self._socket.settimeout(limit_s)
+        try:
+            line = self._stream.readline()
+            reply = json.loads(line) if line.endswith(b"\n") else None
+        except TimeoutError:
+            self.kill(f"gave no answer in {limit_s:g} s")
+            raise self._failed(self._how_it_ended()) from None
+        except (OSError, ValueError):
+            reply = None
+        if isinstance(reply, dict) and "value" in reply:
+            self.read = tuple(Path(path) for path in reply["read"])
+            return reply["value"]
+        if isinstance(reply, dict) and isinstance(reply.get("error"), dict):
+            raise self._error(reply["error"])
+        raise self._failed(self._how_it_ended())
+
+    def close(self) -> None:
+        """End the worker; what it held is let go."""
+        for end in (self._stream, self._socket):  # the stream may fail to flush to a worker that is gone
+            with contextlib.suppress(OSError):
+                end.close()
+        self._process.ended(_GRACE_S)
+        self.kill("was closed")
+        self._closed = True
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if kind is not None:
+            self.kill("was stopped")
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Of the worker's process."""
+        return self._process.pid
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the worker and of all that it started."""
+        return _family(self._process.pid)
+
+    def _request(self, request: Mapping[str, Any]) -> Any:
+        self._send(request)
+        return self.receive()
+
+    def _send(self, request: Mapping[str, Any]) -> None:
+        try:
+            self._stream.write(json.dumps(request).encode() + b"\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            raise self._failed(self._how_it_ended()) from None
+
+    def _error(self, record: Mapping[str, str]) -> Exception:
+        if record["kind"] in ERRORS:
+            return ERRORS[record["kind"]](record["what"], fix=record["fix"])
+        return self._failed(record["what"], decided=record["kind"] == "foreign")
+
+    def _failed(self, how: str, *, decided: bool = False) -> StepFailed:
+        again = f", or repeat it alone: {self._spawn.repeat}" if self._spawn.repeat else ""
+        return StepFailed(how, fix=f"read {self._spawn.log}{again}", decided=decided)
+
+    def _how_it_ended(self) -> str:
+        ended = self._process.ended(_GRACE_S)
+        if self._killed:
+            return f"the worker {self._killed}"
+        if not ended:
+            self.kill("answered with something that is no reply")
+            return f"the worker {self._killed}"
+        code = self._process.code()
+        if code < 0:
+            return f"the worker was killed by {signal.Signals(-code).name}"
+        return f"the worker ended without an answer (exit status {code})"
+
+    def kill(self, why: str) -> None:
+        """End the worker and all that it started."""
+        if self._closed:
+            return  # its number may be another process's by now
+        if not self._process.ended():
+            self._killed = self._killed or why
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.ended(_GRACE_S)
+
+    def _watch(self) -> None:
+        """Hold the memory limit, and remember the peak."""
+        limit = self._spawn.limits.memory_bytes
+        while not self._process.ended():
+            used = _resident_bytes(self._process.pid)
+            self.peak_rss_bytes = max(self.peak_rss_bytes, used)
+            if used > limit:
+                self.kill(f"used more memory than its limit of {limit / 1e9:.3g} GB")
+                return
+            time.sleep(_POLL_S)
+
+
+def zygote(framework: str, limits: Limits, cwd: Path) -> Zygote:
+    """A process to fork workers with these limits from, that have the framework ("torch", "tensorflow") loaded."""
+    return Zygote(LOADED[framework], _environment(Spawn(Path(os.devnull), cwd, limits)), cwd)
+
+
+def _forked(spawn: Spawn, ends: tuple[int, int, int]) -> Forked | None:
+    """A fork of the zygote, where there is one whose libraries were loaded in the environment that is wanted."""
+    if spawn.zygote is None:
+        return None
+    wanted = _environment(spawn)
+    there = {**spawn.zygote.environment, **{name: wanted[name] for name in _PRIVATE}}
+    return spawn.zygote.fork(wanted, spawn.cwd, ends) if wanted == there else None
+
+
+class _Started:
+    """A worker that was started."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self.pid = process.pid
+
+    def ended(self, seconds: float = 0) -> bool:
+        """Whether it has ended, or does within this time."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=seconds)
+        return self._process.poll() is not None
+
+    def code(self) -> int:
+        """The exit code, minus the signal, of one that has ended."""
+        return self._process.wait()
+
+
+def _started(spawn: Spawn, ends: tuple[int, int, int]) -> _Started:
+    """A process of its own."""
+    connection, lifeline, log = ends
+    python = spawn.python or sys.executable
+    process = subprocess.Popen(
+        [python, "-P", "-m", "transload.pipeline.workers.worker", str(connection), str(lifeline)],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        cwd=spawn.cwd,
+        env=_environment(spawn),
+        pass_fds=(connection, lifeline),
+        start_new_session=True,  # Ctrl-C reaches us alone, and one signal ends all that it started
+    )
+    return _Started(process)
+
+
+def run_alone(entry: str, job: Mapping[str, Any], spawn: Spawn) -> dict[str, Any]:
+    """One job in one process."""
+    with Worker(spawn) as worker:
+        return worker.work(entry, job)
+
+
+def repeat_command(file: Path) -> str:
+    """The command that does the job of a repeat file once more."""
+    return shlex.join([sys.executable, "-P", "-m", "transload.pipeline.workers.repeat", str(file)])
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all that it started, as /proc has it: cheap enough to ask while others are being timed."""
+    found = [pid]
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                found += _family(int(child))
+    except (OSError, ValueError):
+        return found  # it ended while we looked
+    return found
+
+
+def _resident_bytes(pid: int) -> int:
+    """Of a process and all that it started."""
+    total = 0
+    for member in _family(pid):
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            total += int(Path(f"/proc/{member}/statm").read_text().split()[1]) * _PAGE_BYTES
+    return total
+
+
+def _environment(spawn: Spawn) -> dict[str, str]:
+    limits, cwd = spawn.limits, spawn.cwd
+    threads = str(limits.threads)
+    setup = {
+        "loopback": limits.loopback,
+        "host": limits.host,
+        "sys_path": list(spawn.sys_path),
+        "not_recorded": list(spawn.not_recorded),
+        "alarm_s": int(limits.seconds + _GRACE_S),
+    }
+    return {
+        **{name: os.environ[name] for name in _KEPT if name in os.environ},
+        **(_lent(cwd) if spawn.python else _python_path()),
+        # onnx2tf runs `onnxsim` by its bare name: the environment's own programs come first.
+        "PATH": os.pathsep.join([str(Path(spawn.python or sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "HOME": str(cwd),
+        "TMPDIR": str(cwd),
+        "XDG_CACHE_HOME": str(cwd / ".cache"),
+        "PYTHONHASHSEED": "0",  # sets in the converters' code must not reorder a graph
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        **_visible_gpus(limits.device),
+        "HF_HUB_OFFLINE": "1",
+        **(
+            {} if limits.spin else {"OMP_WAIT_POLICY": "PASSIVE"}
+        ),  # spinning made training 3 times slower beside others
+        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), threads),
+        "OPENBLAS_NUM_THREADS": "1",  # numpy's; they would start with the import, and no step waits for a product of it
+        "TRANSLOAD_WORKER": json.dumps(setup),
+    }
+
+
+def _python_path() -> dict[str, str]:
+    """Where transload was found, if by PYTHONPATH (a checkout that is not installed)."""
+    parent = next((p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and _holds_us(p)), None)
+    return {"PYTHONPATH": str(Path(parent).absolute())} if parent else {}
+
+
+def _lent(cwd: Path) -> dict[str, str]:
+    """A path with transload and nothing else on it: our other libraries would clash with another interpreter's."""
+    folder = cwd / ".lent"
+    folder.mkdir(exist_ok=True)
+    link = folder / "transload"
+    if not link.is_symlink():
+        link.symlink_to(Path(__file__).resolve().parents[2], target_is_directory=True)
+    return {"PYTHONPATH": str(folder.absolute())}
+
+
+def _holds_us(folder: str) -> bool:
+    return (Path(folder) / "transload" / "pipeline" / "workers" / "worker.py").is_file()
+
+
+def _visible_gpus(device: str) -> dict[str, str]:
+    """CUDA_VISIBLE_DEVICES: empty for the CPU, so that no framework strays; else as the caller's environment has it."""
+    if not device.startswith("cuda"):
+        return {"CUDA_VISIBLE_DEVICES": ""}
+    return {name: os.environ[name] for name in ("CUDA_VISIBLE_DEVICES",) if name in os.environ}

@@ -1,0 +1,162 @@
+"""The other side of pipeline/workers/isolation.py: a process that does one job, or holds one loaded thing, and answers.
+
+It reads requests and writes replies, one JSON document a line, on the socket whose number is its first argument; stdout
+and stderr are the log's.
+
+    {"do": "work", "entry": "package.module:name", "job": {inputs, out, options, services, checkpoints}}
+    {"do": "open", "entry": ..., "options": {...}}     makes the object that later requests ask
+    {"do": "ask", "method": ..., "options": {...}}
+    -> {"value": ...} | {"error": {"kind", "what", "fix"}}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ...models.errors import ERRORS, TransloadError
+from ...models.foreign_errors import first_line, told_by
+from ...models.job import Job
+from ...models.store import disk_full, is_disk_full
+
+_CLONE_NEWNET = 0x40000000
+_LOOPBACK = ("127.", "::1", "localhost")
+
+
+def serve(connection: int, lifeline: int) -> NoReturn:
+    """Serve one parent until it closes the socket `connection`, or the pipe `lifeline`."""
+    setup = json.loads(os.environ.pop("TRANSLOAD_WORKER"))
+    _die_with_parent(lifeline)
+    _close_network(loopback=setup["loopback"], named=setup["host"])
+    sys.path.extend(path for path in setup["sys_path"] if path not in sys.path)
+    read = _record_reads(setup["not_recorded"]) if setup["sys_path"] else set()
+    _answer_all(socket.socket(fileno=connection), setup["alarm_s"], read)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # the frameworks' own teardown takes seconds and has crashed; nothing is left to save
+
+
+def _answer_all(connection: socket.socket, alarm_s: int, read: set[str]) -> None:
+    held: Any = None
+    with connection.makefile("rwb") as stream:
+        for line in stream:
+            request = json.loads(line)
+            reply: dict[str, Any]
+            signal.alarm(alarm_s)  # the kernel ends us even where C code holds on to the interpreter for ever
+            try:
+                if request["do"] == "open":
+                    held = _entry(request["entry"])(**request["options"])
+                    value: Any = None
+                elif request["do"] == "ask":
+                    value = getattr(held, request["method"])(**request["options"])
+                else:
+                    value = _entry(request["entry"])(_job(request["job"]))
+                reply = {"value": value, "read": sorted(path for path in read if os.path.isfile(path))}  # noqa: PTH113
+            except BaseException as error:  # noqa: BLE001  (SystemExit of a tool, too, becomes a sentence)
+                traceback.print_exc()
+                reply = {"error": _described(error)}
+            signal.alarm(0)
+            sys.stdout.flush()
+            stream.write(json.dumps(reply).encode() + b"\n")
+            stream.flush()
+    if held is not None:
+        held.close()
+
+
+def _entry(text: str) -> Callable[..., Any]:
+    module, _, name = text.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _job(record: Mapping[str, Any]) -> Job:
+    checkpoints = record.get("checkpoints")
+    return Job(
+        inputs={name: Path(folder) for name, folder in record["inputs"].items()},
+        out=Path(record["out"]),
+        options=record["options"],
+        services=record.get("services", {}),
+        checkpoints=Path(checkpoints) if checkpoints else None,
+    )
+
+
+def _described(error: BaseException) -> dict[str, str]:
+    """An error as it crosses to the parent. What is not ours is `foreign`: the parent adds log and repeat command."""
+    if isinstance(error, TransloadError):
+        kind = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in ERRORS), "StepFailed")
+        return {"kind": kind, "what": error.what, "fix": error.fix}
+    if is_disk_full(error):
+        full = disk_full(Path.cwd().parent)
+        return {"kind": "DiskFull", "what": full.what, "fix": full.fix}
+    if isinstance(error, MemoryError):
+        return {"kind": "exhausted", "what": "ran out of memory", "fix": ""}
+    if isinstance(error, SystemExit):
+        return {"kind": "foreign", "what": f"called exit({error.code})", "fix": ""}
+    said = first_line(error, 300, nothing="no message")
+    return {"kind": "foreign", "what": f"{type(told_by(error)).__name__}: {said}", "fix": ""}
+
+
+def _record_reads(not_recorded: list[str]) -> set[str]:
+    """The files that the user's code reads from now on: its result depends on them, and nobody else can name them."""
+    read: set[str] = set()
+    passed = tuple(f"{Path(folder)}/" for folder in (*_SYSTEM, sys.prefix, sys.base_prefix, *not_recorded))
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str) and not arguments[2] & (os.O_WRONLY | os.O_RDWR):
+            path = os.path.abspath(arguments[0])  # noqa: PTH100  (a Path would open nothing, and cost more)
+            if not path.startswith(passed) and "__pycache__" not in path:
+                read.add(path)
+
+    sys.addaudithook(note)
+    return read
+
+
+_SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/lib64")
+
+
+def _die_with_parent(lifeline: int) -> None:
+    """End this process and all that it started as soon as the parent's end of the pipe closes, however it died."""
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            os.read(lifeline, 1)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+
+
+def _close_network(*, loopback: bool, named: str | None) -> None:
+    """No packet leaves. Workers that talk to nobody get an empty network namespace where the kernel lets us; all get a
+    guard on Python's sockets, which names the offender in the log."""
+    if not loopback:
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET)  # needs privilege; without it the guard remains
+
+    def guard(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "socket.getaddrinfo":
+            host = arguments[0]
+        elif event in ("socket.connect", "socket.sendto") and isinstance(arguments[1], tuple):
+            host = arguments[1][0]
+        else:
+            return
+        if not (loopback and (host == named or str(host or "localhost").startswith(_LOOPBACK))):
+            raise PermissionError(
+                f"a worker tried to reach {host} over the network; nothing leaves this machine in a run"
+            )
+
+    sys.addaudithook(guard)
+
+
+if __name__ == "__main__":
+    serve(*map(int, sys.argv[1:]))

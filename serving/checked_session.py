@@ -1,0 +1,132 @@
+"""What every session does alike, in process and behind a socket: it refuses what does not fit before anybody else sees
+it, names its answers in the record's order, and lets no foreign error through."""
+
+from __future__ import annotations
+
+import re
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from ..models.errors import BadRequest, SessionLost, TransloadError
+from ..models.foreign_errors import first_line
+from ..models.signature import Array, Signature, TensorSpec, check_feeds
+
+_WORDS = 240  # characters of a foreign message that a sentence can carry; the whole of it is in the log, as the cause
+# What TensorFlow puts before the line that says what is wrong, and lines of Python's, which led there.
+_EMPTY = ("Graph execution error", "Detected at node", "<stack traces unavailable>", 'File "')
+
+# What ONNX Runtime puts around that: numbers of its own, the file once more, the line of its source and the condition
+# there, or its function with all its types. And TensorFlow: functions and operators by names of its own.
+_AROUND = re.compile(
+    r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Non-zero status code returned while running |Load model from .*? failed:)?"
+    r"|Status Message: (/\S+:\d+ .*? was false\. )?"
+    r"|/\S+\.(?:h|cc):\d+ [^()]*(?:\(\))?\((?:[^()]|\([^()]*\))*\)(?: const)?(?: \[with [^\]]*\])? "
+    r"(\[ONNXRuntimeError\] : \d+ : \w+ : )?(\S+\.(?:h|cc):\d+ \w+ )?"
+    r"|\{\{function_node \S+\}\} ?|\s*\[Op:\S+\]( name:.*)?$"
+)
+
+
+def first_words(error: object) -> str:
+    """The first line of a foreign error, or of its text, that says anything; cut to what a sentence can carry."""
+    said = first_line(error, sys.maxsize, skip=_EMPTY, nothing=type(error).__name__)
+    text = _AROUND.sub("", said)
+    return text if len(text) <= _WORDS else f"{text[:_WORDS]}..."
+
+
+@contextmanager
+def answering(runtime: str, argument_errors: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
+    """Callers of a session catch our errors, never a runtime's own.
+
+    `argument_errors` are those by which the runtime says that a value is at fault, such as an index out of range:
+    nothing is lost by them. Any other means that feeds which fit the signature got no answer.
+    """
+    try:
+        yield
+    except TransloadError:
+        raise
+    except argument_errors as error:
+        raise BadRequest(f"{runtime} refuses these values: {first_words(error)}", fix="send other values") from error
+    except Exception as error:
+        raise SessionLost(
+            f"{runtime} gave no answer to inputs that fit the signature: {first_words(error)}",
+            fix="open the session again, or try another runtime",
+        ) from error
+
+
+class FeedCheck:
+    """check_feeds, in a microsecond where the feeds are of the dtypes and shapes that were taken last.
+
+    The whole check costs more than a small model does, and a figure would show it.
+    """
+
+    def __init__(self, specs: Sequence[TensorSpec]) -> None:
+        self._specs = specs
+        self._names = [spec.name for spec in specs]
+        self._known = set(self._names)
+        self._taken: list[object] = []
+
+    def __call__(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """The feeds in the signature's order.
+
+        Raises BadRequest where they do not fit.
+        """
+        if len(feeds) == len(self._names) and feeds.keys() >= self._known:
+            values = [feeds[name] for name in self._names]
+            kinds = [(value.dtype, value.shape) for value in values]
+            if kinds == self._taken:
+                return values
+        return self._checked(feeds)
+
+    def _checked(self, feeds: Mapping[str, Array]) -> list[Array]:
+        check_feeds(self._specs, feeds)
+        values = [feeds[name] for name in self._names]
+        self._taken = [(value.dtype, value.shape) for value in values]
+        return values
+
+
+class CheckedSession(ABC):
+    """The part of a Session that does not depend on what answers. One caller at a time."""
+
+    def __init__(self, runtime: str, signature: Signature, argument_errors: tuple[type[BaseException], ...]) -> None:
+        self._runtime = runtime
+        self._signature = signature
+        self._argument_errors = argument_errors
+        self._check = FeedCheck(signature.inputs)
+        self._outputs = tuple(spec.name for spec in signature.outputs)
+        self._closed = False
+
+    @property
+    def signature(self) -> Signature:
+        """Names, dtypes and shapes as the artifact's record has them."""
+        return self._signature
+
+    @property
+    @abstractmethod
+    def device(self) -> str:
+        """Where the arithmetic really runs."""
+
+    def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        """See serving.session.Session.run."""
+        if self._closed:
+            raise SessionLost(f"the {self._runtime} session is closed", fix="open it again")
+        values = self._check(feeds)
+        with answering(self._runtime, self._argument_errors):
+            answers = self._answer(values)
+        return dict(zip(self._outputs, answers, strict=True))
+
+    def close(self) -> None:
+        """See serving.session.Session.close."""
+        if not self._closed:
+            self._closed = True
+            self._release()
+
+    @abstractmethod
+    def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
+        """The outputs in the record's order, in memory that is nobody else's; `values` are in the record's order,
+        fit it, and are not written to."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Let go of the runtime's own objects. Called once."""

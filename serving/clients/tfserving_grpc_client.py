@@ -1,0 +1,123 @@
+"""A session behind TF Serving's gRPC: a light client, without TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ...models.errors import BadRequest, SessionLost, SessionTimeout
+from ...models.signature import Array, Signature
+from ..checked_session import CheckedSession, first_words
+from ..runtimes.provider_check import UNKNOWN
+from ..session import Session
+from ..wire.tensor_proto import decode, encode, parse
+from ..wire.tfserving_messages import Message, stock
+from .replies import check_answers
+
+NAME = "tfserving-grpc"
+_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+_REQUEST_S_FAULT = ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "OUT_OF_RANGE", "UNIMPLEMENTED")
+_DEVICE = "x-transload-device"
+_AVAILABLE = 30
+
+
+def open_session(address: str, model: str, signature: Signature, timeout_s: float = 30) -> Session:
+    """A session over `model` at `address` ("host:port"). `timeout_s` is for one request.
+
+    Raises BadRequest where no such model is there, SessionLost where nobody answers.
+    """
+    import grpc
+
+    channel = grpc.insecure_channel(address, options=_OPTIONS)
+    try:
+        with rpc_errors(grpc, address, timeout_s):
+            device = available(channel, model, timeout_s)
+    except BaseException:
+        channel.close()
+        raise
+    return GrpcSession(Endpoint(grpc, channel, address, model, timeout_s), signature, device)
+
+
+def available(channel: Any, model: str, timeout_s: float) -> str:
+    """Ask whether the model is there; where it runs, if the server says so.
+
+    Raises SessionLost where the model is there and not available, grpc.RpcError.
+    """
+    messages = stock()
+    ask = channel.unary_unary(
+        "/tensorflow.serving.ModelService/GetModelStatus",
+        request_serializer=lambda request: request.SerializeToString(),
+        response_deserializer=messages.GetModelStatusResponse.FromString,
+    )
+    request = messages.GetModelStatusRequest()
+    request.model_spec.name = model
+    reply, call = ask.with_call(request, timeout=timeout_s)
+    if not any(row.state == _AVAILABLE for row in reply.model_version_status):
+        raise SessionLost(f"the server has {model}, and it is not available yet", fix="wait for it, or read its log")
+    said = dict(call.trailing_metadata() or ())
+    return str(said.get(_DEVICE, UNKNOWN))
+
+
+@contextmanager
+def rpc_errors(grpc: Any, address: str, timeout_s: float) -> Iterator[None]:
+    """Every status of gRPC as one of our errors: the request's fault, too late, or lost."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        code, text = error.code().name, first_words(error.details())
+        if code in _REQUEST_S_FAULT:
+            raise BadRequest(f"{address} refuses the request: {text}", fix="check model, names and shapes") from error
+        if code == "DEADLINE_EXCEEDED":
+            raise SessionTimeout(
+                f"{address} gave no answer within {timeout_s:g} s", fix="read the server's log, or allow more time"
+            ) from error
+        raise SessionLost(f"{address} gives no answer ({code}): {text}", fix="read the server's log") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An open channel to one model."""
+
+    grpc: Any  # the module: imported when a session is opened
+    channel: Any
+    address: str
+    model: str
+    timeout_s: float
+
+
+class GrpcSession(CheckedSession):
+    """One channel, one request at a time."""
+
+    def __init__(self, endpoint: Endpoint, signature: Signature, device: str) -> None:
+        super().__init__(NAME, signature, ())
+        self._at = endpoint
+        self._device = device
+        self._predict = endpoint.channel.unary_unary(
+            "/tensorflow.serving.PredictionService/Predict",
+            request_serializer=lambda request: request.SerializeToString(),
+            response_deserializer=lambda data: parse(data, "PredictResponse"),
+        )
+
+    @property
+    def device(self) -> str:
+        """As the embedded server said it; "unknown" of any other."""
+        return self._device
+
+    def _answer(self, values: Sequence[Array]) -> list[Array]:
+        with rpc_errors(self._at.grpc, self._at.address, self._at.timeout_s):
+            reply = self._predict(self._request(values), timeout=self._at.timeout_s)
+        found = {name: decode(tensor, name) for name, tensor in reply.outputs.items()}
+        check_answers(self._at.address, self._signature.outputs, found)
+        return [found[name].copy() for name in self._outputs]  # out of the message's memory, which is read-only
+
+    def _request(self, values: Sequence[Array]) -> Message:
+        request = stock().PredictRequest()
+        request.model_spec.name = self._at.model
+        for spec, value in zip(self._signature.inputs, values, strict=True):
+            encode(value, request.inputs[spec.name])
+        return request
+
+    def _release(self) -> None:
+        self._at.channel.close()

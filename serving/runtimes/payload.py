@@ -1,0 +1,53 @@
+"""How a runtime in process opens a payload: whatever is wrong with it becomes one sentence that names the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ...models.errors import BadRequest, ToolMissing, TransloadError
+from ...models.signature import TensorSpec
+from ..checked_session import first_words
+
+
+@contextmanager
+def opening(runtime: str, path: Path) -> Iterator[None]:
+    """Whatever a runtime raises over a payload becomes a BadRequest that names the file."""
+    fix = "make the artifact again; what the runtime said in full is in the log"
+    if not path.exists():
+        raise BadRequest(f"{path} is not there", fix="make the artifact again")
+    try:
+        yield
+    except TransloadError:
+        raise
+    except ImportError as error:
+        raise ToolMissing(f"{runtime} cannot be loaded: {first_words(error)}", fix="transload doctor") from error
+    except Exception as error:
+        raise BadRequest(f"{runtime} cannot open {path}: {_said(error)}", fix=fix) from error
+
+
+def _said(error: Exception) -> str:
+    """The runtime's words, and what ONNX Runtime means by some of its own."""
+    words = first_words(error)
+    found = _NO_KERNEL.search(words)
+    if found is None:
+        return words
+    return f"{words}: it has no {found['operator']} of that node's dtype, mostly float64; compute that in float32"
+
+
+_NO_KERNEL = re.compile(r"Could not find an implementation for (?P<operator>\w+)\(")
+
+
+def check_names(path: Path, side: str, found: Collection[str], specs: Sequence[TensorSpec]) -> None:
+    """Hold the names in a payload against the record's.
+
+    Raises BadRequest where the payload lacks one; `side` is "inputs" or "outputs".
+    """
+    wanted = [spec.name for spec in specs]
+    if not set(wanted) <= set(found) or (side == "inputs" and len(found) != len(wanted)):
+        raise BadRequest(
+            f"{path} has the {side} {', '.join(found)}, and its record names {', '.join(wanted)}",
+            fix="make the artifact again: payload and record are not of one model",
+        )

@@ -1,0 +1,132 @@
+"""What PyTorch's two runtimes share: a callable that takes and gives tensors, behind the session protocol."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...models.errors import ToolMissing
+from ...models.signature import Array, Signature, TensorSpec
+from ..checked_session import CheckedSession
+from .provider_check import whole
+
+if TYPE_CHECKING:
+    import torch
+
+
+def torch_device(device: str, threads: int) -> torch.device:
+    """The device by its name, and this process set to `threads` threads within an operator and one between them.
+
+    Raises ToolMissing where there is no such device.
+    """
+    import torch
+
+    torch.set_num_threads(threads)
+    with contextlib.suppress(RuntimeError):  # it can be set once, and not after the first parallel work
+        torch.set_num_interop_threads(1)
+    found = torch.device(whole(device))
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise ToolMissing(
+            f"PyTorch finds {torch.cuda.device_count()} CUDA devices here, and {device} was asked for",
+            fix="use --device cpu, or see transload doctor",
+        )
+    if found.type == "cuda":
+        _full_precision(torch)
+    return found
+
+
+def _full_precision(torch: Any) -> None:
+    """float32 as float32. By default cuDNN rounds to TF32, 10 bits, which alone moves a copy below 60 dB."""
+    for part in (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn):
+        part.fp32_precision = "ieee"
+
+
+class TorchSession(CheckedSession):
+    """A module in inference mode. Answers are on the host, and done, when run() returns: `.cpu()` waits for them."""
+
+    def __init__(self, runtime: str, signature: Signature, module: Callable[..., Any], device: torch.device) -> None:
+        import torch
+
+        from ...models.loading.build import name_outputs
+
+        super().__init__(runtime, signature, (IndexError,))
+        self._module = module
+        self._at = device
+        self._torch = torch
+        self._named = name_outputs
+        self._quiet: Callable[[], contextlib.AbstractContextManager[None]] = torch.inference_mode
+        parameters: Callable[[], Iterable[torch.Tensor]] = getattr(module, "parameters", tuple)
+        self._seen = _device_of(parameters()) or str(device)
+
+    @property
+    def device(self) -> str:
+        """Of the last answers, before they came to the host; before the first run, of the weights."""
+        return self._seen
+
+    def _answer(self, values: Sequence[Array]) -> list[Array]:
+        torch = self._torch
+        # A copy, always: a module may write into its input, and PyTorch takes neither read-only nor reversed arrays.
+        # Made outside of inference mode, so that an answer which is a view of an input can be told (_owned).
+        tensors = [torch.from_numpy(np.array(value, order="C")).to(self._at) for value in values]
+        answers = self._named(self._given(tensors), self._outputs).values()
+        self._seen = _device_of(answers) or self._seen
+        return [_owned(answer) for answer in answers]
+
+    def _given(self, tensors: Sequence[torch.Tensor]) -> Any:
+        no_grad = self._torch.no_grad
+        try:
+            with self._quiet():
+                return self._called(tensors)
+        except RuntimeError as error:
+            if self._quiet is no_grad or not re.search("grad|backward", str(error)):
+                raise
+        self._quiet = no_grad  # it takes gradients itself, inside of enable_grad: no tensor of inference mode has any
+        with self._quiet():
+            return self._called(tensors)
+
+    def _called(self, tensors: Sequence[torch.Tensor]) -> Any:
+        try:
+            return self._module(*tensors)
+        except AssertionError as error:
+            if guard := _GUARD.match(str(error)):
+                only = in_axes(guard["guard"], self._signature.inputs)
+                raise RuntimeError(f"its program is for sizes with {only} alone") from error
+            raise
+
+    def _release(self) -> None:
+        del self._module
+        if self._at.type == "cuda":
+            self._torch.cuda.empty_cache()
+
+
+_GUARD = re.compile(r"Guard failed: (?P<guard>.+)", re.DOTALL)  # of an exported program, in torch's words
+_SIZE = re.compile(r"(?P<name>\w+)(?P<keys>(?:\[[^\]]*\])*)\.size\(\)\[(?P<axis>\d+)\]")
+
+
+def in_axes(guard: str, specs: Sequence[TensorSpec]) -> str:
+    """A condition of an exported program on sizes, `x.size()[2] >= 2`, by the names that the axes have."""
+    shapes = {spec.name: spec.shape for spec in specs}
+
+    def axis(found: re.Match[str]) -> str:
+        name = "_".join([found["name"], *re.findall(r"\w+", found["keys"])])
+        shape = shapes.get(name, ())
+        return str(shape[int(found["axis"])]) if int(found["axis"]) < len(shape) else found[0]
+
+    return re.sub(r"torch\.sym_\w+\((\w+)\)|math\.", r"\1", _SIZE.sub(axis, guard)).replace("+ -1 * ", "- ")
+
+
+def _owned(answer: torch.Tensor) -> Array:
+    """The tensor's values in memory of the caller's own. A tensor made in inference mode is nobody else's; a view of
+    an input, of a weight or of a buffer was not made in it, and is copied."""
+    on_host = answer.detach().cpu().numpy()
+    return on_host if answer.is_inference() or answer.is_cuda else on_host.copy()
+
+
+def _device_of(tensors: Iterable[torch.Tensor]) -> str | None:
+    """Where the tensors lie: "cpu" as soon as one lies there, None if there are none."""
+    found = {str(tensor.device) for tensor in tensors}
+    return "cpu" if "cpu" in found else min(found, default=None)

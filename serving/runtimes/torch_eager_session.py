@@ -1,0 +1,46 @@
+"""PyTorch, eager: a source's module, or a `pt2` artifact's exported program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ...models.artifact import read_artifact
+from ...models.exported_program import load_program
+from ...models.signature import Signature
+from ...models.sources import is_source, read_source
+from ..session import Session
+from .payload import opening
+from .torch_callable import TorchSession, torch_device
+
+NAME = "torch"
+
+
+def open_session(folder: Path, device: str, threads: int) -> Session:
+    """A session over the source or the `pt2` artifact in `folder`.
+
+    Raises BadRequest where it cannot be opened, ToolMissing where PyTorch or the device is not there.
+    """
+    with opening(NAME, folder):
+        at = torch_device(device, threads)
+    signature, module = _from_source(folder, at) if is_source(folder) else _from_pt2(folder, at)
+    return TorchSession(NAME, signature, module, at)
+
+
+def _from_source(folder: Path, at: Any) -> tuple[Signature, Callable[..., Any]]:
+    from ...models.loading.build import build_model
+
+    signature = read_source(folder).signature
+    return signature, build_model(folder).eval().to(at)
+
+
+def _from_pt2(folder: Path, at: Any) -> tuple[Signature, Callable[..., Any]]:
+    artifact = read_artifact(folder)
+    with opening(NAME, artifact.path):
+        from torch.export.passes import move_to_device_pass
+
+        program = load_program(artifact.path)
+        if at.type != "cpu":
+            program = move_to_device_pass(program, at)  # constants inside the graph name their device, too
+        return artifact.signature, program.module()

@@ -1,0 +1,124 @@
+"""A session with a name, and TF Serving's rules for a request to it; no wire format is known here.
+
+The words of the errors are TF Serving's own, so that clients which read them go on working
+(tensorflow/serving: servables/tensorflow/predict_util.cc, core/basic_manager.cc,
+model_servers/get_model_status_impl.cc; tensorflow/cc/saved_model/util.cc).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...models.errors import TransloadError
+from ...models.signature import Array, Signature
+from ..checked_session import FeedCheck
+from .status_codes import Code, ServingError, from_session, invalid
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+VERSION = 1
+SIGNATURE = "serving_default"
+
+
+class ServedModel:
+    """One session, one request at a time.
+
+    A session is not thread-safe, and a second one would hold the weights twice; so there is one lock. Parsing and
+    encoding lie outside of it. On two cores a pool of sessions or batching gained nothing (docs/design/serving.md).
+    """
+
+    def __init__(self, name: str, session: Session) -> None:
+        self.name = name
+        self.signature: Signature = session.signature
+        self.device = session.device
+        self.last_s = 0.0  # what the last run took, with the wait for the lock: REST decides by it where to run
+        self._session = session
+        self._check = FeedCheck(self.signature.inputs)
+        self._lock = threading.Lock()
+        self._inputs = [spec.name for spec in self.signature.inputs]
+        self._outputs = [spec.name for spec in self.signature.outputs]
+
+    def check_servable(self, name: str, version: int | None) -> None:
+        """Whether a predict or metadata request means this model.
+
+        Raises ServingError NOT_FOUND.
+        """
+        if name != self.name or version not in (None, VERSION):
+            wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+            raise ServingError(Code.NOT_FOUND, f"Servable not found for request: {wanted}")
+
+    def check_status_of(self, name: str, version: int | None) -> None:
+        """Whether a status request means this model.
+
+        Raises ServingError NOT_FOUND.
+        """
+        if name != self.name:
+            raise ServingError(Code.NOT_FOUND, f"Could not find any versions of model {name}")
+        if version not in (None, VERSION):
+            raise ServingError(Code.NOT_FOUND, f"Could not find version {version} of model {name}")
+
+    def check_inputs(self, given: Collection[str]) -> None:
+        """Hold the names of a request's inputs against the signature.
+
+        Raises ServingError INVALID_ARGUMENT.
+        """
+        got, wanted = sorted(given), sorted(self._inputs)
+        if len(got) != len(wanted):
+            extra, missing = sorted({*got} - {*wanted}), sorted({*wanted} - {*got})
+            raise invalid(
+                f"input size does not match signature: {len(got)}!={len(wanted)} "
+                f"len({{{','.join(got)}}}) != len({{{','.join(wanted)}}}). "
+                f"Sent extra: {{{','.join(extra)}}}. Missing but required: {{{','.join(missing)}}}."
+            )
+        for name in wanted:
+            if name not in given:
+                raise invalid(
+                    f"Signature input alias: {name}(feed name: {feed_name(name)}) not found in request and no default "
+                    f"value provided. Inputs expected to be in the request {{{','.join(got)}}}, or default input alias "
+                    "set: "
+                )
+
+    def outputs(self, filtered: Sequence[str]) -> list[str]:
+        """The names to answer with: those of the request's filter in its order, or all.
+
+        Raises ServingError INVALID_ARGUMENT.
+        """
+        for at, name in enumerate(filtered):
+            if name not in self._outputs:
+                expected = ",".join(sorted(self._outputs))
+                raise invalid(
+                    f"output tensor alias not found in signature: {name} "
+                    f"Outputs expected to be in the set {{{expected}}}."
+                )
+            if name in filtered[:at]:
+                raise invalid(f"duplicate output tensor alias: {name}")
+        return list(filtered) or self._outputs
+
+    def predict(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The answers of the session. Feeds that do not fit the signature are refused before the lock is taken.
+
+        Raises ServingError.
+        """
+        start = time.perf_counter()
+        try:
+            self._check(feeds)
+            with self._lock:
+                return self._session.run(feeds)
+        except TransloadError as error:
+            raise from_session(error) from error
+        finally:
+            self.last_s = time.perf_counter() - start
+
+    def close(self) -> None:
+        """Close the session, after the run that is under way."""
+        with self._lock:
+            self._session.close()
+
+
+def feed_name(name: str) -> str:
+    """What TensorFlow calls the tensor of an input of a SavedModel."""
+    return f"serving_default_{name}:0"

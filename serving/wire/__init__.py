@@ -1,0 +1,1 @@
+"""Wire formats that servers and clients share."""

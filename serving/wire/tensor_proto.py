@@ -1,0 +1,142 @@
+"""TensorProto to numpy and back, for every dtype of models.signature.DTYPES.
+
+The rules are those of tensorflow::Tensor::FromProto: `tensor_content` counts if it is there, else the typed values;
+fewer values than elements are filled up with the last one, none at all means zeros. More values than elements are an
+error here; TensorFlow drops them, in silence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...models.errors import BadRequest
+from ...models.signature import Array
+from .tfserving_messages import Message, packed, stock
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How TensorFlow keeps one dtype: its number in types.proto, its name there, and its field of values."""
+
+    number: int
+    dtype: np.dtype[np.generic]
+    name: str
+    field: str
+
+
+def _kind(number: int, dtype: str, name: str, field: str) -> Kind:
+    return Kind(number, np.dtype(dtype), name, field)
+
+
+KINDS = (
+    _kind(1, "float32", "float", "float_val"),
+    _kind(2, "float64", "double", "double_val"),
+    _kind(3, "int32", "int32", "int_val"),
+    _kind(4, "uint8", "uint8", "int_val"),
+    _kind(5, "int16", "int16", "int_val"),
+    _kind(6, "int8", "int8", "int_val"),
+    _kind(9, "int64", "int64", "int64_val"),
+    _kind(10, "bool", "bool", "bool_val"),
+    _kind(17, "uint16", "uint16", "int_val"),
+    _kind(19, "float16", "half", "half_val"),
+    _kind(22, "uint32", "uint32", "uint32_val"),
+    _kind(23, "uint64", "uint64", "uint64_val"),
+)
+BY_NUMBER = {kind.number: kind for kind in KINDS}
+BY_DTYPE = {kind.dtype.name: kind for kind in KINDS}
+
+
+def encode(array: Array, tensor: Message) -> None:
+    """Write `array` into an empty TensorProto, as tensor_content."""
+    tensor.dtype = BY_DTYPE[array.dtype.name].number
+    add = tensor.tensor_shape.dim.add
+    for size in array.shape:
+        add(size=size)
+    tensor.tensor_content = array.tobytes()
+
+
+def decode(tensor: Message, name: str) -> Array:
+    """The array of a TensorProto of either pool. It may be read-only, and lie in the message's memory.
+
+    Raises BadRequest where shape, dtype and values do not fit each other, with TF Serving's own words first.
+    """
+    kind = BY_NUMBER.get(tensor.dtype)
+    if kind is None:
+        raise _broken(name, f"dtype number {tensor.dtype} is not carried")
+    shape = tuple([dim.size for dim in tensor.tensor_shape.dim])
+    if tensor.tensor_shape.unknown_rank or any(size < 0 for size in shape):
+        raise _broken(name, "its shape is not known")
+    count = math.prod(shape)
+    content = tensor.tensor_content or _packed_values(tensor, kind)
+    if content:
+        if len(content) != count * kind.dtype.itemsize:
+            raise _broken(name, f"{len(content)} bytes are not {list(shape)} of {kind.name}")
+        return np.frombuffer(content, kind.dtype).reshape(shape)
+    try:
+        values = _values(tensor, kind)
+    except OverflowError as error:
+        raise _broken(name, f"{error}") from error
+    return _filled(values, count, name).reshape(shape)
+
+
+def _packed_values(tensor: Message, kind: Kind) -> bytes:
+    values = getattr(tensor, kind.field)
+    return values if isinstance(values, bytes) else b""
+
+
+def _values(tensor: Message, kind: Kind) -> Array:
+    values = getattr(tensor, kind.field)
+    if kind.name == "half":  # the bits of each, as an integer
+        return np.array(values, np.uint16).view(kind.dtype)
+    return np.array(values or [], kind.dtype)
+
+
+def _filled(values: Array, count: int, name: str) -> Array:
+    if len(values) > count:
+        raise _broken(name, f"it has {len(values)} values for {count} elements")
+    if len(values) == count:
+        return values
+    if count > _LARGEST:
+        raise _broken(name, f"{count} elements are too many to fill up")
+    last = values[-1] if len(values) else values.dtype.type(0)
+    return np.concatenate([values, np.full(count - len(values), last, values.dtype)])
+
+
+_LARGEST = 1 << 28  # elements that a few bytes of request may unfold into
+
+
+def _broken(name: str, why: str) -> BadRequest:
+    return BadRequest(f"tensor parsing error: {name}: {why}", fix="make the tensor with tf.make_tensor_proto")
+
+
+def parse(data: bytes, message: str) -> Message:
+    """A PredictRequest or PredictResponse (`message`) from its bytes, by the pool that reads it fast and right.
+
+    In the packed pool, values that were sent one by one, or in several chunks, are lost or cut. Each such tensor
+    has another number of bytes than its shape asks for, and so has one that leaves values out; then the message
+    is read again as published.
+
+    Raises google.protobuf.message.DecodeError.
+    """
+    fast = getattr(packed(), message).FromString(data)
+    tensors = fast.inputs if message == "PredictRequest" else fast.outputs
+    if all(_read_right(tensor) for tensor in tensors.values()):
+        return fast
+    return getattr(stock(), message).FromString(data)
+
+
+def _read_right(tensor: Message) -> bool:
+    if tensor.tensor_content or tensor.dtype not in (1, 2):
+        return True
+    wanted: int = math.prod([dim.size for dim in tensor.tensor_shape.dim]) * BY_NUMBER[tensor.dtype].dtype.itemsize
+    values: bytes = tensor.float_val if tensor.dtype == 1 else tensor.double_val
+    return len(values) == wanted and wanted > 0
+
+
+def decode_all(tensors: Mapping[str, Message]) -> dict[str, Array]:
+    """Every tensor of a message by its name."""
+    return {name: decode(tensor, name) for name, tensor in tensors.items()}

@@ -1,0 +1,200 @@
+"""TF Serving's JSON: tensors as nested lists, in rows (`instances`) or in columns (`inputs`).
+
+What numpy reads at once is read so; what it does not is walked as TF Serving walks it, to refuse it in the same words
+(tensorflow_serving/util/json_tensor.cc). NaN, Infinity and -Infinity are allowed in both directions, as there;
+JSON itself has none of them. Two things are wider than there: float16 and uint16 are read, and an empty list stands for
+a batch of none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+
+from ...models.errors import BadRequest
+from ...models.signature import Array, TensorSpec
+from .tensor_proto import BY_DTYPE
+
+_FIX = "see https://www.tensorflow.org/tfx/serving/api_rest"
+_TOKENS = re.compile(rb'"(?:\\.|[^"\\])*"|\bInf\b')
+_KINDS = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}  # what may be read into what, by numpy's letters
+_EXACT = {"float32": (1 << 24) - 1, "float64": (1 << 53) - 1, "float16": (1 << 11) - 1}  # integers without a gap
+
+
+def refuse(text: str) -> BadRequest:
+    """An error in TF Serving's words."""
+    return BadRequest(text, fix=_FIX)
+
+
+def loads(body: bytes) -> Any:
+    """Parse JSON, with NaN, Inf, Infinity and their negatives as numbers.
+
+    Raises BadRequest.
+    """
+    if not body:
+        raise refuse("JSON Parse error: The document is empty")
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        try:
+            return json.loads(_TOKENS.sub(lambda m: b"Infinity" if m[0] == b"Inf" else m[0], body))
+        except (ValueError, RecursionError):
+            raise refuse(f"JSON Parse error: {error.msg} at offset: {error.pos}") from error
+
+
+def dumps(document: Mapping[str, Any], arrays: Sequence[Array]) -> bytes:
+    """JSON of a document that holds `arrays`; numbers that are not finite are written as NaN and Infinity."""
+    if all(array.dtype.kind != "f" or np.isfinite(array).all() for array in arrays):
+        return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY, default=_listed)
+    return json.dumps(document, default=_listed, separators=(",", ":")).encode()
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()  # not contiguous, or without dimensions
+    raise TypeError(type(value).__name__)
+
+
+def to_array(value: Any, spec: TensorSpec, samples: int | None = None) -> Array:
+    """A JSON value as the array of an input or output. `samples` is the number of rows, where it came in rows.
+
+    Raises BadRequest in TF Serving's words.
+    """
+    found = _at_once(value, spec.dtype)
+    if found is None:
+        found = _walked(value, spec.dtype, samples)
+    if found.size == 0 and samples is None:
+        return _empty(found, spec)
+    return found
+
+
+def _at_once(value: Any, dtype: str) -> Array | None:
+    """The value as an array, or None where something about it needs a look."""
+    try:
+        raw = np.array(value)
+    except (ValueError, OverflowError):
+        return None
+    wanted = np.dtype(dtype)
+    if raw.size == 0:
+        return raw.astype(wanted)
+    if raw.dtype.kind not in _KINDS[wanted.kind]:
+        return None
+    with np.errstate(over="ignore"):
+        made = raw.astype(wanted, copy=False)
+    return made if _kept(raw, made) else None
+
+
+def _kept(raw: Array, made: Array) -> bool:
+    """Whether the conversion lost nothing that TF Serving would not lose: a float may be rounded, no more."""
+    if made.dtype.kind == "f":
+        if raw.dtype.kind in "iu":
+            return bool((np.abs(raw.astype(np.float64)) <= _EXACT[made.dtype.name]).all())
+        return bool((np.isfinite(raw) == np.isfinite(made)).all())
+    return bool((raw == made).all())
+
+
+def _empty(found: Array, spec: TensorSpec) -> Array:
+    """An empty list has lost its inner sizes. Where only the outermost axis is dynamic, the signature has them."""
+    inner = spec.shape[1:]
+    if found.shape == (0,) and spec.shape and all(isinstance(axis, int) for axis in inner):
+        return found.reshape(0, *inner)
+    return found
+
+
+def _walked(value: Any, dtype: str, samples: int | None) -> Array:
+    """Read a value element by element. It raises where _at_once found nothing to say; else it is right, and slow."""
+    flat: list[Any] = []
+    if samples is None:
+        shape = _shape(value)
+        _fill(value, 0, shape, dtype, flat)
+        return np.array(flat, dtype).reshape(shape)
+    first = _shape(value[0])
+    for at, item in enumerate(value):
+        try:
+            shape = _shape(item)
+            _fill(item, 0, shape, dtype, flat)
+        except BadRequest as error:
+            raise refuse(
+                f"Failed to process element: {at} of 'instances' list. Error: INVALID_ARGUMENT: {error.what}"
+            ) from error
+        if math.prod(shape) != math.prod(first):
+            raise _unlike(at, f"Expecting tensor size: {math.prod(first)} but got: {math.prod(shape)}")
+        if shape != first:
+            raise _unlike(at, f"Expecting shape {_dims(first)} but got: {_dims(shape)}")
+    return np.array(flat, dtype).reshape(len(value), *first)
+
+
+def _unlike(at: int, why: str) -> BadRequest:
+    return refuse(f"Failed to process element: {at} of 'instances' list. Error: INVALID_ARGUMENT: {why}")
+
+
+def _dims(shape: Sequence[int]) -> str:
+    return f"[{','.join(map(str, shape))}]"
+
+
+def _shape(value: Any) -> list[int]:
+    """As TF Serving takes it: of the first element at each level."""
+    shape = []
+    while isinstance(value, list):
+        shape.append(len(value))
+        value = value[0] if value else None
+    return shape
+
+
+def _fill(value: Any, level: int, shape: Sequence[int], dtype: str, flat: list[Any]) -> None:
+    if not isinstance(value, list):
+        if level != len(shape):
+            raise refuse(
+                f"JSON Value: {_text(value)} found at incorrect level: {level + 1} in the JSON DOM. "
+                f"Expected at level: {len(shape)}"
+            )
+        flat.append(_leaf(value, dtype))
+        return
+    if level >= len(shape):
+        raise refuse(f"Encountered list at unexpected level: {level} expected < {len(shape)}")
+    if len(value) != shape[level]:
+        raise refuse(
+            f"Encountered list at unexpected size: {len(value)} at level: {level} expected size: {shape[level]}"
+        )
+    for item in value:
+        _fill(item, level + 1, shape, dtype, flat)
+
+
+def _leaf(value: Any, dtype: str) -> Any:
+    if not _FITS[np.dtype(dtype).kind](value, dtype):
+        raise refuse(f"JSON Value: {_text(value)} Type: {_type(value)} is not of expected type: {BY_DTYPE[dtype].name}")
+    if dtype in _EXACT and math.isfinite(value):
+        exact = abs(value) <= (_EXACT[dtype] if isinstance(value, int) else float(np.finfo(dtype).max))
+        if not exact:
+            raise refuse(
+                f"Cannot convert JSON value: {_text(value)} to {BY_DTYPE[dtype].name} without loss of precision."
+            )
+    return value
+
+
+def _is_integer(value: Any, dtype: str) -> bool:
+    limits = np.iinfo(dtype)
+    return isinstance(value, int) and not isinstance(value, bool) and limits.min <= value <= limits.max
+
+
+_FITS: dict[str, Callable[[Any, str], bool]] = {
+    "f": lambda value, _: isinstance(value, int | float) and not isinstance(value, bool),
+    "i": _is_integer,
+    "u": _is_integer,
+    "b": lambda value, _: isinstance(value, bool),
+}
+_NAMES = {dict: "Object", list: "Array", str: "String", int: "Number", float: "Number", type(None): "Null"}
+
+
+def _type(value: Any) -> str:
+    return str(value) if isinstance(value, bool) else _NAMES[type(value)]
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value)
