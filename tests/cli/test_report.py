@@ -13,7 +13,7 @@ from transload.pipeline.report.html_page import render_html
 from transload.pipeline.report.markdown import render_markdown
 from transload.pipeline.result.schema import to_json
 
-from ..unit.report import samples
+from ..unit.pipeline.report import samples
 
 RESULT = samples.result()
 

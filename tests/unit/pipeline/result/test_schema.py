@@ -15,9 +15,9 @@ import pytest
 from transload.models.errors import BadRequest
 from transload.pipeline.result.schema import json_schema, read_result, schema_text, to_json
 
-from .report import samples
+from ..report import samples
 
-PUBLISHED = Path(__file__).parents[2] / "docs" / "run.schema.json"
+PUBLISHED = Path(__file__).parents[4] / "docs" / "run.schema.json"
 FIELDS = {
     "": "schema id transload_version verdict exit_code started_at seconds environment artifacts drift latency gate",
     "artifacts": "name format precision path sha256 bytes status route tried seconds signature batches_verified flex",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from transload.converters.onnx_to_tf.coverage import updated
 
-PAGE = Path(__file__).parents[3] / "docs" / "design" / "lowering.md"
+PAGE = Path(__file__).parents[4] / "docs" / "design" / "lowering.md"
 
 
 def test_the_page_lists_what_is_lowered_and_what_is_not():

@@ -15,7 +15,7 @@ import pytest
 
 from transload.models.signature import parse_input
 
-ZOO = Path(__file__).resolve().parents[2] / "benchmarks" / "zoo"
+ZOO = Path(__file__).resolve().parents[3] / "benchmarks" / "zoo"
 MODULES = ("catalogue", "delegated", "flow", "reduced", "report", "run", "table", "warm", "zoo_feeds")
 
 
