@@ -36,9 +36,13 @@ class Runtime:
 RUNTIMES: dict[str, Runtime] = {
     runtime.name: runtime
     for runtime in (
-        Runtime("torch", (Format.PT2,), f"{_RUNTIMES}.torch_eager:open_session", ("torch",), ("cpu", "cuda")),
+        Runtime("torch", (Format.PT2,), f"{_RUNTIMES}.torch_eager_session:open_session", ("torch",), ("cpu", "cuda")),
         Runtime(
-            "torchscript", (Format.TORCHSCRIPT,), f"{_RUNTIMES}.torchscript:open_session", ("torch",), ("cpu", "cuda")
+            "torchscript",
+            (Format.TORCHSCRIPT,),
+            f"{_RUNTIMES}.torchscript_session:open_session",
+            ("torch",),
+            ("cpu", "cuda"),
         ),
         Runtime(
             "onnxruntime",
@@ -54,11 +58,11 @@ RUNTIMES: dict[str, Runtime] = {
             ("tensorflow",),
             ("cpu", "cuda"),
         ),
-        Runtime("tflite", (Format.TFLITE,), f"{_RUNTIMES}.tflite:open_session", ("ai_edge_litert",)),
+        Runtime("tflite", (Format.TFLITE,), f"{_RUNTIMES}.tflite_session:open_session", ("ai_edge_litert",)),
         Runtime(
             "tflite-flex",
             (Format.TFLITE,),
-            f"{_RUNTIMES}.tflite:open_flex_session",
+            f"{_RUNTIMES}.tflite_session:open_flex_session",
             ("tensorflow",),
             flex=True,
             environment=Environment("flex", until="2.18"),
@@ -67,7 +71,7 @@ RUNTIMES: dict[str, Runtime] = {
         Runtime(
             "tfserving-grpc",
             (Format.SAVED_MODEL,),
-            f"{_CLIENTS}.tfserving_grpc:open_session",
+            f"{_CLIENTS}.tfserving_grpc_client:open_session",
             _SERVER,
             ("cpu", "cuda"),
             served=True,
@@ -75,7 +79,7 @@ RUNTIMES: dict[str, Runtime] = {
         Runtime(
             "tfserving-rest",
             (Format.SAVED_MODEL,),
-            f"{_CLIENTS}.tfserving_rest:open_session",
+            f"{_CLIENTS}.tfserving_rest_client:open_session",
             _SERVER,
             ("cpu", "cuda"),
             served=True,

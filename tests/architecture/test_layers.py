@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from transload.converters.steps import STEPS
+from transload.serving.runtimes.runtime_table import RUNTIMES
+
 ROOT = Path(__file__).parents[2]
 MAY_IMPORT = {
     "models": set(),
@@ -160,3 +163,17 @@ def test_a_bare_import_of_a_layer_fails_loudly(layer: str) -> None:
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == f"ImportError: this folder is transload.{layer}: import it by that name"
+
+
+def test_every_entry_of_the_tables_names_a_function_that_exists() -> None:
+    """Entries are text that a worker imports; a module that moved would be missed until a user meets it."""
+    entries = [step.entry for step in STEPS] + [runtime.entry for runtime in RUNTIMES.values()]
+    missing = []
+    for entry in entries:
+        module, _, function = entry.partition(":")
+        file = ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py")
+        functions = [node.name for node in ast.parse(file.read_text()).body if isinstance(node, ast.FunctionDef)]
+        if function not in functions:
+            missing.append(entry)
+    assert entries
+    assert missing == []
