@@ -37,7 +37,7 @@ FAMILIES = (
     "image.resize", "image.sampling", "layers.attention", "layers.convolution", "layers.deformable", "layers.fused",
     "layers.fused_attention", "layers.normalization", "layers.pooling", "layers.recurrent",
     "layers.transposed_convolution", "layers.unpooling", "math.activation", "math.casting", "math.cumulative",
-    "math.einsum", "math.elementwise", "math.linear", "math.logic", "math.losses", "math.quantization",
+    "math.einsum", "math.elementwise", "math.linear", "math.logic", "math.classification_losses", "math.quantization",
     "math.quantized", "math.random", "math.reduction", "math.signal", "tensor.constants", "tensor.indexing",
     "tensor.joining", "tensor.padding", "tensor.scatter", "tensor.selection", "tensor.shape", "tensor.slicing",
     "tensor.text",

@@ -10,11 +10,11 @@ from ...models.errors import Refused
 from ...models.signature import Array, Bounds
 from ..onnx_graph.graph import Model
 from ..onnx_graph.patterns import fused
+from .common.tensor_sequence import TensorSequence
 from .helper_source import text_of
 from .module_writer import Page
 from .safe_names import comment
 from .statements import spaced
-from .tensor_sequence import TensorSequence
 from .values import Value
 from .write_graph import Walk
 

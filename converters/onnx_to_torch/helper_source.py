@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import Any
 
 MODULES = (
-    "basics", "padding_modes", "sliding_windows", "axis_resampling", "recurrent_layers", "quantized_arithmetic",
-    "gather_scatter", "while_loop", "boxes",
+    "basics", "pad_values", "sliding_windows", "axis_resampling", "recurrent_layers", "quantized_arithmetic",
+    "gather_scatter", "bounded_loops", "boxes",
 )  # fmt: skip
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from ...models.signature import Array
 from ..onnx_graph.graph import Node
 from ..onnx_graph.node_reader import NodeReader
+from .common.tensor_sequence import GrownSequence, TensorSequence
 from .module_writer import Page
 from .safe_names import number
-from .tensor_sequence import GrownSequence, TensorSequence
 from .values import Part, Parts, Value, known, of_sizes
 
 

@@ -2,7 +2,7 @@
 
 To add a command: a row in COMMANDS, and a module beside this one with a function `command` whose parameters are
 typer's (options.py has the common ones). Its docstring opens with the row's sentence; `make docs-check` says so if
-it does not, and `python -m transload.pipeline.cli.reference` writes docs/reference-cli.md anew. Only the module of
+it does not, and `python -m transload.pipeline.cli.cli_reference` writes docs/reference-cli.md anew. Only the module of
 the command that was asked for is imported, and it may import no framework.
 """
 

@@ -11,11 +11,11 @@ import pytest
 
 from transload.pipeline.cli import main
 from transload.pipeline.cli.app import COMMANDS, Command
-from transload.pipeline.cli.reference import reference
+from transload.pipeline.cli.cli_reference import reference
 
 
 def test_the_reference_is_up_to_date(root: Path) -> None:
-    """Else: python -m transload.pipeline.cli.reference > docs/reference-cli.md"""
+    """Else: python -m transload.pipeline.cli.cli_reference > docs/reference-cli.md"""
     assert (root / "docs" / "reference-cli.md").read_text() == reference()
 
 

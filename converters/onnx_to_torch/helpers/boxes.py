@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .basics import size_tensor
-from .while_loop import counted_loop
+from .bounded_loops import counted_loop
 
 if TYPE_CHECKING:
     import torch

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ...common.tensor_sequence import TensorSequence, listed
 from ...inner_graphs import Inside, Run, Scope, placed, same_size, truth
 from ...operator_context import Op
-from ...tensor_sequence import TensorSequence, listed
 from ...values import Value
 from .loops import loop, scan
 

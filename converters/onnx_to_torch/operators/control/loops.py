@@ -14,10 +14,10 @@ import numpy as np
 
 from ....onnx_graph.graph import Graph, Node, tensor_array
 from ....onnx_graph.loop_signature import UNKNOWN_LIST, UNKNOWN_LIST_FIX, ends_of, scan_of, without_lists
+from ...common.tensor_sequence import GrownSequence, TensorSequence
 from ...inner_graphs import Function, Inside, placed, same_size, truth
 from ...operator_context import Op
 from ...statements import tupled
-from ...tensor_sequence import GrownSequence, TensorSequence
 from ...values import Part, Value, atom, known
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....onnx_graph.sequence_operators import place_among
+from ...common.tensor_sequence import GrownSequence, TensorSequence, listed
 from ...operator_context import Op
-from ...tensor_sequence import GrownSequence, TensorSequence, listed
 from ...values import Part, Value, as_parts
 from ...writers import HELD, INDICES, Written, writes
 from ..tensor.shape import as_tuple

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...common.windows import read_pads, short, windows
 from ...operator_context import Op
 from ...values import Value
-from ...window_arguments import read_pads, short, windows
 from ...writers import FLOATS, Written, writes
 
 

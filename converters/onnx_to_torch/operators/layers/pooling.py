@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...common.windows import Windows, short, windows
 from ...operator_context import Op
 from ...values import Value
-from ...window_arguments import Windows, short, windows
 from ...writers import FLOATS, NUMBERS, Written, writes
 from ..tensor.shape import as_tuple
 

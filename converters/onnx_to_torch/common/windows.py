@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .operator_context import Op
-from .values import Value, listed
+from ..operator_context import Op
+from ..values import Value, listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """docs/reference-cli.md, made from the commands themselves.
 
-python -m transload.pipeline.cli.reference > docs/reference-cli.md
+python -m transload.pipeline.cli.cli_reference > docs/reference-cli.md
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from .app import COMMANDS, PROGRAM, Command, root_help
 
 HEAD = """# Reference of the command line
 
-Made by `python -m transload.pipeline.cli.reference`; a test compares it with the program. What a command's exit
+Made by `python -m transload.pipeline.cli.cli_reference`; a test compares it with the program. What a command's exit
 status means stands in [exit-codes.md](exit-codes.md).
 """
 WIDTH = 100  # columns; a terminal's own width must not decide what a file says

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 
-from ..onnx_graph.node_reader import NodeReader
-from .module_writer import Page
-from .values import Value
+from ...onnx_graph.node_reader import NodeReader
+from ..module_writer import Page
+from ..values import Value
 
 
 class TensorSequence(Value):

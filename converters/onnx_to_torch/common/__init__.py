@@ -1,0 +1,1 @@
+"""Computations that several ONNX operator families share when written as PyTorch code."""

@@ -1,0 +1,113 @@
+"""Names and docstrings follow the rules of CONTRIBUTING.md. Rooms in PENDING have not been rewritten yet."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LAYERS = ("models", "converters", "serving", "pipeline")
+SOURCES = sorted(file for layer in LAYERS for file in (ROOT / layer).rglob("*.py"))
+
+# Names that say nothing of what they hold.
+VAGUE = {"made", "found", "given", "got", "taken", "asked", "each", "one", "what", "those", "others", "thing", "whole"}
+PENDING: tuple[str, ...] = (
+    "models",
+    "converters/intake",
+    "converters/minimal_repro",
+    "converters/onnx_graph",
+    "converters/onnx_to_tf",
+    "converters/onnx_to_torch",
+    "converters/patches",
+    "converters/to_onnx",
+    "converters/to_pytorch",
+    "converters/to_saved_model",
+    "converters/to_tflite",
+    "converters/steps.py",
+    "converters/third_party.py",
+    "converters/lazy_import.py",
+    "serving",
+    "pipeline",
+)
+# Two siblings have the same thing at the same place: the two back-ends, the faces of a command, protocols, the
+# halves of the search for a minimal repro.
+SIBLINGS = (
+    ("converters/onnx_to_tf", "converters/onnx_to_torch"),
+    ("pipeline/commands", "pipeline/cli", "pipeline/stages"),
+    ("serving/server", "serving/clients"),
+)
+COMMANDS = ("pipeline/cli/formats.py",)  # the module of a command has the command's name
+MOST_FILES = 25
+
+
+def is_pending(file: Path) -> bool:
+    path = file.relative_to(ROOT)
+    return any(path == Path(room) or path.is_relative_to(room) for room in PENDING)
+
+
+def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Every name that a module binds, with its line: variables, parameters, functions, classes, fields."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.ExceptHandler) and node.name:
+            yield node.name, node.lineno
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_no_name_is_vague(file: Path) -> None:
+    if is_pending(file):
+        return
+    vague = [f"{name}:{line}" for name, line in bound_names(ast.parse(file.read_text())) if name.strip("_") in VAGUE]
+    assert vague == []
+
+
+def test_the_vague_name_check_sees_every_way_to_bind_a_name() -> None:
+    source = "found = 1\nfor each in x: pass\ndef made(given): pass\nclass one: taken: int\nwith f() as got: pass"
+    assert {name for name, _ in bound_names(ast.parse(source))} & VAGUE == {
+        "found", "each", "made", "given", "one", "taken", "got",
+    }  # fmt: skip
+
+
+def test_a_class_name_stands_for_one_class() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for file in SOURCES:
+        if not is_pending(file):
+            for node in ast.parse(file.read_text()).body:
+                if isinstance(node, ast.ClassDef):
+                    places[node.name.strip("_")].append(str(file.relative_to(ROOT)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def _place_among_siblings(file: Path) -> str:
+    """A module's path with its sibling room replaced by the first of the siblings, so that twins compare equal."""
+    path = file.relative_to(ROOT).as_posix()
+    for first, *others in SIBLINGS:
+        for room in others:
+            if path.startswith(f"{room}/"):
+                return first + path.removeprefix(room)
+    return path
+
+
+def test_a_module_name_stands_for_one_module() -> None:
+    places: dict[str, set[str]] = defaultdict(set)
+    for file in SOURCES:
+        if file.stem != "__init__" and file.relative_to(ROOT).as_posix() not in COMMANDS:
+            places[file.stem].add(_place_among_siblings(file))
+    assert {name: sorted(files) for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_no_room_holds_more_than_a_newcomer_can_take_in() -> None:
+    folders = {file.parent for file in SOURCES}
+    crowded = {
+        str(folder.relative_to(ROOT)): count
+        for folder in folders
+        if (count := sum(file.stem != "__init__" for file in folder.glob("*.py"))) > MOST_FILES
+    }
+    assert crowded == {}
