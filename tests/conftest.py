@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from transload.pipeline.workers.engine import LocalExecutor
-from transload.pipeline.workers.fork_server import Zygote
-from transload.pipeline.workers.isolation import Limits, zygote
+from transload.pipeline.workers.fork_server import ForkServer
+from transload.pipeline.workers.isolation import Limits, start_fork_server
 
 # `make test` sets it, because the processes of xdist would else have the repository's root first on their path. What
 # tests start is started as a person starts it.
@@ -50,15 +50,15 @@ def loaded_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Workers are forked from processes that have torch or TensorFlow loaded, for all tests of a module, as those of
     one command are after its first: for tests in which many commands follow each other in this process."""
     folder = tmp_path_factory.mktemp("loaded")
-    loaded: dict[str, Zygote] = {}
+    loaded: dict[str, ForkServer] = {}
 
-    def of(executor: LocalExecutor, framework: str) -> Zygote | None:
+    def of(executor: LocalExecutor, framework: str) -> ForkServer | None:
         if framework and framework not in loaded:
-            loaded[framework] = zygote(framework, Limits(), folder / framework)
+            loaded[framework] = start_fork_server(framework, Limits(), folder / framework)
         return loaded.get(framework)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalExecutor, "_zygote", of)
+        patch.setattr(LocalExecutor, "_fork_server", of)
         yield
     for each in loaded.values():
         each.close()

@@ -35,7 +35,7 @@ from transload.converters.steps import STEPS  # noqa: E402
 from transload.models.errors import TransloadError  # noqa: E402
 from transload.models.formats import Format, Target  # noqa: E402
 from transload.models.store import Store, Stored  # noqa: E402
-from transload.pipeline.plan.router import Basis, Router, routes_to  # noqa: E402
+from transload.pipeline.plan.router import Router, VerificationInputs, routes_to  # noqa: E402
 from transload.pipeline.workers.isolation import Limits  # noqa: E402
 
 ROOT = HERE.parents[1]
@@ -75,7 +75,9 @@ def rows_of(bench: Bench, subject: Subject) -> Iterator[Row]:
             yield from (row for _, row in _from(bench, subject, start, str(form)).values())
 
 
-def _from(bench: Bench, subject: Subject, basis: Basis, name: str) -> dict[Format, tuple[Stored | None, Row]]:
+def _from(
+    bench: Bench, subject: Subject, basis: VerificationInputs, name: str
+) -> dict[Format, tuple[Stored | None, Row]]:
     """What each other format became from this start."""
     router = Router(bench.executor, basis, USED)
     found: dict[Format, tuple[Stored | None, Row]] = {}

@@ -22,7 +22,7 @@ from transload.models.formats import Format, Target
 from transload.models.signature import Signature, TensorSpec, parse_input
 from transload.models.store import Stored, digest_of
 from transload.pipeline.drift.recorded_answers import PROBES, read_calls
-from transload.pipeline.plan.router import Basis, Made, Router, verification
+from transload.pipeline.plan.router import Router, TargetResult, VerificationInputs, verification
 from transload.pipeline.workers.engine import Action, Executor
 from transload.pipeline.workers.isolation import Limits
 from transload.serving.runtimes.runtime_table import RUNTIMES
@@ -105,9 +105,9 @@ class Subject:
         """How much the reference's answers differ between samples (table.variation)."""
         return variation(read_calls(self.references[0].folder / PROBES)[BATCHES.index(1)])
 
-    def basis(self, start: Stored | None = None) -> Basis:
+    def basis(self, start: Stored | None = None) -> VerificationInputs:
         """What routes begin at: the source, or an artifact made of it."""
-        return Basis(
+        return VerificationInputs(
             source=start or self.source,
             start=ONNX if start or self.is_given else None,
             data=self.data[0],
@@ -200,12 +200,12 @@ class Bench:
                 self.drop(each)
         return rows
 
-    def drop(self, made: Made) -> None:
+    def drop(self, made: TargetResult) -> None:
         """Delete a copy: they are large, and made again where wanted."""
         if made.stored is not None:
             shutil.rmtree(made.stored.folder, ignore_errors=True)
 
-    def checks(self, subject: Subject, basis: Basis, made: Made) -> list[Mapping[str, Any]]:
+    def checks(self, subject: Subject, basis: VerificationInputs, made: TargetResult) -> list[Mapping[str, Any]]:
         """The facts of the check at every size; the first was made on the way, and is found."""
         if not made.route or not made.route.steps or made.stored is None:  # it was given
             return []

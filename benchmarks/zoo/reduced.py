@@ -22,7 +22,7 @@ from transload.models.errors import StepFailed
 from transload.models.formats import Format, Precision, Target, parse_target
 from transload.models.signature import parse_input
 from transload.models.store import Stored
-from transload.pipeline.plan.router import Made, Route, conversion
+from transload.pipeline.plan.router import Route, TargetResult, conversion
 
 if TYPE_CHECKING:
     from flow import Bench, Subject
@@ -32,7 +32,7 @@ _COUNTS = Path(__file__).resolve().parent / "delegated.py"
 _OPENING_S = 120.0
 
 
-def row(bench: Bench, subject: Subject, column: str, exported: Made) -> Row:
+def row(bench: Bench, subject: Subject, column: str, exported: TargetResult) -> Row:
     """The row of one of COLUMNS. `exported`: the ONNX file. Raises what a step raises that makes no copy."""
     if exported.stored is None or exported.route is None:
         return row_of(subject.entry, column, exported, (), subject.variation)
@@ -40,7 +40,7 @@ def row(bench: Bench, subject: Subject, column: str, exported: Made) -> Row:
     basis = subject.basis()
     route = Route((*exported.route.steps, step))
     stored = bench.executor.perform(conversion(basis, route, exported.stored))
-    made = Made(step.target, stored, route, (), exported.seconds + stored.seconds, ())
+    made = TargetResult(step.target, stored, route, (), exported.seconds + stored.seconds, ())
     counted: Mapping[str, Any] = {}
     try:
         found = row_of(subject.entry, column, made, bench.checks(subject, basis, made), subject.variation)

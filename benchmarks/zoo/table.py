@@ -89,7 +89,7 @@ def _variation(answers: Sequence[Any]) -> float:
 
 
 def row_of(entry: Named, column: str, made: Any, checks: Sequence[Mapping[str, Any]], varies: float) -> Row:
-    """The row of what a router made (plan.router.Made). `checks`: the facts of drift's `verify` at every size."""
+    """The row of a router's result. `checks`: the facts of drift's `verify` at every size."""
     tried = tuple({"route": list(each.route), "status": each.status, "reason": each.reason} for each in made.tried)
     if made.route is None:
         status, reason = _failure(tried)

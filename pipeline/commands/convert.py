@@ -17,7 +17,7 @@ from ..context import Context
 from ..intake.model import Asked, check_writable, prepare_given, start_of
 from ..intake.prepare import Prepared
 from ..minimal_repro.search import Smallest, smallest_pieces
-from ..plan.router import Made
+from ..plan.router import TargetResult
 from ..plan.routes import Route, require_routes, routes_to, steps_for
 from ..progress import Progress
 from ..request import RunRequest
@@ -26,7 +26,7 @@ from ..result.rows import artifact_row
 from ..result.schema import ArtifactRow, Status, Verdict
 from ..settings import Places
 from ..stages.convert import convert_all, converting, expect_frameworks
-from ..workers.worker_slots import Room
+from ..workers.worker_slots import WorkerSlots
 from .validate_bench import document, new_context, place_for, scratch, write
 
 
@@ -74,10 +74,16 @@ def explain(model: str, targets: Sequence[Target], requested: Collection[str] = 
 
 
 def convert(
-    request: RunRequest, asked: Asked, out: Path, places: Places, progress: Progress, *, room: Room | None = None
+    request: RunRequest,
+    asked: Asked,
+    out: Path,
+    places: Places,
+    progress: Progress,
+    *,
+    slots: WorkerSlots | None = None,
 ) -> Converted:
-    """Every wanted target in `out`/<target>/, by the cheapest route that verifies. `room` is shared where other models
-    are converted at the same time.
+    """Put every wanted target in `out`/<target>/, by the cheapest route that verifies. Models that are converted at the
+    same time share `slots`.
 
     Raises TransloadError where the model or the data cannot be taken; what happens to one target is in its row.
     """
@@ -87,7 +93,7 @@ def convert(
         _check_free(out / target.slug)
     for why in third_party.known().refused:
         progress.note(why)
-    context = new_context(request, out, places, progress, room)
+    context = new_context(request, out, places, progress, slots)
     expect_frameworks(context, start_of(asked.text))
     with place_for(out), scratch(context):
         prepared = prepare_given(context, asked, probes_only=True, meanwhile=partial(converting, context))
@@ -102,7 +108,7 @@ def convert(
     return done
 
 
-def _look_closer(context: Context, prepared: Prepared, made: Sequence[Made]) -> tuple[Smallest, ...]:
+def _look_closer(context: Context, prepared: Prepared, made: Sequence[TargetResult]) -> tuple[Smallest, ...]:
     """What the targets that are not there fail at."""
     if not any(each.failures for each in made if each.stored is None):
         return ()
@@ -122,7 +128,7 @@ def _occupied(folder: Path) -> bool:
     return not folder.is_dir() or any(folder.iterdir())
 
 
-def _place(made: Made, folder: Path) -> None:
+def _place(made: TargetResult, folder: Path) -> None:
     """The artifact at `folder`, whole, in place of what a former run put there; nothing where there is none now."""
     if made.stored is None:
         shutil.rmtree(folder, ignore_errors=True)  # else an old copy would be taken for what was just made
@@ -134,7 +140,7 @@ def _place(made: Made, folder: Path) -> None:
     beside.rename(folder)
 
 
-def _converted_row(made: Made) -> ArtifactRow:
+def _converted_row(made: TargetResult) -> ArtifactRow:
     """A row of convert.json: a target that is there has been checked on its way, and no more was asked."""
     row = artifact_row(made, ())
     if made.stored is None:

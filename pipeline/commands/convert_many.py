@@ -1,4 +1,4 @@
-"""Several models in one `convert`: side by side in one room, each in a folder of its own, one convert.json of all."""
+"""Several models in one `convert`: side by side in shared slots, each in its own folder, one convert.json of all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..progress import Progress
 from ..request import RunRequest
 from ..result.schema import Verdict
 from ..settings import Places
-from ..workers.worker_slots import Room
+from ..workers.worker_slots import WorkerSlots
 from .convert import Converted, convert
 from .validate_bench import document, write
 
@@ -71,19 +71,19 @@ class ConvertedModels:
 def convert_models(
     asked: Sequence[tuple[RunRequest, Asked]], out: Path, places: Places, progress: Progress
 ) -> ConvertedModels:
-    """Every model in `out`/<name>/, as `convert` leaves one. No more workers than for one model: they share a room.
+    """Every model in `out`/<name>/, as `convert` leaves one. No more workers than for one model: they share slots.
 
     Raises BadRequest where `out` cannot be written to; what happens to one model is in its row.
     """
     check_writable(out, "--out")
-    room = Room(places.jobs)
+    slots = WorkerSlots(places.jobs)
     names = names_of([each.text for _, each in asked])
     width = max(map(len, names))
 
     def one(name: str, request: RunRequest, model: Asked) -> ConvertedModel:
         folder, part = out / name, progress.of(name, width)
         try:
-            return ConvertedModel(name, model.text, folder, convert(request, model, folder, places, part, room=room))
+            return ConvertedModel(name, model.text, folder, convert(request, model, folder, places, part, slots=slots))
         except TransloadError as error:
             part.note(error.what)
             return ConvertedModel(name, model.text, folder, None, error)
@@ -95,7 +95,7 @@ def convert_models(
         except BaseException:
             for future in futures:
                 future.cancel()
-            room.stop()
+            slots.stop()
             raise
     write(out / "convert.json", done.document)
     return done

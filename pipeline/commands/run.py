@@ -19,7 +19,7 @@ from ...serving.server.tfserving_launch import find_tfserving
 from ..context import Context
 from ..intake import prepare
 from ..intake.prepare import Begun, Described, Prepared
-from ..plan.router import Made, require_routes, routes_to
+from ..plan.router import TargetResult, require_routes, routes_to
 from ..plan.routes import steps_for
 from ..progress import Progress
 from ..request import GateSection, RunRequest
@@ -35,7 +35,7 @@ from ..stages.servers import Servers
 from ..stages.validate import Validated, validate_all
 from ..workers.devices import resolve_device
 from ..workers.engine import LocalExecutor
-from ..workers.worker_slots import Room
+from ..workers.worker_slots import WorkerSlots
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def run(
     device = resolve_device(request.device)
     store = Store(places.store)
     folder = new_run_folder(places.runs, Path(request.model.recipe.removeprefix("zoo:")).stem, started_at)
-    executor = LocalExecutor(store, folder, Room(places.jobs))
+    executor = LocalExecutor(store, folder, WorkerSlots(places.jobs))
     context = Context(request, executor, folder, progress or Progress(), device, places.jobs)
     try:
         with disk_errors(folder):
@@ -140,14 +140,14 @@ def _prepare(context: Context, recipe: Described) -> Prepared:
     return Prepared(**vars(begun), reference=reference)
 
 
-def _count(made: list[Made]) -> str:
+def _count(made: list[TargetResult]) -> str:
     there = sum(each.stored is not None for each in made)
     return f"{there} of {len(made)} targets made"
 
 
 def _result(
     context: Context,
-    made: list[Made],
+    made: list[TargetResult],
     validated: Validated,
     measured: Measured,
     *,

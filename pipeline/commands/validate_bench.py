@@ -39,7 +39,7 @@ from ..intake.model import (
     take_model,
     without_inputs_of,
 )
-from ..plan.router import Made
+from ..plan.router import TargetResult
 from ..plan.routes import Route
 from ..progress import Progress
 from ..request import RunRequest
@@ -53,7 +53,7 @@ from ..stages.servers import Servers
 from ..stages.validate import validate_all
 from ..workers.devices import resolve_device
 from ..workers.engine import LocalExecutor
-from ..workers.worker_slots import Room
+from ..workers.worker_slots import WorkerSlots
 
 
 @dataclass(frozen=True)
@@ -166,12 +166,12 @@ def _candidate_target(text: str) -> Target:
 
 
 def new_context(
-    request: RunRequest, folder: Path, places: Places, progress: Progress, room: Room | None = None
+    request: RunRequest, folder: Path, places: Places, progress: Progress, slots: WorkerSlots | None = None
 ) -> Context:
-    """What the stages of a command share. `room`: that of several models at once."""
-    device, room = resolve_device(request.device), room or Room(places.jobs)
-    executor = LocalExecutor(Store(places.store), folder, room)
-    room.on_stop(executor.stop)
+    """What the stages of a command share. `slots`: those of several models at once."""
+    device, slots = resolve_device(request.device), slots or WorkerSlots(places.jobs)
+    executor = LocalExecutor(Store(places.store), folder, slots)
+    slots.on_stop(executor.stop)
     return Context(request, executor, folder, progress, device, places.jobs)
 
 
@@ -204,10 +204,10 @@ def scratch(context: Context) -> Iterator[None]:
         shutil.rmtree(context.folder / "tmp", ignore_errors=True)
 
 
-def _as_made(taken: Taken) -> Made:
+def _as_made(taken: Taken) -> TargetResult:
     if taken.start is None:
         raise ValueError(f"{taken.model.name} is a source")
-    return Made(taken.start, taken.stored, Route(()), (), 0.0, ())
+    return TargetResult(taken.start, taken.stored, Route(()), (), 0.0, ())
 
 
 def _check_runtimes(target: Target, wanted: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from ...models.store import Stored
 from ..context import Context
 from ..drift.rules import LEAST_SQNR_DB
 from ..intake.prepare import Prepared
-from ..plan.router import Failure, Made, plain, runtime_of
+from ..plan.router import FailedStep, TargetResult, plain, runtime_of
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of
 from .script import PIECE
@@ -69,7 +69,7 @@ class Smallest:
     fix: str
 
 
-def smallest_pieces(context: Context, prepared: Prepared, made: Sequence[Made]) -> tuple[Smallest, ...]:
+def smallest_pieces(context: Context, prepared: Prepared, made: Sequence[TargetResult]) -> tuple[Smallest, ...]:
     """A piece for each target that no route led to, as far as one is found. A step that keeps several targets from
     being made is looked into once. None is begun when the request's time for searches is over."""
     started = time.monotonic()
@@ -93,7 +93,7 @@ def smallest_pieces(context: Context, prepared: Prepared, made: Sequence[Made]) 
     return tuple(found)
 
 
-def _worth_a_look(made: Made) -> Iterator[Failure]:
+def _worth_a_look(made: TargetResult) -> Iterator[FailedStep]:
     """The failures that can be looked into; wrong answers first, as nobody else would find them."""
     if made.stored is not None:
         return
@@ -101,7 +101,7 @@ def _worth_a_look(made: Made) -> Iterator[Failure]:
     yield from sorted(fitting, key=lambda each: each.status != "wrong")[:_MOST_TRIED]
 
 
-def _lookers(failure: Failure) -> list[str]:
+def _lookers(failure: FailedStep) -> list[str]:
     """The entries that can look into a failure, the one that finds the smallest pieces first."""
     step = failure.route.steps[-1]
     reduced = step.target.precision is not Precision.FP32
@@ -117,7 +117,7 @@ def _lookers(failure: Failure) -> list[str]:
 
 
 def _look(
-    context: Context, prepared: Prepared, target: Target, failure: Failure, there: Sequence[str]
+    context: Context, prepared: Prepared, target: Target, failure: FailedStep, there: Sequence[str]
 ) -> Smallest | None:
     step = failure.route.steps[-1]
     name = f"smallest.{target.slug}.{step.name}"
@@ -143,7 +143,7 @@ def _look(
     )
 
 
-def _found(context: Context, prepared: Prepared, name: str, failure: Failure) -> Stored | None:
+def _found(context: Context, prepared: Prepared, name: str, failure: FailedStep) -> Stored | None:
     """The piece that the first entry finds which finds one."""
     for entry in _lookers(failure):
         try:
@@ -168,13 +168,13 @@ def _search_on(context: Context) -> str:
     return f"--search-seconds {context.request.convert.search_seconds * _MORE:g} searches on"
 
 
-def _chain(failure: Failure, entry: str) -> tuple[Step, ...]:
+def _chain(failure: FailedStep, entry: str) -> tuple[Step, ...]:
     """The steps that a piece goes through."""
     step = failure.route.steps[-1]
     return {_PT2: (_EXPORT, step), _TORCH: failure.route.steps}.get(entry, (step,))
 
 
-def _action(context: Context, prepared: Prepared, name: str, failure: Failure, entry: str) -> Action:
+def _action(context: Context, prepared: Prepared, name: str, failure: FailedStep, entry: str) -> Action:
     step, chain = failure.route.steps[-1], _chain(failure, entry)
     least_db = LEAST_SQNR_DB[step.target.precision]
     if step.target.precision is Precision.FP32:

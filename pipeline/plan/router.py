@@ -33,7 +33,7 @@ VERIFY = "transload.pipeline.drift.jobs:verify"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Origin:
+class ConversionInputs:
     """What every route of a run starts from."""
 
     source: Stored  # of the model in PyTorch, or of a given artifact
@@ -45,7 +45,7 @@ class Origin:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Basis(Origin):
+class VerificationInputs(ConversionInputs):
     """What every route of a run starts from and is held against."""
 
     reference: Stored
@@ -54,7 +54,7 @@ class Basis(Origin):
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedStep:
     """A step that gave nothing that may be used: search.py looks for a smaller piece of it that fails."""
 
     route: Route  # up to the step, which is its last
@@ -64,7 +64,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Made:
+class TargetResult:
     """What became of a target. `stored` is None where no route led to it."""
 
     target: Target
@@ -73,7 +73,7 @@ class Made:
     tried: tuple[TriedRow, ...]
     seconds: float  # of the winning route's steps, when they were done
     batches: tuple[int, ...]
-    failures: tuple[Failure, ...] = ()  # each once, the cheapest route's first
+    failures: tuple[FailedStep, ...] = ()  # each once, the cheapest route's first
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class _Outcome:
     batches: tuple[int, ...] = ()
     inherited: bool = False  # an earlier step of the route ended it
     not_run: bool = False  # nothing has run it: good to build on, and no result
-    failure: Failure | None = None
+    failure: FailedStep | None = None
 
     @property
     def counts(self) -> bool:
@@ -124,7 +124,12 @@ class Router:
     """
 
     def __init__(
-        self, executor: Executor, basis: Basis, steps: tuple[Step, ...] | None = None, *, ahead: bool = False
+        self,
+        executor: Executor,
+        basis: VerificationInputs,
+        steps: tuple[Step, ...] | None = None,
+        *,
+        ahead: bool = False,
     ) -> None:
         self._executor = executor
         self._basis = basis
@@ -133,12 +138,12 @@ class Router:
         self._lock = threading.Lock()
         self._walks: dict[tuple[str, ...], _Walk] = {}
 
-    def make(self, target: Target, *, cross_check: bool = False) -> Made:
+    def make(self, target: Target, *, cross_check: bool = False) -> TargetResult:
         """The target by the cheapest route that verifies; with `cross_check` also by every other last step, once."""
         if target == self._basis.start:
-            return Made(target, self._basis.source, Route(()), (), 0.0, ())
+            return TargetResult(target, self._basis.source, Route(()), (), 0.0, ())
         tried: list[TriedRow] = []
-        failures: dict[tuple[str, ...], Failure] = {}
+        failures: dict[tuple[str, ...], FailedStep] = {}
         won: tuple[Route, _Outcome] | None = None
         for route in routes_to(target, self._basis.start, self._steps):
             if route.stands_in and (won or not self._called_for(route)):
@@ -152,10 +157,10 @@ class Router:
             if outcome.failure:
                 failures.setdefault(outcome.failure.route.names, outcome.failure)
             tried.append(_row(route, outcome))
-        made = Made(target, None, None, tuple(tried), 0.0, (), tuple(failures.values()))
+        made = TargetResult(target, None, None, tuple(tried), 0.0, (), tuple(failures.values()))
         return self._won(made, *won) if won else made
 
-    def make_of(self, lost: Made, others: Sequence[Made]) -> Made:
+    def make_of(self, lost: TargetResult, others: Sequence[TargetResult]) -> TargetResult:
         """A target that no route has led to, by one step from another that was made: that may be a detour (routes.py),
         and is what is left."""
         for route in (
@@ -172,7 +177,7 @@ class Router:
                 return self._won(lost, route, outcome)
         return lost
 
-    def _won(self, made: Made, route: Route, outcome: _Outcome) -> Made:
+    def _won(self, made: TargetResult, route: Route, outcome: _Outcome) -> TargetResult:
         return replace(made, stored=outcome.stored, route=route, seconds=self._seconds(route), batches=outcome.batches)
 
     def _called_for(self, route: Route) -> bool:
@@ -240,7 +245,7 @@ class Router:
         unseen = f"{before.names[-1]}: {base.reason}" if base.not_run else ""
         outcome = tried if isinstance(tried, _Outcome) else self._judged(route, *tried, unseen)
         if outcome.status in ("wrong", "failed") or outcome.not_run:
-            return replace(outcome, failure=Failure(route, base.stored, _said(outcome), outcome.reason))
+            return replace(outcome, failure=FailedStep(route, base.stored, _said(outcome), outcome.reason))
         return outcome
 
     def _try(self, route: Route, former: _Walk, walk: _Walk) -> tuple[Stored, Mapping[str, Any]] | _Outcome:
@@ -307,7 +312,7 @@ def runtime_of(target: Target, flex: Sequence[str] = ()) -> Runtime:
     return RUNTIMES[runtime_for(target.format, flex)]
 
 
-def conversion(origin: Origin, route: Route, source: Stored) -> Action:
+def conversion(origin: ConversionInputs, route: Route, source: Stored) -> Action:
     """The route's last step, done to what the steps before it have made."""
     step = route.steps[-1]
     interpreter = interpreter_of(step)
@@ -328,7 +333,7 @@ def conversion(origin: Origin, route: Route, source: Stored) -> Action:
     )
 
 
-def verification(basis: Basis, route: Route, made: Stored) -> Action:
+def verification(basis: VerificationInputs, route: Route, made: Stored) -> Action:
     """The check of what the route has made, opened anew, against the reference."""
     step = route.steps[-1]
     runtime = runtime_of(step.target, made.facts.get("flex", ()))
@@ -355,12 +360,12 @@ def verification(basis: Basis, route: Route, made: Stored) -> Action:
 
 __all__ = [
     "VERIFY",
-    "Basis",
-    "Failure",
-    "Made",
-    "Origin",
+    "ConversionInputs",
+    "FailedStep",
     "Route",
     "Router",
+    "TargetResult",
+    "VerificationInputs",
     "conversion",
     "require_routes",
     "routes_to",

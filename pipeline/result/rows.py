@@ -8,12 +8,12 @@ from ...models.artifact import read_artifact
 from ...models.signature import Signature
 from ...models.store import digest_of, size_of
 from ..drift.rules import status_of
-from ..plan.router import Made
+from ..plan.router import TargetResult
 from .run_folder import artifact_path
 from .schema import ArtifactRow, DriftRow, SignatureRow, Status, TensorRow
 
 
-def artifact_row(made: Made, drift: Sequence[DriftRow]) -> ArtifactRow:
+def artifact_row(made: TargetResult, drift: Sequence[DriftRow]) -> ArtifactRow:
     """A wanted target, with what its own drift rows make of it."""
     target = made.target
     common = {"name": str(target), "format": str(target.format), "precision": str(target.precision)}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...models.formats import PAYLOAD, parse_target
 from ...models.store import Stored, disk_errors
-from ..plan.router import Made
+from ..plan.router import TargetResult
 from .schema import RunResult
 
 
@@ -30,7 +30,7 @@ def new_run_folder(runs: Path, name: str, now: datetime) -> Path:
     raise FileExistsError(f"no free name for a run under {runs}")
 
 
-def link_artifacts(folder: Path, source: Stored, made: Sequence[Made]) -> None:
+def link_artifacts(folder: Path, source: Stored, made: Sequence[TargetResult]) -> None:
     """artifacts/<target> -> the store's object, and artifacts/source."""
     links = folder / "artifacts"
     links.mkdir(exist_ok=True)
@@ -40,7 +40,7 @@ def link_artifacts(folder: Path, source: Stored, made: Sequence[Made]) -> None:
             _link(links / each.target.slug, each.stored.folder)
 
 
-def artifact_path(each: Made) -> str:
+def artifact_path(each: TargetResult) -> str:
     """The payload of a made target, relative to the run's folder."""
     return f"artifacts/{each.target.slug}/{PAYLOAD[each.target.format]}"
 

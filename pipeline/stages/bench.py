@@ -20,7 +20,7 @@ from ..bench.rounds import Pair, Plan, Series, run_rounds
 from ..bench.worker_subject import HeldSubject
 from ..context import Context, cores
 from ..intake.prepare import Described, Prepared
-from ..plan.router import Made
+from ..plan.router import TargetResult
 from ..result.schema import LatencyRow
 from ..workers.interpreters import interpreter_of, lacking
 from ..workers.isolation import Worker
@@ -63,7 +63,7 @@ class _Opened:
             self.lost[pair] = error.what
 
 
-def measure_all(context: Context, prepared: Prepared, made: Sequence[Made], servers: Servers) -> Measured:
+def measure_all(context: Context, prepared: Prepared, made: Sequence[TargetResult], servers: Servers) -> Measured:
     """Latency of the source in PyTorch, eager, and of every pair."""
     wanted = [
         (REFERENCE, prepared.source, RUNTIMES["torch"]),

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from ...models.formats import Target
 from ..context import Context
 from ..intake.prepare import Begun, Prepared, batches
-from ..plan.router import Basis, Made, Origin, Router, conversion, runtime_of
+from ..plan.router import ConversionInputs, Router, TargetResult, VerificationInputs, conversion, runtime_of
 from ..plan.routes import Route, routes_to, steps_for
 from ..workers.fork_server import framework_of
 
@@ -58,11 +58,11 @@ def converting(context: Context, begun: Begun) -> Iterator[None]:
         over.set()
 
 
-def convert_all(context: Context, prepared: Prepared) -> list[Made]:
+def convert_all(context: Context, prepared: Prepared) -> list[TargetResult]:
     """What became of each wanted target, in the order asked for."""
     router = Router(
         context.executor,
-        Basis(
+        VerificationInputs(
             **vars(_origin(context, prepared)),
             reference=prepared.reference,
             verify_options={"device": "cpu", "threads": 1, "batches": batches(context, prepared.model)},
@@ -72,7 +72,7 @@ def convert_all(context: Context, prepared: Prepared) -> list[Made]:
         ahead=context.jobs > 1,
     )
 
-    def make(target: Target) -> Made:
+    def make(target: Target) -> TargetResult:
         made = router.make(target, cross_check=context.request.convert.cross_check)
         context.progress.step(str(target))
         return made
@@ -81,8 +81,8 @@ def convert_all(context: Context, prepared: Prepared) -> list[Made]:
     return [each if each.stored else router.make_of(each, made) for each in made]
 
 
-def _origin(context: Context, begun: Begun) -> Origin:
-    return Origin(
+def _origin(context: Context, begun: Begun) -> ConversionInputs:
+    return ConversionInputs(
         source=begun.source,
         start=begun.start,
         data=begun.data,

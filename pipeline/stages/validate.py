@@ -12,7 +12,7 @@ from ...models.formats import Precision
 from ...serving.runtimes.runtime_table import Runtime, runtimes_for
 from ..context import Context
 from ..intake.prepare import Described, Prepared, batches
-from ..plan.router import Made
+from ..plan.router import TargetResult
 from ..result.gate import answered
 from ..result.schema import DriftRow, MetricRow, Tolerance, Verdict
 from ..workers.engine import Action
@@ -33,7 +33,7 @@ class Validated:
     reasons: Mapping[Pair, str] = field(default_factory=dict)
 
 
-def pairs(made: Sequence[Made], wanted: Sequence[str]) -> list[tuple[Made, Runtime]]:
+def pairs(made: Sequence[TargetResult], wanted: Sequence[str]) -> list[tuple[TargetResult, Runtime]]:
     """Every artifact with every wanted runtime that takes it."""
     return [
         (each, runtime)
@@ -49,10 +49,10 @@ def device_for(runtime: Runtime, device: str) -> str:
     return device if device.partition(":")[0] in runtime.devices else "cpu"
 
 
-def validate_all(context: Context, prepared: Prepared, made: Sequence[Made], servers: Servers) -> Validated:
+def validate_all(context: Context, prepared: Prepared, made: Sequence[TargetResult], servers: Servers) -> Validated:
     """Drift of every pair."""
 
-    def one(pair: tuple[Made, Runtime]) -> tuple[list[DriftRow], str | None]:
+    def one(pair: tuple[TargetResult, Runtime]) -> tuple[list[DriftRow], str | None]:
         each, runtime = pair
         found = _validate(context, prepared, each, runtime, servers)
         context.progress.step(f"{each.target} in {runtime.name}")
@@ -71,7 +71,7 @@ def validate_all(context: Context, prepared: Prepared, made: Sequence[Made], ser
 
 
 def _validate(
-    context: Context, prepared: Prepared, made: Made, runtime: Runtime, servers: Servers
+    context: Context, prepared: Prepared, made: TargetResult, runtime: Runtime, servers: Servers
 ) -> tuple[list[DriftRow], str | None]:
     target = str(made.target)
     if why := lacking(runtime):
@@ -86,7 +86,7 @@ def _validate(
     return [drift_row(target, row) for row in facts["rows"]], facts["reason"] or facts["note"]
 
 
-def _action(context: Context, prepared: Prepared, made: Made, runtime: Runtime, servers: Servers) -> Action:
+def _action(context: Context, prepared: Prepared, made: TargetResult, runtime: Runtime, servers: Servers) -> Action:
     if made.stored is None:
         raise ValueError(f"{made.target} has no artifact")
     device = device_for(runtime, context.device)

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 from ...models.code_digest import entry_digest
 from ...models.errors import ERRORS, DiskFull, Refused, StepFailed, TransloadError
 from ...models.store import Store, Stored, digest_of_json, disk_errors, disk_full, state_of
-from .fork_server import Zygote
-from .isolation import Limits, Spawn, Worker, repeat_command, zygote
+from .fork_server import ForkServer
+from .isolation import Limits, Spawn, Worker, repeat_command, start_fork_server
 from .toolchain import toolchain
-from .worker_slots import Room
+from .worker_slots import WorkerSlots
 
 Services = Callable[[], AbstractContextManager[Mapping[str, str]]]
 
@@ -77,9 +77,9 @@ class Executor(Protocol):
 class LocalExecutor:
     """Workers on this machine. Thread-safe; equal actions at the same time are done once."""
 
-    def __init__(self, store: Store, run_folder: Path, room: Room | None = None) -> None:
+    def __init__(self, store: Store, run_folder: Path, slots: WorkerSlots | None = None) -> None:
         self.store = store
-        self._room = room or Room(sys.maxsize)  # who has no room to share says elsewhere how many run at once
+        self._slots = slots or WorkerSlots(sys.maxsize)  # who has no slots to share says elsewhere how many run at once
         self._logs = run_folder / "logs"
         self._repeat = run_folder / "repeat"
         self._running: dict[str, threading.Lock] = {}
@@ -88,7 +88,7 @@ class LocalExecutor:
         self._stopped = False
         self._scratch = run_folder / "tmp"
         self._expected: dict[str, Limits] = {}
-        self._zygotes: dict[str, Zygote] = {}
+        self._fork_servers: dict[str, ForkServer] = {}
         for folder in (self._logs, self._repeat):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -113,7 +113,7 @@ class LocalExecutor:
                 self._show_log(self.store.log(key), action.name)
                 fix = refusal["fix"] or f"read {self.log(action.name)}, or repeat it alone: {self._repeat_call(action)}"
                 raise ERRORS[refusal["kind"]](refusal["what"], fix=fix)
-            with self._room.taken():
+            with self._slots.occupied():
                 return self._do(key, action)
 
     def open_worker(self, name: str, limits: Limits, cwd: Path, root: str | None = None, *, python: str = "") -> Worker:
@@ -141,18 +141,18 @@ class LocalExecutor:
     def close(self) -> None:
         """Let go of the frameworks that were loaded ahead."""
         with self._lock:
-            zygotes, self._expected = list(self._zygotes.values()), {}
-            self._zygotes.clear()
-        for each in zygotes:
+            fork_servers, self._expected = list(self._fork_servers.values()), {}
+            self._fork_servers.clear()
+        for each in fork_servers:
             each.close()
 
-    def _zygote(self, framework: str) -> Zygote | None:
+    def _fork_server(self, framework: str) -> ForkServer | None:
         """What workers with this framework are forked from, where it was expected."""
         with self._lock:
             for name, limits in self._expected.items():
-                if name not in self._zygotes:
-                    self._zygotes[name] = zygote(name, limits, self._scratch / f"zygote.{name}")
-            return self._zygotes.get(framework)
+                if name not in self._fork_servers:
+                    self._fork_servers[name] = start_fork_server(name, limits, self._scratch / f"fork_server.{name}")
+            return self._fork_servers.get(framework)
 
     def _do(self, key: str, action: Action) -> Stored:
         log = self.log(action.name)
@@ -193,7 +193,7 @@ class LocalExecutor:
     ) -> tuple[dict[str, Any], tuple[Path, ...]]:
         """The facts, and the files of the user that they came of."""
         private = (str(self.store.root), str(self._logs.parent.absolute()))
-        again, loaded = self._repeat_call(action), self._zygote(action.framework)
+        again, loaded = self._repeat_call(action), self._fork_server(action.framework)
         spawn = Spawn(log, cwd, action.limits, action.sys_path, private, again, action.python, loaded)
         with Worker(spawn) as worker:
             with self._lock:

@@ -55,7 +55,7 @@ _MOST_BYTES = 1 << 18  # of a request
 _NUMBER = struct.Struct("i")  # on the pipe of a fork: its pid, and later its exit code
 
 
-class Zygote:
+class ForkServer:
     """The caller's side. Thread-safe: a request is one message, and its answers have a pipe of their own."""
 
     def __init__(self, modules: Sequence[str], environment: Mapping[str, str], cwd: Path) -> None:
@@ -113,8 +113,8 @@ class Zygote:
 
 
 class Forked:
-    """A worker that was forked. Its parent is the zygote, which says on a pipe how it ended; that it has ended is known
-    from the kernel, at once: the zygote may be loading something."""
+    """A worker that was forked. Its parent, the fork server, says on a pipe how it ended. That it has ended the kernel
+    tells at once: the fork server may be loading something."""
 
     def __init__(self, pid: int, told: int) -> None:
         self.pid = pid
@@ -136,7 +136,9 @@ class Forked:
         with self._lock:
             if self._code is None:
                 told = os.read(self._told, _NUMBER.size) if _ready(self._told, _LOADING_S) else b""
-                self._code = int(_NUMBER.unpack(told)[0]) if told else -signal.SIGKILL  # the zygote is gone as well
+                self._code = (
+                    int(_NUMBER.unpack(told)[0]) if told else -signal.SIGKILL
+                )  # the fork server is gone as well
             return self._code
 
 

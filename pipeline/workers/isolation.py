@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ...models.errors import ERRORS, StepFailed
-from .fork_server import LOADED, Forked, Zygote
+from .fork_server import LOADED, Forked, ForkServer
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _POLL_S = 0.05  # of the memory watch: an allocation that outruns it meets the kernel's own limit
@@ -56,7 +56,7 @@ class Spawn:
     not_recorded: tuple[str, ...] = ()  # folders whose files are no input of a step that runs the user's code
     repeat: str | None = None  # the command that repeats the step, for the sentence
     python: str = ""  # another interpreter than ours, to which transload is lent
-    zygote: Zygote | None = None  # to be forked from it, where that gives what a process of its own would be
+    fork_server: ForkServer | None = None  # to be forked from it, where that gives what a process of its own would be
 
 
 class _Process(Protocol):
@@ -215,18 +215,18 @@ class Worker:
             time.sleep(_POLL_S)
 
 
-def zygote(framework: str, limits: Limits, cwd: Path) -> Zygote:
+def start_fork_server(framework: str, limits: Limits, cwd: Path) -> ForkServer:
     """A process to fork workers with these limits from, that have the framework ("torch", "tensorflow") loaded."""
-    return Zygote(LOADED[framework], _environment(Spawn(Path(os.devnull), cwd, limits)), cwd)
+    return ForkServer(LOADED[framework], _environment(Spawn(Path(os.devnull), cwd, limits)), cwd)
 
 
 def _forked(spawn: Spawn, ends: tuple[int, int, int]) -> Forked | None:
-    """A fork of the zygote, where there is one whose libraries were loaded in the environment that is wanted."""
-    if spawn.zygote is None:
+    """A fork of the fork server, where there is one whose libraries were loaded in the environment that is wanted."""
+    if spawn.fork_server is None:
         return None
     wanted = _environment(spawn)
-    there = {**spawn.zygote.environment, **{name: wanted[name] for name in _PRIVATE}}
-    return spawn.zygote.fork(wanted, spawn.cwd, ends) if wanted == there else None
+    there = {**spawn.fork_server.environment, **{name: wanted[name] for name in _PRIVATE}}
+    return spawn.fork_server.fork(wanted, spawn.cwd, ends) if wanted == there else None
 
 
 class _Started:

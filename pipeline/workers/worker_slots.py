@@ -21,7 +21,7 @@ def _free_bytes() -> int:
     return int(psutil.virtual_memory().available)
 
 
-class Room:
+class WorkerSlots:
     """Places for workers. Thread-safe."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Room:
         self._stops: list[Callable[[], None]] = []
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def occupied(self) -> Iterator[None]:
         """One place, waited for, until the end of the block."""
         with self._changed:
             while not self._may_start():

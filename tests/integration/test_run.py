@@ -285,8 +285,8 @@ def test_a_worker_that_is_killed_costs_its_route_and_no_more(whole: Finished, tm
 
 
 def worker_of(caller: int, log: str) -> int:
-    """The process below `caller`, its child or one that its zygote forked, whose stderr is the log of that name; 0 if
-    there is none."""
+    """The process below `caller`, its child or one that its fork server forked, whose stderr is the log of that name;
+    0 if there is none."""
     for process in psutil.Process(caller).children(recursive=True):
         with contextlib.suppress(OSError):
             if log in Path(f"/proc/{process.pid}/fd/2").readlink().name:

@@ -12,7 +12,7 @@ from transload.converters.steps import Step
 from transload.models.errors import DiskFull, Refused
 from transload.models.formats import Format, Precision, Target, parse_target
 from transload.models.store import Stored, disk_full
-from transload.pipeline.plan.router import VERIFY, Basis, Route, Router, routes_to, verification
+from transload.pipeline.plan.router import VERIFY, Route, Router, VerificationInputs, routes_to, verification
 from transload.pipeline.plan.routes import steps_for
 from transload.pipeline.request import ALL_TARGETS
 from transload.pipeline.workers.engine import Action
@@ -60,9 +60,11 @@ class FakeExecutor:
         return stored(f"{action.inputs['source'].digest}>{name}")
 
 
-def basis(start: Target | None = None) -> Basis:
+def basis(start: Target | None = None) -> VerificationInputs:
     data, reference = stored("data"), stored("ref")
-    return Basis(source=stored("src"), start=start, data=data, reference=reference, verify_options={}, sqnr_db=60.0)
+    return VerificationInputs(
+        source=stored("src"), start=start, data=data, reference=reference, verify_options={}, sqnr_db=60.0
+    )
 
 
 STEPS_HERE = (

@@ -17,8 +17,8 @@ import pytest
 from transload.models.errors import StepFailed
 from transload.models.store import Store
 from transload.pipeline.workers.engine import Action, LocalExecutor
-from transload.pipeline.workers.fork_server import LOADED, Zygote
-from transload.pipeline.workers.isolation import Limits, Spawn, Worker, run_alone, zygote
+from transload.pipeline.workers.fork_server import LOADED, ForkServer
+from transload.pipeline.workers.isolation import Limits, Spawn, Worker, run_alone, start_fork_server
 
 JOBS = '''
 import ctypes, importlib, os, random, sys, tempfile, time
@@ -66,13 +66,13 @@ def spawn(tmp_path: Path) -> Spawn:
 
 
 @pytest.fixture
-def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Zygote]]:
+def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ForkServer]]:
     """A process with modules of one's choice loaded, ended when the test is."""
-    made: list[Zygote] = []
+    made: list[ForkServer] = []
 
-    def load(*modules: str, limits: Limits | None = None) -> Zygote:
+    def load(*modules: str, limits: Limits | None = None) -> ForkServer:
         monkeypatch.setitem(LOADED, "chosen", modules)
-        made.append(zygote("chosen", limits or Limits(), tmp_path / f"zygote{len(made)}"))
+        made.append(start_fork_server("chosen", limits or Limits(), tmp_path / f"fork_server{len(made)}"))
         return made[-1]
 
     yield load
@@ -99,31 +99,33 @@ def do(name: str, spawn: Spawn, **options: Any) -> dict[str, Any]:
     return run_alone(f"jobs:{name}", {"inputs": {}, "out": str(spawn.cwd), "options": options}, spawn)
 
 
-def test_a_fork_has_loaded_what_the_zygote_has(loads: Callable[..., Zygote], spawn: Spawn) -> None:
-    spawn.zygote = loads("wave")
+def test_a_fork_has_loaded_what_the_fork_server_has(loads: Callable[..., ForkServer], spawn: Spawn) -> None:
+    spawn.fork_server = loads("wave")
     seen = do("about", spawn, names=["wave"])
-    assert (seen["parent"], seen["loaded"]) == (spawn.zygote.pid, ["wave"])
+    assert (seen["parent"], seen["loaded"]) == (spawn.fork_server.pid, ["wave"])
     assert seen["leads"]  # a group of its own, to be ended with all that it starts
 
 
-def test_the_rest_is_loaded_while_nobody_asks(loads: Callable[..., Zygote], spawn: Spawn) -> None:
-    spawn.zygote = loads("wave", "that_no_version_has", "colorsys")
+def test_the_rest_is_loaded_while_nobody_asks(loads: Callable[..., ForkServer], spawn: Spawn) -> None:
+    spawn.fork_server = loads("wave", "that_no_version_has", "colorsys")
     wait_for(lambda: bool(do("about", spawn, names=["colorsys"])["loaded"]), pause_s=0.3)
 
 
-def test_forks_have_the_environment_and_the_folder_of_a_worker_and_not_the_zygotes(
-    loads: Callable[..., Zygote], spawn: Spawn
+def test_forks_have_the_environment_and_the_folder_of_a_worker_and_not_the_fork_servers(
+    loads: Callable[..., ForkServer], spawn: Spawn
 ) -> None:
     started = do("about", spawn, names=[])
-    spawn.zygote = loads("tempfile")
+    spawn.fork_server = loads("tempfile")
     forked = do("about", spawn, names=[])
     assert forked["parent"] != started["parent"]
     assert forked["environ"] == started["environ"]
     assert forked["folder"] == started["folder"] == str(spawn.cwd)
 
 
-def test_forks_draw_other_numbers_and_know_nothing_of_each_other(loads: Callable[..., Zygote], spawn: Spawn) -> None:
-    spawn.zygote = loads("numpy", "wave")
+def test_forks_draw_other_numbers_and_know_nothing_of_each_other(
+    loads: Callable[..., ForkServer], spawn: Spawn
+) -> None:
+    spawn.fork_server = loads("numpy", "wave")
     first, second = do("draw", spawn), do("draw", spawn)
     assert first["numpy"] != second["numpy"]
     assert first["python"] != second["python"]
@@ -131,10 +133,10 @@ def test_forks_draw_other_numbers_and_know_nothing_of_each_other(loads: Callable
     assert not do("look", spawn)["spoilt"]
 
 
-def test_a_fork_holds_no_end_of_another_ones(loads: Callable[..., Zygote], spawn: Spawn) -> None:
+def test_a_fork_holds_no_end_of_another_ones(loads: Callable[..., ForkServer], spawn: Spawn) -> None:
     """A pipe held by a stranger would never close."""
     alone = do("held", spawn)
-    spawn.zygote = loads("wave")
+    spawn.fork_server = loads("wave")
     other = replace(spawn, cwd=spawn.cwd.with_name("other"))
     with Worker(other), Worker(other):
         assert do("held", spawn) == alone
@@ -144,67 +146,69 @@ def test_a_fork_holds_no_end_of_another_ones(loads: Callable[..., Zygote], spawn
     "limits", [Limits(threads=2), Limits(spin=True), Limits(device="cuda")], ids=["threads", "spin", "device"]
 )
 def test_what_libraries_read_while_they_are_loaded_is_never_another_than_was_asked_for(
-    limits: Limits, loads: Callable[..., Zygote], spawn: Spawn, monkeypatch: pytest.MonkeyPatch
+    limits: Limits, loads: Callable[..., ForkServer], spawn: Spawn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)  # TensorFlow's session hides devices, from us too
-    spawn.zygote = loads("wave")
+    spawn.fork_server = loads("wave")
     spawn.limits = limits
     assert do("about", spawn, names=[])["parent"] == os.getpid()
-    spawn.zygote = loads("wave", limits=limits)
-    assert do("about", spawn, names=[])["parent"] == spawn.zygote.pid
+    spawn.fork_server = loads("wave", limits=limits)
+    assert do("about", spawn, names=[])["parent"] == spawn.fork_server.pid
 
 
-def test_a_zygote_with_a_second_thread_forks_no_more(loads: Callable[..., Zygote], spawn: Spawn) -> None:
+def test_a_fork_server_with_a_second_thread_forks_no_more(loads: Callable[..., ForkServer], spawn: Spawn) -> None:
     """ONNX Runtime starts one while it is imported."""
-    spawn.zygote = loads("onnxruntime")
+    spawn.fork_server = loads("onnxruntime")
     seen = do("about", spawn, names=["onnxruntime"])
     assert (seen["parent"], seen["loaded"]) == (os.getpid(), [])
 
 
 @pytest.mark.parametrize("modules", [("that_no_version_has",), ("wave",)], ids=["fails to load", "is gone"])
-def test_without_a_zygote_a_process_is_started(
-    modules: tuple[str, ...], loads: Callable[..., Zygote], spawn: Spawn
+def test_without_a_fork_server_a_process_is_started(
+    modules: tuple[str, ...], loads: Callable[..., ForkServer], spawn: Spawn
 ) -> None:
-    spawn.zygote = loads(*modules)
+    spawn.fork_server = loads(*modules)
     if modules == ("wave",):
-        spawn.zygote.close()
+        spawn.fork_server.close()
     assert do("about", spawn, names=[])["parent"] == os.getpid()
 
 
-def test_a_crash_of_a_fork_leaves_the_zygote_and_its_other_forks(loads: Callable[..., Zygote], spawn: Spawn) -> None:
-    spawn.zygote = loads("wave")
+def test_a_crash_of_a_fork_leaves_the_fork_server_and_its_other_forks(
+    loads: Callable[..., ForkServer], spawn: Spawn
+) -> None:
+    spawn.fork_server = loads("wave")
     other = replace(spawn, cwd=spawn.cwd.with_name("other"))
     with Worker(other) as worker:
         with pytest.raises(StepFailed, match="killed by SIGSEGV"):
             do("crash", spawn)
         job = {"inputs": {}, "out": ".", "options": {"names": []}}
-        assert worker.work("jobs:about", job)["parent"] == spawn.zygote.pid
+        assert worker.work("jobs:about", job)["parent"] == spawn.fork_server.pid
 
 
-def test_forks_outlive_a_zygote_that_is_killed(loads: Callable[..., Zygote], spawn: Spawn) -> None:
-    spawn.zygote = loads("wave")
+def test_forks_outlive_a_fork_server_that_is_killed(loads: Callable[..., ForkServer], spawn: Spawn) -> None:
+    spawn.fork_server = loads("wave")
     job = {"inputs": {}, "out": ".", "options": {"names": ["wave"]}}
     with Worker(spawn) as worker:
-        os.kill(spawn.zygote.pid, signal.SIGKILL)
-        wait_for(lambda: gone(spawn.zygote.pid))  # type: ignore[union-attr]
+        os.kill(spawn.fork_server.pid, signal.SIGKILL)
+        wait_for(lambda: gone(spawn.fork_server.pid))  # type: ignore[union-attr]
         assert worker.work("jobs:about", job)["loaded"] == ["wave"]
         with pytest.raises(StepFailed, match="the worker was killed by SIG"):  # by which, nobody can say any more
             worker.work("jobs:crash", job)
     assert gone(worker.pid)
 
 
-def test_a_zygote_ends_with_its_keeper_in_the_midst_of_loading(tmp_path: Path) -> None:
+def test_a_fork_server_ends_with_its_keeper_in_the_midst_of_loading(tmp_path: Path) -> None:
     """TensorFlow takes seconds to load, and a command may be killed at any moment. This one never ends loading."""
     (tmp_path / "endless.py").write_text("import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(3600)\n")
     keeper = tmp_path / "keeper.py"
     keeper.write_text(f"""
 import os, signal, time
 from pathlib import Path
-from transload.pipeline.workers.fork_server import Zygote
+from transload.pipeline.workers.fork_server import ForkServer
 folder = Path({str(tmp_path)!r})
-made = Zygote(("endless",), {{**os.environ, "PYTHONPATH": str(folder)}}, folder / "zygote")
+made = ForkServer(("endless",), {{**os.environ, "PYTHONPATH": str(folder)}}, folder / "fork_server")
 print(made.pid, flush=True)
-while not (folder / "zygote" / "begun").exists():
+while not (folder / "fork_server" / "begun").exists():
     time.sleep(0.01)
 os.kill(os.getpid(), signal.SIGKILL)
 """)
@@ -212,15 +216,17 @@ os.kill(os.getpid(), signal.SIGKILL)
     wait_for(lambda: gone(int(done.stdout)), pause_s=0.01)
 
 
-def test_a_fork_that_has_ended_is_let_go_while_the_zygote_loads(loads: Callable[..., Zygote], spawn: Spawn) -> None:
+def test_a_fork_that_has_ended_is_let_go_while_the_fork_server_loads(
+    loads: Callable[..., ForkServer], spawn: Spawn
+) -> None:
     """It cannot say how the fork ended until then, and nobody has to wait for that."""
-    spawn.zygote = loads("wave")
+    spawn.fork_server = loads("wave")
     with Worker(spawn) as worker:
-        os.kill(spawn.zygote.pid, signal.SIGSTOP)  # as busy as can be
+        os.kill(spawn.fork_server.pid, signal.SIGSTOP)  # as busy as can be
         started = time.monotonic()
         worker.close()
         took = time.monotonic() - started
-        os.kill(spawn.zygote.pid, signal.SIGCONT)
+        os.kill(spawn.fork_server.pid, signal.SIGCONT)
     assert took < 4
 
 
@@ -230,16 +236,16 @@ def test_the_frameworks_have_one_thread_once_they_are_loaded_and_compute_in_a_fo
 ) -> None:
     """With threads asked for, too: numpy's would start with the import."""
     spawn.limits = Limits(seconds=120, threads=2)
-    spawn.zygote = zygote(framework, spawn.limits, tmp_path / "zygote")
+    spawn.fork_server = start_fork_server(framework, spawn.limits, tmp_path / "fork_server")
     try:
         seen = do("about", spawn, names=[framework])
-        assert (seen["parent"], seen["loaded"], seen["folder"]) == (spawn.zygote.pid, [framework], str(spawn.cwd))
+        assert (seen["parent"], seen["loaded"], seen["folder"]) == (spawn.fork_server.pid, [framework], str(spawn.cwd))
         for _ in range(2):
             answer = do(f"compute_{framework}", spawn)
             assert answer["sum"] == 256**3 * 4
             assert answer.get("threads", 2) == min(2, len(os.sched_getaffinity(0)))
     finally:
-        spawn.zygote.close()
+        spawn.fork_server.close()
 
 
 @pytest.fixture
@@ -269,7 +275,7 @@ def test_a_framework_is_not_loaded_for_what_is_found(executor: LocalExecutor, sp
     executor.perform(action(spawn, "small"))
     executor.expect(["small"], Limits())
     assert executor.perform(action(spawn, "small")).cached
-    assert not executor._zygotes
+    assert not executor._fork_servers
     executor.close()
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import BadRequest, Refused, StepFailed
-from transload.pipeline.workers.fork_server import LOADED, Zygote
-from transload.pipeline.workers.isolation import Limits, Spawn, Worker, run_alone, zygote
+from transload.pipeline.workers.fork_server import LOADED, ForkServer
+from transload.pipeline.workers.isolation import Limits, Spawn, Worker, run_alone, start_fork_server
 
 JOBS = '''
 import ctypes, json, os, signal, socket, sys, time
@@ -69,12 +69,12 @@ class Held:
 
 
 @pytest.fixture(scope="module")
-def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
     """It has a small thing loaded in place of a framework."""
-    cwd = tmp_path_factory.mktemp("zygote")
+    cwd = tmp_path_factory.mktemp("fork_server")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(LOADED, "small", ("wave",))
-        made = zygote("small", Limits(), cwd)
+        made = start_fork_server("small", Limits(), cwd)
     yield made
     made.close()
 
@@ -88,7 +88,7 @@ def spawn(request: pytest.FixtureRequest, tmp_path: Path) -> Spawn:
     (user / "json.py").write_text("raise ImportError('the user has a json.py of their own')")
     limits = Limits(seconds=60, memory_bytes=600 << 20)
     forks = request.getfixturevalue("forking") if request.param == "forked" else None
-    return Spawn(tmp_path / "log", tmp_path / "cwd", limits, (str(user),), repeat="repeat-me", zygote=forks)
+    return Spawn(tmp_path / "log", tmp_path / "cwd", limits, (str(user),), repeat="repeat-me", fork_server=forks)
 
 
 def job(tmp_path: Path, **options: object) -> dict[str, object]:
@@ -203,23 +203,23 @@ def test_workers_end_with_a_parent_that_is_killed(spawn: Spawn, tmp_path: Path) 
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from transload.pipeline.workers.isolation import Limits, Spawn, Worker, zygote
+from transload.pipeline.workers.isolation import Limits, Spawn, Worker, start_fork_server
 from transload.pipeline.workers.fork_server import LOADED
 LOADED["small"] = ("wave",)
-forks = zygote("small", Limits(), Path({str(tmp_path)!r})) if {spawn.zygote is not None} else None
-spawn = Spawn(Path({str(spawn.log)!r}), Path({str(spawn.cwd)!r}), Limits(60), {spawn.sys_path!r}, zygote=forks)
+forks = start_fork_server("small", Limits(), Path({str(tmp_path)!r})) if {spawn.fork_server is not None} else None
+spawn = Spawn(Path({str(spawn.log)!r}), Path({str(spawn.cwd)!r}), Limits(60), {spawn.sys_path!r}, fork_server=forks)
 worker = Worker(spawn)
 print(worker.pid, forks.pid if forks else worker.pid, flush=True)
 worker.work("jobs:child_hog", {{"inputs": {{}}, "out": ".", "options": {{}}}})
 """)
     with subprocess.Popen([sys.executable, str(parent)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        pid, its_zygote = map(int, process.stdout.readline().split())
+        pid, its_fork_server = map(int, process.stdout.readline().split())
         children = Path(f"/proc/{pid}/task/{pid}/children")
         wait_for(lambda: bool(children.read_text().split()))
         grandchild = int(children.read_text().split()[0])
         process.kill()
-    wait_for(lambda: gone(pid) and gone(grandchild) and gone(its_zygote))
+    wait_for(lambda: gone(pid) and gone(grandchild) and gone(its_fork_server))
 
 
 def gone(pid: int) -> bool:
