@@ -12,16 +12,14 @@ ONNXSCRIPT, TF2ONNX, ONNX_RUNTIME = "onnxscript 0.7.2", "tf2onnx 1.17.0", "onnxr
 
 
 class Kind(StrEnum):
-    """How a patch takes effect."""
+    """How a patch takes effect. A swap's `replacement` maps the library's value to ours; any other's is ours itself."""
 
-    SWAP = "Names swapped for a while"  # for the time of a capture or an export; `replacement` maps the library's value to ours
-    PERMANENT = "Names swapped for good"  # for the rest of a worker process; `replacement` as above
-    TRANSLATION = (
-        "Translations of torch's dynamo exporter"  # `replacement` writes the operator for torch's dynamo exporter
-    )
-    SYMBOLIC = "Symbolics of torch's TorchScript exporter"  # `replacement` writes the operator for torch's TorchScript exporter
-    HANDLER = "Handlers of tf2onnx"  # `replacement` handles the operator of TensorFlow or TFLite
-    REWRITE = "Rewrites of the model or the program"  # `replacement` changes modules of the model, or the captured program, in place
+    SWAP = "Names swapped for a while"  # of a capture or an export
+    PERMANENT = "Names swapped for good"  # for the rest of a worker process
+    TRANSLATION = "Translations of torch's dynamo exporter"
+    SYMBOLIC = "Symbolics of torch's TorchScript exporter"
+    HANDLER = "Handlers of tf2onnx"
+    REWRITE = "Rewrites of the model or the captured program"
 
 
 @dataclass(frozen=True, slots=True)
