@@ -30,6 +30,7 @@ from typing import Any, TypeAlias
 
 from .errors import BadRequest, DiskFull
 from .foreign_errors import text_of
+from .whole_files import write_synced
 
 _State: TypeAlias = dict[Path, tuple[int, int]]
 
@@ -92,7 +93,7 @@ class Store:
         """Keep the error that the action `key` ended in. Only for an error that the action itself decided on: a crash,
         a time-out or a full disk may end another way tomorrow."""
         with disk_errors(self.root):
-            _write_whole(self.root / "refusals" / f"{key}.json", json.dumps(dict(error)))
+            write_synced(self.root / "refusals" / f"{key}.json", json.dumps(dict(error)))
 
     def log(self, key: str) -> Path:
         """Where the process of the action `key` prints to."""
@@ -134,7 +135,7 @@ class Store:
                     raise  # else the same content is there already
             seen = {str(path): _hash_file(path) for path in read if path.is_file()}
             record = {"digest": digest, "facts": dict(facts), "read": seen, "seconds": seconds}
-            _write_whole(self.root / "actions" / f"{key}.json", json.dumps(record, indent=1))
+            write_synced(self.root / "actions" / f"{key}.json", json.dumps(record, indent=1))
         shutil.rmtree(self.root / "checkpoints" / key, ignore_errors=True)
         return Stored(key, digest, folder, facts, self.log(key), seconds, cached=False)
 
@@ -249,13 +250,3 @@ def _sync(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Text at `path`, whole or not at all."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
-    with beside.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)

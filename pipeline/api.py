@@ -1,7 +1,7 @@
-"""The Python face: what the commands do, as functions. `import transload` has them as transload.convert and so on.
+"""The public Python API: each command as a function. `import transload` has them as transload.convert and so on.
 
-Frameworks run in worker processes, so these functions load none into the caller's. They raise TransloadError
-(models/errors.py), with the sentence and the mend that the command would print.
+Frameworks run in worker processes, so these functions load none into the caller's process. They raise TransloadError
+(models/errors.py) with the message and the fix that the command would print.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from typing import Any
 from ..models.errors import BadRequest
 from ..models.formats import Target, parse_target
 from ..models.signature import TensorSpec, parse_input
+from .commands import bench as bench_command
 from .commands import convert as convert_command
-from .commands import validate_bench
-from .commands.convert import Converted
-from .commands.convert_many import ConvertedModels, convert_models
-from .commands.validate_bench import Benched, Validated
-from .intake.model import Asked
+from .commands import validate as validate_command
+from .commands.bench import BenchResult
+from .commands.convert import ConvertResult
+from .commands.convert_many import ConvertManyResult, convert_models
+from .commands.validate import ValidateResult
+from .intake.model_argument import ModelRequest
 from .progress import Progress
 from .request import RunRequest, read_request
 from .result.schema import RunResult
-from .settings import Places
+from .settings import LocalSettings
 
 _Path = str | Path
 
@@ -41,21 +43,21 @@ def run(
     jobs: int | None = None,
     quiet: bool = True,
 ) -> RunResult:
-    """Train, convert, validate, measure and judge, as `transload run` does; leaves `runs`/<id>/.
+    """Train, convert, validate, measure and judge a model, as `transload run` does. Leaves `runs`/<id>/.
 
-    `pipeline` is a pipeline file; the keywords go before it. Without either it is the digits recipe.
+    `pipeline` is a pipeline file; the keywords have precedence over it. Without either the digits recipe is run.
     """
-    from .commands.run import run as do
+    from .commands.run import run as run_command
 
-    sections = {
+    sections: dict[str, Any] = {
         "model": {"recipe": recipe, "weights": _absolute(weights)},
         "convert": {"targets": to},
         "validate": {"runtimes": runtimes},
         "bench": {"runtimes": runtimes, "enabled": None if bench else False},
         "device": device,
     }
-    asked = read_request(Path(pipeline) if pipeline else None, _given(sections))
-    return do(asked, _places(store, jobs, runs), Progress(quiet=quiet)).result
+    request = read_request(Path(pipeline) if pipeline else None, _without_none(sections))
+    return run_command(request, _local(store, jobs, runs), Progress(quiet=quiet)).result
 
 
 def convert(
@@ -76,23 +78,24 @@ def convert(
     store: _Path | None = None,
     jobs: int | None = None,
     quiet: bool = True,
-) -> Converted:
-    """Carry a model to each target in `to`; each lies in `out`/<target>/ when it has been verified.
+) -> ConvertResult:
+    """Convert a model to each target in `to`; each lies in `out`/<target>/ once it has been verified.
 
     `model`: FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2,
-    FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, or an artifact's. `settings`: what a class or
-    a function is called with, {"depth": 50}; `weights_key`: the part of a file of weights that is the model's.
-    `inputs`: what it takes, as "image=float32[batch,3,224,224]". `trust`: it may do more than compute.
-    `flex`: what TFLite has no kernel for may be TensorFlow's, for a runtime with its Flex delegate.
-    `data`: an .npz file of inputs by name; without it a recipe's own data, else random samples. The first route that
-    verifies is taken, and no other is tried beside it (`run` does that). A target that could not be made has a row with
-    `path` None; what it fails at, at its smallest, is looked for as long as `search_seconds` says.
+    FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, or an artifact's.
+    `settings`: the arguments of a class or a function, {"depth": 50}; `weights_key`: the model's part of a file of
+    weights. `inputs`: its inputs, as "image=float32[batch,3,224,224]". `trust`: it may do more than compute.
+    `flex`: operators that TFLite lacks may be TensorFlow's, for a runtime with its Flex delegate.
+    `data`: an .npz file of inputs by name; without it a recipe's own data, else random samples.
+
+    The first route that verifies is taken, and no other is tried beside it (`run` does that). A target that could not
+    be made has a row with `path` None. The smallest piece at which it fails is searched for `search_seconds`.
 
     The result has the rows, the verdict and the folder.
     """
-    made = _made_with(weights, weights_key, settings, model_seconds, trust=trust)
-    request, asked = _to_convert(model, to, inputs, data, made=made, flex=flex, search=search_seconds, device=device)
-    return convert_command.convert(request, asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
+    section = _model_section(weights, weights_key, settings, model_seconds, trust=trust)
+    requests = _convert_requests(model, to, inputs, data, section, flex=flex, search=search_seconds, device=device)
+    return convert_command.convert(*requests, Path(out), _local(store, jobs), Progress(quiet=quiet))
 
 
 def convert_all(
@@ -110,41 +113,42 @@ def convert_all(
     store: _Path | None = None,
     jobs: int | None = None,
     quiet: bool = True,
-) -> ConvertedModels:
-    """Carry several models to each target in `to`, side by side: each lies in `out`/<name>/<target>/. Otherwise as
-    `convert`; a model that cannot be taken has its error in its row, and does not keep the others.
+) -> ConvertManyResult:
+    """Convert several models to each target in `to`, side by side; each target lies in `out`/<name>/<target>/.
 
-    The result has what became of each model, the verdict of the worst, and the folder.
+    The rest is as in `convert`. A model that cannot be taken has its error in its row, and does not stop the others.
+
+    The result has a row for each model, the worst verdict, and the folder.
     """
-    made = _made_with(None, None, None, model_seconds, trust=trust)
-    asked = [
-        _to_convert(model, to, inputs, data, made=made, flex=flex, search=search_seconds, device=device)
+    section = _model_section(None, None, None, model_seconds, trust=trust)
+    requests = [
+        _convert_requests(model, to, inputs, data, section, flex=flex, search=search_seconds, device=device)
         for model in models
     ]
-    return convert_models(asked, Path(out), _places(store, jobs), Progress(quiet=quiet))
+    return convert_models(requests, Path(out), _local(store, jobs), Progress(quiet=quiet))
 
 
-def _to_convert(
+def _convert_requests(
     model: str,
     to: Sequence[str | Target],
     inputs: Sequence[str | TensorSpec],
     data: _Path | None,
+    section: Mapping[str, Any],
     *,
-    made: Mapping[str, Any],
     flex: bool,
     search: float | None,
     device: str | None,
-) -> tuple[RunRequest, Asked]:
-    targets = [str(each if isinstance(each, Target) else parse_target(each)) for each in to]
+) -> tuple[RunRequest, ModelRequest]:
+    targets = [str(target if isinstance(target, Target) else parse_target(target)) for target in to]
     if not targets:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite")
     request = _request(
-        model={"recipe": model, **made},
+        model={"recipe": model, **section},
         # Without a cross-check: the other routes took three quarters of the time.
         convert={"targets": targets, "cross_check": False, "flex": flex, "search_seconds": search},
         device=device,
     )
-    return request, Asked(model, _specs(inputs), _path(data))
+    return request, ModelRequest(model, _specs(inputs), _path(data))
 
 
 def validate(
@@ -165,20 +169,20 @@ def validate(
     store: _Path | None = None,
     jobs: int | None = None,
     quiet: bool = True,
-) -> Validated:
-    """Hold the answers of an artifact (its folder, an .onnx or a .pt2 file) against those of the model it is of.
+) -> ValidateResult:
+    """Compare the outputs of an artifact (its folder, an .onnx or a .pt2 file) with those of its model.
 
-    One row for each runtime and batch size, the whole test set first.
+    There is a row for each runtime and batch size, the full test set first.
 
     The result has the rows, the rules that were applied, the verdict and the folder.
     """
     request = _request(
-        model={"recipe": against, **_made_with(weights, weights_key, settings, model_seconds, trust=trust)},
+        model={"recipe": against, **_model_section(weights, weights_key, settings, model_seconds, trust=trust)},
         validate={"runtimes": runtimes, "batches": batches},
         device=device,
     )
-    asked = Asked(against, _specs(inputs), _path(data))
-    return validate_bench.validate(request, str(candidate), asked, _places(store, jobs, runs), Progress(quiet=quiet))
+    model = ModelRequest(against, _specs(inputs), _path(data))
+    return validate_command.validate(request, str(candidate), model, _local(store, jobs, runs), Progress(quiet=quiet))
 
 
 def bench(
@@ -200,31 +204,33 @@ def bench(
     store: _Path | None = None,
     jobs: int | None = None,
     quiet: bool = True,
-) -> Benched:
-    """Measure artifacts in the same rounds. Ratios are held against the model `against`, else against the first
-    candidate in its first runtime. One row for each artifact, runtime and batch size; the reference first.
+) -> BenchResult:
+    """Measure the latency of artifacts, all in the same rounds.
+
+    Ratios are relative to the model `against`, else to the first candidate in its first runtime. There is a row for
+    each artifact, runtime and batch size, the reference first.
 
     The result has the rows, and the folder that keeps the samples.
     """
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
     request = _request(
-        model={"recipe": against, **_made_with(weights, weights_key, settings, model_seconds, trust=trust)},
+        model={"recipe": against, **_model_section(weights, weights_key, settings, model_seconds, trust=trust)},
         bench={"runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds},
         device=device,
     )
-    return validate_bench.bench(
+    return bench_command.bench(
         request,
-        [str(each) for each in candidates],
-        _places(store, jobs, runs),
+        [str(candidate) for candidate in candidates],
+        _local(store, jobs, runs),
         Progress(quiet=quiet),
-        against=Asked(against, _specs(inputs)) if against else None,
+        against=ModelRequest(against, _specs(inputs)) if against else None,
         inputs=_specs(inputs),
         data=_path(data),
     )
 
 
-def _made_with(
+def _model_section(
     weights: _Path | None,
     key: str | None,
     settings: Mapping[str, Any] | None,
@@ -232,23 +238,23 @@ def _made_with(
     *,
     trust: bool,
 ) -> dict[str, Any]:
-    """How a model that is code is made, and whether one that is not may do more than compute, as a request has it."""
-    made = {"weights": _absolute(weights), "weights_key": key, "set": dict(settings or {}), "seconds": seconds}
-    return {**made, "trust": trust}
+    """Return the keys of the request's section `model` other than its name."""
+    keys = {"weights": _absolute(weights), "weights_key": key, "set": dict(settings or {}), "seconds": seconds}
+    return {**keys, "trust": trust}
 
 
 def _request(**sections: Any) -> RunRequest:
-    return read_request(None, _given(sections))
+    return read_request(None, _without_none(sections))
 
 
-def _given(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the sections, and of their keys, that were given."""
-    given = {name: value for name, value in sections.items() if value is not None}
-    return {name: _given(value) if isinstance(value, Mapping) else value for name, value in given.items()}
+def _without_none(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop the sections and keys that are None."""
+    present = {name: value for name, value in sections.items() if value is not None}
+    return {name: _without_none(value) if isinstance(value, Mapping) else value for name, value in present.items()}
 
 
 def _specs(inputs: Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:
-    return tuple(each if isinstance(each, TensorSpec) else parse_input(each) for each in inputs)
+    return tuple(spec if isinstance(spec, TensorSpec) else parse_input(spec) for spec in inputs)
 
 
 def _path(path: _Path | None) -> Path | None:
@@ -259,5 +265,5 @@ def _absolute(path: _Path | None) -> str | None:
     return None if path is None else str(Path(path).absolute())
 
 
-def _places(store: _Path | None, jobs: int | None, runs: _Path | None = None) -> Places:
-    return Places.given(_path(store), _path(runs), jobs)
+def _local(store: _Path | None, jobs: int | None, runs: _Path | None = None) -> LocalSettings:
+    return LocalSettings.with_defaults(_path(store), _path(runs), jobs)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..foreign_errors import first_line
+from ..whole_files import rename_synced
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -24,9 +24,7 @@ def save_checkpoint(fabric: Fabric, folder: Path, state: Mapping[str, Any]) -> N
     part = folder / f"{FILE}.part"
     fabric.save(part, dict(state))
     if fabric.is_global_zero:
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        part.replace(folder / FILE)
+        rename_synced(part, folder / FILE)
     fabric.barrier()
 
 

@@ -11,7 +11,7 @@ from . import options
 from .render import print_json, print_lines, table
 
 if TYPE_CHECKING:
-    from ..commands.validate_bench import Benched
+    from ..commands.bench import BenchResult
 
 
 def command(
@@ -63,7 +63,7 @@ def command(
     raise typer.Exit(done.decided[1])
 
 
-def _lines(done: Benched) -> list[str]:
+def _lines(done: BenchResult) -> list[str]:
     """A line per artifact, runtime and batch size, what speaks against the numbers, and where they are kept."""
     from ..report.units import duration, ratio, ratio_interval
 

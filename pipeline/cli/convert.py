@@ -13,8 +13,8 @@ from .render import print_json, print_lines
 
 if TYPE_CHECKING:
     from ...models.formats import Target
-    from ..commands.convert import Converted
-    from ..commands.convert_many import ConvertedModels
+    from ..commands.convert import ConvertResult
+    from ..commands.convert_many import ConvertManyResult
 
 MODEL = (
     "FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
@@ -75,7 +75,7 @@ def command(
 
 def _convert(
     models: Sequence[str], targets: Sequence[Target], asked: Mapping[str, Any], own: Mapping[str, Any]
-) -> tuple[Converted | ConvertedModels, list[str]]:
+) -> tuple[ConvertResult | ConvertManyResult, list[str]]:
     """One model, with what is its `own`, or several; and what a person is told."""
     from ..api import convert, convert_all
     from .convert_output import lines, lines_of_all

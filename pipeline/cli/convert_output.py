@@ -7,21 +7,21 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ...models.formats import Format, parse_target
-from ..commands.convert import Converted, agreement
-from ..commands.convert_many import ConvertedModels
+from ..commands.convert import ConvertResult, agreement
+from ..commands.convert_many import ConvertManyResult
 from ..minimal_repro.search import Smallest
 from ..report.units import needs_flex, size, stretch
 from ..result.schema import ArtifactRow, TriedRow
 from .render import table
 
 
-def lines(done: Converted) -> list[str]:
+def lines(done: ConvertResult) -> list[str]:
     """Of one model."""
     notes = list(_notes(done))
     return [*table([_row(row) for row in done.artifacts]), *(["", *notes] if notes else []), "", _verdict(done)]
 
 
-def lines_of_all(done: ConvertedModels) -> list[str]:
+def lines_of_all(done: ConvertManyResult) -> list[str]:
     """Of several, each under its name."""
     rows, notes = [], []
     for each in done.models:
@@ -42,7 +42,7 @@ def _row(row: ArtifactRow) -> tuple[str, str, str, str, str]:
     return row.name, str(row.status), size(row.bytes), stretch(row.seconds), f"{route}: {said}"
 
 
-def _notes(done: Converted) -> Iterator[str]:
+def _notes(done: ConvertResult) -> Iterator[str]:
     """Why targets are not there, each cause once; and which routes gave no right answers where another led to one."""
     lost: dict[str, list[ArtifactRow]] = {}
     for row in done.artifacts:
@@ -146,11 +146,11 @@ _CODE = re.compile(r"`([^`]*)`")  # short ones too: what lies between two of the
 _SHOWN, _LONG = 80, 88
 
 
-def _verdict(done: Converted) -> str:
+def _verdict(done: ConvertResult) -> str:
     return f"{done.decided[0].upper()}  {_count(done.artifacts)} targets verified, in {done.folder}"
 
 
-def _verdict_of_all(done: ConvertedModels) -> str:
+def _verdict_of_all(done: ConvertManyResult) -> str:
     rows = [row for each in done.models if each.converted for row in each.converted.artifacts]
     return f"{done.decided[0].upper()}  {len(done.models)} models, {_count(rows)} targets verified, in {done.folder}"
 

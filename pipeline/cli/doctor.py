@@ -9,7 +9,7 @@ import typer
 
 from ...models.errors import Exit
 from ..commands.doctor import Finding, State, examine, exit_code
-from ..settings import Places
+from ..settings import LocalSettings
 from .options import Json, Store
 from .render import print_json, print_lines, table
 
@@ -24,7 +24,7 @@ def command(
 
     Ends with 0 where 'transload run' can work, with 2 where something that it needs is missing.
     """
-    findings = examine(Places.given(store).store)
+    findings = examine(LocalSettings.with_defaults(store).store)
     status = exit_code(findings)
     if json:
         print_json({"exit_code": int(status), "findings": [asdict(each) for each in findings]})

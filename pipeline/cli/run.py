@@ -11,7 +11,7 @@ import typer
 from . import options
 
 if TYPE_CHECKING:
-    from ..commands.run import Outcome
+    from ..commands.run import FinishedRun
 
 
 def command(
@@ -46,7 +46,7 @@ def command(
     from ..commands.run import run
     from ..progress import Progress
     from ..request import read_request
-    from ..settings import Places
+    from ..settings import LocalSettings
 
     pipeline, recipe = _named(what)
     runtimes = options.split(runtime) or None
@@ -58,7 +58,7 @@ def command(
         "bench": _given(runtimes=runtimes, batches=batches, threads=threads, enabled=False if no_bench else None),
         **_given(device=device, tfserving_url=tfserving_url),
     }
-    outcome = run(read_request(pipeline, changes), Places.given(store, out, jobs), Progress(quiet=quiet))
+    outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(store, out, jobs), Progress(quiet=quiet))
     _show(outcome, json=json)
     raise typer.Exit(outcome.result.exit_code)
 
@@ -75,7 +75,7 @@ def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _show(outcome: Outcome, *, json: bool) -> None:
+def _show(outcome: FinishedRun, *, json: bool) -> None:
     """The result, on stdout: the document alone, or the table with the verdict last."""
     from rich.console import Console
 

@@ -11,7 +11,7 @@ from . import options
 from .render import print_json, print_lines, table
 
 if TYPE_CHECKING:
-    from ..commands.validate_bench import Validated
+    from ..commands.validate import ValidateResult
 
 Against = Annotated[
     str, typer.Option("--against", metavar="MODEL", help="The model that it was made from, as 'convert' takes it.")
@@ -59,7 +59,7 @@ def command(
     raise typer.Exit(done.decided[1])
 
 
-def _lines(done: Validated) -> list[str]:
+def _lines(done: ValidateResult) -> list[str]:
     """A line per runtime and batch size, the rules that are not kept, the verdict last."""
     from ..report.units import change, score, sqnr
     from ..result.schema import Verdict

@@ -1,4 +1,4 @@
-"""What the command `convert` does: every wanted target of a model in a folder, or why it is not there in a sentence."""
+"""The command `convert`: every wanted target of a model in a folder, or the reason why it is not there."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ...converters import third_party
 from ...models.artifact import RECORD
 from ...models.errors import BadRequest, Exit
 from ...models.formats import PAYLOAD, Target
+from ...models.whole_files import copy_folder_whole
 from ..context import Context
-from ..intake.model import Asked, check_writable, prepare_given, start_of
-from ..intake.prepare import Prepared
+from ..intake.model_argument import ModelRequest, start_of
+from ..intake.run_inputs import RunInputs, resolve_inputs
 from ..minimal_repro.search import Smallest, smallest_pieces
 from ..plan.router import TargetResult
 from ..plan.routes import Route, require_routes, routes_to, steps_for
@@ -24,19 +25,19 @@ from ..request import RunRequest
 from ..result.gate import verdict_of, why_not_made
 from ..result.rows import artifact_row
 from ..result.schema import ArtifactRow, Status, Verdict
-from ..settings import Places
+from ..settings import LocalSettings
 from ..stages.convert import convert_all, converting, expect_frameworks
 from ..workers.worker_slots import WorkerSlots
-from .validate_bench import document, new_context, place_for, scratch, write
+from .workspace import check_writable, close_workers, document_of, new_context, report_disk_full, write_document
 
 
 @dataclass(frozen=True)
-class Converted:
-    """What `convert` made, in `folder`."""
+class ConvertResult:
+    """The artifacts of `convert`, in `folder`."""
 
     artifacts: tuple[ArtifactRow, ...]
     folder: Path
-    smallest: tuple[Smallest, ...] = ()  # of targets that are not there: where their routes fail
+    smallest: tuple[Smallest, ...] = ()  # for the targets that are not there: where their routes fail
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
@@ -46,7 +47,7 @@ class Converted:
     @property
     def document(self) -> dict[str, Any]:
         """convert.json."""
-        return document(
+        return document_of(
             self.decided,
             artifacts=(tuple[ArtifactRow, ...], self.artifacts),
             smallest=(tuple[Smallest, ...], self.smallest),
@@ -54,20 +55,22 @@ class Converted:
 
 
 @dataclass(frozen=True)
-class Explained:
-    """A route to a target, and what keeps it from being taken here."""
+class RouteExplanation:
+    """A route to a target, and what this machine lacks for it."""
 
     target: Target
     route: Route
     missing: str | None
 
 
-def explain(model: str, targets: Sequence[Target], requested: Collection[str] = ()) -> list[Explained]:
-    """Every route from the model to each target, cheapest first, with the steps that the options `requested` open. Runs
-    nothing."""
+def explain(model: str, targets: Sequence[Target], requested: Collection[str] = ()) -> list[RouteExplanation]:
+    """Return every route from the model to each target, cheapest first, without running anything.
+
+    The options in `requested` open further steps.
+    """
     start, steps = start_of(model), steps_for(requested)
     return [
-        Explained(target, route, route.lacking)
+        RouteExplanation(target, route, route.lacking)
         for target in targets
         for route in ([Route(())] if target == start else routes_to(target, start, steps))
     ]
@@ -75,51 +78,51 @@ def explain(model: str, targets: Sequence[Target], requested: Collection[str] = 
 
 def convert(
     request: RunRequest,
-    asked: Asked,
+    model: ModelRequest,
     out: Path,
-    places: Places,
+    local: LocalSettings,
     progress: Progress,
     *,
     slots: WorkerSlots | None = None,
-) -> Converted:
-    """Put every wanted target in `out`/<target>/, by the cheapest route that verifies. Models that are converted at the
-    same time share `slots`.
+) -> ConvertResult:
+    """Write every wanted target to `out`/<target>/, by the cheapest route that verifies.
 
-    Raises TransloadError where the model or the data cannot be taken; what happens to one target is in its row.
+    Models that are converted at the same time share worker `slots`.
+    Raises TransloadError where the model or the data cannot be taken; the failure of one target is in its row.
     """
-    require_routes(request.targets, start_of(asked.text), steps_for(request.convert.requested))
+    require_routes(request.targets, start_of(model.text), steps_for(request.convert.requested))
     check_writable(out, "--out")
     for target in request.targets:
-        _check_free(out / target.slug)
-    for why in third_party.known().refused:
-        progress.note(why)
-    context = new_context(request, out, places, progress, slots)
-    expect_frameworks(context, start_of(asked.text))
-    with place_for(out), scratch(context):
-        prepared = prepare_given(context, asked, probes_only=True, meanwhile=partial(converting, context))
+        _check_replaceable(out / target.slug)
+    for reason in third_party.known().refused:
+        progress.note(reason)
+    context = new_context(request, out, local, progress, slots)
+    expect_frameworks(context, start_of(model.text))
+    with report_disk_full(out), close_workers(context):
+        inputs = resolve_inputs(context, model, probes_only=True, during_reference=partial(converting, context))
         with progress.stage("convert", len(request.targets)) as stage:
-            made = convert_all(context, prepared)
-            stage.note = f"{sum(each.stored is not None for each in made)} of {len(made)} targets made"
-        rows = tuple(_converted_row(each) for each in made)
-        for each in made:
-            _place(each, out / each.target.slug)
-        done = Converted(rows, out, _look_closer(context, prepared, made))
-        write(out / "convert.json", done.document)
-    return done
+            results = convert_all(context, inputs)
+            stage.note = f"{sum(result.stored is not None for result in results)} of {len(results)} targets made"
+        rows = tuple(_artifact_row(result) for result in results)
+        for result in results:
+            _put(result, out / result.target.slug)
+        converted = ConvertResult(rows, out, _minimal_repros(context, inputs, results))
+        write_document(out / "convert.json", converted.document)
+    return converted
 
 
-def _look_closer(context: Context, prepared: Prepared, made: Sequence[TargetResult]) -> tuple[Smallest, ...]:
-    """What the targets that are not there fail at."""
-    if not any(each.failures for each in made if each.stored is None):
+def _minimal_repros(context: Context, inputs: RunInputs, results: Sequence[TargetResult]) -> tuple[Smallest, ...]:
+    """Return the smallest pieces of the model at which the routes to the lost targets fail."""
+    if not any(result.failures for result in results if result.stored is None):
         return ()
     with context.progress.stage("shrink") as stage:
-        found = smallest_pieces(context, prepared, made)
-        stage.note = f"pieces that fail by themselves: {len({each.script for each in found})}, in repeat/"
-    return found
+        pieces = smallest_pieces(context, inputs, results)
+        stage.note = f"pieces that fail by themselves: {len({piece.script for piece in pieces})}, in repeat/"
+    return pieces
 
 
-def _check_free(folder: Path) -> None:
-    """A place that an artifact may be put at. Raises BadRequest where somebody's own files lie there."""
+def _check_replaceable(folder: Path) -> None:
+    """Raise BadRequest where the folder for an artifact holds the user's own files."""
     if folder.is_symlink() or (folder.exists() and not (folder / RECORD).is_file() and _occupied(folder)):
         raise BadRequest(f"{folder} holds something else than an artifact", fix="name another folder with --out")
 
@@ -128,30 +131,26 @@ def _occupied(folder: Path) -> bool:
     return not folder.is_dir() or any(folder.iterdir())
 
 
-def _place(made: TargetResult, folder: Path) -> None:
-    """The artifact at `folder`, whole, in place of what a former run put there; nothing where there is none now."""
-    if made.stored is None:
-        shutil.rmtree(folder, ignore_errors=True)  # else an old copy would be taken for what was just made
-        return
-    beside = folder.with_name(f".{folder.name}.half")
-    shutil.rmtree(beside, ignore_errors=True)
-    shutil.copytree(made.stored.folder, beside)
-    shutil.rmtree(folder, ignore_errors=True)
-    beside.rename(folder)
+def _put(result: TargetResult, folder: Path) -> None:
+    """Put the artifact at `folder`, in place of a former run's, which goes even where there is no new one."""
+    if result.stored is None:
+        shutil.rmtree(folder, ignore_errors=True)  # an old copy would be taken for a new one
+    else:
+        copy_folder_whole(result.stored.folder, folder)
 
 
-def _converted_row(made: TargetResult) -> ArtifactRow:
-    """A row of convert.json: a target that is there has been checked on its way, and no more was asked."""
-    row = artifact_row(made, ())
-    if made.stored is None:
+def _artifact_row(result: TargetResult) -> ArtifactRow:
+    """Return a row of convert.json. An artifact that is there has been verified on its route, and nowhere else."""
+    row = artifact_row(result, ())
+    if result.stored is None:
         return row
-    no_evidence = any(tried.route == row.route and tried.status == "unverified" for tried in made.tried)
+    no_evidence = any(tried.route == row.route and tried.status == "unverified" for tried in result.tried)
     status = Status.UNVERIFIED if no_evidence else Status.VERIFIED
-    return replace(row, path=f"{made.target.slug}/{PAYLOAD[made.target.format]}", status=status)
+    return replace(row, path=f"{result.target.slug}/{PAYLOAD[result.target.format]}", status=status)
 
 
 def agreement(row: ArtifactRow) -> str:
-    """One sentence on a row of `convert`: how the artifact was verified, or why there is none."""
+    """Return a sentence on a row of `convert`: how the artifact was verified, or why there is none."""
     if row.path is None:
         return why_not_made(row)
     return next((tried.reason for tried in row.tried if tried.route == row.route), "the model as it was given")

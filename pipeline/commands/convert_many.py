@@ -1,4 +1,4 @@
-"""Several models in one `convert`: side by side in shared slots, each in its own folder, one convert.json of all."""
+"""The command `convert` for several models: side by side, each in a folder of its own, with one convert.json."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from pathlib import Path
 from typing import Any
 
 from ...models.errors import BadRequest, Exit, TransloadError
-from ..intake.model import Asked, check_writable
+from ..intake.model_argument import ModelRequest
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.schema import Verdict
-from ..settings import Places
+from ..settings import LocalSettings
 from ..workers.worker_slots import WorkerSlots
-from .convert import Converted, convert
-from .validate_bench import document, write
+from .convert import ConvertResult, convert
+from .workspace import check_writable, document_of, write_document
 
-_WORST = (Exit.USAGE, Exit.TOOLCHAIN, Exit.FAIL, Exit.INCONCLUSIVE, Exit.PASS)
+_WORST_FIRST = (Exit.USAGE, Exit.TOOLCHAIN, Exit.FAIL, Exit.INCONCLUSIVE, Exit.PASS)
 
 
 @dataclass(frozen=True)
 class ConvertedModel:
-    """What became of one model of several, in `folder`. One that could not be taken has the `error` that says why."""
+    """The result of one model of several, in `folder`; a model that could not be taken has its `error` instead."""
 
     name: str
-    model: str  # as it was named
+    model: str  # the text by which the user named it
     folder: Path
-    converted: Converted | None
+    converted: ConvertResult | None
     error: TransloadError | None = None
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
-        """Of its targets; the error's own status where it could not be taken."""
+        """Verdict over its targets; where it could not be taken, the error's own status."""
         if self.converted:
             return self.converted.decided
         return Verdict.FAIL, self.error.exit_code if self.error else Exit.USAGE
@@ -51,77 +51,78 @@ class ConvertedModel:
 
 
 @dataclass(frozen=True)
-class ConvertedModels:
-    """What `convert` made of several models, in `folder`/<name>/."""
+class ConvertManyResult:
+    """The results of several models, in `folder`/<name>/."""
 
     models: tuple[ConvertedModel, ...]
     folder: Path
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
-        """The worst of them: one that could not be taken, then no route left, then wrong answers, then no evidence."""
-        return min((each.decided for each in self.models), key=lambda each: _WORST.index(each[1]))
+        """The worst verdict: a model that could not be taken, then no route left, wrong answers, no evidence."""
+        return min((model.decided for model in self.models), key=lambda decided: _WORST_FIRST.index(decided[1]))
 
     @property
     def document(self) -> dict[str, Any]:
         """convert.json; the paths of a model's artifacts are relative to the folder of its name."""
-        return {**document(self.decided), "models": [each.document for each in self.models]}
+        return {**document_of(self.decided), "models": [model.document for model in self.models]}
 
 
 def convert_models(
-    asked: Sequence[tuple[RunRequest, Asked]], out: Path, places: Places, progress: Progress
-) -> ConvertedModels:
-    """Every model in `out`/<name>/, as `convert` leaves one. No more workers than for one model: they share slots.
+    requests: Sequence[tuple[RunRequest, ModelRequest]], out: Path, local: LocalSettings, progress: Progress
+) -> ConvertManyResult:
+    """Convert every model to `out`/<name>/, as `convert` does for one. They share the worker slots of one model.
 
-    Raises BadRequest where `out` cannot be written to; what happens to one model is in its row.
+    Raises BadRequest where `out` cannot be written to; the failure of one model is in its row.
     """
     check_writable(out, "--out")
-    slots = WorkerSlots(places.jobs)
-    names = names_of([each.text for _, each in asked])
+    slots = WorkerSlots(local.jobs)
+    names = unique_names([model.text for _, model in requests])
     width = max(map(len, names))
 
-    def one(name: str, request: RunRequest, model: Asked) -> ConvertedModel:
-        folder, part = out / name, progress.of(name, width)
+    def convert_model(name: str, request: RunRequest, model: ModelRequest) -> ConvertedModel:
+        folder, own_progress = out / name, progress.of(name, width)
         try:
-            return ConvertedModel(name, model.text, folder, convert(request, model, folder, places, part, slots=slots))
+            result = convert(request, model, folder, local, own_progress, slots=slots)
         except TransloadError as error:
-            part.note(error.what)
+            own_progress.note(error.what)
             return ConvertedModel(name, model.text, folder, None, error)
+        return ConvertedModel(name, model.text, folder, result)
 
-    with ThreadPoolExecutor(min(places.jobs, len(asked))) as pool:
-        futures = [pool.submit(one, name, *each) for name, each in zip(names, asked, strict=True)]
+    with ThreadPoolExecutor(min(local.jobs, len(requests))) as pool:
+        futures = [pool.submit(convert_model, name, *pair) for name, pair in zip(names, requests, strict=True)]
         try:
-            done = ConvertedModels(tuple(future.result() for future in futures), out)
+            result = ConvertManyResult(tuple(future.result() for future in futures), out)
         except BaseException:
             for future in futures:
                 future.cancel()
             slots.stop()
             raise
-    write(out / "convert.json", done.document)
-    return done
+    write_document(out / "convert.json", result.document)
+    return result
 
 
-def names_of(models: Sequence[str]) -> list[str]:
-    """A folder's name for each model, of what it is called: `digits-cnn`, `net-Net`. Those that are alike get numbers.
+def unique_names(models: Sequence[str]) -> list[str]:
+    """Return a folder name for each model, as `digits-cnn` or `net-Net`; equal names get numbers.
 
     Raises BadRequest where a model is named twice.
     """
-    found: dict[str, str] = {}
+    model_by_name: dict[str, str] = {}
     for text in models:
-        if text in found.values():
+        if text in model_by_name.values():
             raise BadRequest(f"the model {text} is named twice", fix="name every model once")
-        plain = _plain(text)
-        numbered = (f"{plain}-{at}" for at in count(2))
-        found[next(name for name in chain([plain], numbered) if name not in found)] = text
-    return list(found)
+        plain = _plain_name(text)
+        numbered = (f"{plain}-{number}" for number in count(2))
+        model_by_name[next(name for name in chain([plain], numbered) if name not in model_by_name)] = text
+    return list(model_by_name)
 
 
 _SCHEMES = ("zoo", "torchvision", "timm", "hf")
 
 
-def _plain(text: str) -> str:
+def _plain_name(text: str) -> str:
     place, colon, name = text.rpartition(":")
-    if not colon or "/" in name or "\\" in name:  # no object in a file, and no drive
+    if not colon or "/" in name or "\\" in name:  # the colon is no separator before an object, or belongs to a drive
         place, name = text, ""
     stem = "" if place in _SCHEMES else Path(place).name
     stem = re.sub(r"\.(py|onnx|pt2|pt|pth|tflite|keras)$", "", stem)

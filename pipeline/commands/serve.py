@@ -19,7 +19,8 @@ from ...models.artifact import read_artifact
 from ...models.errors import BadRequest, StepFailed
 from ...models.formats import Format
 from ..drift.sessions import DEFAULT_RUNTIME
-from ..intake.model import Kind, kind_of, require, require_runtime
+from ..intake.loaded_model import require_libraries, require_runtime
+from ..intake.model_argument import ModelKind, kind_of
 from ..request import read_request
 from ..workers.devices import resolve_device
 from ..workers.isolation import Limits, Spawn, Worker
@@ -64,7 +65,7 @@ def serve(
 def _folder(artifact: Path) -> Path:
     if not artifact.exists():
         raise BadRequest(f"no such folder: {artifact}", fix="check the path")
-    if kind_of(str(artifact)) is not Kind.ARTIFACT:
+    if kind_of(str(artifact)) is not ModelKind.ARTIFACT:
         raise BadRequest(
             f"{artifact} is no artifact's folder",
             fix=f"convert it first: transload convert {artifact} --to onnx --out DIR, and serve DIR/onnx",
@@ -78,9 +79,9 @@ def _check_libraries(folder: Path) -> str:
     if form not in DEFAULT_RUNTIME:
         raise BadRequest(f"no runtime takes {form}", fix=f"serve an artifact of {', '.join(DEFAULT_RUNTIME)}")
     require_runtime(DEFAULT_RUNTIME[form])
-    require("the server", ("grpc", "tensorflow_serving", "starlette", "uvicorn", "uvloop", "httptools"))
+    require_libraries("the server", ("grpc", "tensorflow_serving", "starlette", "uvicorn", "uvloop", "httptools"))
     if form is Format.ONNX:
-        require("the check of an ONNX artifact", ("onnx",))
+        require_libraries("the check of an ONNX artifact", ("onnx",))
     return DEFAULT_RUNTIME[form]
 
 

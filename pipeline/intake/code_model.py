@@ -1,78 +1,190 @@
-"""A model that is code: a recipe, a person's class, function or instance, or a library's model by name."""
+"""Load a model that is code: a recipe, a user's class, function or instance, or a library's model by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from ...converters.steps import missing
 from ...models.errors import BadRequest, StepFailed, ToolMissing
 from ...models.loading.catalogue import ref_digest
+from ...models.loading.weight_files import weights_digest
 from ...models.probes.samples import check_inputs
 from ...models.signature import Signature, TensorSpec
 from ...models.sources import LIBRARIES, CodeRef, code_ref
 from ...models.store import Stored
-from ..context import Context
+from ..context import Context, cores
+from ..request import RunRequest
 from ..workers.engine import Action
-from . import prepare
-from .prepare import Described
+from .loaded_model import LoadedModel, ModelDescription, ref_options
+
+_MODELS = "transload.models"
 
 
-def take_code(context: Context, text: str, inputs: tuple[TensorSpec, ...]) -> tuple[Described, Stored]:
-    """The model that `text` names, with the settings and the weights of the request; a recipe is trained without them.
+def load_code(context: Context, text: str, inputs: tuple[TensorSpec, ...]) -> LoadedModel:
+    """Load the model that `text` names, with the settings and weights of the request; train a recipe without weights.
 
     Raises BadRequest where code, settings, weights and inputs do not fit together, ToolMissing where a library is not
-    here, StepFailed where the code ends its process or does not return in time.
+    installed, StepFailed where the code ends its process or does not return in time.
     """
     check_inputs(inputs)
     ref = code_ref(text, context.request.root, context.request.model.settings)
     _require_libraries(ref)
     code = ref_digest(ref)
     if not ref.library:
-        with _making(context, text):
-            recipe = _recipe(context, ref, code)
-        if recipe:
+        with _code_failures(context, text):
+            facts = _recipe_facts(context, ref, code)
+        if facts:
             if inputs:
                 raise BadRequest(f"{text} is a recipe, and says what it takes", fix="leave --input out")
             if ref.settings:
                 raise BadRequest(f"{text} is a recipe, and takes no settings", fix="leave --set out")
-            described = prepare.of_recipe(context, ref, code, recipe)
-            return described, prepare.obtain_source(context, described)
-    with _making(context, text):
+            recipe = _describe(context, ref, code, facts)
+            return LoadedModel(recipe, obtain_source(context, recipe))
+    with _code_failures(context, text):
         source = _source(context, ref, code, inputs)
-    return Described(_name(ref), Signature.from_json(source.facts["signature"]), ref, code), source
+    return LoadedModel(ModelDescription(_name(ref), Signature.from_json(source.facts["signature"]), ref, code), source)
 
 
-def _recipe(context: Context, ref: CodeRef, code: str) -> Mapping[str, object] | None:
-    """What the code says of itself where it is a recipe."""
+def describe_recipe(context: Context) -> ModelDescription:
+    """Ask the recipe of the request for its name, signature and metric, in a worker.
+
+    Raises BadRequest where there is no such recipe, or it cannot be read.
+    """
+    ref = context.request.ref
+    code = ref_digest(ref)
+    facts = context.executor.perform(
+        Action("describe", f"{_MODELS}.loading.catalogue:describe", options=ref_options(ref), code=code, root=ref.root)
+    ).facts
+    return _describe(context, ref, code, facts)
+
+
+def obtain_source(context: Context, recipe: ModelDescription) -> Stored:
+    """Return the recipe's net: with the weights of the request, else trained."""
+    if context.request.model.weights is not None:
+        return _with_weights(context, _ref_of(recipe), recipe.code, requires=recipe.requires)
+    section = context.request.train
+    device = context.device
+    return context.executor.perform(
+        Action(
+            name="train",
+            entry=f"{_MODELS}.training.fit:train",
+            options={
+                **recipe.options,
+                "seed": section.seed,
+                "epochs": section.epochs,
+                "precision": section.precision,
+                "accelerator": "cuda" if device.startswith("cuda") else "cpu",
+                "devices": section.devices,
+                "gpu": int(device.partition(":")[2] or 0) if device.startswith("cuda") else None,
+                "threads": max(1, cores() // section.devices),
+            },
+            requires=("torch", "lightning_fabric", *recipe.requires),
+            code=recipe.code,
+            root=recipe.root,
+            limits=context.training_limits(loopback=section.devices > 1),  # several devices meet on 127.0.0.1
+            checkpoints=True,
+        )
+    )
+
+
+def weights_file(request: RunRequest) -> Path | None:
+    """Return the file of weights that the request names, or None.
+
+    Raises BadRequest where there is no such file.
+    """
+    if request.model.weights is None:
+        return None
+    path = Path(request.root or ".") / request.model.weights
+    if not path.is_file():
+        raise BadRequest(f"no such file: {path}", fix="check model.weights in the pipeline file, or --weights")
+    return path
+
+
+def _recipe_facts(context: Context, ref: CodeRef, code: str) -> Mapping[str, Any] | None:
+    """Return the description that the code gives of itself where it is a recipe, else None."""
     action = Action(
         "describe",
         "transload.converters.intake.take_in:describe_code",
-        options=prepare.ref_options(CodeRef(ref.text, ref.root)),
+        options=ref_options(CodeRef(ref.text, ref.root)),
         framework="torch",
         code=code,
         root=ref.root,
         limits=context.model_limits(),
     )
-    found: Mapping[str, object] | None = context.executor.perform(action).facts["recipe"]
-    return found
+    facts: Mapping[str, Any] | None = context.executor.perform(action).facts["recipe"]
+    return facts
+
+
+def _describe(context: Context, ref: CodeRef, code: str, facts: Mapping[str, Any]) -> ModelDescription:
+    """Return the description of a recipe. The allowed loss of the request has precedence over the recipe's.
+
+    Raises ToolMissing where a library that the recipe needs is not installed.
+    """
+    if need := missing(tuple(facts["requires"])):
+        raise ToolMissing(f"the recipe {ref.text} {need}", fix="install it (transload doctor shows what is there)")
+    allowed_loss = context.request.validate_.allowed_loss
+    return ModelDescription(
+        name=facts["name"],
+        signature=Signature.from_json(facts["signature"]),
+        ref=ref,
+        code=code,
+        metric=facts["metric"],
+        allowed_loss=facts["allowed_loss"] if allowed_loss is None else allowed_loss,
+        requires=tuple(facts["requires"]),
+    )
+
+
+def _with_weights(
+    context: Context,
+    ref: CodeRef,
+    code: str,
+    *,
+    inputs: tuple[Mapping[str, Any], ...] = (),
+    requires: tuple[str, ...] = (),
+) -> Stored:
+    """Return the model at `ref` with the weights of the request, or with those that its code gives it.
+
+    `inputs` are specs as JSON, for code that is no recipe and so does not state its inputs.
+    """
+    options: dict[str, Any] = {**ref_options(ref), **({"inputs": list(inputs)} if inputs else {})}
+    if path := weights_file(context.request):
+        options |= {"weights": str(path.absolute()), "sha256": weights_digest(path)}
+        if key := context.request.model.weights_key:
+            options["key"] = key
+    elif context.request.model.weights_key:
+        raise BadRequest("--weights-key names a part of a file, and no file is named", fix="name it with --weights")
+    return context.executor.perform(
+        Action(
+            name="weights",
+            entry=f"{_MODELS}.loading.weighted_source:take_weights",
+            options=options,
+            requires=("torch", *requires),
+            framework="torch",
+            code=code,
+            root=ref.root,
+            limits=context.model_limits(),
+        )
+    )
 
 
 def _source(context: Context, ref: CodeRef, code: str, inputs: tuple[TensorSpec, ...]) -> Stored:
     try:
-        return prepare.take_weights(
+        return _with_weights(
             context, ref, code, inputs=tuple(spec.to_json() for spec in inputs), requires=_libraries(ref)
         )
     except BadRequest as error:
-        if inputs and error.what.startswith("calling "):  # most often it is the shape that is wrong
-            given = " ".join(f"--input {spec}" for spec in inputs)
-            raise BadRequest(error.what, fix=f"hold {given} against what forward takes, or mend that line") from error
+        if inputs and error.what.startswith("calling "):  # most often the shape is wrong
+            named = " ".join(f"--input {spec}" for spec in inputs)
+            raise BadRequest(error.what, fix=f"hold {named} against what forward takes, or mend that line") from error
         raise
 
 
 @contextmanager
-def _making(context: Context, text: str) -> Iterator[None]:
-    """Code that does not return, kills its process or eats all memory, told as what it is."""
+def _code_failures(context: Context, text: str) -> Iterator[None]:
+    """Name the model where its code does not return, kills its process or uses up the memory."""
     try:
         yield
     except StepFailed as error:
@@ -89,14 +201,20 @@ def _libraries(ref: CodeRef) -> tuple[str, ...]:
 
 
 def _require_libraries(ref: CodeRef) -> None:
-    if lacking := missing(("torch",)):
-        raise ToolMissing(f"the model {lacking}, which is not installed", fix="install it (transload doctor shows how)")
-    if lacking := missing(_libraries(ref)):
+    if need := missing(("torch",)):
+        raise ToolMissing(f"the model {need}, which is not installed", fix="install it (transload doctor shows how)")
+    if need := missing(_libraries(ref)):
         raise ToolMissing(
-            f"{ref.text} {lacking}, which is not installed", fix="install the extra: pip install 'transload[models]'"
+            f"{ref.text} {need}, which is not installed", fix="install the extra: pip install 'transload[models]'"
         )
 
 
 def _name(ref: CodeRef) -> str:
-    """What the model is called: a folder by its own name."""
+    """Return the model's name; for a folder of transformers the folder's own name."""
     return ref.name.rstrip("/").rpartition("/")[2] if ref.library == "hf" else ref.name
+
+
+def _ref_of(recipe: ModelDescription) -> CodeRef:
+    if recipe.ref is None:
+        raise ValueError(f"{recipe.name} has no code")
+    return recipe.ref

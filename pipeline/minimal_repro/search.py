@@ -23,7 +23,7 @@ from ...models.formats import Format, Precision, Target
 from ...models.store import Stored
 from ..context import Context
 from ..drift.rules import LEAST_SQNR_DB
-from ..intake.prepare import Prepared
+from ..intake.run_inputs import RunInputs
 from ..plan.router import FailedStep, TargetResult, plain, runtime_of
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of
@@ -69,7 +69,7 @@ class Smallest:
     fix: str
 
 
-def smallest_pieces(context: Context, prepared: Prepared, made: Sequence[TargetResult]) -> tuple[Smallest, ...]:
+def smallest_pieces(context: Context, prepared: RunInputs, made: Sequence[TargetResult]) -> tuple[Smallest, ...]:
     """A piece for each target that no route led to, as far as one is found. A step that keeps several targets from
     being made is looked into once. None is begun when the request's time for searches is over."""
     started = time.monotonic()
@@ -117,7 +117,7 @@ def _lookers(failure: FailedStep) -> list[str]:
 
 
 def _look(
-    context: Context, prepared: Prepared, target: Target, failure: FailedStep, there: Sequence[str]
+    context: Context, prepared: RunInputs, target: Target, failure: FailedStep, there: Sequence[str]
 ) -> Smallest | None:
     step = failure.route.steps[-1]
     name = f"smallest.{target.slug}.{step.name}"
@@ -143,7 +143,7 @@ def _look(
     )
 
 
-def _found(context: Context, prepared: Prepared, name: str, failure: FailedStep) -> Stored | None:
+def _found(context: Context, prepared: RunInputs, name: str, failure: FailedStep) -> Stored | None:
     """The piece that the first entry finds which finds one."""
     for entry in _lookers(failure):
         try:
@@ -174,7 +174,7 @@ def _chain(failure: FailedStep, entry: str) -> tuple[Step, ...]:
     return {_PT2: (_EXPORT, step), _TORCH: failure.route.steps}.get(entry, (step,))
 
 
-def _action(context: Context, prepared: Prepared, name: str, failure: FailedStep, entry: str) -> Action:
+def _action(context: Context, prepared: RunInputs, name: str, failure: FailedStep, entry: str) -> Action:
     step, chain = failure.route.steps[-1], _chain(failure, entry)
     least_db = LEAST_SQNR_DB[step.target.precision]
     if step.target.precision is Precision.FP32:

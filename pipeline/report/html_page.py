@@ -19,6 +19,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from ...models.errors import Exit
+from ...models.whole_files import write_whole
 from ..result.gate import answered, is_reference
 from ..result.schema import GateRow, RunResult, Verdict
 from . import figures, units, view
@@ -40,9 +41,7 @@ def write_html(
     are left out of the plots and stay in the tables. `logs` names the log of "ARTIFACT in RUNTIME" or of
     "ARTIFACT", `repeat` the script of each step; both as paths relative to the folder of `path`.
     """
-    half = path.with_name(f".{path.name}.half")
-    half.write_text(render_html(result, samples, logs=logs, repeat=repeat), encoding="utf-8")
-    half.replace(path)
+    write_whole(path, render_html(result, samples, logs=logs, repeat=repeat))
 
 
 def render_html(

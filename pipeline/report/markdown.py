@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ...models.whole_files import write_whole
 from ..result.gate import answered, is_reference
 from ..result.schema import DriftRow, LatencyRow, RunResult
 from . import units, view
@@ -12,9 +13,7 @@ from . import units, view
 
 def write_markdown(result: RunResult, path: Path, *, logs: view.Links | None = None) -> None:
     """Write report.md at `path`, whole or not at all. `logs` as for report.html."""
-    half = path.with_name(f".{path.name}.half")
-    half.write_text(render_markdown(result, logs=logs), encoding="utf-8")
-    half.replace(path)
+    write_whole(path, render_markdown(result, logs=logs))
 
 
 def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str:

@@ -19,7 +19,8 @@ from ..bench.machine_load import LoadMeter
 from ..bench.rounds import Pair, Plan, Series, run_rounds
 from ..bench.worker_subject import HeldSubject
 from ..context import Context, cores
-from ..intake.prepare import Described, Prepared
+from ..intake.loaded_model import ModelDescription
+from ..intake.run_inputs import RunInputs
 from ..plan.router import TargetResult
 from ..result.schema import LatencyRow
 from ..workers.interpreters import interpreter_of, lacking
@@ -63,7 +64,7 @@ class _Opened:
             self.lost[pair] = error.what
 
 
-def measure_all(context: Context, prepared: Prepared, made: Sequence[TargetResult], servers: Servers) -> Measured:
+def measure_all(context: Context, prepared: RunInputs, made: Sequence[TargetResult], servers: Servers) -> Measured:
     """Latency of the source in PyTorch, eager, and of every pair."""
     wanted = [
         (REFERENCE, prepared.source, RUNTIMES["torch"]),
@@ -76,7 +77,9 @@ def measure_all(context: Context, prepared: Prepared, made: Sequence[TargetResul
     return measure(context, prepared.data, wanted, servers, prepared.model)
 
 
-def measure(context: Context, data: Stored, wanted: Sequence[Wanted], servers: Servers, model: Described) -> Measured:
+def measure(
+    context: Context, data: Stored, wanted: Sequence[Wanted], servers: Servers, model: ModelDescription
+) -> Measured:
     """Latency of each of `wanted` on the test set of `data`; the first is what the ratios are held against.
 
     `model`: whose data it is. Its signature says how calls are put together, at which batches; its root is the folder
@@ -100,7 +103,7 @@ class _Bench:
     context: Context
     data: Stored
     servers: Servers
-    model: Described
+    model: ModelDescription
 
     def measure(self, wanted: Sequence[Wanted]) -> Measured:
         """Open everything, then let it take turns."""

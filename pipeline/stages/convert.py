@@ -8,7 +8,8 @@ from contextlib import contextmanager, suppress
 
 from ...models.formats import Target
 from ..context import Context
-from ..intake.prepare import Begun, Prepared, batches
+from ..intake.reference_outputs import batch_sizes
+from ..intake.run_inputs import ModelWithData, RunInputs
 from ..plan.router import ConversionInputs, Router, TargetResult, VerificationInputs, conversion, runtime_of
 from ..plan.routes import Route, routes_to, steps_for
 from ..workers.fork_server import framework_of
@@ -30,7 +31,7 @@ def _cheapest(context: Context, target: Target, start: Target | None) -> Route:
 
 
 @contextmanager
-def converting(context: Context, begun: Begun) -> Iterator[None]:
+def converting(context: Context, begun: ModelWithData) -> Iterator[None]:
     """The cheapest routes are walked meanwhile, where there is a core for them: whoever takes a step later finds it
     done. Whether it is right nobody has asked yet."""
     origin, over = _origin(context, begun), threading.Event()
@@ -58,14 +59,14 @@ def converting(context: Context, begun: Begun) -> Iterator[None]:
         over.set()
 
 
-def convert_all(context: Context, prepared: Prepared) -> list[TargetResult]:
+def convert_all(context: Context, prepared: RunInputs) -> list[TargetResult]:
     """What became of each wanted target, in the order asked for."""
     router = Router(
         context.executor,
         VerificationInputs(
             **vars(_origin(context, prepared)),
             reference=prepared.reference,
-            verify_options={"device": "cpu", "threads": 1, "batches": batches(context, prepared.model)},
+            verify_options={"device": "cpu", "threads": 1, "batches": batch_sizes(context, prepared.model)},
             sqnr_db=context.request.validate_.sqnr_db,
         ),
         steps_for(context.request.convert.requested),
@@ -81,7 +82,7 @@ def convert_all(context: Context, prepared: Prepared) -> list[TargetResult]:
     return [each if each.stored else router.make_of(each, made) for each in made]
 
 
-def _origin(context: Context, begun: Begun) -> ConversionInputs:
+def _origin(context: Context, begun: ModelWithData) -> ConversionInputs:
     return ConversionInputs(
         source=begun.source,
         start=begun.start,

@@ -11,7 +11,9 @@ from ...models.errors import DiskFull, TransloadError
 from ...models.formats import Precision
 from ...serving.runtimes.runtime_table import Runtime, runtimes_for
 from ..context import Context
-from ..intake.prepare import Described, Prepared, batches
+from ..intake.loaded_model import ModelDescription
+from ..intake.reference_outputs import batch_sizes
+from ..intake.run_inputs import RunInputs
 from ..plan.router import TargetResult
 from ..result.gate import answered
 from ..result.schema import DriftRow, MetricRow, Tolerance, Verdict
@@ -49,7 +51,7 @@ def device_for(runtime: Runtime, device: str) -> str:
     return device if device.partition(":")[0] in runtime.devices else "cpu"
 
 
-def validate_all(context: Context, prepared: Prepared, made: Sequence[TargetResult], servers: Servers) -> Validated:
+def validate_all(context: Context, prepared: RunInputs, made: Sequence[TargetResult], servers: Servers) -> Validated:
     """Drift of every pair."""
 
     def one(pair: tuple[TargetResult, Runtime]) -> tuple[list[DriftRow], str | None]:
@@ -71,7 +73,7 @@ def validate_all(context: Context, prepared: Prepared, made: Sequence[TargetResu
 
 
 def _validate(
-    context: Context, prepared: Prepared, made: TargetResult, runtime: Runtime, servers: Servers
+    context: Context, prepared: RunInputs, made: TargetResult, runtime: Runtime, servers: Servers
 ) -> tuple[list[DriftRow], str | None]:
     target = str(made.target)
     if why := lacking(runtime):
@@ -86,7 +88,7 @@ def _validate(
     return [drift_row(target, row) for row in facts["rows"]], facts["reason"] or facts["note"]
 
 
-def _action(context: Context, prepared: Prepared, made: TargetResult, runtime: Runtime, servers: Servers) -> Action:
+def _action(context: Context, prepared: RunInputs, made: TargetResult, runtime: Runtime, servers: Servers) -> Action:
     if made.stored is None:
         raise ValueError(f"{made.target} has no artifact")
     device = device_for(runtime, context.device)
@@ -103,7 +105,7 @@ def _action(context: Context, prepared: Prepared, made: TargetResult, runtime: R
             "runtime": runtime.name,
             "device": device,
             "threads": 1,
-            "batches": batches(context, prepared.model),
+            "batches": batch_sizes(context, prepared.model),
             "precision": str(made.target.precision),
             "tolerance_sqnr_db": asked.sqnr_db if made.target.precision is Precision.FP32 else None,
             "allowed_loss": prepared.model.allowed_loss,
@@ -130,12 +132,12 @@ def _action(context: Context, prepared: Prepared, made: TargetResult, runtime: R
     )
 
 
-def _no_answer(context: Context, model: Described, artifact: str, runtime: str) -> DriftRow:
+def _no_answer(context: Context, model: ModelDescription, artifact: str, runtime: str) -> DriftRow:
     """The row of a pair that gave no answers at all."""
     return DriftRow(
         artifact=artifact,
         runtime=runtime,
-        batch=max(batches(context, model)),
+        batch=max(batch_sizes(context, model)),
         samples=0,
         max_abs=None,
         rms=None,

@@ -14,7 +14,7 @@ import pytest
 
 from transload.models.artifact import RECORD
 from transload.models.errors import BadRequest
-from transload.pipeline.commands.convert_many import names_of
+from transload.pipeline.commands.convert_many import unique_names
 
 NETS = """
 import torch
@@ -116,9 +116,9 @@ def test_folders_are_named_after_the_models() -> None:
         "x/model.onnx": "model", "y/model.onnx": "model-2", "made/onnx": "onnx", "timm:resnet18.a1": "resnet18.a1",
         "C:/my nets/a b.pt2": "a-b",
     }  # fmt: skip
-    assert names_of(list(named)) == list(named.values())
+    assert unique_names(list(named)) == list(named.values())
     with pytest.raises(BadRequest, match=r"net\.py is named twice"):
-        names_of(["net.py", "net.py"])
+        unique_names(["net.py", "net.py"])
 
 
 def test_weights_are_of_one_model(here: Path) -> None:

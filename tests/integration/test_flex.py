@@ -19,7 +19,7 @@ from transload.converters import third_party
 from transload.converters.steps import STEPS
 from transload.models.errors import BadRequest, Exit, ToolMissing
 from transload.pipeline.cli.convert_output import lines
-from transload.pipeline.commands.convert import Converted, agreement
+from transload.pipeline.commands.convert import ConvertResult, agreement
 from transload.pipeline.workers.interpreters import lacking
 from transload.serving.runtimes.runtime_table import RUNTIMES
 
@@ -62,7 +62,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def convert(here: Path, model: str, *, flex: bool) -> Converted:
+def convert(here: Path, model: str, *, flex: bool) -> ConvertResult:
     out = here / f"{model}-{flex}"
     return transload.convert(str(here / f"{model}.onnx"), ["tflite"], out=out, store=here / "store", flex=flex, jobs=1)
 

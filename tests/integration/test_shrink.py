@@ -13,7 +13,7 @@ import pytest
 import transload
 from transload.converters import third_party
 from transload.converters.steps import STEPS
-from transload.pipeline.commands.convert import Converted
+from transload.pipeline.commands.convert import ConvertResult
 
 
 def save(path: Path, nodes: list, outputs: list[int | str], weights: dict[str, np.ndarray]) -> None:  # type: ignore[type-arg]
@@ -45,7 +45,7 @@ def with_line(node, line: str):  # type: ignore[no-untyped-def]
 
 def convert(
     model: str, here: Path, steps: list[str], to: str, monkeypatch: pytest.MonkeyPatch, *inputs: str
-) -> Converted:
+) -> ConvertResult:
     """By some of the steps alone."""
     known = third_party.Known(tuple(step for step in STEPS if step.name in steps))
     monkeypatch.setattr(third_party, "known", lambda: known)

@@ -26,7 +26,7 @@ from transload.models.loading.build import sample_tensors
 from transload.models.probes.samples import check_inputs, make_samples, take_samples
 from transload.models.signature import Bounds, Signature, TensorSpec, parse_input
 from transload.models.store import digest_of
-from transload.pipeline.intake.model import Kind, kind_of, start_of
+from transload.pipeline.intake.model_argument import ModelKind, kind_of, start_of
 
 
 def value(name: str, shape: list[Any] | None, kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
@@ -533,18 +533,18 @@ def test_a_file_that_changed_after_the_command_began_is_not_read(tmp_path: Path)
 @pytest.mark.parametrize(
     ("word", "kind", "start"),
     [
-        ("zoo:digits-cnn", Kind.CODE, None),
-        ("net.py", Kind.CODE, None),
-        ("lib/net.py:Net", Kind.CODE, None),
-        ("package.module:make", Kind.CODE, None),
-        ("m.onnx", Kind.ONNX, Target(Format.ONNX)),
-        ("M.ONNX", Kind.ONNX, Target(Format.ONNX)),
-        ("m.pt2", Kind.PT2, Target(Format.PT2)),
-        ("made", Kind.ARTIFACT, Target(Format.ONNX)),
+        ("zoo:digits-cnn", ModelKind.CODE, None),
+        ("net.py", ModelKind.CODE, None),
+        ("lib/net.py:Net", ModelKind.CODE, None),
+        ("package.module:make", ModelKind.CODE, None),
+        ("m.onnx", ModelKind.ONNX, Target(Format.ONNX)),
+        ("M.ONNX", ModelKind.ONNX, Target(Format.ONNX)),
+        ("m.pt2", ModelKind.PT2, Target(Format.PT2)),
+        ("made", ModelKind.ARTIFACT, Target(Format.ONNX)),
     ],
 )
 def test_a_word_is_told_by_its_form(
-    word: str, kind: Kind, start: Target | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    word: str, kind: ModelKind, start: Target | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("m.onnx", "M.ONNX", "m.pt2"):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from transload.models.formats import parse_target
 from transload.pipeline.cli.convert_output import lines, lines_of_all
-from transload.pipeline.commands.convert import Converted
-from transload.pipeline.commands.convert_many import ConvertedModel, ConvertedModels
+from transload.pipeline.commands.convert import ConvertResult
+from transload.pipeline.commands.convert_many import ConvertedModel, ConvertManyResult
 from transload.pipeline.minimal_repro.search import Smallest
 from transload.pipeline.result.schema import ArtifactRow, Status, TriedRow
 
@@ -20,7 +20,7 @@ SHORT = f"`{CODE[:80]}...`"
 
 def test_of_two_lines_of_code_what_stands_between_them_stays() -> None:
     row = lost("onnx", ("torch.onnx-torchscript", f"it stops at net.py:5 (`for t in x:`), and {'far ' * 30}at {WHY}"))
-    (line,) = [each for each in lines(Converted((row,), Path("out"))) if "net.py:5" in each]
+    (line,) = [each for each in lines(ConvertResult((row,), Path("out"))) if "net.py:5" in each]
     assert line.endswith(f"(`for t in x:`), and {'far ' * 30}at {WHY.replace(f'`{CODE}`', SHORT)}")
 
 
@@ -52,7 +52,7 @@ def test_a_cause_that_keeps_several_targets_from_being_made_is_told_once() -> No
         Smallest(row.name, ("torch.export",), None, f"torch.export fails at the module a: {WHY}", "repeat/a.py", MEND)
         for row in rows
     )
-    done = Converted(rows, Path("out"), smallest)
+    done = ConvertResult(rows, Path("out"), smallest)
     assert lines(done)[3:] == [
         f"onnx, tflite: torch.export: {WHY.replace(f'`{CODE}`', SHORT)}",
         f"  by torch.onnx-torchscript: {older.format(17)} (logs/convert.onnx.torch.onnx-torchscript.log)",
@@ -70,7 +70,7 @@ def test_a_cause_that_keeps_several_targets_from_being_made_is_told_once() -> No
 def test_other_causes_are_told_by_themselves() -> None:
     rows = (lost("onnx", ("torch.onnx-dynamo", "no operator")), lost("tflite", ("lowering", "no kernel; use another")))
     piece = Smallest("tflite", ("lowering",), 1, "lowering fails at Conv: off by 3", "repeat/b.py", "shrink it")
-    assert lines(Converted(rows, Path("out"), (piece,)))[3:-2] == [
+    assert lines(ConvertResult(rows, Path("out"), (piece,)))[3:-2] == [
         "onnx: no operator",
         "tflite: no kernel; use another",
         "  at its smallest: lowering fails at Conv: off by 3",
@@ -83,22 +83,24 @@ def test_a_mend_names_no_format_that_failed_in_the_same_command() -> None:
     of_onnx = lost("onnx", ("tf2onnx", "no ONNX for Cholesky; serve this model as SavedModel or TFLite, or write it"))
     of_tflite = lost("tflite", ("tflite", "no kernel for Cholesky; serve this model as SavedModel or ONNX"))
     quantised = lost("tflite:int8", ("tflite", "no kernel for Cholesky; serve this model as SavedModel or ONNX"))
-    told = lines(Converted((of_onnx, of_tflite), Path("out")))[3:-2]
+    told = lines(ConvertResult((of_onnx, of_tflite), Path("out")))[3:-2]
     assert told == [
         "onnx: no ONNX for Cholesky; serve this model as SavedModel, or write it",
         "tflite: no kernel for Cholesky; serve this model as SavedModel",
     ]
     there = replace(of_tflite, path="model.tflite", bytes=9, status=Status.VERIFIED, tried=())
-    assert "  ".join(lines(Converted((of_onnx, there, quantised), Path("out")))).count("SavedModel or TFLite, or") == 1
+    assert (
+        "  ".join(lines(ConvertResult((of_onnx, there, quantised), Path("out")))).count("SavedModel or TFLite, or") == 1
+    )
     saved = lost("saved-model", ("lowering", "no operator"))
-    assert lines(Converted((saved, of_tflite), Path("out")))[4].endswith("serve this model as ONNX")
+    assert lines(ConvertResult((saved, of_tflite), Path("out")))[4].endswith("serve this model as ONNX")
 
 
 def test_of_several_models_each_has_its_name_before_its_causes() -> None:
     rows = (lost("onnx", ("a", "no operator"), ("b", "no route")), lost("tflite", ("a", "no operator")))
-    made = Converted(rows, Path("out"))
+    made = ConvertResult(rows, Path("out"))
     done = tuple(ConvertedModel(name, f"net.py:{name}", Path("out"), made) for name in ("Large", "Small"))
-    assert lines_of_all(ConvertedModels(done, Path("out")))[5:-2] == [
+    assert lines_of_all(ConvertManyResult(done, Path("out")))[5:-2] == [
         "Large: onnx, tflite: no operator",
         "  by b: no route",
         "Small: onnx, tflite: no operator",
@@ -117,7 +119,7 @@ def test_what_gave_no_answer_did_not_answer_wrongly() -> None:
         ArtifactRow(name, name, "fp32", name, "0" * 64, 9, Status.VERIFIED, ("c",), tried, 1.0, None, (1,))
         for name in ("onnx", "tflite")
     ]
-    assert lines(Converted(tuple(rows), Path("out")))[3:-2] == [
+    assert lines(ConvertResult(tuple(rows), Path("out")))[3:-2] == [
         f"onnx, tflite: passed over a, which does not answer: {tried[0].reason}",
         "onnx, tflite: passed over b, which answers wrongly: agrees to 3 dB",
     ]

@@ -8,7 +8,7 @@ from transload.converters.steps import STEPS, Step
 from transload.models.formats import Format, Precision, Target
 from transload.pipeline.cli.explain_output import lines
 from transload.pipeline.cli.formats import edges_of, tree
-from transload.pipeline.commands.convert import Explained
+from transload.pipeline.commands.convert import RouteExplanation
 from transload.pipeline.plan.routes import Route, routes_to
 
 ONNX, LITE = Target(Format.ONNX), Target(Format.TFLITE)
@@ -18,8 +18,8 @@ def step(name: str, source: Target | None, target: Target, requires: tuple[str, 
     return Step(name, source, target, "transload.converters.steps:x", requires, 1)
 
 
-def explained(target: Target, *steps: Step) -> list[Explained]:
-    return [Explained(target, route, route.lacking) for route in routes_to(target, None, steps)]
+def explained(target: Target, *steps: Step) -> list[RouteExplanation]:
+    return [RouteExplanation(target, route, route.lacking) for route in routes_to(target, None, steps)]
 
 
 def test_precisions_share_a_line_and_so_do_stand_ins() -> None:
@@ -69,4 +69,4 @@ def test_explain_shows_one_route_of_each_reason_and_all_steps_that_are_closed() 
 
 
 def test_what_is_given_needs_no_step() -> None:
-    assert lines([ONNX], [Explained(ONNX, Route(()), None)])[:2] == ["onnx:", "  1  as given"]
+    assert lines([ONNX], [RouteExplanation(ONNX, Route(()), None)])[:2] == ["onnx:", "  1  as given"]

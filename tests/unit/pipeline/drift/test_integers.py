@@ -24,7 +24,7 @@ from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift import jobs, reference
 from transload.pipeline.drift.integer_range import MOST_TRIES, Search, peak_bytes
 from transload.pipeline.drift.recorded_answers import Probe, read_record
-from transload.pipeline.intake.prepare import _with_numbers
+from transload.pipeline.intake.reference_outputs import _with_integers
 from transload.pipeline.workers.engine import Action
 
 Feeds = Mapping[str, Array]
@@ -291,7 +291,7 @@ def test_a_model_that_other_integers_end_is_asked_without_them() -> None:
             return "answers"
 
     machine: Any = Machine()
-    assert _with_numbers(machine, Action("reference", "answer", options={"threads": 1})) == "answers"
+    assert _with_integers(machine, Action("reference", "answer", options={"threads": 1})) == "answers"
     assert asked == [{"threads": 1, "tries": 60}, {"threads": 1, "tries": 0}]
 
 

@@ -1,0 +1,41 @@
+"""Write files and folders whole: a kill at any moment leaves the former content, nothing, or all of the new one.
+
+Everything is written beside its place and renamed. A rename is atomic within one file system.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file in one piece; text as UTF-8. One process at a time may write `path`."""
+    half = path.with_name(f".{path.name}.half")
+    half.write_bytes(content.encode() if isinstance(content, str) else content)
+    half.replace(path)
+
+
+def write_synced(path: Path, text: str) -> None:
+    """Write a text in one piece that outlives a power cut. Several processes may write `path` at once."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    beside.write_text(text)
+    rename_synced(beside, path)
+
+
+def rename_synced(written: Path, path: Path) -> None:
+    """Put a finished file in the place of `path`, once its content is on the disk."""
+    with written.open("rb") as file:
+        os.fsync(file.fileno())
+    written.replace(path)
+
+
+def copy_folder_whole(source: Path, folder: Path) -> None:
+    """Copy a folder to `folder`, in place of what is there."""
+    half = folder.with_name(f".{folder.name}.half")
+    shutil.rmtree(half, ignore_errors=True)
+    shutil.copytree(source, half)
+    shutil.rmtree(folder, ignore_errors=True)
+    half.rename(folder)

@@ -1,0 +1,111 @@
+"""The command `bench`: measure the latency of artifacts, all of them in the same rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...models.errors import Exit
+from ...models.signature import TensorSpec
+from ...serving.runtimes.runtime_table import RUNTIMES
+from ..bench.latency_rows import write_samples
+from ..intake.loaded_model import LoadedModel
+from ..intake.model_argument import ModelRequest, candidate_request
+from ..intake.run_inputs import load_model, resolve_data
+from ..progress import Progress
+from ..request import RunRequest
+from ..result.gate import answered
+from ..result.schema import LatencyRow, Verdict
+from ..settings import LocalSettings
+from ..stages.bench import Measured, Wanted, measure
+from ..stages.servers import Servers
+from .candidates import check_candidate, check_operators, check_same_inputs, fitting_runtimes
+from .workspace import close_workers, document_of, new_run_context, report_disk_full, write_document
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """The latencies of `bench`; every sample lies in latency.npz in `folder`."""
+
+    latency: tuple[LatencyRow, ...]
+    folder: Path
+    note: str | None = None  # which batch sizes were measured in place of the requested ones, and why
+
+    @property
+    def decided(self) -> tuple[Verdict, Exit]:
+        """Verdict and exit status: nothing can be failed but the measuring itself, which exits with 4."""
+        complete = all(answered(row) for row in self.latency)
+        return (Verdict.PASS, Exit.PASS) if complete else (Verdict.FAIL, Exit.TOOLCHAIN)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """bench.json."""
+        return document_of(self.decided, latency=(tuple[LatencyRow, ...], self.latency))
+
+
+def bench(
+    request: RunRequest,
+    candidates: Sequence[str],
+    local: LocalSettings,
+    progress: Progress,
+    *,
+    against: ModelRequest | None = None,
+    inputs: Sequence[TensorSpec] = (),
+    data: Path | None = None,
+) -> BenchResult:
+    """Measure every candidate in every wanted runtime that takes it.
+
+    Ratios are relative to the model `against`, else to the first candidate in its first runtime.
+    Leaves a folder with logs, a script per step, bench.json and latency.npz.
+    Raises TransloadError where a model cannot be loaded, or the candidates take different inputs.
+    """
+    for text in candidates:
+        check_candidate(text, request.bench.runtimes)
+    context = new_run_context(request, "bench", local, progress)
+    with report_disk_full(context.folder), close_workers(context):
+        with progress.stage("model"):
+            loaded = [load_model(context, candidate_request(text, inputs)) for text in candidates]
+            reference = load_model(context, against) if against else None
+        first = reference or loaded[0]
+        for text, candidate in zip(candidates, loaded, strict=True):
+            check_operators(text, candidate, request.bench.runtimes)
+            check_same_inputs(text, candidate.model.signature, first.model.name, first.model.signature)
+        samples = resolve_data(context, first, data)
+        wanted = _wanted(reference, _by_label(candidates, loaded), request.bench.runtimes)
+        with Servers(context) as servers, progress.stage("bench") as stage:
+            measured = measure(context, samples, wanted, servers, first.model)
+            stage.note = measured.note or ""
+        result = BenchResult(measured.rows, context.folder, measured.note)
+        _write(measured, result)
+    return result
+
+
+def _by_label(candidates: Sequence[str], loaded: Sequence[LoadedModel]) -> dict[str, LoadedModel]:
+    """Return the candidates by a unique label: the target, else the path, else the path with a number."""
+    labelled: dict[str, LoadedModel] = {}
+    targets = [str(model.start) for model in loaded]
+    for text, model in zip(candidates, loaded, strict=True):
+        label = str(model.start) if targets.count(str(model.start)) == 1 else text
+        labelled[label if label not in labelled else f"{label}#{len(labelled) + 1}"] = model
+    return labelled
+
+
+def _wanted(
+    reference: LoadedModel | None, candidates: Mapping[str, LoadedModel], runtimes: Sequence[str]
+) -> list[Wanted]:
+    """Return what is measured: the reference first, then every candidate in its runtimes."""
+    wanted: list[Wanted] = []
+    if reference:
+        wanted.append((("source", reference.runtime), reference.stored, RUNTIMES[reference.runtime]))
+    for label, model in candidates.items():
+        fitting = [runtime for runtime in fitting_runtimes(model) if runtime.name in runtimes]
+        wanted += [((label, runtime.name), model.stored, runtime) for runtime in fitting]
+    return wanted
+
+
+def _write(measured: Measured, result: BenchResult) -> None:
+    if measured.series:
+        write_samples(result.folder / "latency.npz", measured.series)
+    write_document(result.folder / "bench.json", result.document)

@@ -1,0 +1,72 @@
+"""Checks of the artifacts that `validate` and `bench` are given: the runtimes that take them, and equal inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...models.errors import BadRequest
+from ...models.formats import Target
+from ...models.signature import Signature, TensorSpec
+from ...serving.runtimes.runtime_table import RUNTIMES, Runtime, runtimes_for
+from ..intake.loaded_model import LoadedModel, require_runtime
+from ..intake.model_argument import start_of
+
+
+def check_candidate(text: str, runtimes: Sequence[str]) -> None:
+    """Check a candidate before it is loaded: it is an artifact, and the runtimes that were named take its format.
+
+    Raises BadRequest where it is a model that is still code, or no named runtime takes it, ToolMissing where a named
+    runtime is not installed.
+    """
+    target = start_of(text)
+    if target is None:
+        raise BadRequest(
+            f"{text} is a model and no artifact", fix=f"convert it first: transload convert {text} --to onnx --out DIR"
+        )
+    _check_runtimes(target, runtimes)
+
+
+def _check_runtimes(target: Target, runtimes: Sequence[str]) -> None:
+    if tuple(runtimes) == tuple(RUNTIMES):
+        return
+    takers = [runtime.name for runtime in RUNTIMES.values() if target.format in runtime.takes]
+    fitting = [name for name in runtimes if name in takers]
+    if not fitting:
+        raise BadRequest(
+            f"none of the runtimes {', '.join(runtimes)} takes {target.format}", fix=f"use {', '.join(takers)}"
+        )
+    for name in fitting:
+        require_runtime(name)
+
+
+def check_operators(text: str, candidate: LoadedModel, runtimes: Sequence[str]) -> None:
+    """Refuse runtimes that lack the operators of a TFLite file, which are known once it is loaded.
+
+    Raises BadRequest, or ToolMissing where the runtime that has them is not installed.
+    """
+    takers = [runtime.name for runtime in fitting_runtimes(candidate)]
+    flex = ", ".join(candidate.flex)
+    if not set(runtimes).intersection(takers):
+        reason = f"needs TensorFlow's Flex delegate for {flex}" if flex else "holds no operator of TensorFlow's"
+        raise BadRequest(f"{text} {reason}, so {', '.join(runtimes)} is not for it", fix=f"use {', '.join(takers)}")
+    for name in takers if flex else ():
+        require_runtime(name)
+
+
+def fitting_runtimes(candidate: LoadedModel) -> tuple[Runtime, ...]:
+    """Return the runtimes that take a candidate."""
+    return runtimes_for(candidate.start.format, candidate.flex) if candidate.start else ()
+
+
+def check_same_inputs(candidate: str, ours: Signature, model: str, theirs: Signature) -> None:
+    """Raise BadRequest where two models take different inputs, so that their outputs cannot be compared."""
+    if [_without_axis_names(spec) for spec in ours.inputs] != [_without_axis_names(spec) for spec in theirs.inputs]:
+        raise BadRequest(
+            f"{candidate} takes {', '.join(map(str, ours.inputs))}, and {model} takes "
+            f"{', '.join(map(str, theirs.inputs))}",
+            fix="name the model that the candidate was made from",
+        )
+
+
+def _without_axis_names(spec: TensorSpec) -> tuple[str, str, tuple[int | None, ...]]:
+    return spec.name, spec.dtype, tuple(axis if isinstance(axis, int) else None for axis in spec.shape)

@@ -1,0 +1,93 @@
+"""The folder that a command works in: its context, its scratch files, a full disk, and the JSON document it leaves."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ... import __version__
+from ...models.errors import BadRequest, Exit
+from ...models.store import Store
+from ...models.whole_files import write_whole
+from ..context import Context
+from ..progress import Progress
+from ..request import RunRequest
+from ..result.run_folder import new_run_folder
+from ..result.schema import SCHEMA, Verdict
+from ..settings import LocalSettings
+from ..workers.devices import resolve_device
+from ..workers.engine import LocalExecutor
+from ..workers.worker_slots import WorkerSlots
+
+
+def new_context(
+    request: RunRequest, folder: Path, local: LocalSettings, progress: Progress, slots: WorkerSlots | None = None
+) -> Context:
+    """Return the context of a command that works in `folder`. Commands that run at once share worker `slots`."""
+    device, slots = resolve_device(request.device), slots or WorkerSlots(local.jobs)
+    executor = LocalExecutor(Store(local.store), folder, slots)
+    slots.on_stop(executor.stop)
+    return Context(request, executor, folder, progress, device, local.jobs)
+
+
+def new_run_context(request: RunRequest, name: str, local: LocalSettings, progress: Progress) -> Context:
+    """Return a context with a new folder runs/<id>, for a command that leaves no artifacts."""
+    return new_context(request, new_run_folder(local.runs, name, datetime.now(UTC)), local, progress)
+
+
+def check_writable(folder: Path, option: str) -> None:
+    """Create the folder that a command leaves its results in.
+
+    Raises BadRequest where it cannot be created or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise BadRequest(f"{folder} cannot be made: {reason}", fix=f"name another folder with {option}") from error
+    if not os.access(folder, os.W_OK):
+        raise BadRequest(f"{folder} cannot be written to", fix=f"name another folder with {option}")
+
+
+@contextmanager
+def report_disk_full(folder: Path) -> Iterator[None]:
+    """Map ENOSPC and EDQUOT in the output folder to BadRequest; the store maps its own."""
+    try:
+        yield
+    except OSError as error:  # copytree gathers the errors of its files and keeps their texts only
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) or os.strerror(errno.ENOSPC) in str(error):
+            raise BadRequest(
+                f"the disk under {folder} is full", fix="free some space, or name another folder with --out"
+            ) from error
+        raise
+
+
+@contextmanager
+def close_workers(context: Context) -> Iterator[None]:
+    """Close the preloaded frameworks at the end, and remove what workers left in the folder's tmp."""
+    try:
+        yield
+    finally:
+        context.executor.close()
+        shutil.rmtree(context.folder / "tmp", ignore_errors=True)
+
+
+def document_of(decided: tuple[Verdict, Exit], **parts: tuple[Any, Any]) -> dict[str, Any]:
+    """Return the parts of run.json that a command has; each part is given as (type, rows)."""
+    verdict, status = decided
+    head = {"schema": SCHEMA, "transload_version": __version__, "verdict": str(verdict), "exit_code": int(status)}
+    return head | {name: TypeAdapter(kind).dump_python(rows, mode="json") for name, (kind, rows) in parts.items()}
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a document as JSON in one piece."""
+    write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")

@@ -1,0 +1,78 @@
+"""Records of a model that is in the store, and the checks that its libraries are installed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...converters.steps import missing
+from ...models.errors import ToolMissing
+from ...models.formats import Target
+from ...models.signature import Signature
+from ...models.sources import CodeRef
+from ...models.store import Stored
+from ...serving.runtimes.runtime_table import RUNTIMES
+from ..drift.sessions import runtime_for
+from ..workers.interpreters import lacking
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """Name and signature of a model; for a model that is code, its place; for a recipe, also its metric."""
+
+    name: str
+    signature: Signature
+    ref: CodeRef | None = None
+    code: str = ""  # the digest of the code at `ref`
+    metric: str | None = None
+    allowed_loss: float | None = None
+    requires: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options by which a job finds the recipe; empty where the model is no recipe."""
+        return ref_options(self.ref) if self.ref and self.metric else {}
+
+    @property
+    def root(self) -> str | None:
+        """The folder that the model's code imports from."""
+        return self.ref.root if self.ref else None
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model in the store. `start` is the format that it is kept in; None for a source in PyTorch."""
+
+    model: ModelDescription
+    stored: Stored
+    start: Target | None = None
+
+    @property
+    def runtime(self) -> str:
+        """The runtime of the reference: PyTorch, eager, for a source; else the default one of the format."""
+        return "torch" if self.start is None else runtime_for(self.start.format, self.flex)
+
+    @property
+    def flex(self) -> tuple[str, ...]:
+        """The operators of a TFLite file that need TensorFlow's Flex delegate."""
+        return tuple(self.stored.facts.get("flex", ()))
+
+
+def ref_options(ref: CodeRef) -> dict[str, Any]:
+    """Return the options by which a job finds code."""
+    return {"ref": ref.text, "root": ref.root, **({"settings": dict(ref.settings)} if ref.settings else {})}
+
+
+def require_libraries(user: str, libraries: tuple[str, ...]) -> None:
+    """Raise ToolMissing where a library that `user` needs is not installed."""
+    _refuse_lacking(user, missing(libraries))
+
+
+def require_runtime(name: str) -> None:
+    """Raise ToolMissing where a library of the runtime is not installed."""
+    _refuse_lacking(f"the runtime {name}", lacking(RUNTIMES[name]))
+
+
+def _refuse_lacking(user: str, need: str | None) -> None:
+    if need:
+        raise ToolMissing(f"{user} {need}, which is not installed", fix="install it (transload doctor shows how)")

@@ -1,0 +1,132 @@
+"""The MODEL argument of a command: the forms that it may have, and which of them a text names.
+
+    net.py   net.py:Net   package.module:make   zoo:digits-cnn   torchvision:resnet18   timm:resnet10t   hf:FOLDER
+    model.onnx   model.pt2   model.pt   model.keras   model.tflite   a SavedModel's folder   out/onnx
+
+The form of the text and the names of files decide. Only a worker looks into the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from ...models.artifact import RECORD, read_artifact
+from ...models.errors import BadRequest
+from ...models.formats import Format, Target
+from ...models.signature import TensorSpec
+from ...models.sources import LIBRARIES
+
+ACCEPTED = (
+    "FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
+    "FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, or the folder of an artifact"
+)
+# Suffixes that are refused by name.
+_REFUSED = {
+    ".ckpt": "a checkpoint", ".safetensors": "weights without their model", ".pb": "a TensorFlow graph",
+    ".h5": "a file of HDF5, which Keras 2 kept models in, with code that is run", ".pbtxt": "a TensorFlow graph",
+    ".hdf5": "a file of HDF5, which Keras 2 kept models in, with code that is run", ".toml": "a pipeline file",
+}  # fmt: skip
+_FIXES = {
+    ".ckpt": "name the model's code, and this file with --weights",
+    ".safetensors": "name the model's code, and this file with --weights",
+    ".pb": "name the folder of a SavedModel, with its variables",
+    ".pbtxt": "name the folder of a SavedModel, with its variables",
+    ".h5": "where you trust it, load it with Keras and save it with model.save(FILE.keras)",
+    ".hdf5": "where you trust it, load it with Keras and save it with model.save(FILE.keras)",
+}
+
+
+class ModelKind(StrEnum):
+    """The form in which a model is kept."""
+
+    CODE = "code"
+    ARTIFACT = "artifact"
+    # A file, or a folder that transload did not write: the value is that of the format.
+    ONNX = "onnx"
+    PT2 = "pt2"
+    TORCHSCRIPT = "torchscript"
+    SAVED_MODEL = "saved-model"
+    KERAS = "keras"
+    TFLITE = "tflite"
+
+
+_SUFFIXES = {
+    ".onnx": ModelKind.ONNX, ".pt2": ModelKind.PT2, ".pt": ModelKind.TORCHSCRIPT, ".pth": ModelKind.TORCHSCRIPT,
+    ".keras": ModelKind.KERAS, ".tflite": ModelKind.TFLITE,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """A MODEL argument, with the inputs and the data named beside it. Its weights stand in the RunRequest."""
+
+    text: str
+    inputs: tuple[TensorSpec, ...] = ()
+    data: Path | None = None
+
+
+def kind_of(text: str) -> ModelKind:
+    """Return which kind of model a MODEL argument names, by its form and by the files at its path.
+
+    Raises BadRequest where there is no such file, or none of a known kind.
+    """
+    path = Path(text)
+    if text.partition(":")[0] in ("zoo", *LIBRARIES) and ":" in text:
+        return ModelKind.CODE
+    if path.is_dir() and (path / RECORD).is_file():
+        return ModelKind.ARTIFACT
+    if path.is_dir() and any((path / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
+        return ModelKind.SAVED_MODEL
+    if path.is_dir():
+        raise _folder_error(path)
+    suffix = path.suffix.lower()
+    if (
+        suffix not in _SUFFIXES
+        and suffix not in _REFUSED
+        and (".py" in path.suffixes or ".py:" in text or _is_module(text))
+    ):
+        return ModelKind.CODE
+    if not path.exists():
+        raise BadRequest(f"no such file: {text}", fix="check the path; it starts at the folder you run transload in")
+    if suffix not in _SUFFIXES:
+        content = _REFUSED.get(suffix, "no model of a kind that is known")
+        fix = _FIXES.get(suffix, f"name {ACCEPTED}")
+        raise BadRequest(f"{text} is {content}, and is not taken as a model", fix=fix)
+    return _SUFFIXES[suffix]
+
+
+def _is_module(text: str) -> bool:
+    """Return whether the text has the form `package.module` or `package.module:NAME`, and names no file."""
+    place, _, name = text.partition(":")
+    parts = [*place.split("."), *(name.split(".") if name else [])]
+    return all(part.isidentifier() for part in parts) and not Path(text).exists()
+
+
+def _folder_error(path: Path) -> BadRequest:
+    if (path / "config.json").is_file():
+        return BadRequest(f"{path} is no artifact; it looks like a model of transformers", fix=f"name it hf:{path}")
+    inside = sorted(str(record.parent) for record in (*path.glob(f"*/{RECORD}"), *path.glob(f"artifacts/*/{RECORD}")))
+    fix = f"name one of {', '.join(inside)}" if inside else f"name {ACCEPTED}"
+    return BadRequest(f"{path} holds no artifact: there is no {RECORD} in it", fix=fix)
+
+
+def start_of(text: str) -> Target | None:
+    """Return the format that the routes of a model begin at, or None for a source. Reads an artifact's record only."""
+    kind = kind_of(text)
+    if kind is ModelKind.ARTIFACT:
+        return read_artifact(Path(text)).target
+    return None if kind is ModelKind.CODE else Target(Format(kind))
+
+
+def candidate_request(text: str, inputs: Sequence[TensorSpec]) -> ModelRequest:
+    """Return the request for a candidate. Only a TorchScript file needs `inputs`: all others record their own."""
+    return ModelRequest(text, tuple(inputs) if kind_of(text) is ModelKind.TORCHSCRIPT else ())
+
+
+def without_inputs_of(candidate: str, against: ModelRequest) -> ModelRequest:
+    """Drop the inputs of the reference model's request where they were meant for the candidate."""
+    for_candidate = kind_of(candidate) is ModelKind.TORCHSCRIPT and kind_of(against.text) is ModelKind.ARTIFACT
+    return replace(against, inputs=()) if for_candidate else against

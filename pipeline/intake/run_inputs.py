@@ -1,0 +1,164 @@
+"""The inputs of a run: the model, the data and the outputs of the reference. All commands resolve them here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...models.errors import BadRequest
+from ...models.formats import PAYLOAD, Target
+from ...models.store import Stored, digest_of
+from ..context import Context
+from ..workers.engine import Action
+from .code_model import describe_recipe, load_code, obtain_source
+from .file_model import load_artifact, load_file
+from .loaded_model import LoadedModel, ModelDescription, require_runtime
+from .model_argument import ModelKind, ModelRequest, kind_of
+from .reference_outputs import answer_reference
+
+_SAMPLES = "transload.models.probes.samples"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelWithData:
+    """The model and the data that a conversion starts from."""
+
+    model: ModelDescription
+    source: Stored
+    data: Stored
+    start: Target | None = None  # the format of `source`; None: a model in PyTorch
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunInputs(ModelWithData):
+    """The model, the data, and the outputs of the reference that every copy is compared with."""
+
+    reference: Stored
+
+
+DuringReference = Callable[[ModelWithData], AbstractContextManager[None]]
+
+
+def _nothing(inputs: ModelWithData) -> AbstractContextManager[None]:  # noqa: ARG001
+    return nullcontext()
+
+
+def resolve_inputs(
+    context: Context,
+    request: ModelRequest | None,
+    *,
+    probes_only: bool = False,
+    when_loaded: Callable[[], None] | None = None,
+    during_reference: DuringReference = _nothing,
+) -> RunInputs:
+    """Resolve a MODEL argument to a loaded model, its data and the reference outputs.
+
+    Without a `request` the model is the recipe of the pipeline file, and is trained. `probes_only`: the reference
+    answers the probes of a conversion only, not the full test set. `when_loaded` is called once the model is in the
+    store; `during_reference` is entered while the reference answers.
+
+    Raises TransloadError where one of the three cannot be had.
+    """
+    loaded = _load_stage(context, request) if request else _train_stage(context)
+    if when_loaded:
+        when_loaded()
+    data_file = request.data if request else None
+    with context.progress.stage("reference") as stage:
+        require_runtime(loaded.runtime)
+        data = resolve_data(context, loaded, data_file)
+        inputs = ModelWithData(model=loaded.model, source=loaded.stored, data=data, start=loaded.start)
+        with during_reference(inputs), _file_named(context, loaded, request):
+            reference = answer_reference(
+                context, loaded.model, loaded.stored, data, loaded.runtime, probes_only=probes_only
+            )
+        kind = "random " if request and not (data_file or loaded.model.metric) else ""
+        samples = f"{data.facts['test']} {kind}samples" if request else f"{data.facts['test']} test samples"
+        stage.note = f"{samples} answered by {loaded.runtime if request else 'PyTorch'}"
+    return RunInputs(**vars(inputs), reference=reference)
+
+
+def load_model(context: Context, request: ModelRequest) -> LoadedModel:
+    """Load the model of a request into the store.
+
+    Raises BadRequest where it cannot be taken as it is, ToolMissing where a library is not installed.
+    """
+    kind = kind_of(request.text)
+    if kind is ModelKind.CODE:
+        return load_code(context, request.text, request.inputs)
+    section = context.request.model
+    if request.text == section.recipe and (section.weights is not None or section.settings):
+        option = "--set" if section.weights is None else "--weights"
+        raise BadRequest(f"{request.text} is no code, and has weights of its own", fix=f"leave {option} out")
+    if kind is ModelKind.ARTIFACT:
+        return load_artifact(context, request)
+    return load_file(context, request, kind)
+
+
+def resolve_data(context: Context, loaded: LoadedModel, file: Path | None) -> Stored:
+    """Return the samples of the file, else the recipe's own, else random ones.
+
+    Raises BadRequest where the file does not fit the model.
+    """
+    signature = loaded.model.signature.to_json()
+    if file is None and loaded.model.metric:
+        return _recipe_data(context, loaded.model)
+    if file is None:
+        action = Action("data", f"{_SAMPLES}:make_samples", options={"signature": signature}, limits=context.limits())
+        return context.executor.perform(action)
+    if not file.is_file():
+        raise BadRequest(f"no such file: {file}", fix="check --data; it names an .npz file of inputs by name")
+    options = {"path": str(file.absolute()), "sha256": digest_of(file), "signature": signature}
+    return context.executor.perform(
+        Action("data", f"{_SAMPLES}:take_samples", options=options, limits=context.limits())
+    )
+
+
+def _recipe_data(context: Context, recipe: ModelDescription) -> Stored:
+    """Return the recipe's test set and its calibration samples."""
+    return context.executor.perform(
+        Action(
+            name="data",
+            entry="transload.models.training.data:prepare_data",
+            options=recipe.options,
+            requires=recipe.requires,
+            code=recipe.code,
+            root=recipe.root,
+            limits=context.limits(),
+        )
+    )
+
+
+def _load_stage(context: Context, request: ModelRequest) -> LoadedModel:
+    with context.progress.stage("model") as stage:
+        loaded = load_model(context, request)
+        inputs = ", ".join(map(str, loaded.model.signature.inputs))
+        stage.note = "; ".join([f"{loaded.model.name}: {inputs}", *loaded.stored.facts.get("notes", ())])
+    return loaded
+
+
+def _train_stage(context: Context) -> LoadedModel:
+    recipe = describe_recipe(context)
+    with context.progress.stage("train") as stage:
+        source = obtain_source(context, recipe)
+        how = "found" if source.cached else "done"
+        score = f", test {recipe.metric} {source.facts['test']:.4f}" if "test" in source.facts else ""
+        stage.note = f"{recipe.name} {how}{score}"
+    return LoadedModel(recipe, source)
+
+
+@contextmanager
+def _file_named(context: Context, loaded: LoadedModel, request: ModelRequest | None) -> Iterator[None]:
+    """Name the user's file in a runtime's error, in place of the copy in the store that the runtime opened."""
+    try:
+        yield
+    except BadRequest as error:
+        if loaded.start is None or request is None:
+            raise
+        opened = str(loaded.stored.folder / PAYLOAD[loaded.start.format])
+        message, fix = error.what.replace(opened, request.text), error.fix
+        if message.startswith(f"{loaded.runtime} cannot open"):
+            log = context.folder / "logs" / "reference.log"
+            fix = f"copy {request.text} again, or make it of operators that {loaded.runtime} has; it says more in {log}"
+        raise type(error)(message, fix=fix) from error
