@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
 from ...models.keras_model import function_of_keras
-from ...models.loading.build import sample_tensors
+from ...models.probes.random_inputs import sample_tensors
 from ...models.probes.sizes import example_sizes
 from ...models.signature import BATCH, Array, Signature, TensorSpec
 

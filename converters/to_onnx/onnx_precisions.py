@@ -10,7 +10,7 @@ from ...models.artifact import read_artifact, write_artifact
 from ...models.dataset import Dataset, read_dataset
 from ...models.formats import PAYLOAD, Format, Precision, Target
 from ...models.job import Job
-from ...models.probes.feeds import feeds_of, whole
+from ...models.probes.feeds import make_feeds, split_into_calls
 from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, Signature
 from ..onnx_graph.topological_order import sort_nodes
@@ -31,8 +31,8 @@ class _Feeds:
 
 def _batches(data: Dataset, signature: Signature) -> Iterator[dict[str, Array]]:
     bounds = bounds_within(signature.inputs, signature.batch)
-    for rows in whole(len(data), bounds.nearest(CALIBRATION_BATCH), bounds.low):
-        yield feeds_of(data, rows, signature)
+    for rows in split_into_calls(len(data), bounds.nearest(CALIBRATION_BATCH), bounds.low):
+        yield make_feeds(data, rows, signature)
 
 
 def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:

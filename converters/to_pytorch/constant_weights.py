@@ -51,7 +51,7 @@ def _baked(model: torch.nn.Module, signature: Signature) -> torch.nn.Module | No
     """None where a copy with plain weights does not answer as the model does."""
     import torch
 
-    from ...models.loading.build import sample_inputs
+    from ...models.probes.random_inputs import sample_inputs
 
     def answers(asked: torch.nn.Module) -> list[Any]:
         arrays = sample_inputs(signature, _BATCH)

@@ -254,7 +254,7 @@ def answers(model: torch.nn.Module, signature: Signature, axis: str, size: int) 
     """Whether the model itself answers at this size of an axis."""
     import torch
 
-    from ...models.loading.build import sample_tensors
+    from ...models.probes.random_inputs import sample_tensors
 
     if size > _MOST_TRIED:
         return False

@@ -16,9 +16,9 @@ from itertools import chain, combinations, zip_longest
 from types import CodeType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from ...models.probes.far_sizes import count_elements, least_sizes, most_elements
 from ...models.probes.sizes import empty_axes, example_sizes
 from ...models.signature import ANY_SIZE, Signature
-from .far_sizes import elements, least_sizes, most_elements
 
 if TYPE_CHECKING:
     import torch
@@ -157,7 +157,7 @@ def _breaking(guard: Guard, signature: Signature) -> Iterator[LeftOut]:
     for begin in _BEGIN:
         for line in lines:
             far = (each for each in line if max(each.values()) >= begin)
-            fits = (each for each in far if len(each) == 1 or elements(signature.inputs, {**own, **each}) <= most)
+            fits = (each for each in far if len(each) == 1 or count_elements(signature.inputs, {**own, **each}) <= most)
             if found := next(fits, None):
                 yield LeftOut(found, _of_one_size(guard, found))
 
@@ -193,7 +193,7 @@ def answers_alike(
     """Whether a program without its guards answers as the model does; None where the model has no answer."""
     import torch
 
-    from ...models.loading.build import sample_tensors
+    from ...models.probes.random_inputs import sample_tensors
 
     arrays = sample_tensors(signature.inputs, sizes)
     inputs = [torch.from_numpy(arrays[spec.name]) for spec in signature.inputs]

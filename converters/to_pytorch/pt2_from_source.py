@@ -142,7 +142,7 @@ def example_inputs(signature: Signature, batch: int = EXAMPLE_BATCH, more: int =
     far as their bounds allow."""
     import torch
 
-    from ...models.loading.build import sample_tensors
+    from ...models.probes.random_inputs import sample_tensors
 
     sizes, bounds = example_sizes(signature.inputs, batch), signature.bounds
     for axis in other_axes(signature.inputs) if more else ():

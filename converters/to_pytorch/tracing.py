@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...models.errors import Refused
 from ...models.foreign_errors import first_line
-from ...models.loading.build import sample_tensors
 from ...models.loading.call_convention import Call, flat
 from ...models.loading.module_checks import questions
 from ...models.loading.user_frames import line_of_now, quoted
+from ...models.probes.far_sizes import far_sizes
+from ...models.probes.random_inputs import sample_tensors
 from ...models.probes.sizes import example_sizes, two_sizes
 from ...models.signature import Signature
 from ...models.sources import Source
@@ -31,7 +32,6 @@ from ..patches.torch_export.tensor_data import followed_data
 from ..patches.torch_export.traced_replacements import recomputing
 from ..patches.torch_export.transformer_layers import as_made
 from .export_reasons import OneWay, stopped
-from .far_sizes import far_sizes
 from .guards import agree, leaves
 from .pt2_from_source import other_way
 from .trace_reasons import Unlike, kept_size, mend_of, place_in, uncompiled, unlike
@@ -52,7 +52,7 @@ def data_questions(model: torch.nn.Module, signature: Signature) -> dict[str, bo
     differed between samples of one shape: as they are drawn, negated, halved to nothing, and ten times as large."""
     import torch
 
-    from ...models.loading.build import sample_inputs
+    from ...models.probes.random_inputs import sample_inputs
 
     arrays = sample_inputs(signature, _BATCH)
     others = sample_inputs(signature, _BATCH, seed=1)

@@ -21,7 +21,7 @@ from ...models.dataset import Dataset, read_dataset
 from ...models.errors import BadRequest, Refused
 from ...models.formats import PAYLOAD, Format, Precision, Target
 from ...models.job import Job
-from ...models.probes.feeds import feeds_of
+from ...models.probes.feeds import make_feeds
 from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, Signature
 from ..onnx_to_tf.kernels import TFLITE
@@ -140,7 +140,7 @@ def samples(data: Dataset, signature: Signature) -> Iterator[dict[str, Array]]:
     """The first samples, each in a call of its own, or with those after it where the model takes no single one."""
     least = bounds_within(signature.inputs, signature.batch).filled.low
     for at in range(min(len(data), MOST_SAMPLES)):
-        yield feeds_of(data, np.arange(at, at + least) % len(data), signature)
+        yield make_feeds(data, np.arange(at, at + least) % len(data), signature)
 
 
 def _check_data(data: Dataset, signature: Signature) -> None:

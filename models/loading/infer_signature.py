@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import BadRequest
+from ..probes.random_inputs import sample_tensors
 from ..probes.sizes import two_sizes
 from ..signature import ANY_SIZE, Array, Signature, TensorSpec, batch_axis, bounds_of, served_dtype
-from .build import sample_tensors
 from .call_convention import Call, call_by_name, carried, is_flat, parted, takes_no_more
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import BadRequest
-from .build import call_model, sample_inputs
+from ..probes.random_inputs import sample_inputs
+from .build import call_model
 from .call_convention import ALONE
 from .user_frames import line_of_now, quoted
 

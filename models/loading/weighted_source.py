@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BadRequest
 from ..foreign_errors import first_line
 from ..job import Job
+from ..probes.random_inputs import sample_inputs
 from ..recipe import Recipe
 from ..signature import Signature, TensorSpec
 from ..sources import WEIGHTS, CodeRef, Source, write_source
-from .build import call_model, sample_inputs
+from .build import call_model
 from .call_convention import Call, Leaf, flat, parameter_names
 from .catalogue import load_named, ref_digest, ref_of
 from .construct import construct

@@ -1,1 +1,1 @@
-"""The inputs that prove sameness: samples, sizes, integers, masks, lengths and stress values."""
+"""The inputs that prove sameness; probe_set.py lists their kinds. Needs numpy only."""

@@ -1,7 +1,7 @@
-"""From samples to calls of a model: what a data file holds for each input, and what one call is fed.
+"""Samples and calls: what a data file holds for each input, and the arrays that one call is fed.
 
 Samples lie along the first axis of every array. For an input with the batch axis that is the batch, brought to the
-front; for any other input it is an axis more than the input has: a whole value for each sample. A call of several
+front. For any other input it is one axis more than the input has: a whole value for each sample. A call of several
 samples gathers the former, and takes the latter from its first sample.
 """
 
@@ -14,29 +14,29 @@ import numpy as np
 from ..dataset import Dataset
 from ..errors import BadRequest
 from ..signature import Array, Signature, TensorSpec, batch_axis, check_feeds
-from .lengths import is_length, longest
+from .lengths import is_length, max_length
 from .sizes import other_axes
 
-SAMPLES = "*samples"  # the axis that an input without the batch has more; no axis of a model is called so
+SAMPLES = "*samples"  # the samples' axis of an input without the batch; no axis of a model is called so
 _RULE = "samples lie along the first axis of every array, also of an input that has no batch axis (docs/convert.md)"
 
 
 def sample_spec(spec: TensorSpec, batch: str | None) -> TensorSpec:
-    """What a data file holds for an input: its samples along axis 0, then what one sample has."""
+    """Return what a data file holds for an input: its samples along axis 0, then the axes of one sample."""
     rest = tuple(axis for axis in spec.shape if axis != batch)
-    bounds = tuple((axis, each) for axis, each in spec.bounds if axis != batch)
+    bounds = tuple((axis, limits) for axis, limits in spec.bounds if axis != batch)
     first = SAMPLES if batch is None or batch not in spec.shape else batch
     return TensorSpec(spec.name, spec.dtype, (first, *rest), bounds)
 
 
 def sample_specs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-    """`sample_spec` of every input of a model."""
+    """Return `sample_spec` of every input of a model."""
     batch = batch_axis(specs)
     return tuple(sample_spec(spec, batch) for spec in specs)
 
 
 def check_samples(specs: Sequence[TensorSpec], data: Dataset) -> None:
-    """Hold samples against the inputs: names, dtypes, shapes, and that an axis has one size, within its bounds.
+    """Check samples against the inputs: names, dtypes, shapes, and that an axis has one size, within its bounds.
 
     Raises BadRequest.
     """
@@ -51,15 +51,17 @@ def check_samples(specs: Sequence[TensorSpec], data: Dataset) -> None:
     check_feeds(wanted, data.inputs)
 
 
-def gathered(specs: Sequence[TensorSpec], data: Dataset) -> Dataset:
-    """Samples as one has them, put together into calls for a model that has no batch axis and takes so many at a time
-    as the first axis of its inputs is fixed to: (20, 3) for an input of (4, 3) makes 5 calls. Other data comes back as
-    it is. What is left over makes no call.
+def group_into_calls(specs: Sequence[TensorSpec], data: Dataset) -> Dataset:
+    """Put single samples together into calls of a model that has no batch axis.
 
-    Raises BadRequest where there are too few for one call.
+    It takes so many at a time as the first axis of its inputs is fixed to: (20, 3) for an input of (4, 3) makes 5
+    calls. Samples that do not fill a call are left out. Data that has such calls, or a batch axis, is returned as it
+    is.
+
+    Raises BadRequest where there are too few samples for one call.
     """
-    here = [(spec, data.inputs[spec.name]) for spec in specs if spec.name in data.inputs]
-    single = {spec.name for spec, array in here if spec.shape and array.ndim == len(spec.shape)}
+    arrays = [(spec, data.inputs[spec.name]) for spec in specs if spec.name in data.inputs]
+    single = {spec.name for spec, array in arrays if spec.shape and array.ndim == len(spec.shape)}
     sizes = {spec.shape[0] for spec in specs if spec.name in single}
     size = sizes.pop() if len(sizes) == 1 else None
     if batch_axis(specs) is not None or not isinstance(size, int) or size < 1:
@@ -68,25 +70,25 @@ def gathered(specs: Sequence[TensorSpec], data: Dataset) -> Dataset:
         raise BadRequest(
             f"the model takes {size} samples in a call, and the file holds {len(data)}", fix=f"give {size} or more"
         )
-    calls = {name: _by(array, size) for name, array in data.inputs.items() if name in single}
-    others = {name: _by(array, size)[:, 0] for name, array in data.inputs.items() if name not in single}
-    return Dataset({**calls, **others}, None if data.labels is None else _by(data.labels, size))
+    calls = {name: _grouped(array, size) for name, array in data.inputs.items() if name in single}
+    values = {name: _grouped(array, size)[:, 0] for name, array in data.inputs.items() if name not in single}
+    return Dataset({**calls, **values}, None if data.labels is None else _grouped(data.labels, size))
 
 
-def _by(array: Array, size: int) -> Array:
-    """Rows of `array` in groups of `size`, along a new first axis."""
+def _grouped(array: Array, size: int) -> Array:
+    """Return the rows of `array` in groups of `size`, along a new first axis."""
     count = len(array) // size
     return array[: count * size].reshape(count, size, *array.shape[1:])
 
 
-def feeds_of(
+def make_feeds(
     data: Dataset, rows: Array, signature: Signature, sizes: Mapping[str, int] | None = None
 ) -> dict[str, Array]:
-    """The inputs that a model takes, of the samples `rows`, each in memory of its own.
+    """Make the inputs of a call from the samples `rows`, each in memory of its own.
 
-    `sizes`: axes that are to have another size than the data has, or the batch than there are rows. They are cropped to
-    it, or begin again, so that all values are the samples' own; alike in every input that has the axis. Lengths of what
-    is cropped are shorter, too.
+    `sizes` are axes that get another size than the data has, or a batch that gets another than there are rows. They are
+    cropped, or begin again, so that all values are the samples' own; alike in every input that has the axis. Lengths of
+    what is cropped become shorter, too.
 
     Raises BadRequest where the data has no input of that name.
     """
@@ -101,9 +103,9 @@ def feeds_of(
     values = {spec.name: _value(data.inputs[spec.name], rows, spec, batch, sizes or {}) for spec in signature.inputs}
     for spec in signature.inputs if sizes else ():
         if is_length(spec):
-            most = longest(spec, signature.inputs, {**sizes_in(data, signature), **(sizes or {})})
-            least = np.minimum(values[spec.name], np.asarray(most, spec.dtype))
-            values[spec.name] = np.asarray(least)  # of a single number it is no array
+            most = max_length(spec, signature.inputs, {**sizes_in(data, signature), **(sizes or {})})
+            shortened = np.minimum(values[spec.name], np.asarray(most, spec.dtype))
+            values[spec.name] = np.asarray(shortened)  # numpy.minimum of a 0-d array is no array
     return values
 
 
@@ -112,11 +114,11 @@ def _value(array: Array, rows: Array, spec: TensorSpec, batch: str | None, sizes
     for at, axis in spec.dynamic_axes.items():
         if axis in sizes:
             value = np.take(value, np.arange(sizes[axis]) % value.shape[at], axis=at)
-    return np.array(value, order="C")  # a scalar stays one, which ascontiguousarray would not leave it
+    return np.array(value, order="C")  # ascontiguousarray would make an array of rank 1 of a scalar
 
 
 def sizes_in(data: Dataset, signature: Signature) -> dict[str, int]:
-    """How large the dynamic axes other than the batch are in the data."""
+    """Return the sizes that the dynamic axes other than the batch have in the data."""
     sizes: dict[str, int] = {}
     specs = sample_specs(signature.inputs)
     for spec in specs:
@@ -127,9 +129,11 @@ def sizes_in(data: Dataset, signature: Signature) -> dict[str, int]:
     return {axis: sizes[axis] for axis in other_axes(signature.inputs) if axis in sizes}
 
 
-def whole(samples: int, batch: int, least: int = 1) -> Iterator[Array]:
-    """The samples of each call, so that every sample is seen once. The last call may be shorter, but for models that
-    take no fewer than `least`: it is then filled up from the start."""
+def split_into_calls(samples: int, batch: int, least: int = 1) -> Iterator[Array]:
+    """Yield the rows of each call, so that every sample is seen once.
+
+    The last call may be shorter. For a model that takes no fewer than `least` it is filled up from the start.
+    """
     for start in range(0, samples, batch):
         stop = max(min(start + batch, samples), start + least)
         yield np.arange(start, stop) % samples

@@ -1,8 +1,7 @@
-"""Masks that hide all, or nothing, and floats that are all zero: of random ones no row is so by chance. Needs numpy
-only.
+"""Masks that hide all or nothing, and floats that are all zero: no row of random samples is so by chance.
 
-What is told of a masked row is what an attention, a mean or a maximum over nothing gives, and there copies differ. Of
-silence, padding and black pictures it is what stands beside a zero to divide by: `x / (norm + 1e-8)`.
+A masked row makes an attention, a mean or a maximum over nothing, and there copies differ. Silence, padding and black
+pictures show what stands beside a zero to divide by: `x / (norm + 1e-8)`.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from enum import StrEnum
 import numpy as np
 
 from ..dataset import Dataset
-from ..loading.build import is_told
 from ..signature import Array, TensorSpec
+from .random_inputs import has_telling_name
 
 
 class Fill(StrEnum):
-    """What an input holds in place of random numbers: one and the same, in all of a call or in some of its rows."""
+    """A single value that an input holds in place of random numbers, in all of a call or in some of its rows."""
 
     NONE = "none"
     ALL = "all"
     SOME_NONE = "some none"
     SOME_ALL = "some all"
-    BLANK = "blank"  # of floats: in one call all, in the next some rows
+    BLANK = "blank"  # zeros in an input of floats: in one call all, in the next some rows
 
     @property
     def in_rows(self) -> bool:
@@ -33,42 +32,45 @@ class Fill(StrEnum):
         return self in (Fill.SOME_NONE, Fill.SOME_ALL)
 
     @property
-    def holds(self) -> bool:
-        """What it fills with."""
+    def content(self) -> bool:
+        """The value that it fills with."""
         return self in (Fill.ALL, Fill.SOME_ALL)
 
-    def told(self, *, boolean: bool) -> str:
-        """How a sentence names it: all false in single rows."""
+    def describe(self, *, boolean: bool) -> str:
+        """Name it in a sentence, as in "all false in single rows"."""
         if self is Fill.BLANK:
             return "all 0, or 0 in single rows"
-        return f"all {str(self.holds).lower() if boolean else int(self.holds)}{' in single rows' * self.in_rows}"
+        return f"all {str(self.content).lower() if boolean else int(self.content)}{' in single rows' * self.in_rows}"
 
 
-def masks(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-    """The inputs that hold true and false, or 0 and 1 as their names tell."""
-    return tuple(spec for spec in specs if spec.dtype == "bool" or is_told(spec.name))
+def mask_inputs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    """Return the inputs that hold true and false, or 0 and 1 as their names tell."""
+    return tuple(spec for spec in specs if spec.dtype == "bool" or has_telling_name(spec.name))
 
 
-def blanks(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-    """The inputs that may be blank."""
-    return tuple(spec for spec in specs if "float" in spec.dtype and not is_told(spec.name))
+def blank_inputs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    """Return the inputs that may be blank: those of floats that are no masks."""
+    return tuple(spec for spec in specs if "float" in spec.dtype and not has_telling_name(spec.name))
 
 
-def with_fills(data: Dataset, fills: Mapping[str, Fill], call: int) -> Dataset:
-    """The samples with the inputs named filled. `call`: samples in one. Every second call keeps what it has, or most of
-    it: where a mask hides all, answers are often 0, and the noise beside 0 is none beside those."""
-    filled = {name: _filled(data.inputs[name], fill, call) for name, fill in fills.items()}
+def apply_fills(data: Dataset, fills: Mapping[str, Fill], samples_per_call: int) -> Dataset:
+    """Fill the named inputs of the samples.
+
+    Every second call keeps its values, or most of them. Where a mask hides all, answers are often 0; the noise beside
+    0 is measured against the answers of the calls that keep theirs.
+    """
+    filled = {name: _fill_array(data.inputs[name], fill, samples_per_call) for name, fill in fills.items()}
     return Dataset({**data.inputs, **filled}, data.labels)
 
 
-def _filled(mask: Array, fill: Fill, call: int) -> Array:
-    whole = _beside(np.arange(len(mask)) // call % 2 == 0, mask)
-    rows = mask.shape[: max(1, mask.ndim - 1)]
-    third = _beside(np.arange(math.prod(rows)).reshape(rows) % 3 == 0, mask)
-    chosen = whole | third if fill is Fill.BLANK else third if fill.in_rows else whole
-    return np.where(chosen, mask.dtype.type(fill.holds), mask)
+def _fill_array(array: Array, fill: Fill, samples_per_call: int) -> Array:
+    calls = _broadcastable(np.arange(len(array)) // samples_per_call % 2 == 0, array)
+    rows = array.shape[: max(1, array.ndim - 1)]
+    third = _broadcastable(np.arange(math.prod(rows)).reshape(rows) % 3 == 0, array)
+    chosen = calls | third if fill is Fill.BLANK else third if fill.in_rows else calls
+    return np.where(chosen, array.dtype.type(fill.content), array)
 
 
-def _beside(chosen: Array, mask: Array) -> Array:
-    """With as many axes as the mask."""
-    return chosen.reshape(chosen.shape + (1,) * (mask.ndim - chosen.ndim))
+def _broadcastable(chosen: Array, array: Array) -> Array:
+    """Append axes of size 1 until there are as many as `array` has."""
+    return chosen.reshape(chosen.shape + (1,) * (array.ndim - chosen.ndim))

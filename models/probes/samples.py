@@ -1,4 +1,4 @@
-"""The data of a model that brings none: samples out of a user's file, or random ones. Needs numpy only.
+"""The data of a model that brings none: samples of a user's file, or random ones.
 
 A data folder holds what a recipe's data step writes (models/training/data.py): test.npz, and calibration.npz.
 """
@@ -15,34 +15,31 @@ import numpy as np
 from ..dataset import MADE_BY, Dataset, read_dataset, write_dataset
 from ..errors import BadRequest
 from ..job import Job
-from ..loading.build import sample_tensors
 from ..signature import Signature, TensorSpec, batch_axis, bounds_of
 from ..training.data import CALIBRATION, CALIBRATION_SAMPLES, TEST, shuffled
-from .feeds import SAMPLES, check_samples, gathered, sample_specs
+from .feeds import SAMPLES, check_samples, group_into_calls, sample_specs
+from .random_inputs import sample_tensors
 from .sizes import example_sizes
 
 RANDOM_SAMPLES = 64
-LEAST_SAMPLES = 8  # however large one is: probes at batches 1, 2 and 5 need some to tell apart
+LEAST_SAMPLES = 8  # however large a sample is: probes at batches 1, 2 and 5 need several different ones
 MOST_BYTES = 256_000_000  # of the random samples of one split
 _TEST_SEED, _CALIBRATION_SEED = 11, 12
 
 
 def check_inputs(specs: Sequence[TensorSpec]) -> None:
-    """Hold the inputs of a model against what bounds ask of them.
-
-    Raises BadRequest where an axis has two bounds.
-    """
+    """Raise BadRequest where an axis of the inputs has two bounds."""
     bounds_of(specs)
 
 
 def take_samples(job: Job) -> Mapping[str, Any]:
-    """Write a data folder out of a user's .npz file. Options: path (absolute), sha256, signature (JSON).
+    """Write a data folder from a user's .npz file.
 
-    All samples are the test set; up to 256 of them, in shuffled order, calibrate int8. What a file holds for each
-    input: models/probes/feeds.py. Facts: test, calibration,
-    labels (whether there are any).
+    Options: path (absolute), sha256, signature (JSON). All samples are the test set; up to 256 of them, in shuffled
+    order, calibrate int8. feeds.py says what a file holds for each input. Facts: test, calibration, labels (whether
+    there are any).
 
-    Raises BadRequest where the file is none, holds no samples, or does not fit the signature.
+    Raises BadRequest where the file is missing, holds no samples, or does not fit the signature.
     """
     path = Path(job.options["path"])
     signature = Signature.from_json(job.options["signature"])
@@ -53,7 +50,7 @@ def take_samples(job: Job) -> Mapping[str, Any]:
         raise BadRequest(f"{path} says that it holds more than this machine can", fix=MADE_BY) from error
     if not len(data):
         raise BadRequest(f"{path} holds no samples", fix="give at least one; more tell more")
-    data = gathered(signature.inputs, data)
+    data = group_into_calls(signature.inputs, data)
     check_samples(signature.inputs, data)
     write_dataset(job.out / TEST, data)
     calibration = shuffled(data, _CALIBRATION_SEED).rows(0, CALIBRATION_SAMPLES)
@@ -64,10 +61,10 @@ def take_samples(job: Job) -> Mapping[str, Any]:
 def make_samples(job: Job) -> Mapping[str, Any]:
     """Write a data folder of random samples. Options: signature (JSON).
 
-    Floats are normal around 0.3, bytes whatever they can be, other integers 0 to 3, as they may be indices. The test
-    set and the calibration set are different draws of fixed seeds: 64 samples each, fewer where they would take more
-    than 256 MB. A dynamic axis other than the batch gets a size of its own, within its bounds. Facts: test,
-    calibration, labels (false), random (true).
+    random_inputs.py says which numbers they hold; bytes are drawn over their whole range. The test set and the
+    calibration set are different draws of fixed seeds: 64 samples each, fewer where they would take more than 256 MB.
+    A dynamic axis other than the batch gets a size of its own, within its bounds. Facts: test, calibration, labels
+    (false), random (true).
     """
     signature = Signature.from_json(job.options["signature"])
     check_inputs(signature.inputs)
@@ -79,7 +76,7 @@ def make_samples(job: Job) -> Mapping[str, Any]:
 
 
 def _sizes(specs: Sequence[TensorSpec]) -> dict[str, int]:
-    """A size for every axis of the samples: as many of them as fit."""
+    """Choose a size for every axis of the samples, with as many samples as fit."""
     sizes = {**example_sizes(specs, 1), SAMPLES: 1, batch_axis(specs) or SAMPLES: 1}
     sample_bytes = sum(_bytes(spec, sizes) for spec in sample_specs(specs))
     count = max(LEAST_SAMPLES, min(RANDOM_SAMPLES, MOST_BYTES // max(1, sample_bytes)))
@@ -92,9 +89,9 @@ def _bytes(spec: TensorSpec, sizes: Mapping[str, int]) -> int:
 
 
 def check_file(path: Path, sha256: str) -> None:
-    """Hold a file that a user named against the digest that the run began with.
+    """Check a file that a user named against the digest that the run began with.
 
-    Raises BadRequest where it is not there, is empty, or has changed.
+    Raises BadRequest where it is missing, empty, or has changed.
     """
     if not path.is_file():
         raise BadRequest(f"no such file: {path}", fix="check the path")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 
@@ -13,70 +13,98 @@ _ENOUGH = 5  # an axis that begins here may take multiples of its lower end alon
 
 
 def axes_of(specs: Iterable[TensorSpec]) -> tuple[str, ...]:
-    """The dynamic axes by name, each once, as the inputs have them."""
+    """Return the dynamic axes by name, each once, in the order of the inputs."""
     return tuple(dict.fromkeys(axis for spec in specs for axis in spec.dynamic_axes.values()))
 
 
 def other_axes(specs: Sequence[TensorSpec]) -> tuple[str, ...]:
-    """The dynamic axes that are not the batch."""
+    """Return the dynamic axes that are not the batch."""
     batch = batch_axis(specs)
     return tuple(axis for axis in axes_of(specs) if axis != batch)
 
 
 def bounds_within(specs: Sequence[TensorSpec], axis: str | None) -> Bounds:
-    """The bounds of an axis; of None, a batch that is not there, those of a single sample a call."""
+    """Return the bounds of an axis; of None, which is a batch that is not there, those of one sample a call."""
     return Bounds(1, 1) if axis is None else bounds_of(specs).get(axis, ANY_SIZE)
 
 
-def batches_within(specs: Sequence[TensorSpec], asked: Iterable[int]) -> tuple[int, ...]:
-    """The batch sizes to try a model at instead of those that were asked for, which it may not take: of 1, 2 and 5 in
-    4..6 it is 4, 5 and 6. A model without a batch is called with one sample at a time."""
+def batches_within(specs: Sequence[TensorSpec], batches: Iterable[int]) -> tuple[int, ...]:
+    """Return the batch sizes to try a model at in place of `batches`, which it may not take.
+
+    Of 1, 2 and 5 in 4..6 they are 4, 5 and 6. A model without a batch is called with one sample at a time.
+    """
     bounds = bounds_within(specs, batch_axis(specs))
-    return tuple(dict.fromkeys(bounds.nearest(size if size >= bounds.low else bounds.low + size - 1) for size in asked))
+    shifted = (size if size >= bounds.low else bounds.low + size - 1 for size in batches)
+    return tuple(dict.fromkeys(map(bounds.nearest, shifted)))
 
 
 def empty_axes(specs: Iterable[TensorSpec]) -> tuple[str, ...]:
-    """The dynamic axes that may have the size 0: those whose bounds say so."""
+    """Return the dynamic axes that may have the size 0: those whose bounds say so."""
     return tuple(axis for axis, bounds in bounds_of(specs).items() if bounds.low == 0)
 
 
 def with_sizes(spec: TensorSpec, axes: Collection[str]) -> TensorSpec:
-    """An input as it is given where these axes have one size, which is left to who reads it."""
+    """Write SIZE for these axes of an input, for a hint whose reader puts one size there."""
     shape = tuple("SIZE" if axis in axes else axis for axis in spec.shape)
-    return replace(spec, shape=shape, bounds=tuple((axis, each) for axis, each in spec.bounds if axis not in axes))
+    return replace(spec, shape=shape, bounds=tuple((axis, limits) for axis, limits in spec.bounds if axis not in axes))
+
+
+def other_sizes(size: int, bounds: Bounds) -> Iterator[int]:
+    """Yield sizes to try in place of `size`.
+
+    Smaller ones come first, for the samples hold enough for them. Half and double are among them, because some models
+    take multiples alone.
+    """
+    wanted = (size - max(1, size // 3), size - 1, size // 2, size + 1, size + size // 2 + 1, 2 * size)
+    return (other for other in dict.fromkeys(wanted) if other in bounds.filled and other != size)
+
+
+def resized_axes(axis: str, size: int, own: Mapping[str, int]) -> tuple[dict[str, int], ...]:
+    """Return the changes to try for an `axis` of another `size`: it alone, then all axes that are as large in `own`.
+
+    Axes of one size may be one axis under several names.
+    """
+    alike = {other: size for other, known in own.items() if known == own.get(axis)}
+    return ({axis: size}, *([alike] if len(alike) > 1 else []))
 
 
 def example_sizes(specs: Sequence[TensorSpec], batch: int) -> dict[str, int]:
-    """A size within its bounds for every dynamic axis, none of them empty: the batch as near to `batch` as they allow,
-    each other of a size of its own, where there is room for that."""
+    """Choose a size within its bounds for every dynamic axis, none of them empty.
+
+    The batch is as near to `batch` as its bounds allow. Each other axis has a size of its own, where there is room for
+    that.
+    """
     name = batch_axis(specs)
     bounds = bounds_of(specs)
     sizes = {} if name is None else {name: bounds.get(name, ANY_SIZE).nearest(batch)}
     for at, axis in enumerate(other_axes(specs)):
-        sizes[axis] = _own_size(bounds.get(axis, ANY_SIZE).filled, at, sizes.values())
+        sizes[axis] = _distinct_size(bounds.get(axis, ANY_SIZE).filled, at, sizes.values())
     return sizes
 
 
-def _own_size(bounds: Bounds, at: int, taken: Collection[int]) -> int:
+def _distinct_size(bounds: Bounds, at: int, used: Collection[int]) -> int:
     low, high = bounds
     wanted = bounds.nearest((2 + at) * low if low >= _ENOUGH else _OWN + 2 * at)
     choices = (wanted, bounds.nearest(2 * low), low, high or low + 2, bounds.nearest(low + 1), bounds.nearest(low + 2))
-    return next((size for size in choices if size not in taken), wanted)
+    return next((size for size in choices if size not in used), wanted)
 
 
 def two_sizes(specs: Sequence[TensorSpec]) -> tuple[dict[str, int], dict[str, int]]:
-    """Two sizes within its bounds, neither of them 0, for every dynamic axis, the batch too. No two axes have the same
-    pair, where there is room for that: what changes between two calls then tells by which axis."""
+    """Choose two sizes within its bounds, neither of them 0, for every dynamic axis, the batch too.
+
+    No two axes have the same pair, where there is room for that: what changes between two calls then tells by which
+    axis.
+    """
     bounds = bounds_of(specs)
     pairs: dict[str, tuple[int, int]] = {}
     for at, axis in enumerate(axes_of(specs)):
-        pairs[axis] = _own_pair(bounds.get(axis, ANY_SIZE).filled, at, pairs.values())
+        pairs[axis] = _distinct_pair(bounds.get(axis, ANY_SIZE).filled, at, pairs.values())
     return {axis: pair[0] for axis, pair in pairs.items()}, {axis: pair[1] for axis, pair in pairs.items()}
 
 
-def _own_pair(bounds: Bounds, at: int, taken: Collection[tuple[int, int]]) -> tuple[int, int]:
+def _distinct_pair(bounds: Bounds, at: int, used: Collection[tuple[int, int]]) -> tuple[int, int]:
     low = bounds.low
     first, step = ((2 + at) * low, low) if low >= _ENOUGH else (_OWN + 3 * at, 1)
     sizes = dict.fromkeys(map(bounds.nearest, (first, first + step, low, low + 1, low + 2)))
-    pairs = list(permutations(sizes, 2))  # of two sizes at least: the bounds of an axis hold as many
-    return next((pair for pair in pairs if pair not in taken), pairs[0])
+    pairs = list(permutations(sizes, 2))  # at least one: the bounds of an axis hold two sizes or more
+    return next((pair for pair in pairs if pair not in used), pairs[0])

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...models.dataset import Dataset, read_dataset
 from ...models.errors import BadRequest
-from ...models.probes.feeds import feeds_of
+from ...models.probes.feeds import make_feeds
 from ...models.signature import Array, Signature
 from ...serving.session import Session
 from ..drift.sessions import open_session
@@ -106,7 +106,7 @@ class Subject:
         samples = len(self._data)
         count = max(1, min(_FEEDS, samples // batch))
         rows = (np.arange(at * batch, (at + 1) * batch) % samples for at in range(count))
-        return [feeds_of(self._data, one, self._signature) for one in rows]
+        return [make_feeds(self._data, one, self._signature) for one in rows]
 
 
 def open_subject(

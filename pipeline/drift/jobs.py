@@ -1,9 +1,9 @@
-"""The work of drift: hold an artifact against what the reference has answered (reference.py), in a worker of its own.
+"""Compare an artifact with the recorded answers of the reference (reference.py), in a worker of its own.
 
 validate  inputs {artifact, data, reference}   -> {rows, device, reason, note}
 verify    inputs {artifact, data, reference}   -> {status, reason, sqnr_db, batches, sizes}
 
-What an inconclusive or failed comparison says is one sentence, and names the batch, or the axis and its size.
+An inconclusive or failed comparison gives one sentence, which names the batch, or the axis and its size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...models.artifact import read_artifact
 from ...models.errors import BadRequest, ToolMissing
 from ...models.job import Job
 from ...serving.runtimes.provider_check import check_device
-from .check import Check, Found, Part
+from .check import Check, CheckResult, ProbeCalls
 from .rules import FAIL, INCONCLUSIVE, PASS
 from .sessions import default_runtime, open_for
 
@@ -25,82 +25,83 @@ _RANK = (PASS, INCONCLUSIVE, FAIL)
 
 
 def validate(job: Job) -> Mapping[str, Any]:
-    """Hold an artifact against the reference on the whole test set, and at each probe batch size.
+    """Compare an artifact with the reference on the whole test set, and at each probe batch size.
 
     Options: runtime, device, threads, batches, precision, tolerance_sqnr_db, allowed_loss, ref, root, model. `rows`
-    are result.DriftRow without `artifact`, the whole test set first; of the calls of one batch size, at several sizes
-    of the other axes, the worst are the row. `reason` is the first sentence of a row that failed, or None; `note` says
-    what is still open, or what a pass does not tell, or is None. Raises what the runtime raises where the artifact
-    cannot be opened.
+    are result.DriftRow without `artifact`, the whole test set first. The worst of the probes of one batch size is the
+    row. `reason` is the first sentence of a row that failed, or None. `note` says what is still open, or what a pass
+    does not tell, or is None.
+
+    Raises what the runtime raises where the artifact cannot be opened.
     """
     options = job.options
     check = Check(job, options.get("runtime") or default_runtime(job.inputs["artifact"]))
-    found, device = _run(job, check, [check.whole_set(), *check.probes()])
+    results, device = _run(job, check, [check.whole_set(), *check.probes()])
+    note = _first_reason(results, INCONCLUSIVE) or check.doubt_single_size(results)
     return {
-        "rows": [found[0].row, *(one.row for one in _worst_by_batch(found[1:]))],
+        "rows": [results[0].row, *(result.row for result in _worst_by_batch(results[1:]))],
         "device": device,
-        "reason": _first_reason(found, FAIL),
-        "note": _first_reason(found, INCONCLUSIVE) or check.lone(found) or _first_reason(found, PASS) or check.note,
+        "reason": _first_reason(results, FAIL),
+        "note": note or _first_reason(results, PASS) or check.note,
     }
 
 
 def verify(job: Job) -> Mapping[str, Any]:
-    """The quick check of a conversion: does the artifact, opened anew, answer the probes as the reference does?
+    """Check quickly whether an artifact, opened anew, answers the probes as the reference does.
 
     Names, order, shapes, dtypes and the dynamic axes are part of the answer. Options as for `validate`; no metric.
     `status` is verified, wrong, or unverified: it agrees with a reference that answers the same to everything, or
-    that answers at one size alone of an axis which is said to be dynamic.
-    `sqnr_db` is None where there is no noise, or no answer. `batches`, and `sizes` of the other axes, are those that
-    nothing failed at.
+    that answers at one size alone of an axis that is declared dynamic. `sqnr_db` is None where there is no noise, or no
+    answer. `batches`, and `sizes` of the other axes, are those at which nothing failed.
     """
     check = Check(job, job.options.get("runtime") or default_runtime(job.inputs["artifact"]))
-    parts = check.probes()
+    probes = check.probes()
     try:
-        found, _ = _run(job, check, parts)
+        results, _ = _run(job, check, probes)
     except ToolMissing as error:
         if not read_artifact(job.inputs["artifact"]).flex:
             raise
-        # It was asked for by name, for a runtime that is elsewhere: nothing speaks against it, and nothing for it.
+        # The user wants the target for a runtime elsewhere: nothing speaks against the copy, and nothing for it.
         reason = f"it was run nowhere: {error.what}; {error.fix}"
         return {"status": "unverified", "reason": reason, "sqnr_db": None, "batches": [], "sizes": {}}
-    except BadRequest as error:  # the payload itself is at fault: a runtime refuses what a converter made
+    except BadRequest as error:  # the payload is at fault: the runtime refuses it
         return {"status": "wrong", "reason": error.what, "sqnr_db": None, "batches": [], "sizes": {}, "ran": False}
-    of_samples = [one for one in found if one.probe.as_sampled]
-    least_db = min((one.row["sqnr_db"] for one in of_samples if one.row["sqnr_db"] is not None), default=None)
-    lone = check.lone(found)
-    worst = max(map(_RANK.index, [*(one.verdict for one in found), INCONCLUSIVE if lone else PASS]))
-    agreed = "; ".join(filter(None, (check.agreement(found, least_db), lone)))
+    noises = [result.row["sqnr_db"] for result in results if result.probe.as_sampled]
+    least_db = min((noise for noise in noises if noise is not None), default=None)
+    doubt = check.doubt_single_size(results)
+    worst = max(map(_RANK.index, [*(result.verdict for result in results), INCONCLUSIVE if doubt else PASS]))
+    agreement = "; ".join(filter(None, (check.describe_agreement(results, least_db), doubt)))
     return {
         "status": ("verified", "unverified", "wrong")[worst],
-        "reason": _first_reason(found, FAIL) or agreed,
+        "reason": _first_reason(results, FAIL) or agreement,
         "sqnr_db": least_db,
-        "batches": [one.row["batch"] for one in _worst_by_batch(found) if one.verdict != FAIL],
-        "sizes": check.sizes(found),
+        "batches": [result.row["batch"] for result in _worst_by_batch(results) if result.verdict != FAIL],
+        "sizes": check.sizes(results),
     }
 
 
-def _run(job: Job, check: Check, parts: Sequence[Part]) -> tuple[list[Found], str]:
-    """What comes of each part, in one session over the artifact; and where it ran."""
+def _run(job: Job, check: Check, probes: Sequence[ProbeCalls]) -> tuple[list[CheckResult], str]:
+    """Run all probes in one session over the artifact; return the results and the device."""
     with closing(open_for(job, "artifact", check.runtime)) as session:
         wrong = check_device(session, job.options.get("device", "cpu"))
-        found = [check.refused(part, wrong) for part in parts] if wrong else check.run_all(session, parts)
-        return found, session.device
+        results = [check.refuse(calls, wrong) for calls in probes] if wrong else check.run_all(session, probes)
+        return results, session.device
 
 
-def _worst_by_batch(found: Sequence[Found]) -> list[Found]:
-    """One for each batch size, in order: the first that failed, else the loudest."""
-    worst: dict[int, Found] = {}
-    for one in found:
-        before = worst.setdefault(one.probe.batch, one)
-        if _loudness(one) > _loudness(before):
-            worst[one.probe.batch] = one
+def _worst_by_batch(results: Sequence[CheckResult]) -> list[CheckResult]:
+    """Return a result for each batch size, in order: the first that failed, else the noisiest."""
+    worst: dict[int, CheckResult] = {}
+    for result in results:
+        before = worst.setdefault(result.probe.batch, result)
+        if _noisiness(result) > _noisiness(before):
+            worst[result.probe.batch] = result
     return list(worst.values())
 
 
-def _loudness(found: Found) -> tuple[int, float]:
-    noise = found.row["sqnr_db"] if found.probe.as_sampled else None  # with large integers more of it is no fault
-    return _RANK.index(found.verdict), -math.inf if noise is None or found.verdict == FAIL else -noise
+def _noisiness(result: CheckResult) -> tuple[int, float]:
+    noise = result.row["sqnr_db"] if result.probe.as_sampled else None  # with large integers more noise is no fault
+    return _RANK.index(result.verdict), -math.inf if noise is None or result.verdict == FAIL else -noise
 
 
-def _first_reason(found: Sequence[Found], verdict: str) -> str | None:
-    return next((one.judgement.reason for one in found if one.verdict == verdict), None)
+def _first_reason(results: Sequence[CheckResult], verdict: str) -> str | None:
+    return next((result.judgement.reason for result in results if result.verdict == verdict), None)

@@ -17,28 +17,28 @@ _LARGE = 4096  # from so many samples on the mean is normal, and a bootstrap onl
 
 
 def metric_row(name: str, reference: Array, candidate: Array, *, seed: int = 0) -> dict[str, Any]:
-    """{name, reference, candidate, delta, ci95} of two sides' scores, one a sample; higher is better.
+    """Return {name, reference, candidate, delta, ci95} of two sides' scores, one a sample; higher is better.
 
     Raises BadRequest where the scores cannot be paired, or hold something that is no number.
     """
-    want, got = (_scores(name, side) for side in (reference, candidate))
-    if want.shape != got.shape:
+    expected, actual = (_scores(name, side) for side in (reference, candidate))
+    if expected.shape != actual.shape:
         raise BadRequest(
-            f"the metric {name} gave {len(want)} and {len(got)} scores for the same samples",
+            f"the metric {name} gave {len(expected)} and {len(actual)} scores for the same samples",
             fix="let the metric return one score a sample",
         )
-    low, high = paired_interval(want, got, seed=seed)
+    low, high = paired_interval(expected, actual, seed=seed)
     return {
         "name": name,
-        "reference": float(want.mean()),
-        "candidate": float(got.mean()),
-        "delta": float(np.mean(got - want)),
+        "reference": float(expected.mean()),
+        "candidate": float(actual.mean()),
+        "delta": float(np.mean(actual - expected)),
         "ci95": [low, high],
     }
 
 
 def paired_interval(reference: Array, candidate: Array, *, seed: int = 0) -> tuple[float, float]:
-    """95 % interval of mean(candidate - reference), shape (samples,) each, at least one sample.
+    """Return the 95 % interval of mean(candidate - reference), shape (samples,) each, at least one sample.
 
     Scores that are all 0 or 1 get the adjusted Wald interval; others a bootstrap of the mean paired difference (BCa,
     4999 resamples, seeded), or from 4096 samples on the normal interval, which it has then become.
@@ -52,7 +52,7 @@ def paired_interval(reference: Array, candidate: Array, *, seed: int = 0) -> tup
     gaps = np.asarray(candidate, np.float64) - np.asarray(reference, np.float64)
     rounding = 1e-12 * max(float(np.max(np.abs(reference))), float(np.max(np.abs(candidate))))
     if np.ptp(gaps) <= rounding or len(gaps) < 3:
-        return _of_a_constant(gaps, reference, candidate)
+        return _constant_interval(gaps, reference, candidate)
     if len(gaps) >= _LARGE:
         half = _Z * float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
         return float(gaps.mean()) - half, float(gaps.mean()) + half
@@ -60,9 +60,10 @@ def paired_interval(reference: Array, candidate: Array, *, seed: int = 0) -> tup
 
 
 def paired_proportions(won: int, lost: int, samples: int) -> tuple[float, float]:
-    """95 % interval of the difference of two paired proportions: `won` samples only the candidate has right, `lost`
-    only the reference. Not empty even where none is discordant: that nothing was seen in 540 samples does not mean
-    that nothing happens.
+    """Return the 95 % interval of the difference of two paired proportions.
+
+    `won` samples only the candidate has right, `lost` only the reference. The interval is not empty even where both are
+    0: an error that 540 samples do not show may still happen.
 
     Bonett and Price, "Adjusted Wald confidence interval for a difference of binomial proportions based on paired
     data", J. Educational and Behavioral Statistics 37 (2012) 479-488: one is added to each discordant count.
@@ -72,9 +73,12 @@ def paired_proportions(won: int, lost: int, samples: int) -> tuple[float, float]
     return max(-1.0, p - q - half), min(1.0, p - q + half)
 
 
-def _of_a_constant(gaps: Array, reference: Array, candidate: Array) -> tuple[float, float]:
-    """Where all differences are the same, or too few to resample: up to 1 - 0.05^(1/n) of all samples may be of a
-    kind that was not seen (the rule of three), and any of them may differ by the range of scores that was seen."""
+def _constant_interval(gaps: Array, reference: Array, candidate: Array) -> tuple[float, float]:
+    """Return the interval of differences that are all the same, or too few to resample.
+
+    Up to 1 - 0.05^(1/n) of all samples may be of a kind that was not seen (the rule of three). Any of them may differ
+    by the range of scores that was seen.
+    """
     seen = np.concatenate([np.ravel(reference), np.ravel(candidate), [0.0]])
     reach = float(np.ptp(seen)) * (1 - 0.05 ** (1 / len(gaps)))
     return float(gaps.min()) - reach, float(gaps.max()) + reach
@@ -84,7 +88,7 @@ def _bootstrap(gaps: Array, seed: int) -> tuple[float, float]:
     from scipy import stats  # a second to import, and only scores other than 0 and 1 need it
 
     scale = float(np.max(np.abs(gaps)))  # scores in millionths or in millions are resampled alike
-    found: dict[str, tuple[float, float]] = {}
+    intervals: dict[str, tuple[float, float]] = {}
     for method in ("BCa", "percentile"):
         with np.errstate(all="ignore"):
             interval = stats.bootstrap(
@@ -96,10 +100,10 @@ def _bootstrap(gaps: Array, seed: int) -> tuple[float, float]:
                 method=method,
                 rng=np.random.default_rng(seed),
             ).confidence_interval
-        found[method] = float(interval.low) * scale, float(interval.high) * scale
-        if np.isfinite(found[method]).all() and found[method][0] < found[method][1]:
-            return found[method]
-    return found["percentile"]
+        intervals[method] = float(interval.low) * scale, float(interval.high) * scale
+        if np.isfinite(intervals[method]).all() and intervals[method][0] < intervals[method][1]:
+            return intervals[method]
+    return intervals["percentile"]
 
 
 def _scores(name: str, scores: Array) -> Array:

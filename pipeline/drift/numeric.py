@@ -1,4 +1,4 @@
-"""How far a candidate's outputs lie from the reference's, as numbers that stream and merge.
+"""Drift of a candidate's outputs from the reference's, as numbers that stream and merge.
 
 Any split of the data gives the same counts and maxima to the last bit, and the same sums to 1e-12 relative.
 Formulas and the cases at their edges: docs/design/drift.md.
@@ -23,21 +23,23 @@ _LEAST_EXPONENT, _EXPONENTS = -1080, 2110  # of float64, with a place below them
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Least and largest reference value of each element of a sample, over all samples: arrays of a sample's shape."""
+    """Least and largest reference value of each element of a sample, as arrays of a sample's shape."""
 
     low: Array
     high: Array
 
     def merge(self, other: Span) -> Span | None:
-        """The span of both; None where the samples have unlike shapes (which is variation enough)."""
+        """Return the span of both; None where the samples have unlike shapes (which is variation enough)."""
         if self.low.shape != other.low.shape:
             return None
         return Span(np.fmin(self.low, other.low), np.fmax(self.high, other.high))
 
     @property
     def varies(self) -> bool:
-        """Whether anything differs between samples by more than rounding does. What stays the same to the bit (a mask
-        of -1e9) is no measure of the rest."""
+        """Whether anything differs between samples by more than rounding does.
+
+        An element that stays the same to the bit (a mask of -1e9) is no measure of the rest.
+        """
         if self.low.dtype.kind in "iub":
             return bool(np.any(self.low != self.high))
         with np.errstate(invalid="ignore", over="ignore"):
@@ -48,8 +50,11 @@ class Span:
 
 @dataclass(frozen=True, eq=False)
 class OutputDrift:
-    """One output of the candidate against the reference's. The sums run over the elements that are finite on both
-    sides, in float64, whatever the dtype; complex numbers count as two reals."""
+    """Drift of one output.
+
+    The sums run over the elements that are finite on both sides, in float64, whatever the dtype. Complex numbers count
+    as two reals.
+    """
 
     elements: int = 0
     finite: int = 0  # elements that the sums are over
@@ -68,7 +73,7 @@ class OutputDrift:
     by_scale: Array | None = None  # [3, exponents of two]: elements, noise and signal by the size of the reference
 
     def merge(self, other: OutputDrift) -> OutputDrift:
-        """The drift over the samples of both."""
+        """Return the drift over the samples of both."""
         if not self.elements or not other.elements:
             return other if other.elements else self
         span = None if self.span is None or other.span is None else self.span.merge(other.span)
@@ -128,88 +133,88 @@ class OutputDrift:
 
     @property
     def small_db(self) -> float | None:
-        """Signal to noise of the small values alone, in dB, which `sqnr_db` does not see beside large ones: logits
-        beside a mask of -1e9, scores beside boxes in pixels.
+        """Signal to noise of the small values alone, in dB, which `sqnr_db` does not see beside large ones.
 
-        The worst of all sets "up to a magnitude" that hold a twentieth of the values or more and whose noise is more
-        than rounding of the larger ones can make. None where there is no such set.
+        Such are logits beside a mask of -1e9, or scores beside boxes in pixels. It is the worst of all sets "up to a
+        magnitude" that hold a twentieth of the values or more, and whose noise is more than rounding of the larger ones
+        can make. None where there is no such set.
         """
         if self.by_scale is None:
             return None
         elements, noise, signal = self.by_scale.cumsum(axis=1)
         elements = elements - self.by_scale[0, 0]  # of zeros the noise counts, and not their number
         with np.errstate(over="ignore", invalid="ignore"):
-            told = (elements > 0) & (elements >= _SMALL_SHARE * elements[-1])
-            told &= noise > (elements + self.by_scale[0, 0]) * np.square(_ROUNDING * self.reach)
-        if not told.any() or not np.isfinite(noise[told]).all():
+            telling = (elements > 0) & (elements >= _SMALL_SHARE * elements[-1])
+            telling &= noise > (elements + self.by_scale[0, 0]) * np.square(_ROUNDING * self.reach)
+        if not telling.any() or not np.isfinite(noise[telling]).all():
             return None
         with np.errstate(divide="ignore"):
-            return max(-BOUND_DB, float(np.min(10 * (np.log10(signal[told]) - np.log10(noise[told])))))
+            return max(-BOUND_DB, float(np.min(10 * (np.log10(signal[telling]) - np.log10(noise[telling])))))
 
 
 def compare(candidate: Array, reference: Array) -> OutputDrift:
-    """The drift of one output. Samples lie along axis 0; a scalar output counts as one sample.
+    """Return the drift of one output. Samples lie along axis 0; a scalar output counts as one sample.
 
-    Raises ValueError where the shapes differ: what that looks like is layout.py's to say.
+    Raises ValueError where the shapes differ; mismatch_hints.py says what that looks like.
     """
     if candidate.shape != reference.shape:
         raise ValueError(f"shapes {candidate.shape} and {reference.shape} cannot be compared")
     if not reference.size:
         return OutputDrift(exact=reference.dtype.kind in "iub")
-    got, want = (_reals(np.atleast_1d(array)) for array in (candidate, reference))
-    if got.dtype.kind in "iub" and want.dtype.kind in "iub":
-        return _compare_exact(got, want)
-    return _compare_floats(got.astype(np.float64), want.astype(np.float64))
+    actual, expected = (_reals(np.atleast_1d(array)) for array in (candidate, reference))
+    if actual.dtype.kind in "iub" and expected.dtype.kind in "iub":
+        return _compare_exact(actual, expected)
+    return _compare_floats(actual.astype(np.float64), expected.astype(np.float64))
 
 
-def _compare_exact(got: Array, want: Array) -> OutputDrift:
-    gap = _gap(got, want)
-    x, y = got.astype(np.float64), want.astype(np.float64)
+def _compare_exact(actual: Array, expected: Array) -> OutputDrift:
+    gap = _gap(actual, expected)
+    x, y = actual.astype(np.float64), expected.astype(np.float64)
     return OutputDrift(
-        elements=got.size,
-        finite=got.size,
+        elements=actual.size,
+        finite=actual.size,
         max_abs=float(gap.max()),
         noise=float(np.sum(gap * gap)),
         signal=float(np.sum(y * y)),
         power=float(np.sum(x * x)),
         product=float(np.sum(x * y)),
-        mismatches=int(np.count_nonzero(got != want)),
+        mismatches=int(np.count_nonzero(actual != expected)),
         exact=True,
-        span=Span(want.min(axis=0), want.max(axis=0)),
+        span=Span(expected.min(axis=0), expected.max(axis=0)),
     )
 
 
-def _compare_floats(got: Array, want: Array) -> OutputDrift:
-    finite = np.isfinite(got) & np.isfinite(want)
-    agree = finite | (got == want) | (np.isnan(got) & np.isnan(want))
-    span = Span(np.fmin.reduce(want, axis=0), np.fmax.reduce(want, axis=0))
-    elements, undefined = got.size, int(np.count_nonzero(~agree & ~np.isfinite(want)))
+def _compare_floats(actual: Array, expected: Array) -> OutputDrift:
+    finite = np.isfinite(actual) & np.isfinite(expected)
+    agree = finite | (actual == expected) | (np.isnan(actual) & np.isnan(expected))
+    span = Span(np.fmin.reduce(expected, axis=0), np.fmax.reduce(expected, axis=0))
+    elements, undefined = actual.size, int(np.count_nonzero(~agree & ~np.isfinite(expected)))
     if not finite.all():
-        got, want = got[finite], want[finite]
+        actual, expected = actual[finite], expected[finite]
     with np.errstate(over="ignore", invalid="ignore"):
-        gap = got - want
+        gap = actual - expected
         return OutputDrift(
             elements=elements,
-            finite=got.size,
+            finite=actual.size,
             max_abs=_bounded(float(np.max(np.abs(gap), initial=0.0))),
             noise=float(np.sum(gap * gap)),
-            signal=float(np.sum(want * want)),
-            power=float(np.sum(got * got)),
-            product=float(np.sum(got * want)),
+            signal=float(np.sum(expected * expected)),
+            power=float(np.sum(actual * actual)),
+            product=float(np.sum(actual * expected)),
             non_finite=int(np.count_nonzero(~agree)),
             undefined=undefined,
             span=span,
-            reach=float(np.max(np.abs(want), initial=0.0, where=gap != 0)),
-            by_scale=_by_scale(want, gap),
+            reach=float(np.max(np.abs(expected), initial=0.0, where=gap != 0)),
+            by_scale=_by_scale(expected, gap),
         )
 
 
-def _by_scale(want: Array, gap: Array) -> Array:
-    """Elements, noise and signal by the exponent of two of the reference; the first column is of zeros."""
-    exponents = np.frexp(want)[1].ravel() - _LEAST_EXPONENT
-    exponents[want.ravel() == 0] = 0
-    weights = (None, np.square(gap).ravel(), np.square(want).ravel())
-    return np.stack([np.bincount(exponents, each, _EXPONENTS).astype(np.float64) for each in weights])
+def _by_scale(expected: Array, gap: Array) -> Array:
+    """Sum elements, noise and signal by the exponent of two of the reference; the first column is of zeros."""
+    exponents = np.frexp(expected)[1].ravel() - _LEAST_EXPONENT
+    exponents[expected.ravel() == 0] = 0
+    weights = (None, np.square(gap).ravel(), np.square(expected).ravel())
+    return np.stack([np.bincount(exponents, weight, _EXPONENTS).astype(np.float64) for weight in weights])
 
 
 def _sum(first: Array | None, second: Array | None) -> Array | None:
@@ -219,31 +224,33 @@ def _sum(first: Array | None, second: Array | None) -> Array | None:
         return np.asarray(first + second)
 
 
-def _gap(got: Array, want: Array) -> Array:
-    """|got - want| in float64, of integers that float64 itself might not tell apart."""
-    common = np.result_type(got, want)
+def _gap(actual: Array, expected: Array) -> Array:
+    """Return |actual - expected| in float64, of integers that float64 itself might not tell apart."""
+    common = np.result_type(actual, expected)
     if common.kind == "f":  # int64 beside uint64: numpy has no integer type for both
-        return np.asarray([float(abs(int(x) - int(y))) for x, y in zip(got.flat, want.flat, strict=True)])
+        return np.asarray([float(abs(int(x) - int(y))) for x, y in zip(actual.flat, expected.flat, strict=True)])
     common = np.dtype(np.uint8) if common.kind == "b" else common
-    x, y = got.astype(common), want.astype(common)
+    x, y = actual.astype(common), expected.astype(common)
     high, low = np.maximum(x, y).astype(np.uint64), np.minimum(x, y).astype(np.uint64)
     return np.asarray(high - low, dtype=np.float64)  # modulo 2^64, where the difference of two int64 always fits
 
 
 def _reals(array: Array) -> Array:
-    """A complex array as its real and imaginary parts along a new last axis; any other as it is."""
+    """Return a complex array as its real and imaginary parts along a new last axis; any other as it is."""
     return np.stack([array.real, array.imag], axis=-1) if array.dtype.kind == "c" else array
 
 
 def _bounded(value: float) -> float:
-    """The value, or float64's largest where it overflowed: JSON knows no infinity."""
+    """Return the value, or float64's largest where it overflowed: JSON knows no infinity."""
     return min(value, np.finfo(np.float64).max.item())
 
 
 @dataclass(frozen=True)
 class Drift:
-    """All outputs together. The worst output counts. Signal to noise is of the float outputs where there are any:
-    integers are held to equality instead."""
+    """Drift of all outputs together; the worst output counts.
+
+    Signal to noise is of the float outputs where there are any: integers must be equal instead.
+    """
 
     max_abs: float
     rms: float
@@ -263,28 +270,28 @@ class Drift:
 
 
 def combine(outputs: Mapping[str, OutputDrift]) -> Drift:
-    """One record for all outputs of a model."""
-    floats = {name: one for name, one in outputs.items() if not one.exact} or dict(outputs)
-    noisy = {name: db for name, one in floats.items() if (db := one.sqnr_db) is not None}
+    """Combine the drifts of all outputs of a model."""
+    floats = {name: output for name, output in outputs.items() if not output.exact} or dict(outputs)
+    noisy = {name: db for name, output in floats.items() if (db := output.sqnr_db) is not None}
     worst = min(noisy, key=lambda name: noisy[name]) if noisy else None
-    hidden = {name: db for name, one in floats.items() if (db := one.small_db) is not None}
+    hidden = {name: db for name, output in floats.items() if (db := output.small_db) is not None}
     smallest = min(hidden, key=lambda name: hidden[name]) if hidden else None
     parts = outputs.values()
-    cosines = [cosine for one in parts if (cosine := one.cosine) is not None]
+    cosines = [cosine for output in parts if (cosine := output.cosine) is not None]
     return Drift(
-        max_abs=max((one.max_abs for one in parts), default=0.0),
-        rms=max((one.rms for one in parts), default=0.0),
+        max_abs=max((output.max_abs for output in parts), default=0.0),
+        rms=max((output.rms for output in parts), default=0.0),
         cosine=min(cosines, default=None),
         sqnr_db=None if worst is None else noisy[worst],
-        non_finite=sum(one.non_finite for one in parts),
-        mismatches=sum(one.mismatches for one in parts),
-        exact_elements=sum(one.elements for one in parts if one.exact),
-        elements=sum(one.elements for one in parts),
-        varies=any(one.varies for one in parts),
-        constant=tuple(name for name, one in outputs.items() if not one.varies),
+        non_finite=sum(output.non_finite for output in parts),
+        mismatches=sum(output.mismatches for output in parts),
+        exact_elements=sum(output.elements for output in parts if output.exact),
+        elements=sum(output.elements for output in parts),
+        varies=any(output.varies for output in parts),
+        constant=tuple(name for name, output in outputs.items() if not output.varies),
         worst=worst,
         small_db=None if smallest is None else hidden[smallest],
         smallest=smallest,
-        undefined=sum(one.undefined for one in parts),
-        least_finite=next((name for name, one in outputs.items() if one.non_finite), None),
+        undefined=sum(output.undefined for output in parts),
+        least_finite=next((name for name, output in outputs.items() if output.non_finite), None),
     )

@@ -1,4 +1,4 @@
-"""From numbers to a verdict: the default rules, and what they make of an artifact. No pydantic: workers judge too.
+"""Verdicts: the default rules, and the status that they give an artifact. No pydantic: workers judge too.
 
 docs/design/drift.md gives the reasons for each number.
 """
@@ -33,7 +33,7 @@ MOST_MISMATCHES = 0.1  # share of an integer output that a reduced precision may
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a comparison is held against."""
+    """Limits of a comparison."""
 
     precision: Precision
     sqnr_db: float  # at least, where numbers judge
@@ -41,7 +41,7 @@ class Rule:
 
     @staticmethod
     def of(precision: str, sqnr_db: float | None = None, allowed_loss: float | None = None) -> Rule:
-        """The default rule of a precision, with what is given put in its place."""
+        """Return the default rule of a precision, with other limits where they are given."""
         kind = Precision(precision)
         return Rule(kind, LEAST_SQNR_DB[kind] if sqnr_db is None else sqnr_db, allowed_loss)
 
@@ -68,21 +68,21 @@ class Judgement:
 
 
 def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> Judgement:
-    """Hold one comparison against its rule.
+    """Judge one comparison by its rule.
 
-    fp32: signal to noise at least `sqnr_db`, of small values alone SMALL_DB less; integers equal. A reduced precision
-    with a metric: the 95 % interval of the difference lies above -allowed_loss (pass), below it (fail), or spans it
-    (inconclusive). Without a metric: a floor of signal to noise. Always: the same elements are finite; and a reference
-    that does not vary is no evidence.
+    An fp32 copy has a signal to noise of at least `sqnr_db`, of small values alone SMALL_DB less, and equal integers.
+    Of a reduced precision with a metric the 95 % interval of the difference lies above -allowed_loss (pass), below it
+    (fail), or spans it (inconclusive). Without a metric there is a floor of signal to noise. In all cases the same
+    elements are finite, and a reference that does not vary is no evidence.
     """
     rule = rule if metric is not None else replace(rule, allowed_loss=None)
     tolerance = rule.tolerance
     if drift.non_finite:
         return Judgement(FAIL, _non_finite(drift), tolerance)
-    verdict, why = _by_metric(rule, metric) if rule.by_metric and metric is not None else _by_numbers(drift, rule)
+    verdict, reason = _by_metric(rule, metric) if rule.by_metric and metric is not None else _by_numbers(drift, rule)
     if verdict == PASS and not drift.varies:
         return Judgement(INCONCLUSIVE, f"{_ALIKE}; give samples to which they do: --data FILE.npz", tolerance)
-    return Judgement(verdict, why, tolerance)
+    return Judgement(verdict, reason, tolerance)
 
 
 def _non_finite(drift: Drift) -> str:
@@ -123,9 +123,9 @@ def _by_metric(rule: Rule, metric: Mapping[str, Any]) -> tuple[str, str | None]:
 
 
 def status_of(rows: Sequence[DriftRow]) -> Status:
-    """What all comparisons of one artifact make of it; rows of every runtime and batch together.
+    """Return the status of an artifact by all its comparisons, of every runtime and batch.
 
-    Failed: any failed. Unverified: none was made, or any was inconclusive. Degraded: all passed, and in one the
+    Failed: any failed. Unverified: there is none, or any was inconclusive. Degraded: all passed, and in one the
     metric's interval lies wholly below 0. Verified: the rest.
     """
     from ..result.schema import Status

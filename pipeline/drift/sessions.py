@@ -1,4 +1,4 @@
-"""What a job of drift begins with: its test set, and a session of any runtime, opened by its row in the table."""
+"""Open the test set of a drift job, and a session of any runtime by its row in the table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...models.signature import TensorSpec
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.session import Session
 
-# What an artifact is checked in where nobody says otherwise.
+# The runtime that an artifact is checked in where the user names none.
 DEFAULT_RUNTIME: Mapping[Format, str] = {
     Format.PT2: "torch",
     Format.TORCHSCRIPT: "torchscript",
@@ -31,12 +31,12 @@ ANSWER_S = 60.0  # how long a server may take for one call
 
 
 def runtime_for(form: Format, flex: Sequence[str] = ()) -> str:
-    """The runtime that an artifact is checked in, by its format, and by the operators that it needs Flex for."""
+    """Return the runtime that an artifact is checked in, by its format and the operators that it needs Flex for."""
     return FLEX if flex else DEFAULT_RUNTIME[form]
 
 
 def default_runtime(folder: Path) -> str:
-    """The runtime that the artifact in `folder` is checked in.
+    """Return the runtime that the artifact in `folder` is checked in.
 
     Raises BadRequest where no runtime takes its format.
     """
@@ -56,8 +56,10 @@ def open_session(
     services: Mapping[str, str] | None = None,
     model: str | None = None,
 ) -> Session:
-    """A session of `runtime` over what lies in `folder`. A served runtime talks to the address in `services` that its
-    name ends in ("tfserving-grpc" to "grpc") and asks for `model` there.
+    """Open a session of `runtime` over the artifact or source in `folder`.
+
+    A served runtime talks to the address in `services` that its name ends in ("tfserving-grpc" to "grpc") and asks for
+    `model` there.
 
     Raises BadRequest where there is no such runtime or address, and what the runtime itself raises.
     """
@@ -78,7 +80,7 @@ def open_session(
 
 
 def open_for(job: Job, which: str, runtime: str) -> Session:
-    """A session over inputs[`which`] of a job, by its options device, threads and model, and its services."""
+    """Open a session over inputs[`which`] of a job, by its options device, threads and model, and its services."""
     options = job.options
     return open_session(
         runtime,
@@ -91,7 +93,7 @@ def open_for(job: Job, which: str, runtime: str) -> Session:
 
 
 def read_test_set(job: Job, inputs: Sequence[TensorSpec]) -> Dataset:
-    """The test set in inputs["data"] of a job, for a model of these inputs.
+    """Read the test set in inputs["data"] of a job, for a model of these inputs.
 
     Raises BadRequest where it is empty.
     """
@@ -103,7 +105,7 @@ def read_test_set(job: Job, inputs: Sequence[TensorSpec]) -> Dataset:
 
 
 def batches_of(job: Job) -> tuple[int, ...]:
-    """The batch sizes of a job's probes.
+    """Return the batch sizes of a job's probes.
 
     Raises BadRequest where one is below 1.
     """

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...models.errors import StepFailed
-from ...models.probes.masks import blanks, masks
+from ...models.probes.integer_range import MOST_TRIES
+from ...models.probes.masks import blank_inputs, mask_inputs
 from ...models.probes.sizes import batches_within
 from ...models.probes.stress_values import free_integers
 from ...models.store import Stored
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..context import Context
-from ..drift.integer_range import MOST_TRIES
 from ..workers.engine import Action, Executor
 from ..workers.fork_server import framework_of
 from ..workers.interpreters import interpreter_of
@@ -54,7 +54,7 @@ def answer_reference(
         limits=context.limits(),
     )
     inputs = model.signature.inputs
-    if data.facts.get("random") and (masks(inputs) or blanks(inputs)):
+    if data.facts.get("random") and (mask_inputs(inputs) or blank_inputs(inputs)):
         action = replace(action, options={**action.options, "random": True})
     if data.facts.get("random") and free_integers(inputs):
         return _with_integers(context.executor, action)

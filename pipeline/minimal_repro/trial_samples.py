@@ -13,11 +13,11 @@ import numpy as np
 
 from ...models.dataset import Dataset, write_arrays
 from ...models.job import Job
-from ...models.probes.feeds import feeds_of, sizes_in
+from ...models.probes.feeds import make_feeds, sizes_in
+from ...models.probes.probe_set import Probe, describe_values
 from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, TensorSpec
-from ..drift.mask_probes import values_told
-from ..drift.recorded_answers import Probe, Record, read_record
+from ..drift.recorded_answers import ReferenceRecord, read_record
 from ..drift.sessions import read_test_set
 from .trial import Piece, Trial, Trouble, does_not_fail
 
@@ -86,19 +86,19 @@ def _order(probe: Probe, specs: Sequence[TensorSpec], reason: str) -> tuple[bool
     """First the sizes, the integers and the masks that the check has named when it refused the copy. Else the data's
     own, and several samples: of one alone an axis cannot be told from another."""
     where = ", ".join(f"{axis}={size}" for axis, size in probe.sizes.items())  # as drift/check.py says it
-    said = values_told(probe, specs) or (where and f"at {where}")
+    said = describe_values(probe, specs) or (where and f"at {where}")
     named = bool(said) and f"{said}: " in reason
     return not named, bool(said), probe.batch == 1, probe.batch
 
 
-def _another(record: Record, batch: int) -> int:
+def _another(record: ReferenceRecord, batch: int) -> int:
     bounds = bounds_within(record.signature.inputs, record.signature.batch)
     return next((size for size in map(bounds.nearest, (batch + 1, batch - 1)) if size != batch), batch)
 
 
-def _feeds(data: Dataset, record: Record, probe: Probe) -> Feeds:
+def _feeds(data: Dataset, record: ReferenceRecord, probe: Probe) -> Feeds:
     seen = probe.of(data)
-    return feeds_of(seen, np.arange(probe.batch) % len(seen), record.signature, probe.sizes)
+    return make_feeds(seen, np.arange(probe.batch) % len(seen), record.signature, probe.sizes)
 
 
 def write_groups(path: Path, **groups: Feeds) -> None:

@@ -22,7 +22,7 @@ from transload.models.errors import BadRequest, ToolMissing
 from transload.models.exported_program import operators, save_program
 from transload.models.formats import Format, Target
 from transload.models.job import Job
-from transload.models.loading.build import sample_tensors
+from transload.models.probes.random_inputs import sample_tensors
 from transload.models.probes.samples import check_inputs, make_samples, take_samples
 from transload.models.signature import Bounds, Signature, TensorSpec, parse_input
 from transload.models.store import digest_of

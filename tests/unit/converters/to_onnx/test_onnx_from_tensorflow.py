@@ -23,7 +23,7 @@ from transload.models.artifact import read_artifact, write_artifact
 from transload.models.errors import BadRequest, Refused
 from transload.models.formats import Format, Target
 from transload.models.job import Job
-from transload.models.loading.build import sample_tensors
+from transload.models.probes.random_inputs import sample_tensors
 from transload.models.signature import Array, Signature, TensorSpec, parse_input
 from transload.models.store import digest_of
 from transload.models.tensorflow_names import default_signature, plain_names

@@ -18,7 +18,7 @@ from transload.converters.to_pytorch.pt2_from_torchscript import pt2_from_torchs
 from transload.models.artifact import read_artifact
 from transload.models.errors import BadRequest
 from transload.models.job import Job
-from transload.models.loading.build import sample_tensors
+from transload.models.probes.random_inputs import sample_tensors
 from transload.models.signature import parse_input
 from transload.models.store import digest_of
 from transload.serving.runtimes.onnxruntime_session import open_session as open_onnx

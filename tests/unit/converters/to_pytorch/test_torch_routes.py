@@ -20,9 +20,10 @@ from transload.converters.to_pytorch.pt2_from_source import export, pt2_from_sou
 from transload.converters.to_pytorch.torchscript_from_source import torchscript_from_source
 from transload.models.errors import BadRequest, Refused
 from transload.models.job import Job
-from transload.models.loading.build import build_model, call_model, name_outputs, sample_inputs
+from transload.models.loading.build import build_model, call_model, name_outputs
 from transload.models.loading.half_precision import in_float32
 from transload.models.loading.weighted_source import take_weights
+from transload.models.probes.random_inputs import sample_inputs
 from transload.models.signature import Array, Signature, parse_input
 from transload.models.sources import read_source
 

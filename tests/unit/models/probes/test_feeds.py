@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transload.models.dataset import Dataset, read_dataset
 from transload.models.errors import BadRequest
 from transload.models.job import Job
-from transload.models.probes.feeds import check_samples, feeds_of, gathered, sizes_in, whole
+from transload.models.probes.feeds import check_samples, group_into_calls, make_feeds, sizes_in, split_into_calls
 from transload.models.probes.samples import make_samples, take_samples
 from transload.models.signature import Signature, check_feeds, parse_input
 from transload.models.store import digest_of
@@ -36,7 +36,7 @@ def test_a_model_without_a_batch_gets_one_sample_a_call_and_scalars_stay_scalars
         {"nodes": counted(3, 5, 4), "edges": counted(3, 2, 7, dtype="int64"), "scale": counted(3)}, np.arange(3)
     )
     check_samples(GRAPH.inputs, data)
-    feeds = feeds_of(data, np.array([2]), GRAPH)
+    feeds = make_feeds(data, np.array([2]), GRAPH)
     assert {name: value.shape for name, value in feeds.items()} == {"nodes": (5, 4), "edges": (2, 7), "scale": ()}
     assert check_feeds(GRAPH.inputs, feeds) == {"nodes": 5, "edges": 7}
     np.testing.assert_array_equal(feeds["nodes"], data.inputs["nodes"][2])
@@ -47,7 +47,7 @@ def test_a_model_without_a_batch_gets_one_sample_a_call_and_scalars_stay_scalars
 def test_a_call_of_several_samples_takes_what_has_no_batch_from_the_first_of_them() -> None:
     data = Dataset({"x": counted(4, 3), "table": counted(4, 3, 2), "late": counted(4, 3)})
     check_samples(MIXED.inputs, data)
-    feeds = feeds_of(data, np.array([3, 1]), MIXED)
+    feeds = make_feeds(data, np.array([3, 1]), MIXED)
     np.testing.assert_array_equal(feeds["x"], data.inputs["x"][[3, 1]])
     np.testing.assert_array_equal(feeds["table"], data.inputs["table"][3])
     np.testing.assert_array_equal(feeds["late"], data.inputs["late"][[3, 1]].T)
@@ -60,8 +60,8 @@ def test_a_call_of_several_samples_takes_what_has_no_batch_from_the_first_of_the
 @pytest.mark.parametrize(("size", "rows"), [(2, [0, 1]), (3, [0, 1, 2]), (5, [0, 1, 2, 0, 1])])
 def test_another_size_is_made_of_the_samples_own_values_alike_in_every_input(size: int, rows: list[int]) -> None:
     data = Dataset({"x": counted(4, 3), "table": counted(4, 3, 2), "late": counted(4, 3)})
-    feeds = feeds_of(data, np.array([0, 1]), MIXED, {"t": size})
-    plain = feeds_of(data, np.array([0, 1]), MIXED)
+    feeds = make_feeds(data, np.array([0, 1]), MIXED, {"t": size})
+    plain = make_feeds(data, np.array([0, 1]), MIXED)
     np.testing.assert_array_equal(feeds["x"], plain["x"][:, rows])
     np.testing.assert_array_equal(feeds["table"], plain["table"][rows])
     np.testing.assert_array_equal(feeds["late"], plain["late"][rows])
@@ -70,7 +70,7 @@ def test_another_size_is_made_of_the_samples_own_values_alike_in_every_input(siz
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 12))
 def test_every_sample_is_seen_and_no_call_is_smaller_than_the_model_takes(samples: int, batch: int, less: int) -> None:
     least = max(1, batch - less)
-    calls = list(whole(samples, batch, least))
+    calls = list(split_into_calls(samples, batch, least))
     assert set(np.concatenate(calls)) == set(range(samples))
     assert all(least <= len(rows) <= batch for rows in calls)
     assert sum(map(len, calls)) < samples + least
@@ -78,20 +78,20 @@ def test_every_sample_is_seen_and_no_call_is_smaller_than_the_model_takes(sample
 
 def test_samples_one_by_one_are_put_together_for_a_batch_that_is_fixed() -> None:
     fixed = signature("x=float32[4,3]", "scale=float32[]")
-    data = gathered(fixed.inputs, Dataset({"x": counted(10, 3), "scale": counted(10)}, np.arange(10)))
+    data = group_into_calls(fixed.inputs, Dataset({"x": counted(10, 3), "scale": counted(10)}, np.arange(10)))
     check_samples(fixed.inputs, data)
     np.testing.assert_array_equal(data.inputs["x"], counted(2, 4, 3))
     assert data.inputs["scale"].tolist() == [0, 4], "of the first sample of each call"
     assert data.labels is not None
     assert data.labels.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
     with pytest.raises(BadRequest, match="the model takes 4 samples in a call, and the file holds 3"):
-        gathered(fixed.inputs, Dataset({"x": counted(3, 3)}))
+        group_into_calls(fixed.inputs, Dataset({"x": counted(3, 3)}))
 
 
 @pytest.mark.parametrize("shape", [(5, 4, 3), (4, 4, 3)])
 def test_whole_calls_stay_as_they_are_whatever_their_sizes(shape: tuple[int, ...]) -> None:
     data = Dataset({"x": counted(*shape)})
-    assert gathered(signature("x=float32[4,3]").inputs, data) is data
+    assert group_into_calls(signature("x=float32[4,3]").inputs, data) is data
 
 
 MESSAGES = [

@@ -11,8 +11,9 @@ import torch
 from transload.models.dataset import Dataset, read_dataset
 from transload.models.errors import BadRequest
 from transload.models.job import Job
-from transload.models.loading.build import call_model, sample_inputs
+from transload.models.loading.build import call_model
 from transload.models.loading.catalogue import RECIPES, zoo_recipe
+from transload.models.probes.random_inputs import sample_inputs
 from transload.models.signature import Array, check_feeds
 from transload.models.sources import CodeRef
 from transload.models.training.data import load_splits, prepare_data, shuffled

@@ -17,13 +17,14 @@ from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import SessionLost, StepFailed
 from transload.models.formats import Format, Target
 from transload.models.job import Job
-from transload.models.loading.build import sample_tensors
 from transload.models.probes.feeds import sample_specs
-from transload.models.probes.stress_values import Reach, free_integers, with_numbers
+from transload.models.probes.integer_range import MOST_TRIES, IntegerRangeSearch, peak_bytes
+from transload.models.probes.probe_set import Probe
+from transload.models.probes.random_inputs import sample_tensors
+from transload.models.probes.stress_values import IntegerRange, free_integers, with_integers
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift import jobs, reference
-from transload.pipeline.drift.integer_range import MOST_TRIES, Search, peak_bytes
-from transload.pipeline.drift.recorded_answers import Probe, read_record
+from transload.pipeline.drift.recorded_answers import read_record
 from transload.pipeline.intake.reference_outputs import _with_integers
 from transload.pipeline.workers.engine import Action
 
@@ -239,7 +240,11 @@ def test_each_input_goes_as_far_as_the_model_takes_it(pair: Callable[..., Pair])
 
     found = one.verdict(strict, strict)
     assert found["reason"].endswith(", with user up to 7 and item up to 2047 and age within ±2^31")
-    assert read_record(one.folder).reach == {"user": Reach(0, 3), "item": Reach(0, 11), "age": Reach(31, 31)}
+    assert read_record(one.folder).reach == {
+        "user": IntegerRange(0, 3),
+        "item": IntegerRange(0, 11),
+        "age": IntegerRange(31, 31),
+    }
     assert {name for feeds in one.copy.fed for name in ("mask", "kind") if abs(feeds[name]).max() > 3} <= {"kind"}
 
 
@@ -311,8 +316,8 @@ def test_integers_that_make_a_model_slow_are_not_tried_further() -> None:
             yield {"y": np.zeros(5)}
 
     inputs = (parse_input("n=int64[]"),)
-    search = Search(inputs, 1, [{"y": np.zeros(5)}], ask, clock=lambda: now[0])
-    assert search.widest() == {"n": Reach(6, 6)}
+    search = IntegerRangeSearch(inputs, 1, [{"y": np.zeros(5)}], ask, clock=lambda: now[0])
+    assert search.find_widest() == {"n": IntegerRange(6, 6)}
     assert [probe.bits for probe, _ in search.levels] == [3, 6]
     assert calls.count(10) == 2  # once more, for it may be the machine; and not the calls after the slow one
 
@@ -325,8 +330,8 @@ def test_integers_that_take_memory_are_not_tried_further() -> None:
         calls.append(probe.bits)
         yield {"y": np.full(5, len(rounded))}  # it makes no floats of them
 
-    search = Search((parse_input("n=int64[]"),), 1, [{"y": np.zeros(5)}], ask, peak=lambda: held[0])
-    assert search.widest() == {"n": Reach(20, 20)}
+    search = IntegerRangeSearch((parse_input("n=int64[]"),), 1, [{"y": np.zeros(5)}], ask, peak=lambda: held[0])
+    assert search.find_widest() == {"n": IntegerRange(20, 20)}
     assert max(calls) == 26
 
 
@@ -346,7 +351,7 @@ def test_a_search_ends_whatever_the_model_says() -> None:
         raise SessionLost("no", fix="")
 
     inputs = tuple(parse_input(f"x{at}=int64[batch]") for at in range(200))
-    assert set(Search(inputs, 1, [{"y": np.zeros(5)}], ask).widest().values()) == {Reach(0, 2)}
+    assert set(IntegerRangeSearch(inputs, 1, [{"y": np.zeros(5)}], ask).find_widest().values()) == {IntegerRange(0, 2)}
     assert tries == 60
 
 
@@ -357,13 +362,13 @@ def test_a_search_in_a_slow_model_ends_after_two_minutes() -> None:
         now[0] += 50
         yield {"y": np.zeros(5)}
 
-    search = Search((parse_input("x=int64[batch]"),), 5, [{"y": np.zeros(5)}], ask, clock=lambda: now[0])
-    assert search.widest() == {"x": Reach(10, 10)}
+    search = IntegerRangeSearch((parse_input("x=int64[batch]"),), 5, [{"y": np.zeros(5)}], ask, clock=lambda: now[0])
+    assert search.find_widest() == {"x": IntegerRange(10, 10)}
 
 
 def test_the_integers_are_the_same_in_every_interpreter() -> None:
     data = Dataset({"x": np.zeros((12,), np.int32), "y": np.ones((12, 2), np.float32)})
-    wide = with_numbers(data, {"x": Reach(3, 10)})
+    wide = with_integers(data, {"x": IntegerRange(3, 10)})
     assert wide.inputs["x"].tolist() == [1023, -7, -7, -6, -4, 687, -1, -5, -5, 849, 634, -5]
     assert wide.inputs["y"] is data.inputs["y"]
 
@@ -381,14 +386,19 @@ def test_a_copy_that_compares_integers_as_floats_is_caught(pair: Callable[..., P
 
 def test_large_integers_of_inputs_alike_differ_by_one_within_their_reach() -> None:
     data = Dataset({name: np.zeros((5, 3), np.int64) for name in "abc"} | {"d": np.zeros((5, 2), np.int64)})
-    reaches = {"a": Reach(0, 26), "b": Reach(62, 62), "c": Reach(62, 62), "d": Reach(62, 62)}
-    wide = with_numbers(data, reaches).inputs
-    alone = {name: with_numbers(data, {name: reach}).inputs[name] for name, reach in reaches.items()}
+    reaches = {
+        "a": IntegerRange(0, 26),
+        "b": IntegerRange(62, 62),
+        "c": IntegerRange(62, 62),
+        "d": IntegerRange(62, 62),
+    }
+    wide = with_integers(data, reaches).inputs
+    alone = {name: with_integers(data, {name: reach}).inputs[name] for name, reach in reaches.items()}
     assert [name for name in "abcd" if np.array_equal(wide[name], alone[name])] == ["a", "d"]
     for name in "bc":
         assert {-1, 1} <= set((wide[name] - wide["a"])[wide["a"] > 2**24].tolist())
         assert wide[name].ravel()[:2].tolist() == [2**62 - 1, 1 - 2**62]
-    within = with_numbers(data, {"b": Reach(62, 62), "a": Reach(0, 26)}).inputs["a"]
+    within = with_integers(data, {"b": IntegerRange(62, 62), "a": IntegerRange(0, 26)}).inputs["a"]
     assert (within.min(), within.max()) == (0, 2**26 - 1)
 
 

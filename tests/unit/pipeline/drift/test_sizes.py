@@ -16,12 +16,13 @@ from transload.models.dataset import Dataset, read_dataset, write_dataset
 from transload.models.errors import BadRequest, SessionLost
 from transload.models.formats import Format, Target
 from transload.models.job import Job
-from transload.models.loading.build import sample_tensors
 from transload.models.probes.feeds import SAMPLES, sample_specs
+from transload.models.probes.probe_set import Probe
+from transload.models.probes.random_inputs import sample_tensors
 from transload.models.probes.sizes import example_sizes
 from transload.models.signature import Array, Signature, check_feeds, parse_input
 from transload.pipeline.drift import jobs, reference
-from transload.pipeline.drift.recorded_answers import Probe, read_record
+from transload.pipeline.drift.recorded_answers import read_record
 
 Feeds = Mapping[str, Array]
 Model = Callable[[Feeds], Array]

@@ -17,10 +17,11 @@ from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import BadRequest, SessionLost, ToolMissing
 from transload.models.formats import Format, Precision, Target
 from transload.models.job import Job
-from transload.models.probes.feeds import whole
+from transload.models.probes.feeds import split_into_calls
+from transload.models.probes.probe_set import Probe
 from transload.models.signature import Array, Signature, TensorSpec, check_feeds
 from transload.pipeline.drift import check, jobs, sessions
-from transload.pipeline.drift.recorded_answers import Probe, read_calls, read_record, write_calls
+from transload.pipeline.drift.recorded_answers import read_calls, read_record, write_calls
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.result.schema import DriftRow, MetricRow, Tolerance, Verdict
 from transload.serving.runtimes.runtime_table import RUNTIMES, Runtime
@@ -207,7 +208,7 @@ def test_a_probe_larger_than_the_test_set_begins_again() -> None:
     three, five = (Dataset({"x": np.zeros((samples, 1))}) for samples in (3, 5))
     assert [rows.tolist() for rows in Probe(5).rows(three)] == [[0, 1, 2, 0, 1]]
     assert [rows.tolist() for rows in Probe(2).rows(five)] == [[0, 1], [2, 3]]
-    assert [rows.tolist() for rows in whole(5, 2)] == [[0, 1], [2, 3], [4]]
+    assert [rows.tolist() for rows in split_into_calls(5, 2)] == [[0, 1], [2, 3], [4]]
 
 
 def test_running_elsewhere_fails_every_row(job: Callable[..., Job], runtimes: Callable[..., None]) -> None:

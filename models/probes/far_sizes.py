@@ -1,12 +1,12 @@
-"""Sizes of the dynamic axes that are far from those of an example, as large as there is room for in a call."""
+"""Sizes of dynamic axes that are far from those of an example, as large as there is room for in a call."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ...models.probes.sizes import empty_axes, example_sizes
-from ...models.signature import ANY_SIZE, TensorSpec, bounds_of
+from ..signature import ANY_SIZE, TensorSpec, bounds_of
+from .sizes import empty_axes, example_sizes
 
 _BATCH = 2
 _SMALL = 2  # a size of 1 takes part in broadcasting, which hides what goes wrong
@@ -17,23 +17,26 @@ _MOST_ELEMENTS = 100_000  # of the inputs of such a call
 
 
 def most_elements(specs: Sequence[TensorSpec]) -> int:
-    """How many elements the inputs of a call at other sizes may have: no fewer than an example has."""
-    return max(_MOST_ELEMENTS, elements(specs, example_sizes(specs, _BATCH)))
+    """Return how many elements the inputs of a call at other sizes may have: no fewer than an example has."""
+    return max(_MOST_ELEMENTS, count_elements(specs, example_sizes(specs, _BATCH)))
 
 
-def elements(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int:
-    """Of the inputs, at these sizes of their dynamic axes."""
-    return sum(math.prod(sizes[each] if isinstance(each, str) else each for each in spec.shape) for spec in specs)
+def count_elements(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int:
+    """Count the elements of the inputs at these sizes of their dynamic axes."""
+    return sum(math.prod(sizes[axis] if isinstance(axis, str) else axis for axis in spec.shape) for spec in specs)
 
 
 def least_sizes(specs: Sequence[TensorSpec], small: int = _SMALL) -> dict[str, int]:
-    """Every dynamic axis as near to a small size as its bounds allow."""
-    return _within(specs, dict.fromkeys(example_sizes(specs, _BATCH), small))
+    """Return every dynamic axis as near to a small size as its bounds allow."""
+    return _within_bounds(specs, dict.fromkeys(example_sizes(specs, _BATCH), small))
 
 
 def far_sizes(specs: Sequence[TensorSpec]) -> list[dict[str, int]]:
-    """Each dynamic axis at large sizes, the others as in an example and then as small as they may be: a relation
-    between two breaks at one of them alone. Then all of them at once; then each empty that may be."""
+    """List the far sizes to try a program at.
+
+    Each dynamic axis is large, beside the others as in an example and then as small as they may be: a relation between
+    two breaks at one of them alone. Then all are large at once, and each is empty where it may be.
+    """
     own, least, most = example_sizes(specs, _BATCH), least_sizes(specs), most_elements(specs)
     points: list[dict[str, int]] = []
     for axis in own:
@@ -47,10 +50,10 @@ def far_sizes(specs: Sequence[TensorSpec]) -> list[dict[str, int]]:
 
 
 def _with_room(specs: Sequence[TensorSpec], points: Iterable[Mapping[str, int]], most: int) -> Iterator[dict[str, int]]:
-    within = (_within(specs, point) for point in points)
-    return (point for point in within if elements(specs, point) <= most)
+    within = (_within_bounds(specs, point) for point in points)
+    return (point for point in within if count_elements(specs, point) <= most)
 
 
-def _within(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> dict[str, int]:
+def _within_bounds(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> dict[str, int]:
     bounds = bounds_of(specs)
     return {axis: bounds.get(axis, ANY_SIZE).nearest(size) for axis, size in sizes.items()}

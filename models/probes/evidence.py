@@ -1,17 +1,23 @@
-"""Whether what a model answers to inputs that no sample holds tells anything of its copies."""
+"""Whether the model's answers to inputs that no sample holds tell anything of its copies."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
 import numpy as np
 
-from .recorded_answers import Series
+from ..signature import Array
 
-_LARGER = 4  # times the usual size of an output: what was put in are sizes themselves
-_SMALL = 256  # elements, which no output is too large with
+Answers: TypeAlias = Mapping[str, Array]  # outputs of one call, by name
+Series: TypeAlias = Sequence[Answers]  # of one call after another
+
+_LARGER = 4  # times the usual size of an output: the model takes the values for sizes
+_SMALL = 256  # elements: an output of so many is never too large
 
 
 def unlike(usual: Series, answers: Series) -> str | None:
-    """Why the answers tell nothing: they have grown, or are no numbers where the usual ones are."""
+    """Say why the answers tell nothing: an output has grown, or is not finite where the usual one is."""
     for name in answers[0]:
         before, here = ([call[name] for call in calls] for calls in (usual, answers))
         most = max(array.size for array in before)
@@ -23,11 +29,12 @@ def unlike(usual: Series, answers: Series) -> str | None:
 
 
 def is_level(usual: Series, answers: Series) -> bool:
-    """Whether no answer is much larger than the usual ones: in what is compared as a whole, a wrong one then does not
-    hide behind the rest."""
+    """Return whether no answer is much larger than the usual ones.
+
+    An output is compared as a whole: only then does a wrong value not hide behind large ones.
+    """
     return all(_largest(answers, name) <= _LARGER * _largest(usual, name) for name in answers[0])
 
 
 def _largest(calls: Series, name: str) -> float:
-    """Of what an output holds."""
     return max(float(np.max(np.abs(call[name].astype(np.float64)), initial=0.0)) for call in calls)

@@ -1,0 +1,208 @@
+"""How large the integers may be that a model is asked with: nothing tells it, so the model is asked.
+
+A table of ten rows raises an error for the tenth index, or answers to it from the end (`x[-1]`). Arithmetic takes
+everything. A length or a number of steps fills the memory, or takes all day. So integers are widened step by step, each
+input upwards and below zero by itself. That goes on while the model answers as it does to the samples, in the time and
+the memory that it takes for them. A model that makes floats of them first is not asked with larger ones than float32
+holds: to it they are large floats, which no sample of floats holds either.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from ..errors import TransloadError
+from ..signature import TensorSpec
+from .evidence import Answers, Series, unlike
+from .probe_set import FIRST_BITS, Probe
+from .stress_values import FLOAT_BITS, SAMPLED, IntegerRange, describe_ranges, dtype_range, free_integers
+
+STEPS = (FIRST_BITS, 6, 10, 15, 20, 26, 31, 36, 44, 53, 62)  # bits; what has 32 and 64 bits ends beside one
+MOST_TRIES, _MOST_S = 60, 120.0  # one try more may begin while both last
+_SLOWER, _NOTICED_S = 4.0, 0.2  # times the usual, and beyond it, in seconds: the integers count steps
+_MORE_BYTES = 128 << 20  # that one call may need beyond all before it: the next integers are up to 64 times as large
+
+Ranges: TypeAlias = Mapping[str, IntegerRange]
+_End: TypeAlias = tuple[str, str]  # an input, and "above" or "below"
+
+
+class AskIntegers(Protocol):
+    """Calls of the model with a probe's integers."""
+
+    def __call__(self, probe: Probe, rounded: Sequence[str] = ()) -> Iterable[Answers]:
+        """Yield the answers; each call is made when its answer is wanted.
+
+        `rounded` are inputs whose integers are rounded as float32 does. Raises TransloadError where there is no answer.
+        """
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has held at once; 0 where the system does not say."""
+    try:
+        peak = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(peak[1]) * 1024 if peak else 0
+
+
+class IntegerRangeSearch:
+    """Search for the integers that one model answers to.
+
+    `usual` are its answers to the samples at the same batch. `levels` are then the probes on the way to the widest
+    range, with the model's answers.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[TensorSpec],
+        batch: int,
+        usual: Series,
+        ask: AskIntegers,
+        *,
+        tries: int = MOST_TRIES,
+        clock: Callable[[], float] = time.monotonic,
+        peak: Callable[[], int] = peak_bytes,
+    ) -> None:
+        self._limits = {spec.name: dtype_range(spec.dtype) for spec in free_integers(inputs)}
+        self._batch, self._usual, self._ask, self._tries = batch, usual, ask, tries
+        self._clock, self._until = clock, clock() + _MOST_S
+        self._peak, self._held = peak, peak()
+        self._call_s: float | None = None
+        self._answered: dict[tuple[tuple[str, IntegerRange], ...], Series | None] = {}
+        self._stopped: dict[_End, int] = {}
+        self.levels: list[tuple[Probe, Series]] = []
+
+    def find_widest(self) -> dict[str, IntegerRange]:
+        """Return how far each input goes, all of them at once, and fill `levels`."""
+        own: Ranges = dict.fromkeys(self._limits, SAMPLED)
+        rising = [(name, side) for name in own for side in IntegerRange._fields]
+        for bits in STEPS:
+            before = own
+            own, rising = self._raise(own, rising, bits)
+            if _most_bits(before) <= FLOAT_BITS < _most_bits(own):
+                own, rising = self._without_floats(before, own, rising)
+            self._keep_level(before, own)
+        before, own = own, self._refine(own)
+        self._keep_level(before, own)
+        return dict(own)
+
+    def _raise(self, own: Ranges, rising: list[_End], bits: int) -> tuple[Ranges, list[_End]]:
+        """Raise all ends at once; where that is refused, those that rise alone."""
+        if self._has_answer(own, trial := self._widen(own, rising, bits)):
+            return trial, rising
+        alone = [end for end in rising if self._has_answer(own, self._widen(own, [end], bits))]
+        self._stopped |= {end: bits for end in rising if end not in alone}
+        if len(alone) < len(rising) and self._has_answer(own, trial := self._widen(own, alone, bits)):
+            return trial, alone
+        return own, []
+
+    def _refine(self, own: Ranges) -> Ranges:
+        """Raise each end that was refused to the last bit that has an answer."""
+        for end, refused in self._stopped.items():
+            low, high = _bits(own, end), refused
+            while high - low > 1:
+                middle = (low + high) // 2
+                if self._has_answer(own, trial := self._widen(own, [end], middle)):
+                    own, low = trial, middle
+                else:
+                    high = middle
+        return own
+
+    def _widen(self, own: Ranges, ends: Sequence[_End], bits: int) -> Ranges:
+        """Set each of `ends` to so many bits, or to the end of its dtype."""
+        wider = dict(own)
+        for end in ends:
+            name, side = end
+            most = min(bits, _bits(self._limits, end))
+            wider[name] = wider[name]._replace(**{side: max(_bits(own, end), most)})
+        return wider
+
+    def _keep_level(self, before: Ranges, own: Ranges) -> None:
+        answers = self._answered.get(tuple(own.items()))
+        if own != before and answers is not None:
+            self.levels.append((Probe(self._batch, reach=dict(own)), answers))
+
+    def _has_answer(self, own: Ranges, trial: Ranges) -> bool:
+        """Return whether `trial` has an answer like the usual ones; `own`, which changes nothing, has."""
+        if trial == own:
+            return True
+        key = tuple(trial.items())
+        if key not in self._answered:
+            self._answered[key] = self._answer(Probe(self._batch, reach=trial)) if self._may_try() else None
+        return self._answered[key] is not None
+
+    def _without_floats(self, before: Ranges, own: Ranges, rising: list[_End]) -> tuple[Ranges, list[_End]]:
+        """Set the inputs that the model makes floats of back to `before`, and let them rise no more."""
+        floats = [name for name in own if own[name].bits > FLOAT_BITS and self._makes_floats(own, name)]
+        trial = {**own, **{name: before[name] for name in floats}}
+        rising = [end for end in rising if end[0] not in floats]
+        return (trial if self._has_answer(before, trial) else before), rising
+
+    def _makes_floats(self, own: Ranges, name: str) -> bool:
+        """Return whether rounding an input's integers to float32 changes no answer; True where no try is left."""
+        if not self._may_try():
+            return True
+        wanted = self._answered[tuple(own.items())] or ()
+        try:
+            calls = [*self._ask(Probe(self._batch, reach=own), rounded=[name])]
+        except TransloadError:
+            return False
+        pairs = [(call[output], want[output]) for call, want in zip(calls, wanted, strict=True) for output in want]
+        return all(np.array_equal(call, want, equal_nan=want.dtype.kind == "f") for call, want in pairs)
+
+    def _may_try(self) -> bool:
+        self._tries -= 1
+        return self._tries >= 0 and self._clock() < self._until
+
+    def _answer(self, probe: Probe) -> Series | None:
+        integers = describe_ranges(probe.reach)
+        try:
+            answers = self._affordable_answers(probe)
+            if not answers and not self._takes_memory and self._may_try():
+                answers = self._affordable_answers(probe)  # the machine may have been busy
+        except TransloadError as error:
+            self._held = self._peak()
+            print(f"the model itself does not answer with {integers}: {error.what}")  # for the step's log
+            return None
+        if not answers:
+            self._tries = 0
+            print(f"not tried beyond {integers}: a call takes far longer than usual, or far more memory")
+            return None
+        if reason := unlike(self._usual, answers):
+            print(f"not tried with {integers}: {reason}")
+        return None if reason else answers
+
+    def _affordable_answers(self, probe: Probe) -> list[Answers]:
+        """Ask the model; return nothing where a call is slow or takes memory, and make no call after it."""
+        answers: list[Answers] = []
+        start = self._clock()
+        for answer in self._ask(probe):
+            answers.append(answer)
+            now = self._clock()
+            if self._takes_memory or self._is_slow(now - start):
+                return []
+            self._call_s = now - start if self._call_s is None else self._call_s
+            start, self._held = now, self._peak()
+        return answers
+
+    @property
+    def _takes_memory(self) -> bool:
+        return self._peak() - self._held > _MORE_BYTES
+
+    def _is_slow(self, call_s: float) -> bool:
+        return self._call_s is not None and call_s > _SLOWER * self._call_s + _NOTICED_S
+
+
+def _most_bits(ranges: Ranges) -> int:
+    return max((integer_range.bits for integer_range in ranges.values()), default=0)
+
+
+def _bits(ranges: Ranges, end: _End) -> int:
+    name, side = end
+    return int(getattr(ranges[name], side))

@@ -1,0 +1,129 @@
+"""Which inputs a copy is asked: all kinds of them, and the module that makes each.
+
+    samples         the user's file, a recipe's test set, or random ones            samples, random_inputs, lengths
+    batches         the first samples at batches 1, 2 and 5, within the bounds      sizes.batches_within
+    sizes           every other dynamic axis at a second size and at its least;
+                    a batch of 0 where the bounds allow it                          sizes.other_sizes
+    masks, blanks   masks that hide all or nothing, floats that are all zero        masks, fill_probes
+    integers        negative and large ones, as far as the model answers            stress_values, integer_range
+    last bits       the next float, for the reference alone: is it steady?          stress_values.with_other_last_bits
+
+Masks, blanks and integers are asked where the samples are random. The reference is asked first (pipeline/drift/
+reference.py): what it refuses, or what tells nothing (evidence), no copy is asked. feeds makes the arrays of a call.
+Converters try a program before that at two_sizes (sizes) and at far_sizes; accepted_sizes finds sizes for a hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from ..dataset import Dataset
+from ..signature import Array, TensorSpec
+from .masks import Fill, apply_fills
+from .stress_values import IntegerRange, describe_ranges, with_integers
+
+PROBE_SAMPLES = 20  # least number of samples in the probe of the largest batch, where there are so many
+SIZE_SAMPLES = 10  # the same for a probe of a smaller batch, or of another size of an axis
+FIRST_BITS = 3  # of the smallest integers that replace the samples': a sign or a rounding shows there
+FIRST_NUMBERS = 40  # least number of integers of each input in such a probe
+LEVEL_SAMPLES = 5  # least number of samples in a probe of integers
+FILL_CALLS = 2  # in a probe of filled masks: every second call keeps its values (masks.py)
+WORD_BITS = 31  # of an int32: with larger ones the runtimes themselves are wrong (docs/design/drift.md)
+
+ProbeKey: TypeAlias = tuple[
+    int, tuple[tuple[str, int], ...], tuple[tuple[str, IntegerRange], ...], tuple[tuple[str, Fill], ...]
+]  # the fields of a Probe in their order
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Calls of one batch size, and what is changed in the samples that they are made of."""
+
+    batch: int
+    sizes: Mapping[str, int] = field(default_factory=dict)  # axes of another size than the data has
+    reach: Mapping[str, IntegerRange] = field(default_factory=dict)  # inputs of other integers than the samples'
+    fills: Mapping[str, Fill] = field(default_factory=dict)  # masks that hide all or nothing, and blank inputs
+
+    @classmethod
+    def of_key(cls, key: ProbeKey) -> Probe:
+        """Make the probe of a key."""
+        batch, sizes, reach, fills = key
+        return cls(batch, dict(sizes), dict(reach), dict(fills))
+
+    @property
+    def key(self) -> ProbeKey:
+        """What tells it from other probes."""
+        return self.batch, tuple(self.sizes.items()), tuple(self.reach.items()), tuple(self.fills.items())
+
+    @property
+    def as_sampled(self) -> bool:
+        """Whether its inputs hold the samples' values, cropped or not."""
+        return not (self.reach or self.fills)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether an axis is empty. Answers may then hold nothing, and the probe asks only whether they come."""
+        return 0 in self.sizes.values()
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether floats in it are all zero.
+
+        Rounding then says which of equal numbers is the largest. The probe asks only whether an answer is a number.
+        """
+        return Fill.BLANK in self.fills.values()
+
+    @property
+    def bits(self) -> int:
+        """Of the largest integer that replaces the samples'; 0 where none does."""
+        return max((reach.bits for reach in self.reach.values()), default=0)
+
+    def of(self, data: Dataset) -> Dataset:
+        """Return the samples with this probe's integers and fills."""
+        if self.as_sampled:
+            return data
+        return apply_fills(with_integers(data.rows(0, PROBE_SAMPLES), self.reach), self.fills, self.batch)
+
+    def rows(self, data: Dataset, samples: int | None = None) -> Iterator[Array]:
+        """Yield the rows of each call: the first samples of `data`, from the start again where there are fewer.
+
+        `samples` is how many the probe sees at least; None leaves that to the probe.
+        """
+        wanted = self._samples_wanted(data) if samples is None else samples
+        calls = max(1, min(-(-wanted // self.batch), len(data) // self.batch))
+        for call in range(calls):
+            yield np.arange(call * self.batch, (call + 1) * self.batch) % len(data)
+
+    def _samples_wanted(self, data: Dataset) -> int:
+        if self.fills:
+            return FILL_CALLS * self.batch
+        if self.bits > FIRST_BITS:
+            return LEVEL_SAMPLES
+        if self.reach:
+            fewest = min(int(data.inputs[name][0].size) for name in self.reach)
+            return max(LEVEL_SAMPLES, -(-FIRST_NUMBERS // max(1, fewest)))
+        return SIZE_SAMPLES if self.sizes else PROBE_SAMPLES
+
+
+def describe_values(probe: Probe, specs: Sequence[TensorSpec]) -> str:
+    """Name the values that no sample holds, as in "with mask all false"; empty where the probe has none."""
+    if probe.as_sampled:
+        return ""
+    boolean = {spec.name: spec.dtype == "bool" for spec in specs}
+    fills = [f"{name} {fill.describe(boolean=boolean[name])}" for name, fill in probe.fills.items()]
+    return f"with {' and '.join([*([describe_ranges(probe.reach)] if probe.reach else []), *fills])}"
+
+
+def suggest_fix(probe: Probe) -> str:
+    """Say what helps where the user's samples are never like this probe; empty where the question is a fair one."""
+    least = min(probe.sizes.values(), default=None)
+    if least in (0, 1):
+        return f"where that size never comes, say so: {next(iter(probe.sizes))}={least + 1}.."
+    if not probe.fills and not 0 < probe.bits <= WORD_BITS:
+        return ""
+    when = "such a mask never comes" if probe.fills else "such integers never come"
+    return f"where {'no sample is so' if probe.is_blank else when}, give samples of yours: --data FILE.npz"
