@@ -30,7 +30,7 @@ from transload.converters.steps import STEPS, missing  # noqa: E402
 from transload.models.dataset import Dataset, write_dataset  # noqa: E402
 from transload.models.errors import ToolMissing, TransloadError  # noqa: E402
 from transload.models.formats import parse_target  # noqa: E402
-from transload.models.loading.catalogue import ref_digest, zoo_recipe  # noqa: E402
+from transload.models.loading.code_refs import ref_digest, zoo_recipe  # noqa: E402
 from transload.models.probes.random_inputs import sample_inputs  # noqa: E402
 from transload.models.recipe import Recipe  # noqa: E402
 from transload.models.sources import CodeRef, Source, write_source  # noqa: E402

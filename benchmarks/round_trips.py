@@ -24,7 +24,7 @@ import numpy as np
 import transload
 from transload.models.errors import TransloadError
 from transload.models.formats import PAYLOAD, parse_target
-from transload.models.loading.catalogue import RECIPES, zoo_recipe
+from transload.models.loading.code_refs import RECIPES, zoo_recipe
 from transload.models.signature import Signature
 from transload.pipeline.result.environment import describe_environment
 from transload.pipeline.result.schema import SignatureRow

@@ -74,7 +74,7 @@ class Subject:
             return self._perform("given", "transload.converters.intake.take_in:onnx_given", options, ("onnx",))
         options = {"ref": str(self._place.home / "nets" / self.entry.ref), "root": self._root, "inputs": self._inputs}
         return self._perform(
-            "source", "transload.models.loading.weighted_source:take_weights", options, ("torch",), code=self.code
+            "source", "transload.models.loading.source_from_code:take_weights", options, ("torch",), code=self.code
         )
 
     @cached_property

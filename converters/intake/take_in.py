@@ -18,7 +18,7 @@ from ...models.exported_program import recorded_signature
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.keras_model import signature_of_keras
-from ...models.loading.catalogue import load_named, ref_of
+from ...models.loading.code_refs import load_named, ref_of
 from ...models.probes.samples import check_file, check_inputs
 from ...models.recipe import Recipe
 from ...models.signature import Axis, Signature, TensorSpec, bounds_of

@@ -37,7 +37,10 @@ swaps = partial(patches, Kind.SWAP)
 translations = partial(patches, Kind.TRANSLATION, DYNAMO_EXPORTER)
 symbolics = partial(patches, Kind.SYMBOLIC, TORCHSCRIPT_EXPORTER)
 handlers = partial(patches, Kind.HANDLER, "tf2onnx")
-_IN_MODELS = ("models.loading.construct", "models.loading.torchvision_ops")  # models/ imports nothing of converters/
+_IN_MODELS = (
+    "models.loading.module_from_ref",
+    "models.loading.torchvision_ops",
+)  # models/ imports nothing of converters/
 _NOTHING = object()
 
 

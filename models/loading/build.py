@@ -10,9 +10,9 @@ from ..errors import BadRequest
 from ..signature import Signature
 from ..sources import WEIGHTS, read_source
 from .call_convention import Call, flat
-from .construct import construct
 from .half_precision import widen
-from .weights import load_weights, read_weights
+from .module_from_ref import construct
+from .state_dicts import load_weights, read_weights
 
 if TYPE_CHECKING:
     import torch

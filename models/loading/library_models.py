@@ -1,6 +1,6 @@
 """Models of libraries, by the words that name them: torchvision:NAME, timm:NAME, hf:FOLDER. Worker only.
 
-Each library's factory is what a user's own function is: models/loading/construct.py calls it with the settings.
+Each library's factory is what a user's own function is: models/loading/module_from_ref.py calls it with the settings.
 """
 
 from __future__ import annotations

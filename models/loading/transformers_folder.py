@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest
 from ..foreign_errors import first_line
-from .notes import add_note
+from .model_notes import add_note
 from .torchvision_ops import mend_torchvision
 from .weight_files import read_given, shards_of
 

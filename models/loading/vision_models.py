@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BadRequest
 from ..signature import TensorSpec
 from .factory_arguments import arguments
-from .notes import add_note
+from .model_notes import add_note
 from .random_weights import calibrate, fill_constants
 from .torchvision_ops import mend_torchvision
 

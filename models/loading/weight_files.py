@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import BadRequest
 from ..store import digest_of, digest_of_json
-from .weights import load_weights, read_weights
+from .state_dicts import load_weights, read_weights
 
 if TYPE_CHECKING:
     import torch

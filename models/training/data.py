@@ -9,8 +9,8 @@ import numpy as np
 
 from ..dataset import Dataset, write_dataset
 from ..job import Job
-from ..loading.catalogue import load_recipe, ref_of
-from ..loading.python_objects import user_code
+from ..loading.code_refs import load_recipe, ref_of
+from ..loading.user_code import user_code
 from ..probes.feeds import check_samples
 from ..recipe import Recipe, Splits
 from ..signature import Array, Signature

@@ -22,10 +22,10 @@ from ..dataset import Dataset
 from ..errors import BadRequest, StepFailed, ToolMissing
 from ..job import Job
 from ..loading.build import call_model
-from ..loading.catalogue import load_recipe, ref_digest, ref_of
+from ..loading.code_refs import load_recipe, ref_digest, ref_of
 from ..loading.module_checks import check_steady
-from ..loading.python_objects import user_code
-from ..loading.weights import load_weights, write_weights
+from ..loading.state_dicts import load_weights, write_weights
+from ..loading.user_code import user_code
 from ..recipe import Recipe, Splits
 from ..signature import Array
 from ..sources import WEIGHTS, CodeRef, Source, write_source

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...converters.steps import missing
-from ...models.loading.catalogue import list_recipes
+from ...models.loading.code_refs import list_recipes
 from ...models.recipe import Recipe
 from .options import Json
 from .render import print_json, print_lines, table

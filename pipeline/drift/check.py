@@ -384,7 +384,7 @@ def _sentence(statement: str, hint: str | None) -> str:
 
 def _metric_of(options: Mapping[str, Any]) -> Metric | None:
     """Return the metric of the recipe that the options name; None where they name a model that is no recipe."""
-    from ...models.loading.catalogue import load_named
+    from ...models.loading.code_refs import load_named
     from ...models.recipe import Recipe
 
     if not options.get("ref"):

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...converters.steps import missing
 from ...models.errors import BadRequest, StepFailed, ToolMissing
-from ...models.loading.catalogue import ref_digest
+from ...models.loading.code_refs import ref_digest
 from ...models.loading.weight_files import weights_digest
 from ...models.probes.samples import check_inputs
 from ...models.signature import Signature, TensorSpec
@@ -56,7 +56,7 @@ def describe_recipe(context: Context) -> ModelDescription:
     ref = context.request.ref
     code = ref_digest(ref)
     facts = context.executor.perform(
-        Action("describe", f"{_MODELS}.loading.catalogue:describe", options=ref_options(ref), code=code, root=ref.root)
+        Action("describe", f"{_MODELS}.loading.code_refs:describe", options=ref_options(ref), code=code, root=ref.root)
     ).facts
     return _describe(context, ref, code, facts)
 
@@ -159,7 +159,7 @@ def _with_weights(
     return context.executor.perform(
         Action(
             name="weights",
-            entry=f"{_MODELS}.loading.weighted_source:take_weights",
+            entry=f"{_MODELS}.loading.source_from_code:take_weights",
             options=options,
             requires=("torch", *requires),
             framework="torch",

@@ -8,7 +8,7 @@ import pytest
 
 import transload
 from transload.models.formats import PAYLOAD, Format
-from transload.models.loading.catalogue import zoo_recipe
+from transload.models.loading.code_refs import zoo_recipe
 
 RECIPE = "breast-cancer-mlp"  # the quickest to train
 

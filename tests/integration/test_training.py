@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from transload.models.errors import BadRequest, SessionLost, StepFailed, ToolMissing
 from transload.models.job import Job
 from transload.models.loading.build import build_model
-from transload.models.loading.catalogue import load_recipe
+from transload.models.loading.code_refs import load_recipe
 from transload.models.sources import WEIGHTS, CodeRef, read_source
 from transload.models.training import fit
 from transload.models.training.checkpoints import FILE, save_checkpoint

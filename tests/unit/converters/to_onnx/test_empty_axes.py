@@ -18,7 +18,7 @@ from transload.converters.to_onnx.onnx_from_source import onnx_from_pt2, onnx_fr
 from transload.converters.to_onnx.reduction_axes import count_from_the_front
 from transload.converters.to_pytorch.pt2_from_source import pt2_from_source
 from transload.models.job import Job
-from transload.models.loading.weighted_source import take_weights
+from transload.models.loading.source_from_code import take_weights
 from transload.models.signature import parse_input
 
 CODE = """

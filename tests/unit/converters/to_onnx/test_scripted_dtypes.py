@@ -19,7 +19,7 @@ from transload.converters.to_onnx.onnx_from_source import onnx_from_source
 from transload.converters.to_onnx.scripted_dtypes import mend_types
 from transload.models.job import Job
 from transload.models.loading.build import build_model
-from transload.models.loading.weighted_source import take_weights
+from transload.models.loading.source_from_code import take_weights
 from transload.models.signature import parse_input
 
 CODE = """

@@ -11,7 +11,7 @@ import torch
 from transload.converters.to_pytorch.constant_weights import model_to_export
 from transload.models.job import Job
 from transload.models.loading.build import build_model
-from transload.models.loading.weighted_source import take_weights
+from transload.models.loading.source_from_code import take_weights
 from transload.models.signature import parse_input
 
 CODE = '''

@@ -22,7 +22,7 @@ from transload.models.errors import BadRequest, Refused
 from transload.models.job import Job
 from transload.models.loading.build import build_model, call_model, name_outputs
 from transload.models.loading.half_precision import in_float32
-from transload.models.loading.weighted_source import take_weights
+from transload.models.loading.source_from_code import take_weights
 from transload.models.probes.random_inputs import sample_inputs
 from transload.models.signature import Array, Signature, parse_input
 from transload.models.sources import read_source

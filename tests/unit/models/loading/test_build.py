@@ -10,9 +10,9 @@ from safetensors.torch import save_file
 
 from transload.models.errors import BadRequest
 from transload.models.loading.build import build_model, call_model, name_outputs
-from transload.models.loading.catalogue import zoo_recipe
+from transload.models.loading.code_refs import zoo_recipe
 from transload.models.loading.module_checks import check_steady
-from transload.models.loading.weights import write_weights
+from transload.models.loading.state_dicts import write_weights
 from transload.models.signature import Signature, TensorSpec
 from transload.models.sources import WEIGHTS, CodeRef, Source, write_source
 

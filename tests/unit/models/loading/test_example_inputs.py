@@ -15,7 +15,7 @@ from transload.models.job import Job
 from transload.models.loading.build import build_model, call_model
 from transload.models.loading.call_convention import Call, Leaf
 from transload.models.loading.example_inputs import as_example, dummy_example, find_example, in_float32_too
-from transload.models.loading.weighted_source import take_weights
+from transload.models.loading.source_from_code import take_weights
 from transload.models.probes.random_inputs import sample_inputs
 from transload.models.sources import CodeRef, read_source
 

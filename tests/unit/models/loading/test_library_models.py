@@ -16,12 +16,12 @@ import torch
 
 from transload.models.errors import BadRequest
 from transload.models.job import Job
-from transload.models.loading.catalogue import ref_digest
-from transload.models.loading.construct import construct
+from transload.models.loading.code_refs import ref_digest
 from transload.models.loading.library_models import known_inputs
-from transload.models.loading.notes import notes_of
+from transload.models.loading.model_notes import notes_of
+from transload.models.loading.module_from_ref import construct
+from transload.models.loading.source_from_code import take_weights
 from transload.models.loading.torchvision_ops import mend_torchvision, nms
-from transload.models.loading.weighted_source import take_weights
 from transload.models.sources import CodeRef, code_ref
 
 mend_torchvision()
@@ -108,7 +108,7 @@ def test_torchvisions_own_operators_are_left_alone_or_replaced_and_users_code_ma
     (tmp_path / "net.py").write_text("from torchvision.ops import nms\nNMS = nms\n")
     code = (
         "import torch; from transload.models.sources import CodeRef\n"
-        "from transload.models.loading.python_objects import load_object\n"
+        "from transload.models.loading.user_code import load_object\n"
         f"nms = load_object(CodeRef('net.py:NMS', {str(tmp_path)!r}))\n"
         "boxes = torch.tensor([[0., 0, 9, 9], [1, 1, 9, 9], [5, 5, 20, 20]])\n"
         "print(nms(boxes, torch.tensor([.5, .9, .1]), .5).tolist())"

@@ -12,7 +12,7 @@ from transload.models.dataset import Dataset, read_dataset
 from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.loading.build import call_model
-from transload.models.loading.catalogue import RECIPES, zoo_recipe
+from transload.models.loading.code_refs import RECIPES, zoo_recipe
 from transload.models.probes.random_inputs import sample_inputs
 from transload.models.signature import Array, check_feeds
 from transload.models.sources import CodeRef
@@ -115,7 +115,7 @@ def test_shuffling_keeps_inputs_and_labels_together() -> None:
     ],
 )
 def test_data_that_do_not_fit_the_signature_are_refused(change: str, words: str, tmp_path: Path) -> None:
-    from transload.models.loading.catalogue import load_recipe
+    from transload.models.loading.code_refs import load_recipe
     from transload.models.zoo.template import write_recipe
 
     path = write_recipe("wine", tmp_path)

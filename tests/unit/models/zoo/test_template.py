@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from transload.models.errors import BadRequest
-from transload.models.loading.catalogue import load_recipe
+from transload.models.loading.code_refs import load_recipe
 from transload.models.sources import CodeRef
 from transload.models.zoo.template import write_recipe
 

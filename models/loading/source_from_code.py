@@ -16,18 +16,18 @@ from ..signature import Signature, TensorSpec
 from ..sources import WEIGHTS, CodeRef, Source, write_source
 from .build import call_model
 from .call_convention import Call, Leaf, flat, parameter_names
-from .catalogue import load_named, ref_digest, ref_of
-from .construct import construct
+from .code_refs import load_named, ref_digest, ref_of
 from .example_inputs import dummy_example, find_example, in_float32_too, specs_of
 from .half_precision import in_float32, own_distance, widen
 from .infer_signature import infer_signature
 from .library_models import known_inputs
+from .model_notes import notes_of
 from .module_checks import Memory, Origin, Steady, check_lazy, check_steady, check_supported
-from .notes import notes_of
-from .python_objects import user_code
+from .module_from_ref import construct
+from .state_dicts import load_weights, read_weights, write_weights
 from .transformers_inputs import transformers_inputs
+from .user_code import user_code
 from .weight_files import load_given, weights_digest
-from .weights import load_weights, read_weights, write_weights
 
 if TYPE_CHECKING:
     import torch

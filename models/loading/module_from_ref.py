@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BadRequest
 from ..recipe import Recipe
 from ..sources import CodeRef
-from .catalogue import load_named
+from .code_refs import load_named
 from .factory_arguments import arguments
-from .python_objects import at_root, user_code
+from .user_code import at_root, user_code
 
 if TYPE_CHECKING:
     import torch

@@ -16,10 +16,10 @@ from safetensors.torch import load_file, save_file
 from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.loading.build import build_model
-from transload.models.loading.catalogue import zoo_recipe
+from transload.models.loading.code_refs import zoo_recipe
+from transload.models.loading.source_from_code import take_weights
+from transload.models.loading.state_dicts import load_weights
 from transload.models.loading.weight_files import read_given
-from transload.models.loading.weighted_source import take_weights
-from transload.models.loading.weights import load_weights
 from transload.models.sources import WEIGHTS, read_source
 
 NET = "zoo:breast-cancer-mlp"

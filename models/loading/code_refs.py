@@ -15,8 +15,8 @@ from ..recipe import Recipe
 from ..sources import LIBRARIES, CodeRef
 from ..store import digest_of, digest_of_json
 from .library_models import library_factory
-from .python_objects import load_object
 from .transformers_folder import folder_files
+from .user_code import load_object
 
 RECIPES: dict[str, str] = {
     "digits-cnn": "digits_cnn",

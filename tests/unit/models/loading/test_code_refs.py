@@ -11,7 +11,7 @@ import pytest
 import transload
 from transload.models.errors import BadRequest, ToolMissing
 from transload.models.job import Job
-from transload.models.loading.catalogue import RECIPES, describe, list_recipes, load_named, load_recipe, ref_digest
+from transload.models.loading.code_refs import RECIPES, describe, list_recipes, load_named, load_recipe, ref_digest
 from transload.models.sources import CodeRef
 from transload.models.zoo.template import write_recipe
 
@@ -24,7 +24,7 @@ def loads_heavy(statement: str) -> bool:
 
 
 def test_listing_the_recipes_imports_no_framework() -> None:
-    assert not loads_heavy("from transload.models.loading.catalogue import list_recipes; list_recipes()")
+    assert not loads_heavy("from transload.models.loading.code_refs import list_recipes; list_recipes()")
     assert loads_heavy("import safetensors")  # the check can fail
 
 
