@@ -1,26 +1,110 @@
-"""The one shape of work: read input folders, write one output folder, return facts.
+"""A job: it reads input folders, writes one output folder, and returns facts.
 
-Training, capturing, converting, answering, validating are all of this shape, so that one engine can
-cache, isolate, time and repeat them, here or on another machine.
+Training, capturing, converting, answering and validating all have this form, so that one engine can cache, isolate,
+time and repeat them, here or on another machine. Options and facts cross the process border as JSON; each entry has
+a JsonRecord for both beside it, which either side reads them with.
 """
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a step is given. It runs in a process of its own, whose cwd is a private scratch folder."""
+    """The arguments of a step, which runs in a process of its own with a private scratch folder as its cwd."""
 
     inputs: Mapping[str, Path]  # folders, by the name that the step knows them by; read only
     out: Path  # an empty folder: what lies in it afterwards is the step's result
     options: Mapping[str, Any] = field(default_factory=dict)  # JSON values
     services: Mapping[str, str] = field(default_factory=dict)  # addresses of servers; they differ from run to run
-    checkpoints: Path | None = None  # outlives a kill: where a long step keeps what it would go on from
+    checkpoints: Path | None = None  # outlives a kill: where a long step keeps its state
 
 
 Work: TypeAlias = Callable[[Job], Mapping[str, Any]]  # the facts returned are JSON values
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonRecord:
+    """Base of the options and the facts of a job: a frozen dataclass that is a JSON object at the process border.
+
+    Fields are JSON values, tuples, mappings, classes with `to_json` and `from_json`, or records again. A field that
+    has its default value is left out of the JSON.
+    """
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the record of a JSON object.
+
+        Raises ValueError that names a key which is unknown or missing.
+        """
+        if unknown := sorted(document.keys() - _types_of(cls).keys()):
+            raise ValueError(f"{cls.__name__} has no {', '.join(unknown)}; it has {', '.join(_types_of(cls))}")
+        return cls.part_of(document)
+
+    @classmethod
+    def part_of(cls, document: Mapping[str, Any]) -> Self:
+        """Return the record of a JSON object that may have further keys, as the facts of a third party's step.
+
+        Raises ValueError that names a key which is missing.
+        """
+        required = [own.name for own in fields(cls) if not _has_default(own)]
+        if missing := [name for name in required if name not in document]:
+            raise ValueError(f"{cls.__name__} lacks {', '.join(missing)}")
+        kinds = _types_of(cls)
+        return cls(**{name: _decoded(kinds[name], value) for name, value in document.items() if name in kinds})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object of the record."""
+        values = [(own, getattr(self, own.name)) for own in fields(self)]
+        return {own.name: _encoded(value) for own, value in values if not _is_default(own, value)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts(JsonRecord):
+    """Base of the facts of a job."""
+
+    peak_rss_bytes: int = 0  # of the worker and all that it started; the engine adds it
+
+
+def _types_of(record: type[JsonRecord]) -> dict[str, Any]:
+    kinds = get_type_hints(record)
+    return {own.name: kinds[own.name] for own in fields(record)}
+
+
+def _has_default(own: Field[Any]) -> bool:
+    return own.default is not MISSING or own.default_factory is not MISSING
+
+
+def _is_default(own: Field[Any], value: object) -> bool:
+    if own.default_factory is not MISSING:
+        return bool(value == own.default_factory())
+    return own.default is not MISSING and bool(value == own.default)
+
+
+def _encoded(value: object) -> Any:
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return {name: _encoded(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_encoded(item) for item in value]
+    return value
+
+
+def _decoded(kind: Any, value: Any) -> Any:
+    """Return a JSON value as the type of a field."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        inner = [argument for argument in arguments if argument is not types.NoneType]
+        return None if value is None else _decoded(inner[0], value) if len(inner) == 1 else value
+    if origin is tuple:
+        items = arguments[:1] * len(value) if arguments[-1] is ... else arguments
+        return tuple(_decoded(item, part) for item, part in zip(items, value, strict=True))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {name: _decoded(arguments[1], item) for name, item in value.items()}
+    return kind.from_json(value) if hasattr(kind, "from_json") else value
