@@ -93,7 +93,7 @@ STEPS: tuple[Step, ...] = (
     Step("lowering", _t(Format.ONNX), _t(Format.SAVED_MODEL),
          f"{_HERE}.to_saved_model.saved_model_from_onnx:saved_model_from_onnx", ("onnx", *_TF), 1),
     Step("onnx2tf", _t(Format.ONNX), _t(Format.SAVED_MODEL),
-         f"{_HERE}.to_saved_model.saved_model_by_onnx2tf:saved_model_from_onnx_by_onnx2tf",
+         f"{_HERE}.to_saved_model.saved_model_by_onnx2tf:saved_model_by_onnx2tf",
          ("onnx", *_ONNX2TF, *_TF), 5),
     *_TFLITE,
     *_with_flex(_TFLITE, 30),  # behind every route without: a runtime that needs less runs in more places

@@ -39,7 +39,7 @@ _CODE = {
     "tflite": "transload.converters.to_tflite.tflite_from_onnx:tflite_fp32",
     "tflite:int8": "transload.converters.to_tflite.tflite_from_onnx:tflite_int8",
     "tflite:int8-dynamic": "transload.converters.to_tflite.tflite_from_onnx:tflite_int8_dynamic",
-    BY_ONNX2TF: "transload.converters.to_saved_model.saved_model_by_onnx2tf:saved_model_from_onnx_by_onnx2tf",
+    BY_ONNX2TF: "transload.converters.to_saved_model.saved_model_by_onnx2tf:saved_model_by_onnx2tf",
 }
 _KEPT = {BY_ONNX2TF: f"{BY_ONNX2TF}:saved-model"}  # the row that tells whether a column was run
 

@@ -1,9 +1,9 @@
-"""A SavedModel that nobody vouches for: what it would do when it is loaded or run, and its signature.
+"""Check of a SavedModel from an untrusted source, and its signature.
 
-A SavedModel is a program of TensorFlow's operators, and there are operators that read files, write files and run
-Python. So every operator in the graph and in the library of functions is held against a list of those that only compute
-(allowed_operators.py). What restores the variables reads a file: it is let through where nothing else calls it, and
-where the file is the one that it is handed.
+A SavedModel is a program of TensorFlow's operators, and some operators read files, write files or run Python. So every
+operator in the graph and in the library of functions is checked against a list of those that only compute
+(allowed_operators.py). Restoring the variables reads a file: that is allowed where nothing else calls it, and where the
+file is the one that the loader passes.
 """
 
 from __future__ import annotations
@@ -12,16 +12,22 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...models.errors import BadRequest
 from ...models.signature import BATCH, Axis, Signature, TensorSpec, served_dtype
 from ...models.tensorflow_names import DEFAULT
-from ..to_saved_model.allowed_operators import ALLOWED, RESTORING, SAVING, TRUST, what_it_does
-from ..to_saved_model.saved_model_proto import calls_of, message_class
+from .allowed_operators import ALLOWED, RESTORING, SAVING, TRUST, effect_of
+from .saved_model_proto import called_names, message_class
 
-_AGAIN = "copy it again, or save it again with tf.saved_model.save"
-_MOST_PARSED_BYTES = 1 << 31  # protobuf's own limit
+if TYPE_CHECKING:  # the messages of saved_model_proto have the same fields, with text as bytes
+    from tensorflow.core.framework.graph_pb2 import GraphDef
+    from tensorflow.core.framework.node_def_pb2 import NodeDef
+    from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef, SignatureDef, TensorInfo
+
+_Key = tuple[str, bytes]  # ("", name of a node) or ("f", name of a function)
+_COPY_AGAIN = "copy it again, or save it again with tf.saved_model.save"
+_MAX_PROTO_BYTES = 1 << 31  # protobuf's own limit
 _FILE = "saved_model.pb"
 # tensorflow/core/framework/types.proto
 _DTYPES = {
@@ -30,11 +36,10 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def read_saved_model(folder: Path, *, trust: bool = False) -> Any:
-    """The graph that is served, of a SavedModel that was held against what is not taken; `trust` leaves the operators
-    unchecked.
+def read_saved_model(folder: Path, *, trust: bool = False) -> MetaGraphDef:
+    """Check a SavedModel and return the graph that is served; `trust` leaves the operators unchecked.
 
-    Raises BadRequest where it is no whole SavedModel, leads out of its folder, or holds an operator that may do more
+    Raises BadRequest if it is no complete SavedModel, links out of its folder, or holds an operator that may do more
     than compute.
     """
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # no stubs are installed
@@ -46,13 +51,13 @@ def read_saved_model(folder: Path, *, trust: bool = False) -> Any:
             raise BadRequest(f"{path} would be read in place of {_FILE}", fix="leave one of the two away")
     file = folder / _FILE
     if not file.is_file() or not file.stat().st_size:
-        raise BadRequest(f"{folder} holds no SavedModel: its {_FILE} is missing or empty", fix=_AGAIN)
-    if file.stat().st_size >= _MOST_PARSED_BYTES:
-        raise BadRequest(f"{file} is larger than such a file can be (2 GB)", fix=_AGAIN)
+        raise BadRequest(f"{folder} holds no SavedModel: its {_FILE} is missing or empty", fix=_COPY_AGAIN)
+    if file.stat().st_size >= _MAX_PROTO_BYTES:
+        raise BadRequest(f"{file} is larger than such a file can be (2 GB)", fix=_COPY_AGAIN)
     try:
         model = message_class("SavedModel").FromString(file.read_bytes())
     except DecodeError as error:
-        raise BadRequest(f"{file} is no whole SavedModel: it cannot be decoded", fix=_AGAIN) from error
+        raise BadRequest(f"{file} is no whole SavedModel: it cannot be decoded", fix=_COPY_AGAIN) from error
     graphs = [graph for graph in model.meta_graphs if b"serve" in graph.meta_info_def.tags]
     if not graphs:
         raise BadRequest(f"{folder} holds no graph that is tagged serve", fix="save it with tf.saved_model.save")
@@ -63,35 +68,42 @@ def read_saved_model(folder: Path, *, trust: bool = False) -> Any:
     return graphs[0]
 
 
-def signature_of_saved_model(graph: Any, folder: Path, asked: Sequence[TensorSpec] = ()) -> Signature:
-    """Inputs and outputs of `serving_default`. `asked` gives the shape of an input that says none.
+def signature_of_saved_model(graph: MetaGraphDef, folder: Path, requested: Sequence[TensorSpec] = ()) -> Signature:
+    """Return the signature `serving_default`. `requested` gives the shape of an input without a declared one.
 
-    Inputs stand in the order in which the model's own function takes them; outputs, of which TensorFlow keeps no order,
-    by their names (output_2 before output_10). An axis without a size is the batch as the first of an input.
+    Inputs keep the order in which the model's own function takes them. TensorFlow keeps no order of outputs: they are
+    sorted by name (output_2 before output_10). An open first axis of an input is the batch.
 
-    Raises BadRequest where there is no such signature, or it says what the formats do not carry.
+    Raises BadRequest if there is no such signature, or it declares a dtype that the formats do not carry.
     """
-    served = {name: each for name, each in graph.signature_def.items() if not name.startswith("__")}
+    served = {name: signature for name, signature in graph.signature_def.items() if not name.startswith("__")}
     if DEFAULT not in served:
         named = f"the signatures {', '.join(sorted(served))}, and {DEFAULT} is not among them"
         raise BadRequest(
             f"{folder} has {named if served else 'no signature, which would say what it takes and gives'}",
             fix=f"save it with tf.saved_model.save(MODEL, FOLDER, signatures={{{DEFAULT!r}: FUNCTION}})",
         )
-    found = served[DEFAULT]
-    given = {spec.name: spec for spec in asked}
-    order = _input_order(graph, found)
-    names = sorted(found.inputs, key=lambda name: (order.get(name, len(order)), _natural(name)))
-    if not names or not found.outputs:
-        raise BadRequest(f"{folder} takes or gives nothing: there is nothing to serve", fix=_AGAIN)
-    # Outputs first: what --input mends comes after what only saving again does.
-    outputs = tuple(_spec(folder, name, found.outputs[name], None) for name in sorted(found.outputs, key=_natural))
+    signature = served[DEFAULT]
+    requested_by_name = {spec.name: spec for spec in requested}
+    order = _input_order(graph, signature)
+    names = sorted(signature.inputs, key=lambda name: (order.get(name, len(order)), _natural_key(name)))
+    if not names or not signature.outputs:
+        raise BadRequest(f"{folder} takes or gives nothing: there is nothing to serve", fix=_COPY_AGAIN)
+    # Outputs are checked first: --input mends inputs, but only saving again mends outputs.
+    outputs = tuple(
+        _spec(folder, name, signature.outputs[name], None) for name in sorted(signature.outputs, key=_natural_key)
+    )
     return Signature(
-        tuple(_spec(folder, name, found.inputs[name], given.get(name), first=BATCH) for name in names), outputs
+        tuple(
+            _spec(folder, name, signature.inputs[name], requested_by_name.get(name), batch_axis=BATCH) for name in names
+        ),
+        outputs,
     )
 
 
-def _spec(folder: Path, name: str, tensor: Any, given: TensorSpec | None, first: str | None = None) -> TensorSpec:
+def _spec(
+    folder: Path, name: str, tensor: TensorInfo, requested: TensorSpec | None, batch_axis: str | None = None
+) -> TensorSpec:
     dtype = _DTYPES.get(tensor.dtype, f"TensorFlow's dtype {tensor.dtype}")
     try:
         served_dtype(dtype)
@@ -99,51 +111,57 @@ def _spec(folder: Path, name: str, tensor: Any, given: TensorSpec | None, first:
         raise BadRequest(f"{folder}: {name} is {dtype}, which the formats do not carry",
                          fix="save a signature that takes and gives numbers or booleans") from error  # fmt: skip
     if not tensor.HasField("tensor_shape") or tensor.tensor_shape.unknown_rank:
-        if given is None:
+        if requested is None:
             raise BadRequest(
                 f"{folder} says no shape of {name}",
                 fix=f"name it, as in --input {name}={dtype}[batch,224,224,3]"
-                if first
+                if batch_axis
                 else "save it with tf.ensure_shape around that output",
             )
-        return TensorSpec(name, dtype, given.shape)
+        return TensorSpec(name, dtype, requested.shape)
     sizes: list[Axis] = [dim.size for dim in tensor.tensor_shape.dim]
     axes = tuple(
-        size if isinstance(size, int) and size >= 0 else (first if first and at == 0 else f"{name}_{at}")
+        size if isinstance(size, int) and size >= 0 else (batch_axis if batch_axis and at == 0 else f"{name}_{at}")
         for at, size in enumerate(sizes)
     )
     return TensorSpec(name, dtype, axes)
 
 
-def _natural(name: str) -> tuple[Any, ...]:
-    """A key that sorts numbers in names as numbers."""
+def _natural_key(name: str) -> tuple[tuple[int, str], ...]:
+    """Return a key that sorts numbers in names as numbers."""
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
 
 
-def _input_order(graph: Any, served: Any) -> dict[str, int]:
-    """Places of the inputs in the function that the signature calls. The signature's own function takes them sorted,
-    and hands them on in the model's order."""
+def _input_order(graph: MetaGraphDef, served: SignatureDef) -> dict[str, int]:
+    """Return the inputs' positions in the function that the signature's wrapper calls.
+
+    The wrapper takes them sorted by name, and passes them on in the model's order.
+    """
     main = {node.name: node for node in graph.graph_def.node}
     library = {function.signature.name: function for function in graph.graph_def.library.function}
-    made_by = next(iter(served.outputs.values())).name.partition(b":")[0]
-    node = main.get(made_by)
-    wrapper = next((library[name] for name in calls_of(node) if name in library), None) if node is not None else None
+    producer = next(iter(served.outputs.values())).name.partition(b":")[0]
+    node = main.get(producer)
+    wrapper = (
+        next((library[name] for name in called_names(node) if name in library), None) if node is not None else None
+    )
     if node is None or wrapper is None:
         return {}
-    calls = [each for each in wrapper.node_def if any(name in library for name in calls_of(each))]
+    calls = [candidate for candidate in wrapper.node_def if any(name in library for name in called_names(candidate))]
     arguments = [argument.name for argument in wrapper.signature.input_arg]
     if len(calls) != 1:
         return {}
-    handed = [text.partition(b":")[0] for text in calls[0].input if text in arguments]
+    passed = [text.partition(b":")[0] for text in calls[0].input if text in arguments]
     # The wrapper's arguments stand for the node's inputs, which are the placeholders of the signature.
     placeholders = [text.partition(b":")[0] for text in node.input]
     tensors = {tensor.name.partition(b":")[0]: name for name, tensor in served.inputs.items()}
-    named = {argument: tensors.get(tensor) for argument, tensor in zip(arguments, placeholders, strict=False)}
-    return {name: at for at, argument in enumerate(handed) if (name := named.get(argument)) is not None}
+    tensor_of_argument = {
+        argument: tensors.get(tensor) for argument, tensor in zip(arguments, placeholders, strict=False)
+    }
+    return {name: at for at, argument in enumerate(passed) if (name := tensor_of_argument.get(argument)) is not None}
 
 
-def _check_variables(graph: Any, folder: Path) -> None:
-    """The variables are there, where the model has any: an index, and each file of data that it may speak of."""
+def _check_variables(graph: MetaGraphDef, folder: Path) -> None:
+    """Raise BadRequest if the model has variables, but no index of them or no file of data."""
     has_any = any(node.op in (b"VarHandleOp", b"VariableV2", b"Variable") for node in graph.graph_def.node)
     variables = folder / "variables"
     if has_any and not ((variables / "variables.index").is_file() and any(variables.glob("variables.data-*-of-*"))):
@@ -151,45 +169,45 @@ def _check_variables(graph: Any, folder: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _CodeUnit:
     """A node of the main graph, or a function of the library with its nodes."""
 
-    nodes: tuple[Any, ...]
-    leads_to: tuple[tuple[str, bytes], ...]  # what else runs where this does
-    where: str
+    nodes: tuple[NodeDef, ...]
+    calls: tuple[_Key, ...]  # the units that run whenever this one does
+    location: str
 
 
-def _check_operators(graph: Any, folder: Path) -> None:
-    """Hold every operator against the list. Raises BadRequest with the first that is not on it."""
-    places = _places(graph.graph_def)
+def _check_operators(graph: MetaGraphDef, folder: Path) -> None:
+    """Raise BadRequest for the first operator that is not allowed where it stands."""
+    units = _code_units(graph.graph_def)
     saver = graph.saver_def
-    restoring = _reached(places, [("", saver.restore_op_name.partition(b":")[0])])
-    saving = _reached(places, [("", saver.save_tensor_name.partition(b":")[0])]) | restoring
-    served = _reached(places, _roots(graph, places))
-    for key, place in places.items():
+    restoring = _reached(units, [("", saver.restore_op_name.partition(b":")[0])])
+    saving = _reached(units, [("", saver.save_tensor_name.partition(b":")[0])]) | restoring
+    served = _reached(units, _roots(graph, units))
+    for key, unit in units.items():
         extra = (
             frozenset[str]() if key in served else RESTORING if key in restoring else SAVING if key in saving else ()
         )
-        for node in place.nodes:
+        for node in unit.nodes:
             operator = node.op.decode(errors="replace")
             if operator in ALLOWED:
                 continue
-            if operator in extra and (operator not in RESTORING or _reads_what_it_is_handed(node, key, graph)):
+            if operator in extra and (operator not in RESTORING or _reads_passed_file(node, key, graph)):
                 continue
             raise BadRequest(
-                f"{folder} holds the operator {operator} ({place.where}{node.name.decode(errors='replace')}), "
-                f"which {what_it_does(operator)}",
+                f"{folder} holds the operator {operator} ({unit.location}{node.name.decode(errors='replace')}), "
+                f"which {effect_of(operator)}",
                 fix=TRUST,
             )
 
 
-def _places(graph: Any) -> dict[tuple[str, bytes], _Place]:
-    found = {
-        ("", node.name): _Place(
+def _code_units(graph: GraphDef) -> dict[_Key, _CodeUnit]:
+    units = {
+        ("", node.name): _CodeUnit(
             (node,),
             (
                 *(("", text.lstrip(b"^").partition(b":")[0]) for text in node.input),
-                *(("f", name) for name in calls_of(node)),
+                *(("f", name) for name in called_names(node)),
             ),
             "",
         )
@@ -197,16 +215,19 @@ def _places(graph: Any) -> dict[tuple[str, bytes], _Place]:
     }
     for function in graph.library.function:
         name = function.signature.name
-        calls = tuple(("f", called) for node in function.node_def for called in calls_of(node))
+        calls = tuple(("f", called) for node in function.node_def for called in called_names(node))
         key = ("f", name)
-        nodes = (*found[key].nodes, *function.node_def) if key in found else tuple(function.node_def)
-        found[key] = _Place(nodes, calls, f"{name.decode(errors='replace')}: ")
-    return found
+        nodes = (*units[key].nodes, *function.node_def) if key in units else tuple(function.node_def)
+        units[key] = _CodeUnit(nodes, calls, f"{name.decode(errors='replace')}: ")
+    return units
 
 
-def _roots(graph: Any, places: Mapping[tuple[str, bytes], _Place]) -> Iterator[tuple[str, bytes]]:
-    """What runs beside saving and restoring: all signatures, what runs when the model is loaded, all functions that
-    Python can call, and whatever in the main graph no other signature counts among."""
+def _roots(graph: MetaGraphDef, units: Mapping[_Key, _CodeUnit]) -> Iterator[_Key]:
+    """Yield the entry points beside saving and restoring.
+
+    These are all signatures, the functions that Python can call (loading runs some), gradients, and every unit that no
+    other unit calls.
+    """
     for signature in graph.signature_def.values():
         for tensor in signature.outputs.values():
             yield "", tensor.name.partition(b":")[0]
@@ -214,40 +235,39 @@ def _roots(graph: Any, places: Mapping[tuple[str, bytes], _Place]) -> Iterator[t
         yield "f", name.encode()
     for gradient in graph.graph_def.library.gradient:
         yield "f", gradient.gradient_func
-    called = {each for place in places.values() for each in place.leads_to}
+    called = {name for unit in units.values() for name in unit.calls}
     saver = graph.saver_def
-    own = {("", each.partition(b":")[0]) for each in (saver.save_tensor_name, saver.restore_op_name)}
-    yield from (key for key in places if key not in called and key not in own)
+    own = {("", name.partition(b":")[0]) for name in (saver.save_tensor_name, saver.restore_op_name)}
+    yield from (key for key in units if key not in called and key not in own)
 
 
-def _reached(
-    places: Mapping[tuple[str, bytes], _Place], roots: Iterable[tuple[str, bytes]]
-) -> frozenset[tuple[str, bytes]]:
-    found: set[tuple[str, bytes]] = set()
-    todo = list(roots)
-    while todo:
-        key = todo.pop()
-        if key not in found and key in places:
-            found.add(key)
-            todo += places[key].leads_to
-    return frozenset(found)
+def _reached(units: Mapping[_Key, _CodeUnit], roots: Iterable[_Key]) -> frozenset[_Key]:
+    reached: set[_Key] = set()
+    pending = list(roots)
+    while pending:
+        key = pending.pop()
+        if key not in reached and key in units:
+            reached.add(key)
+            pending += units[key].calls
+    return frozenset(reached)
 
 
-def _reads_what_it_is_handed(node: Any, key: tuple[str, bytes], graph: Any) -> bool:
-    """Whether the file that a node reads is the one that the loader hands to the model: in the main graph itself, or as
-    the first argument of the function that is called to restore."""
+def _reads_passed_file(node: NodeDef, key: _Key, graph: MetaGraphDef) -> bool:
+    """Return whether a node reads the file that the loader passes to the model.
+
+    The file is passed to the main graph itself, or as the first argument of the function that restores.
+    """
     saver = graph.saver_def
-    handed = saver.filename_tensor_name.partition(b":")[0]
+    passed = saver.filename_tensor_name.partition(b":")[0]
     file = node.input[0].partition(b":")[0] if node.input else b""
     if not key[0]:
-        return bool(file == handed)
-    caller = next(
-        (each for each in graph.graph_def.node if each.name == saver.restore_op_name.partition(b":")[0]), None
-    )
-    function = next(each for each in graph.graph_def.library.function if each.signature.name == key[1])
+        return bool(file == passed)
+    restoring = saver.restore_op_name.partition(b":")[0]
+    caller = next((candidate for candidate in graph.graph_def.node if candidate.name == restoring), None)
+    function = next(candidate for candidate in graph.graph_def.library.function if candidate.signature.name == key[1])
     return (
         caller is not None
-        and key[1] in set(calls_of(caller))
-        and [text.partition(b":")[0] for text in caller.input][:1] == [handed]
+        and key[1] in set(called_names(caller))
+        and [text.partition(b":")[0] for text in caller.input][:1] == [passed]
         and [argument.name for argument in function.signature.input_arg][:1] == [file]
     )

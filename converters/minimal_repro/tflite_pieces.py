@@ -84,7 +84,7 @@ class Cutter:
                 experimental_op_resolver_type=tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
                 experimental_preserve_all_tensors=True,
             )
-        named = {each.name: each.at for each in inputs_and_outputs(model_of(self._flat))[0]}
+        named = {each.name: each.index for each in inputs_and_outputs(model_of(self._flat))[0]}
         for name, array in feeds.items():
             interpreter.resize_tensor_input(named[name], array.shape)
         interpreter.allocate_tensors()

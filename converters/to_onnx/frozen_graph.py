@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ...models.errors import Refused
-from ..to_saved_model.saved_model_from_onnx import SIGNATURE, write_beside
-from ..to_saved_model.simplify import write_plainly
+from ..to_saved_model.saved_model_from_onnx import SIGNATURE, write_with_links
+from ..to_saved_model.simplify import simplify_operators
 from .onnx_from_source import PROTOBUF_LIMIT_BYTES
 
 if TYPE_CHECKING:
@@ -65,12 +65,12 @@ def _loaded(path: Path) -> Any:
 
     model = SavedModel.FromString((path / "saved_model.pb").read_bytes())
     compiled = [each.attr for each in _functions_and_nodes(model) if _COMPILED in each.attr]
-    if not write_plainly(model) and not compiled:
+    if not simplify_operators(model) and not compiled:
         return tf.saved_model.load(str(path))
     for attributes in compiled:
         del attributes[_COMPILED]
     with TemporaryDirectory() as folder:
-        write_beside(path, model, Path(folder))
+        write_with_links(path, model, Path(folder))
         return tf.saved_model.load(folder)
 
 

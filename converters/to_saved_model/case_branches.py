@@ -1,49 +1,63 @@
-"""A SavedModel's choices of one of several functions (tf.switch_case) as choices of one of two: ONNX and TFLite have
-nothing but If.
+"""Rewriting of a SavedModel's Case operators (tf.switch_case) as nested Ifs: ONNX and TFLite have no Case.
 
-Case runs the function that its index counts to, and the last one where there is no such function:
+Case runs the function with its index, and the last function for any other index:
 
     Case(index, x; f, g, h)  ->  If(index == 0, x, index; f', rest)   with   rest(x, index) = Case(index - 1, x; g, h)
 
-f' is f, and takes the index, too: an If gives both of its functions the same.
+f' is f with the index as another input: an If passes the same inputs to both of its functions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import (  # type: ignore[import-untyped]  # no stubs are installed
+        RepeatedCompositeFieldContainer,
+    )
+    from tensorflow.core.framework.attr_value_pb2 import NameAttrList
+    from tensorflow.core.framework.function_pb2 import FunctionDef
+    from tensorflow.core.framework.graph_pb2 import GraphDef
+    from tensorflow.core.framework.node_def_pb2 import NodeDef
+    from tensorflow.core.framework.op_def_pb2 import OpDef
+
+    Nodes: TypeAlias = RepeatedCompositeFieldContainer[NodeDef]
+    Library: TypeAlias = RepeatedCompositeFieldContainer[FunctionDef]
 
 _CHOICES = {"Case": "If", "StatelessCase": "StatelessIf"}
-_SHAPES = "_input_shapes"  # of a function, where they are known
+_INPUT_SHAPES = "_input_shapes"  # attribute of a function whose inputs' shapes are known
 INT32, _BOOL = 3, 10  # tensorflow.DataType
 
 
-def without_cases(graph: Any) -> bool:
-    """Write the cases of a GraphDef and of its functions in place; whether there were any."""
+def rewrite_cases(graph: GraphDef) -> bool:
+    """Rewrite the Cases of a graph and of its functions in place; return whether there were any."""
     library = graph.library.function
-    found = [_write(node, graph.node, library, "{}") for node in _cases(graph.node)]
-    for function in library:  # which grows
-        found += [_write(node, function.node_def, library, "{}:{}:0") for node in _cases(function.node_def)]
-    return bool(found)
+    written = [_write_as_if(node, graph.node, library, "{}") for node in _cases(graph.node)]
+    for function in library:  # grows meanwhile: a case's remaining functions become a case in a function of their own
+        written += [_write_as_if(node, function.node_def, library, "{}:{}:0") for node in _cases(function.node_def)]
+    return bool(written)
 
 
-def _cases(nodes: Any) -> list[Any]:
+def _cases(nodes: Nodes) -> list[NodeDef]:
     return [node for node in nodes if node.op in _CHOICES]
 
 
-def _write(node: Any, nodes: Any, library: Any, result: str) -> str:
-    """Make an If of a case among `nodes`; its name. `result`: what they call a node's result, by its name and by what
-    its operator calls it."""
-    index, given, awaited = _inputs(node)
-    then, *others = node.attr["branches"].list.func
-    otherwise = others[-1] if others else then
-    if len(others) > 1:
-        then, otherwise = _called(_with_index(then, library)), _called(_rest(node, library))
-        given = [*given, index]
+def _write_as_if(node: NodeDef, nodes: Nodes, library: Library, result: str) -> str:
+    """Turn a case among `nodes` into an If; return its name.
+
+    `result` formats the name of a node's result from the node's name and its operator's name for the result.
+    """
+    index, passed, control = _inputs(node)
+    then, *alternatives = node.attr["branches"].list.func
+    otherwise = alternatives[-1] if alternatives else then
+    if len(alternatives) > 1:
+        then, otherwise = _reference(_with_index(then, library)), _reference(_remaining_case(node, library))
+        passed = [*passed, index]
         node.attr["Tin"].list.type.append(INT32)
     zero = int32_constant(nodes, f"{node.name}/zero", 0)
-    first = _of_int32(nodes, f"{node.name}/is_first", "Equal", index, result.format(zero, "output"))
-    node.input[:] = [result.format(first, "z"), *given, *awaited]
+    first = _int32_node(nodes, f"{node.name}/is_first", "Equal", index, result.format(zero, "output"))
+    node.input[:] = [result.format(first, "z"), *passed, *control]
     node.op = _CHOICES[node.op]
     node.attr["Tcond"].type = _BOOL
     node.attr["then_branch"].func.CopyFrom(then)
@@ -52,70 +66,74 @@ def _write(node: Any, nodes: Any, library: Any, result: str) -> str:
     return str(node.name)
 
 
-def _inputs(node: Any) -> tuple[str, list[str], list[str]]:
-    """The index of a case, what it hands on, and the nodes that it waits for."""
-    index, *given = node.input
-    return index, [each for each in given if each[0] != "^"], [each for each in given if each[0] == "^"]
+def _inputs(node: NodeDef) -> tuple[str, list[str], list[str]]:
+    """Return the index of a case, the inputs that it passes on, and its control inputs."""
+    index, *operands = node.input
+    return (
+        index,
+        [operand for operand in operands if operand[0] != "^"],
+        [operand for operand in operands if operand[0] == "^"],
+    )
 
 
-def _with_index(branch: Any, library: Any) -> Any:
-    """A function more in the library: `branch` with an input more."""
-    made = library.add()
-    made.CopyFrom(next(each for each in library if each.signature.name == branch.name))
-    made.signature.name = _unused(f"{branch.name}_with_index", library)
-    made.signature.input_arg.add(name="transload_index", type=INT32)
-    if _SHAPES in made.attr:
-        made.attr[_SHAPES].list.shape.add()  # of a number
-    return made
+def _with_index(branch: NameAttrList, library: Library) -> FunctionDef:
+    """Add a function to the library: `branch` with the index as another input."""
+    function = library.add()
+    function.CopyFrom(next(candidate for candidate in library if candidate.signature.name == branch.name))
+    function.signature.name = _unused_name(f"{branch.name}_with_index", library)
+    function.signature.input_arg.add(name="transload_index", type=INT32)
+    if _INPUT_SHAPES in function.attr:
+        function.attr[_INPUT_SHAPES].list.shape.add()  # the empty shape: the index is a scalar
+    return function
 
 
-def _rest(node: Any, library: Any) -> Any:
-    """A function more in the library: the case without its first function, of what it hands on and its index."""
-    _, *others = node.attr["branches"].list.func
-    made = library.add()
-    made.signature.name = _unused(f"{others[0].name}_and_others", library)
-    given = _arguments(made.signature.input_arg, "given", node.attr["Tin"].list.type)
-    results = _arguments(made.signature.output_arg, "result", node.attr["Tout"].list.type)
-    made.signature.input_arg.add(name="index", type=INT32)
-    one = int32_constant(made.node_def, "one", 1)
-    less = _of_int32(made.node_def, "less", "Sub", "index", f"{one}:output:0")
-    case = made.node_def.add()
+def _remaining_case(node: NodeDef, library: Library) -> FunctionDef:
+    """Add a function to the library: the case without its first function, of the inputs passed on and the index."""
+    _, *alternatives = node.attr["branches"].list.func
+    function = library.add()
+    function.signature.name = _unused_name(f"{alternatives[0].name}_and_others", library)
+    passed = _arguments(function.signature.input_arg, "given", node.attr["Tin"].list.type)
+    results = _arguments(function.signature.output_arg, "result", node.attr["Tout"].list.type)
+    function.signature.input_arg.add(name="index", type=INT32)
+    one_name = int32_constant(function.node_def, "one", 1)
+    less = _int32_node(function.node_def, "less", "Sub", "index", f"{one_name}:output:0")
+    case = function.node_def.add()
     case.CopyFrom(node)
     case.name = "case"
-    case.input[:] = [f"{less}:z:0", *given]
+    case.input[:] = [f"{less}:z:0", *passed]
     del case.attr["branches"].list.func[0]
-    for at, each in enumerate(results):
-        made.ret[each] = f"case:output:{at}"
-    return made
+    for at, result in enumerate(results):
+        function.ret[result] = f"case:output:{at}"
+    return function
 
 
-def _arguments(side: Any, word: str, kinds: Sequence[int]) -> list[str]:
-    """Arguments added to a signature; their names."""
+def _arguments(side: RepeatedCompositeFieldContainer[OpDef.ArgDef], word: str, kinds: Sequence[int]) -> list[str]:
+    """Add arguments to one side of a signature; return their names."""
     for at, kind in enumerate(kinds):
         side.add(name=f"{word}_{at}", type=kind)
-    return [each.name for each in side]
+    return [argument.name for argument in side]
 
 
-def int32_constant(nodes: Any, name: str, value: int) -> str:
-    """A node more; its name."""
-    made = nodes.add(name=name, op="Const")
-    made.attr["dtype"].type = made.attr["value"].tensor.dtype = INT32
-    made.attr["value"].tensor.tensor_shape.SetInParent()
-    made.attr["value"].tensor.int_val.append(value)
+def int32_constant(nodes: Nodes, name: str, value: int) -> str:
+    """Add a constant to the nodes; return its name."""
+    constant = nodes.add(name=name, op="Const")
+    constant.attr["dtype"].type = constant.attr["value"].tensor.dtype = INT32
+    constant.attr["value"].tensor.tensor_shape.SetInParent()
+    constant.attr["value"].tensor.int_val.append(value)
     return name
 
 
-def _of_int32(nodes: Any, name: str, operator: str, *inputs: str) -> str:
+def _int32_node(nodes: Nodes, name: str, operator: str, *inputs: str) -> str:
     nodes.add(name=name, op=operator, input=inputs).attr["T"].type = INT32
     return name
 
 
-def _unused(name: str, library: Any) -> str:
-    taken = {each.signature.name for each in library}
-    return next(each for at in range(len(taken) + 1) if (each := f"{name}_{at}") not in taken)
+def _unused_name(name: str, library: Library) -> str:
+    names = {candidate.signature.name for candidate in library}
+    return next(candidate for at in range(len(names) + 1) if (candidate := f"{name}_{at}") not in names)
 
 
-def _called(function: Any) -> Any:
+def _reference(function: FunctionDef) -> NameAttrList:
     from tensorflow.core.framework.attr_value_pb2 import NameAttrList
 
     return NameAttrList(name=function.signature.name)

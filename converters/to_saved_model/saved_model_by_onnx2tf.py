@@ -1,7 +1,7 @@
-"""ONNX to SavedModel by onnx2tf: the second route, and the cross-check of our own lowering.
+"""SavedModel from ONNX by onnx2tf: the second route, and the cross-check of our own lowering.
 
-onnx2tf is right on some models, refuses others, and is silently wrong on a few (docs/design/onnx2tf.md): what it
-makes is believed only after it was verified, like everything else.
+onnx2tf is right on some models, refuses others, and is silently wrong on a few (docs/design/onnx2tf.md). Its result is
+verified like that of every route.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,20 +19,24 @@ from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.signature import Signature
 
-# It looks for this file in its cwd before it downloads it. It only feeds its own checks with it, which we do not use.
+if TYPE_CHECKING:
+    import tensorflow as tf
+    import tf_keras
+
+# onnx2tf looks for this file in its cwd before it downloads it, for checks of its own that are not used here.
 SAMPLE_IMAGES = "calibration_image_sample_data_20x128x128x3_float32.npy"
 
 
-def saved_model_from_onnx_by_onnx2tf(job: Job) -> Mapping[str, Any]:
+def saved_model_by_onnx2tf(job: Job) -> Mapping[str, Any]:
     """Convert with onnx2tf, every input's layout kept as declared, and save under the model's own names."""
     import onnx2tf
 
     source = read_artifact(job.inputs["source"])
-    given = Path("given")
-    shutil.copytree(source.folder, given)  # it has onnxsim write over the file that it is given
+    copied = Path("given")
+    shutil.copytree(source.folder, copied)  # onnx2tf has onnxsim write over its input file
     np.save(SAMPLE_IMAGES, np.random.default_rng(0).random((20, 128, 128, 3), dtype=np.float32))
     keras_model = onnx2tf.convert(
-        input_onnx_file_path=str(given / source.path.name),
+        input_onnx_file_path=str(copied / source.path.name),
         output_folder_path=str(Path("onnx2tf-out")),
         keep_shape_absolutely_input_names=[spec.name for spec in source.signature.inputs],
         output_signaturedefs=True,
@@ -44,8 +48,8 @@ def saved_model_from_onnx_by_onnx2tf(job: Job) -> Mapping[str, Any]:
     return {"version": onnx2tf.__version__}
 
 
-def _save(keras_model: Any, signature: Signature, path: Path) -> None:
-    """The Keras model as a SavedModel whose `serving_default` has the signature's names, in its order."""
+def _save(keras_model: tf_keras.Model, signature: Signature, path: Path) -> None:
+    """Save the Keras model with a `serving_default` of the signature's names, in its order."""
     import tensorflow as tf
 
     specs = [
@@ -65,10 +69,10 @@ def _save(keras_model: Any, signature: Signature, path: Path) -> None:
             self.model = keras_model
 
         @tf.function(input_signature=specs, autograph=False)  # type: ignore[untyped-decorator]
-        def serve(self, *inputs: Any) -> dict[str, Any]:
+        def serve(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
             outputs = self.model(list(inputs), training=False)
             listed = outputs if isinstance(outputs, list | tuple) else [outputs]
-            return {spec.name: tf.identity(each) for spec, each in zip(signature.outputs, listed, strict=True)}
+            return {spec.name: tf.identity(output) for spec, output in zip(signature.outputs, listed, strict=True)}
 
     served = Served()
     tf.saved_model.save(served, str(path), signatures={"serving_default": served.serve.get_concrete_function()})

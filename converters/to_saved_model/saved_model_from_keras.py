@@ -1,7 +1,7 @@
-"""Keras to SavedModel by Keras's own exporter, under the model's own names.
+"""SavedModel from Keras by Keras's own exporter, under the model's own names.
 
-`model.export(FOLDER)` alone calls outputs output_0 and so on. A tf.Module around the model keeps the names and leaves
-variables in TFLite that no runtime reads; ExportArchive with a function of ours keeps the names and leaves none.
+`model.export(FOLDER)` alone calls outputs output_0 and so on. A tf.Module around the model keeps the names, but leaves
+variables in TFLite that no runtime reads. ExportArchive with a function of ours keeps the names and leaves none.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...models.artifact import read_artifact, write_artifact
 from ...models.errors import Refused
@@ -21,14 +21,18 @@ from ...models.probes.sizes import other_axes, with_sizes
 from ...models.signature import Signature
 from .saved_model_from_onnx import rename_inputs
 
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # what TensorFlow takes as the name of an argument
-_NO_SCOPE = re.compile(r"[^A-Za-z0-9_.>/-]")  # what it does not, in the name of a scope
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
+_ARGUMENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # accepted by TensorFlow as an argument's name
+_NOT_IN_SCOPE = re.compile(r"[^A-Za-z0-9_.>/-]")  # refused by TensorFlow in the name of a scope
 
 
 def saved_model_from_keras(job: Job) -> Mapping[str, Any]:
     """Export the model in inputs["source"] with a `serving_default` of its names, layout and dynamic axes.
 
-    Raises Refused where one of Keras's layers cannot be called without knowing a size that is open.
+    Raises Refused if one of Keras's layers needs the size of an open axis.
     """
     import keras
     import tensorflow as tf
@@ -38,7 +42,7 @@ def saved_model_from_keras(job: Job) -> Mapping[str, Any]:
     model = load_keras(source.path)
     _name_scopes(model)
     aliases = {
-        spec.name: spec.name if _PLAIN.fullmatch(spec.name) and spec.name != "self" else f"input_of_{at}"
+        spec.name: spec.name if _ARGUMENT_NAME.fullmatch(spec.name) and spec.name != "self" else f"input_of_{at}"
         for at, spec in enumerate(signature.inputs)
     }
     specs = [
@@ -46,7 +50,7 @@ def saved_model_from_keras(job: Job) -> Mapping[str, Any]:
         for spec in signature.inputs
     ]
     serve = tf.function(function_of_keras(model, signature), input_signature=specs, autograph=False)
-    with _naming_layers(signature), _stepping_over_time():
+    with _refuse_open_sizes(signature), _time_distributed_over_open_axes():
         serve.get_concrete_function()
     archive = keras.export.ExportArchive()
     archive.track(model)
@@ -58,21 +62,21 @@ def saved_model_from_keras(job: Job) -> Mapping[str, Any]:
     return {"layers": len(model.layers), "version": keras.__version__}
 
 
-def _name_scopes(model: Any) -> None:
-    """TensorFlow names scopes after layers and their variables, and takes fewer names than Keras."""
-    for layer in model._flatten_layers():  # the model, too
-        layer.name = _scope(layer.name)
+def _name_scopes(model: keras.Model) -> None:
+    """Rename layers and variables for TensorFlow's scopes, which take fewer names than Keras."""
+    for layer in model._flatten_layers():  # includes the model
+        layer.name = _scope_name(layer.name)
     for variable in model.variables:
-        variable.value._handle_name = f"{_scope(variable.value._handle_name.removesuffix(':0'))}:0"
+        variable.value._handle_name = f"{_scope_name(variable.value._handle_name.removesuffix(':0'))}:0"
 
 
-def _scope(name: str) -> str:
-    return _NO_SCOPE.sub("_", name).lstrip("_") or "layer"
+def _scope_name(name: str) -> str:
+    return _NOT_IN_SCOPE.sub("_", name).lstrip("_") or "layer"
 
 
 @contextmanager
-def _naming_layers(signature: Signature) -> Iterator[None]:
-    """Some layers compute with sizes in Python, which a graph whose sizes are open does not have."""
+def _refuse_open_sizes(signature: Signature) -> Iterator[None]:
+    """Turn an error into Refused if axes are open: some layers compute with sizes in Python."""
     open_axes = other_axes(signature.inputs)
     try:
         yield
@@ -87,35 +91,37 @@ def _naming_layers(signature: Signature) -> Iterator[None]:
 
 
 @contextmanager
-def _stepping_over_time() -> Iterator[None]:
-    """TimeDistributed as it answers where it is called with an array, with each step of each sample as a sample.
+def _time_distributed_over_open_axes() -> Iterator[None]:
+    """Make TimeDistributed fold an open number of steps into the batch, with the answers of its eager calls.
 
-    Where the number of steps is open, Keras 3.15 takes as many as there are samples: it asks for the first size before
-    it turns batch and time around. And what it does at each step has no ranks for who reads the graph.
+    Keras 3.15 takes the number of samples for it: it reads the first size before it swaps batch and time. Besides, its
+    graph of a step has no ranks for a reader of the graph.
     """
     from keras import ops, tree
     from keras.layers import TimeDistributed
 
-    known = TimeDistributed.call
+    original = TimeDistributed.call
 
-    def call(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+    def call(
+        self: TimeDistributed, inputs: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None
+    ) -> object:
         if inputs.shape[1] is not None:
-            return known(self, inputs, training=training, mask=mask)
+            return original(self, inputs, training=training, mask=mask)
         sizes = ops.shape(inputs)[:2]
 
-        def apart(each: Any) -> Any:
-            return ops.reshape(each, (-1, *ops.shape(each)[2:]))
+        def join_batch_and_time(array: tf.Tensor) -> tf.Tensor:
+            return ops.reshape(array, (-1, *ops.shape(array)[2:]))
 
         options: dict[str, Any] = {}
         if mask is not None and self.layer._call_has_mask_arg:
-            options["mask"] = apart(mask)
+            options["mask"] = join_batch_and_time(mask)
         if self.layer._call_has_training_arg:
             options["training"] = training
-        made = self.layer.call(apart(inputs), **options)
-        return tree.map_structure(lambda each: ops.reshape(each, (*sizes, *ops.shape(each)[1:])), made)
+        outputs = self.layer.call(join_batch_and_time(inputs), **options)
+        return tree.map_structure(lambda array: ops.reshape(array, (*sizes, *ops.shape(array)[1:])), outputs)
 
     TimeDistributed.call = call
     try:
         yield
     finally:
-        TimeDistributed.call = known
+        TimeDistributed.call = original

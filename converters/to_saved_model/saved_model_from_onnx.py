@@ -1,10 +1,10 @@
-"""ONNX to SavedModel by our own lowering (onnx_to_tf/)."""
+"""SavedModel from ONNX by our own lowering (onnx_to_tf/), and writing of SavedModels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...models.artifact import Artifact, read_artifact, write_artifact
 from ...models.errors import Refused
@@ -14,14 +14,16 @@ from ...models.signature import Signature
 from ..onnx_to_tf.kernels import TENSORFLOW, Kernels
 from ..onnx_to_tf.lower_model import LoweredModel, lower
 
+if TYPE_CHECKING:
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
 SIGNATURE = "serving_default"
 
 
 def saved_model_from_onnx(job: Job) -> Mapping[str, Any]:
-    """Lower the artifact in inputs["source"] and save it with a `serving_default` of the model's own names, order,
-    layout and dynamic axes.
+    """Lower the artifact in inputs["source"] and save it with its names, order, layout and dynamic axes.
 
-    Raises Refused where an operator cannot be carried.
+    Raises Refused if an operator cannot be lowered.
     """
     source = read_artifact(job.inputs["source"])
     lowered = lowered_with_names(source, TENSORFLOW)
@@ -31,9 +33,9 @@ def saved_model_from_onnx(job: Job) -> Mapping[str, Any]:
 
 
 def lowered_with_names(source: Artifact, kernels: Kernels) -> LoweredModel:
-    """An ONNX artifact, lowered, after its names were held against its record.
+    """Lower an ONNX artifact and compare its names with its record.
 
-    Raises Refused where an operator cannot be carried, or a name differs.
+    Raises Refused if an operator cannot be lowered, or a name differs.
     """
     lowered = lower(source.path, kernels)
     _check_names(lowered, source.signature)
@@ -41,21 +43,23 @@ def lowered_with_names(source: Artifact, kernels: Kernels) -> LoweredModel:
 
 
 def _check_names(lowered: LoweredModel, signature: Signature) -> None:
-    """The record is written beside the model: it must not promise other names."""
-    for side, have, want in (
+    """Raise Refused if the names differ from the record's, which is written beside the new model too."""
+    for side, names, recorded in (
         ("inputs", [spec.name for spec in lowered.inputs], [spec.name for spec in signature.inputs]),
         ("outputs", list(lowered.outputs), [spec.name for spec in signature.outputs]),
     ):
-        if have != want:
+        if names != recorded:
             raise Refused(
-                f"the ONNX model's {side} are {', '.join(have)}, its record says {', '.join(want)}",
+                f"the ONNX model's {side} are {', '.join(names)}, its record says {', '.join(recorded)}",
                 fix="convert the source to ONNX anew",
             )
 
 
 def save(lowered: LoweredModel, path: Path) -> None:
-    """Write a lowered model as a SavedModel. Its inputs have aliases in TensorFlow's graph, which takes no name like
-    `self` or `a.b`; the signature has the ONNX names."""
+    """Write a lowered model as a SavedModel whose signature has the ONNX names.
+
+    TensorFlow's graph refuses names like `self` or `a.b`: there the inputs have aliases.
+    """
     import tensorflow as tf
 
     tf.saved_model.save(lowered.module, str(path), signatures={SIGNATURE: lowered.module.serve})
@@ -64,8 +68,10 @@ def save(lowered: LoweredModel, path: Path) -> None:
 
 
 def rename_inputs(path: Path, names: Mapping[str, str]) -> None:
-    """Give the inputs of `serving_default` their names, in both places that a SavedModel keeps them: the signature
-    that servers and converters read, and the function that Python calls."""
+    """Replace aliases of the inputs of `serving_default` by names.
+
+    A SavedModel keeps them in the signature, which servers and converters read, and in the function that Python calls.
+    """
     from tensorflow.core.protobuf.meta_graph_pb2 import TensorInfo
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
@@ -73,10 +79,10 @@ def rename_inputs(path: Path, names: Mapping[str, str]) -> None:
     model = SavedModel.FromString(file.read_bytes())
     (graph,) = model.meta_graphs
     inputs = graph.signature_def[SIGNATURE].inputs
-    kept = {name: TensorInfo.FromString(inputs[alias].SerializeToString()) for alias, name in names.items()}
+    renamed = {name: TensorInfo.FromString(inputs[alias].SerializeToString()) for alias, name in names.items()}
     for alias in names:
         del inputs[alias]
-    for name, info in kept.items():  # one may be called as another's alias is
+    for name, info in renamed.items():  # after all aliases are gone, since a name may equal another input's alias
         inputs[name].CopyFrom(info)
     for node in graph.object_graph_def.nodes:
         wrapper = node.bare_concrete_function
@@ -85,10 +91,10 @@ def rename_inputs(path: Path, names: Mapping[str, str]) -> None:
     file.write_bytes(model.SerializeToString(deterministic=True))
 
 
-def write_beside(path: Path, model: Any, folder: Path) -> None:
-    """The SavedModel at `path` once more, in `folder`, with another graph: its weights and assets are links."""
+def write_with_links(path: Path, model: SavedModel, folder: Path) -> None:
+    """Write `model` to `folder` with links to the weights and assets of the SavedModel at `path`."""
     folder.mkdir(exist_ok=True)
-    for each in path.iterdir():
-        if each.is_dir():
-            (folder / each.name).symlink_to(each.absolute())
+    for entry in path.iterdir():
+        if entry.is_dir():
+            (folder / entry.name).symlink_to(entry.absolute())
     (folder / "saved_model.pb").write_bytes(model.SerializeToString(deterministic=True))

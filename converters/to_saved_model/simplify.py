@@ -1,38 +1,50 @@
-"""A SavedModel in operators that every converter has: choices of one of two, and look-ups in what is read before.
+"""Rewriting of a SavedModel with operators that every converter supports.
 
-tf.gather of a variable is one operator (ResourceGather), which TensorFlow leaves as it is in a loop or a branch when
-variables become constants.
+Cases become Ifs, and look-ups in a variable become look-ups in its value: tf.gather of a variable is one operator
+(ResourceGather), which TensorFlow leaves unchanged in a loop or a branch when it turns variables into constants.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from .case_branches import INT32, int32_constant, without_cases
+from .case_branches import INT32, int32_constant, rewrite_cases
+
+if TYPE_CHECKING:
+    from tensorflow.core.framework.function_pb2 import FunctionDef
+    from tensorflow.core.framework.graph_pb2 import GraphDef
+    from tensorflow.core.framework.node_def_pb2 import NodeDef
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    from .case_branches import Nodes
 
 _LOOKUPS = {"ResourceGather": "GatherV2", "ResourceGatherNd": "GatherNd"}
 
 
-def write_plainly(model: Any) -> bool:
-    """Change a SavedModel in place; whether there was anything else in it."""
-    graphs = [each.graph_def for each in model.meta_graphs]
-    changed = [write(graph) for write in (without_cases, _without_lookups) for graph in graphs]
+def simplify_operators(model: SavedModel) -> bool:
+    """Rewrite a SavedModel in place; return whether anything was changed."""
+    graphs = [meta_graph.graph_def for meta_graph in model.meta_graphs]
+    changed = [rewrite(graph) for rewrite in (rewrite_cases, _rewrite_lookups) for graph in graphs]
     return any(changed)
 
 
-def _without_lookups(graph: Any) -> bool:
-    """Write the look-ups of a GraphDef's functions in place; whether there were any."""
-    found = [_write(node, function.node_def) for function in graph.library.function for node in _lookups(function)]
-    return bool(found)
+def _rewrite_lookups(graph: GraphDef) -> bool:
+    """Rewrite the look-ups in a graph's functions in place; return whether there were any."""
+    rewritten = [
+        _write_as_gather(node, function.node_def)
+        for function in graph.library.function
+        for node in _lookups_of(function)
+    ]
+    return bool(rewritten)
 
 
-def _lookups(function: Any) -> list[Any]:
+def _lookups_of(function: FunctionDef) -> list[NodeDef]:
     return [node for node in function.node_def if node.op in _LOOKUPS]
 
 
-def _write(node: Any, nodes: Any) -> str:
-    """Make a look-up among `nodes` one in what a node more reads; its name."""
-    variable, places, *others = node.input
+def _write_as_gather(node: NodeDef, nodes: Nodes) -> str:
+    """Turn a look-up in a variable into one in its value, which a new node reads; return the look-up's name."""
+    variable, indices, *control = node.input
     read = nodes.add(name=f"{node.name}/read", op="ReadVariableOp", input=[variable])
     read.attr["dtype"].CopyFrom(node.attr["dtype"])
     node.op = _LOOKUPS[node.op]
@@ -41,9 +53,9 @@ def _write(node: Any, nodes: Any) -> str:
         axis = node.attr["batch_dims"].i if "batch_dims" in node.attr else 0
         axes = [f"{int32_constant(nodes, f'{node.name}/axis', axis)}:output:0"]
         node.attr["Taxis"].type = INT32
-    node.input[:] = [f"{read.name}:value:0", places, *axes, *others]
+    node.input[:] = [f"{read.name}:value:0", indices, *axes, *control]
     node.attr["Tparams"].CopyFrom(node.attr["dtype"])
-    for each in ("dtype", "validate_indices"):
-        if each in node.attr:
-            del node.attr[each]
+    for attribute in ("dtype", "validate_indices"):
+        if attribute in node.attr:
+            del node.attr[attribute]
     return str(node.name)

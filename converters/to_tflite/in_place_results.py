@@ -1,16 +1,16 @@
-"""A TFLite file without results that XNNPACK lays where what they are made of still lies.
+"""Rewriting of a TFLite file so that XNNPACK does not overwrite an input that it still reads.
 
-XNNPACK gives the result of an elementwise operator the place of an input that is as large and that nothing else reads.
-It decides so when it plans its memory: before the first call, and whenever a tensor outgrows its place. An input that
-is stretched along an axis is as large as the result where that axis is 1, and where another is 0. If memory is planned
-at such sizes, and everything fits the next time, the result goes on lying on its input, which is smaller now: what is
-written first is read again, and what follows the input is written over. In x - mean(x) over atoms the mean of a batch
-of 4 grew at one atom, and the answer for two was wrong; a mixture of experts ended its process where one expert had no
-token while the other had more than before.
+XNNPACK computes an elementwise operator in place if an input is as large as the result and nothing else reads it. It
+decides so when it plans its memory: before the first call, and whenever a tensor outgrows its buffer. A broadcast input
+is as large as the result where the broadcast axis is 1, and where another axis is 0. If memory is planned at such sizes
+and everything fits the next time, the result stays on its input, which is smaller now: results overwrite numbers that
+are still to be read, and the memory behind the input. In x - mean(x) over atoms the mean of a batch of 4 grew at one
+atom, and the answer for two was wrong. A mixture of experts ended its process where one expert had no token while the
+other had more than before.
 
-XNNPACK plans anew in that case since 2026-05-06; LiteRT 2.3 has that, TensorFlow up to 2.21 has not.
+XNNPACK plans anew in that case since 2026-05-06; LiteRT 2.3 has that change, TensorFlow up to 2.21 has not.
 
-It takes two sizes, one that grows where the other becomes 1 or 0, or sizes that show as the model runs.
+It needs two open sizes, one that grows while the other becomes 1 or 0, or dynamic tensors.
 """
 
 from __future__ import annotations
@@ -18,63 +18,68 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .lost_copies import is_prepared_as_it_runs, operator_code
+from .lost_copies import has_dynamic_tensors, operator_code
 from .tflite_signature import model_of, packed
 
-_ADDED = 1 << 16  # bytes that are enough for what is added
+if TYPE_CHECKING:
+    from ai_edge_litert.schema_py_generated import Model, ModelT, SubGraph, SubGraphT
+
+_GROWTH_BYTES = 1 << 16  # enough for the added operators
 
 
 def without_shared_places(flat: bytes, may_be_empty: bool = False) -> bytes:
-    """The file with an operator more for each result of XNNPACK's that its consumer stretches: one of TFLite's own,
-    which keeps the result out of XNNPACK's memory, and which costs nothing since it asks for its shape.
+    """Return the file with a SHAPE behind each result that its consumer broadcasts.
 
-    `may_be_empty`: whether an axis of the inputs may have the size 0. One that shows as the model runs always may.
+    That second reader is TFLite's, so the result stays out of XNNPACK's memory; a SHAPE costs nothing.
+    `may_be_empty`: whether an axis of the inputs may have the size 0. An axis of a dynamic tensor always may.
     """
     from ai_edge_litert.schema_py_generated import ModelT
 
     model = model_of(flat)
     graphs = [model.Subgraphs(at) for at in range(model.SubgraphsLength())]
-    found = [list(_stretched(model, graph)) for graph in graphs]
-    if not any(found):
+    stretched = [list(_stretched_tensors(model, graph)) for graph in graphs]
+    if not any(stretched):
         return flat
-    if not is_prepared_as_it_runs(flat):
-        found = [[each for each in some if may_be_empty or not each.at_nothing] for some in found]
-        if not any(found) or _unknown_sizes(graphs[0]) < 2:
+    if not has_dynamic_tensors(flat):
+        stretched = [
+            [tensor for tensor in tensors if may_be_empty or not tensor.only_when_empty] for tensors in stretched
+        ]
+        if not any(stretched) or _unknown_sizes(graphs[0]) < 2:
             return flat
     unpacked = ModelT.InitFromObj(model)
-    for graph, some in zip(unpacked.subgraphs, found, strict=True):
-        for each in some:
-            _ask_shape(unpacked, graph, each.at)
-    return packed(unpacked, len(flat) + _ADDED)
+    for graph, tensors in zip(unpacked.subgraphs, stretched, strict=True):
+        for tensor in tensors:
+            _add_shape_reader(unpacked, graph, tensor.index)
+    return packed(unpacked, len(flat) + _GROWTH_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretched:
-    """A tensor that one operator alone reads, along an axis more often than it has it."""
+class _StretchedTensor:
+    """A tensor with one reader, which broadcasts it."""
 
-    at: int
-    at_nothing: bool  # it is as large as the operator's result only where both are empty
+    index: int
+    only_when_empty: bool  # the tensor is as large as the operator's result only where both are empty
 
 
-def _unknown_sizes(graph: Any) -> int:
+def _unknown_sizes(graph: SubGraph) -> int:
     return sum(size < 0 for at in graph.InputsAsNumpy() for size in _shape(graph, at)) if graph.InputsLength() else 0
 
 
-def _shape(graph: Any, at: int) -> tuple[int, ...]:
-    """Sizes of a tensor, -1 where one is not known."""
+def _shape(graph: SubGraph, at: int) -> tuple[int, ...]:
+    """Return the sizes of a tensor, -1 for an unknown size."""
     tensor = graph.Tensors(at)
     sizes = tensor.ShapeSignatureAsNumpy() if tensor.ShapeSignatureLength() else tensor.ShapeAsNumpy()
     return tuple(int(size) for size in sizes) if isinstance(sizes, np.ndarray) else ()
 
 
-def _stretched(model: Any, graph: Any) -> Iterator[_Stretched]:
+def _stretched_tensors(model: Model, graph: SubGraph) -> Iterator[_StretchedTensor]:
     from ai_edge_litert.schema_py_generated import BuiltinOperator
 
-    taken = {  # those of two inputs that XNNPACK takes
+    run_by_xnnpack = {  # the operators of two inputs that XNNPACK runs
         BuiltinOperator.ADD,
         BuiltinOperator.DIV,
         BuiltinOperator.MAXIMUM,
@@ -84,29 +89,31 @@ def _stretched(model: Any, graph: Any) -> Iterator[_Stretched]:
         BuiltinOperator.SUB,
     }
     codes = [model.OperatorCodes(at) for at in range(model.OperatorCodesLength())]
-    kinds = [max(code.BuiltinCode(), code.DeprecatedBuiltinCode()) for code in codes]  # one of them is a byte
+    kinds = [max(code.BuiltinCode(), code.DeprecatedBuiltinCode()) for code in codes]  # the second is a byte
     operators = [graph.Operators(at) for at in range(graph.OperatorsLength())]
-    made = {each.Outputs(at) for each in operators for at in range(each.OutputsLength())}
-    readers = Counter(each.Inputs(at) for each in operators for at in range(each.InputsLength()))
+    produced = {operator.Outputs(at) for operator in operators for at in range(operator.OutputsLength())}
+    readers = Counter(operator.Inputs(at) for operator in operators for at in range(operator.InputsLength()))
     readers.update(graph.Outputs(at) for at in range(graph.OutputsLength()))
     for operator in operators:
-        if kinds[operator.OpcodeIndex()] in taken:
-            whole = _shape(graph, operator.Outputs(0))
-            for at in map(operator.Inputs, range(operator.InputsLength())):
-                along = _stretched_along(_shape(graph, at), whole)
-                if at in made and readers[at] == 1 and -1 in whole and along:
-                    yield _Stretched(at, max(along) > 1)
+        if kinds[operator.OpcodeIndex()] in run_by_xnnpack:
+            result_shape = _shape(graph, operator.Outputs(0))
+            for tensor in map(operator.Inputs, range(operator.InputsLength())):
+                sizes = _stretched_sizes(_shape(graph, tensor), result_shape)
+                if tensor in produced and readers[tensor] == 1 and -1 in result_shape and sizes:
+                    yield _StretchedTensor(tensor, max(sizes) > 1)
 
 
-def _stretched_along(shape: Sequence[int], whole: Sequence[int]) -> list[int]:
-    """The sizes, -1 where one is not known, to which an operator stretches a tensor where that has 1. Two sizes that
-    are not known are taken for one."""
-    aligned = [*[1] * len(whole), *shape][len(shape) :]
-    return [size for own, size in zip(aligned, whole, strict=True) if own == 1 != size]
+def _stretched_sizes(shape: Sequence[int], result: Sequence[int]) -> list[int]:
+    """Return the sizes to which a tensor's axes of size 1 are broadcast, -1 for an unknown size.
+
+    Two unknown sizes count as equal.
+    """
+    aligned = [*[1] * len(result), *shape][len(shape) :]
+    return [size for own, size in zip(aligned, result, strict=True) if own == 1 != size]
 
 
-def _ask_shape(model: Any, graph: Any, at: int) -> None:
-    """Put an operator behind what makes a tensor."""
+def _add_shape_reader(model: ModelT, graph: SubGraphT, at: int) -> None:
+    """Insert a SHAPE of a tensor behind the operator that computes it."""
     from ai_edge_litert.schema_py_generated import (
         BuiltinOperator,
         BuiltinOptions,
@@ -116,16 +123,16 @@ def _ask_shape(model: Any, graph: Any, at: int) -> None:
         TensorType,
     )
 
-    shape, asks = TensorT(), OperatorT()
-    shape.type, shape.shape, shape.hasRank = TensorType.INT32, [len(graph.tensors[at].shape)], True
-    shape.name = f"shape/{len(graph.tensors)}".encode()
-    asks.opcodeIndex, asks.inputs, asks.outputs = (
+    shape_tensor, operator = TensorT(), OperatorT()
+    shape_tensor.type, shape_tensor.shape, shape_tensor.hasRank = TensorType.INT32, [len(graph.tensors[at].shape)], True
+    shape_tensor.name = f"shape/{len(graph.tensors)}".encode()
+    operator.opcodeIndex, operator.inputs, operator.outputs = (
         operator_code(model, BuiltinOperator.SHAPE),
         [at],
         [len(graph.tensors)],
     )
-    asks.builtinOptionsType, asks.builtinOptions = BuiltinOptions.ShapeOptions, ShapeOptionsT()
-    asks.builtinOptions.outType = TensorType.INT32
-    graph.tensors.append(shape)
-    place = next(place for place, each in enumerate(graph.operators) if at in each.outputs)
-    graph.operators.insert(place + 1, asks)
+    operator.builtinOptionsType, operator.builtinOptions = BuiltinOptions.ShapeOptions, ShapeOptionsT()
+    operator.builtinOptions.outType = TensorType.INT32
+    graph.tensors.append(shape_tensor)
+    position = next(position for position, candidate in enumerate(graph.operators) if at in candidate.outputs)
+    graph.operators.insert(position + 1, operator)

@@ -1,38 +1,44 @@
-"""A SavedModel in other words, where TensorFlow's converter to TFLite carries an operator of its own wrongly.
+"""Replacement of SavedModel operators that TensorFlow's TFLite converter converts wrongly.
 
-Of float32 it writes
+For float32 the converter writes
 
 Softplus   log(1 + exp(x)), which is infinite from 88 on, and so log_sigmoid below -88
 Log1p      log(1 + x), and Expm1 exp(x) - 1: near 0 the digits are lost
 FloorDiv   TFLite's FLOOR_DIV, which divides in double, and rounds down what TensorFlow has rounded up: 1.5 // 0.1 is 14
 
-and reports success. Samples around 0 do not show it. So each becomes a call of a function that computes it in operators
-which come through.
+and reports success. Samples around 0 do not show it. So each operator becomes a call of a function that computes it
+with operators that are converted correctly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..onnx_to_tf.kernels.tflite_functions import expm1, log1p, softplus
-from ..to_saved_model.saved_model_from_onnx import write_beside
-from ..to_saved_model.simplify import write_plainly
+from ..to_saved_model.saved_model_from_onnx import write_with_links
+from ..to_saved_model.simplify import simplify_operators
 
 if TYPE_CHECKING:
     import tensorflow as tf
+    from tensorflow.core.framework.function_pb2 import FunctionDef
+    from tensorflow.core.framework.graph_pb2 import GraphDef
+    from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 
 def _floor_div(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """The quotient, rounded as float32 is, then down. The divisor is least of two, for of a constant the converter
-    takes the reciprocal, and a product with that is a bit off."""
+    """Divide in float32, then round down.
+
+    The minimum keeps the divisor from being a constant: the converter would multiply by its reciprocal, which is a bit
+    off.
+    """
     import tensorflow as tf
 
     return tf.floor(x / tf.minimum(y, tf.abs(x) + y))
 
 
-_WORDS: Mapping[str, tuple[Callable[..., Any], int]] = {  # and how many inputs they have
+_REPLACEMENTS: Mapping[str, tuple[Callable[..., tf.Tensor], int]] = {  # function and number of its inputs
     "Softplus": (softplus, 1),
     "Log1p": (log1p, 1),
     "Expm1": (expm1, 1),
@@ -40,71 +46,72 @@ _WORDS: Mapping[str, tuple[Callable[..., Any], int]] = {  # and how many inputs 
 }
 
 
-def in_words(path: Path) -> Path:
-    """The SavedModel at `path`, or where it holds such an operator, one without in the worker's own folder."""
+def with_exact_operators(path: Path) -> Path:
+    """Return `path`, or a SavedModel in the worker's own folder that replaces the operators of this module."""
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
     model = SavedModel.FromString((path / "saved_model.pb").read_bytes())
-    changed = write_plainly(model)
-    found = [(graph.graph_def.library, _replace(graph.graph_def)) for graph in model.meta_graphs]
-    if not changed and not any(operators for _, operators in found):
+    changed = simplify_operators(model)
+    replaced = [(graph.graph_def.library, _replace(graph.graph_def)) for graph in model.meta_graphs]
+    if not changed and not any(operators for _, operators in replaced):
         return path
-    for library, operators in found:
-        library.function.extend(map(_function, sorted(operators)))
-    write_beside(path, model, folder := Path("words"))
+    for library, operators in replaced:
+        library.function.extend(map(_function_def, sorted(operators)))
+    write_with_links(path, model, folder := Path("words"))
     return folder
 
 
-def _replace(graph: Any) -> set[str]:
-    """Make calls of such operators in a graph and in its functions; the operators that were there."""
-    found = {_call(node) for node in graph.node if _is_wrong(node)}  # there `name:0` is a result, in functions not
+def _replace(graph: GraphDef) -> set[str]:
+    """Turn such operators of a graph and its functions into calls; return the operators that were replaced."""
+    # No result needs renaming here: a graph calls it `name:0`, a function `name:output:0`.
+    operators = {_make_call(node) for node in graph.node if _is_wrong(node)}
     for function in graph.library.function:
         wrong = [node for node in function.node_def if _is_wrong(node)]
-        found |= {_call(node) for node in wrong}
+        operators |= {_make_call(node) for node in wrong}
         _rename_results(function, {node.name for node in wrong})
-    return found
+    return operators
 
 
-def _is_wrong(node: Any) -> bool:
+def _is_wrong(node: NodeDef) -> bool:
     from tensorflow.core.framework.types_pb2 import DT_FLOAT
 
-    return node.op in _WORDS and node.attr["T"].type == DT_FLOAT
+    return node.op in _REPLACEMENTS and node.attr["T"].type == DT_FLOAT
 
 
-def _call(node: Any) -> str:
-    """Make a call of a node; its operator."""
+def _make_call(node: NodeDef) -> str:
+    """Turn a node into a call; return the operator that it was."""
     operator, kind = str(node.op), node.attr["T"].type
     node.op = "PartitionedCall"
     del node.attr["T"]
-    node.attr["Tin"].list.type.extend([kind] * _WORDS[operator][1])
+    node.attr["Tin"].list.type.extend([kind] * _REPLACEMENTS[operator][1])
     node.attr["Tout"].list.type.append(kind)
-    node.attr["f"].func.name = _name(operator)
+    node.attr["f"].func.name = _function_name(operator)
     return operator
 
 
-def _rename_results(function: Any, calls: set[str]) -> None:
-    """What a call results in is its `output`, whatever its operator called it."""
+def _rename_results(function: FunctionDef, calls: set[str]) -> None:
+    """Rename the results of calls: a call names its result `output`, whatever its operator named it."""
 
     def renamed(result: str) -> str:
         name = result.partition(":")[0]
         return f"{name}:output:0" if name in calls else result
 
     for node in function.node_def if calls else ():
-        node.input[:] = [renamed(each) for each in node.input]
+        node.input[:] = [renamed(operand) for operand in node.input]
     for key, result in function.ret.items() if calls else ():
         function.ret[key] = renamed(result)
 
 
-def _name(operator: str) -> str:
+def _function_name(operator: str) -> str:
     return f"transload_{operator}"
 
 
-def _function(operator: str) -> Any:
-    """The function that computes an operator of any shape."""
+def _function_def(operator: str) -> FunctionDef:
+    """Return the function that computes an operator for inputs of any shape."""
     import tensorflow as tf
 
-    compute, count = _WORDS[operator]
+    compute, count = _REPLACEMENTS[operator]
     specs = [tf.TensorSpec(None, tf.float32) for _ in range(count)]
-    made = tf.function(compute, input_signature=specs, autograph=False).get_concrete_function().function_def
-    made.signature.name = _name(operator)
-    return made
+    definition = tf.function(compute, input_signature=specs, autograph=False).get_concrete_function().function_def
+    definition.signature.name = _function_name(operator)
+    return definition

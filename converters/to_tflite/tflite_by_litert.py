@@ -1,8 +1,8 @@
-"""An exported program to TFLite by litert-torch: the second route, and the cross-check of our own lowering.
+"""TFLite from an exported program by litert-torch: the second route, and the cross-check of our own lowering.
 
-It goes by way of JAX and MLIR and never sees ONNX, so what it gets wrong is not what we get wrong. It keeps NCHW; a
-dynamic axis it takes for few models (docs/design/litert.md). Its libraries clash with TensorFlow's: it usually runs in
-an environment of its own.
+It converts through JAX and MLIR and never sees ONNX, so its errors differ from ours. It keeps NCHW, and accepts a
+dynamic axis for few models (docs/design/litert.md). Its libraries clash with TensorFlow's, so it usually runs in an
+environment of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def tflite_from_pt2(job: Job) -> Mapping[str, Any]:
     """Convert the exported program in inputs["source"], with its dynamic axes, under the signature's names.
 
-    Raises Refused where a name of an input is no identifier: it becomes an argument's.
+    Raises Refused if an input's name is no identifier: it becomes the name of an argument.
     """
     import litert_torch
 
@@ -37,29 +37,29 @@ def tflite_from_pt2(job: Job) -> Mapping[str, Any]:
         raise Refused(f"litert-torch names arguments, and {bad[0]!r} cannot be one", fix="rename that input")
     examples = dict(zip(names, example_inputs(source.signature), strict=True))
     shapes = dict(zip(names, dynamic_shapes(source.signature), strict=True))
-    made = litert_torch.convert(
-        _named(load_program(source.path), source.signature),
+    converted = litert_torch.convert(
+        _with_signature_names(load_program(source.path), source.signature),
         sample_kwargs=examples,
         dynamic_shapes=shapes if any(shapes.values()) else None,
         enable_x64=True,  # else int64 inputs become int32
     )
-    made.export(str(job.out / PAYLOAD[Format.TFLITE]))
+    converted.export(str(job.out / PAYLOAD[Format.TFLITE]))
     write_artifact(job.out, Target(Format.TFLITE), source.signature)
     return {"version": litert_torch.__version__}
 
 
-def _named(program: torch.export.ExportedProgram, signature: Signature) -> torch.nn.Module:
-    """The program as a module whose arguments and outputs have the signature's names; litert-torch keeps those."""
+def _with_signature_names(program: torch.export.ExportedProgram, signature: Signature) -> torch.nn.Module:
+    """Wrap the program in a module with the signature's names for arguments and outputs, which litert-torch keeps."""
     import torch
 
     inner = program.module()
     names = [spec.name for spec in signature.inputs]
     outputs = [spec.name for spec in signature.outputs]
 
-    def forward(*given: Any, **by_name: Any) -> dict[str, Any]:
-        taken = {**dict(zip(names, given, strict=False)), **by_name}
-        made = torch.utils._pytree.tree_leaves(inner(*[taken[name] for name in names]))
-        return dict(zip(outputs, made, strict=True))
+    def forward(*positional: torch.Tensor, **by_name: torch.Tensor) -> dict[str, torch.Tensor]:
+        arguments = {**dict(zip(names, positional, strict=False)), **by_name}
+        results = torch.utils._pytree.tree_leaves(inner(*[arguments[name] for name in names]))
+        return dict(zip(outputs, results, strict=True))
 
     forward.__signature__ = Arguments(  # type: ignore[attr-defined]  # torch.export reads the names from it
         [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
@@ -72,7 +72,7 @@ def _named(program: torch.export.ExportedProgram, signature: Signature) -> torch
             self.forward = forward
             self.training = False
 
-        def train(self, mode: bool = True) -> Named:  # noqa: ARG002  (an exported program knows one mode, and says so)
+        def train(self, mode: bool = True) -> Named:  # noqa: ARG002  (an exported program has one mode and refuses others)
             return self
 
     return Named()

@@ -1,8 +1,8 @@
-"""ONNX to TFLite by our own lowering, and SavedModel to TFLite, in four precisions. TensorFlow's own converter writes
-the file; nothing of it needs the Flex delegate, unless a step's option `flex` lets it use TensorFlow's operators too.
+"""TFLite from ONNX by our own lowering, and from a SavedModel, in four precisions.
 
-Where TFLite lacks a kernel, the lowering of an ONNX model emits an equivalent (onnx_to_tf/kernels/): so it is lowered
-anew here, and not taken from the SavedModel that TensorFlow serves.
+TensorFlow's own converter writes the file. The file does not need the Flex delegate, unless a step's option `flex`
+allows TensorFlow's operators too. Where TFLite lacks a kernel, the lowering emits an equivalent (onnx_to_tf/kernels/).
+So an ONNX model is lowered anew here, and not taken from the SavedModel that TensorFlow serves.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,67 +26,70 @@ from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, Signature
 from ..onnx_to_tf.kernels import TFLITE
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE, lowered_with_names, save
-from .flatbuffer import (
-    better_in_float,
-    calibrated_tensors,
-    float_operators,
-    known_ranges,
-    operators,
-    put_in_order,
-    repeated_bytes,
-    with_ranges,
-)
-from .flex_operators import flex_names
+from .flatbuffer import count_operators, float_operators, put_in_order, repeated_bytes
 from .in_place_results import without_shared_places
+from .int8_ranges import Range, better_in_float, calibrated_tensors, known_ranges, with_ranges
 from .lost_copies import without_lost_copies
-from .replacements import in_words
+from .replacements import with_exact_operators
+from .tflite_signature import flex_names
 
-# By the converter's words: what kernels of TFLite lack where they take others.
+if TYPE_CHECKING:
+    from tensorflow.lite.python.lite import QuantizationMode, TFLiteSavedModelConverterV2
+
+# Dtypes that kernels of TFLite may lack although they take others, by the converter's names.
 _DTYPES = {"f64": "float64", "f16": "float16", "i1": "bool"} | {
     f"{kind}i{bits}": f"{kind}int{bits}"
     for kind, bits in (("", 8), ("u", 8), ("", 16), ("u", 16), ("u", 32), ("u", 64))
 }
 CALIBRATION = "calibration.npz"
-_MOST_BYTES = (1 << 31) - (1 << 20)  # flatbuffers count in 32 bits, with a sign
-_WORTH = 0.002  # of a file's bytes
-_FARTHEST = 1e38  # a range that is infinite, or whose width is, ends the quantiser's process: the log of 0 is enough
-_MEND = "serve this model as SavedModel or ONNX"
-_FLEX = "or convert it with --flex (its runtime then needs TensorFlow's Flex delegate)"
-MOST_SAMPLES = 128  # one by one: more of them change the ranges little and cost their time
+_MAX_WEIGHT_BYTES = (1 << 31) - (1 << 20)  # flatbuffers count in 32 bits, with a sign
+_MIN_SHARED_SHARE = 0.002  # of a file's bytes, from which sharing equal weights pays
+_LARGEST = 1e38  # a range of infinite width aborts the quantiser's process; the log of 0 is enough for one
+_OTHER_FORMATS = "serve this model as SavedModel or ONNX"
+_OR_FLEX = "or convert it with --flex (its runtime then needs TensorFlow's Flex delegate)"
+MAX_SAMPLES = 128  # one by one: more of them change the ranges little and cost their time
 
 
 def tflite_fp32(job: Job) -> Mapping[str, Any]:
-    """Weights and arithmetic stay what they are."""
-    return _converted(job, Precision.FP32, lambda _tf, _converter, _signature: None)
+    """Convert inputs["source"]; weights and arithmetic keep their dtypes."""
+    return _convert(job, Precision.FP32, lambda _converter: None)
 
 
 def tflite_fp16(job: Job) -> Mapping[str, Any]:
-    """Weights as float16; a runtime computes in what suits it."""
+    """Convert inputs["source"] with weights as float16; the runtime chooses what it computes in."""
 
-    def set_up(tf: Any, converter: Any, _signature: Signature) -> None:
+    def set_up(converter: TFLiteSavedModelConverterV2) -> None:
+        import tensorflow as tf
+
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
         converter.target_spec.supported_types = [tf.float16]
 
-    return _converted(job, Precision.FP16, set_up)
+    return _convert(job, Precision.FP16, set_up)
 
 
 def tflite_int8_dynamic(job: Job) -> Mapping[str, Any]:
-    """Weights as int8; activations are quantised while the model runs, by their own range."""
+    """Convert inputs["source"] with weights as int8; a runtime quantises activations by their range in each call."""
 
-    def set_up(tf: Any, converter: Any, _signature: Signature) -> None:
+    def set_up(converter: TFLiteSavedModelConverterV2) -> None:
+        import tensorflow as tf
+
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
 
-    return _converted(job, Precision.INT8_DYNAMIC, set_up)
+    return _convert(job, Precision.INT8_DYNAMIC, set_up)
 
 
 def tflite_int8(job: Job) -> Mapping[str, Any]:
-    """Weights and arithmetic in int8, by ranges seen on inputs["data"]/calibration.npz; inputs and outputs keep their
-    dtypes. The facts name the operators that stay in float: TFLite has them in no other form, or 8 bits would ruin them
-    (file.better_in_float)."""
+    """Convert inputs["source"] to int8 weights and arithmetic, by ranges measured on inputs["data"]/calibration.npz.
+
+    Inputs and outputs keep their dtypes. The facts name the operators that stay in float: TFLite has no int8 kernel for
+    them, or int8 would ruin them (int8_ranges.better_in_float).
+    """
     signature = read_artifact(job.inputs["source"]).signature
     data = read_dataset(job.inputs["data"] / CALIBRATION, signature.inputs)
 
-    def set_up(tf: Any, converter: Any, _signature: Signature) -> None:
+    def set_up(converter: TFLiteSavedModelConverterV2) -> None:
+        import tensorflow as tf
+
         _check_data(data, signature)
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
         converter.representative_dataset = lambda: samples(data, signature)
@@ -97,25 +100,24 @@ def tflite_int8(job: Job) -> Mapping[str, Any]:
         ]
         converter._experimental_calibrate_only = True  # which operators stay float depends on the ranges
 
-    facts = _converted(job, Precision.INT8, set_up, lambda flat: _quantised(flat, samples(data, signature)))
-    count = min(len(data), MOST_SAMPLES)
+    facts = _convert(job, Precision.INT8, set_up, lambda flat: _quantise(flat, samples(data, signature)))
+    count = min(len(data), MAX_SAMPLES)
     return {**facts, "calibrated_on": count, "float_operators": float_operators(job.out / PAYLOAD[Format.TFLITE])}
 
 
-def _quantised(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> bytes:
-    """A calibrated model in int8, but for what 8 bits would ruin."""
+def _quantise(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> bytes:
+    """Quantise a calibrated model to int8, except for the operators that int8 would ruin."""
     from tensorflow.lite.python.convert import mlir_quantize
 
-    measured = with_ranges(calibrated, known_ranges(calibrated, _ranges(calibrated, feeds)))
+    measured = with_ranges(calibrated, known_ranges(calibrated, _measured_ranges(calibrated, feeds)))
     return bytes(mlir_quantize(measured, denylisted_nodes=better_in_float(measured)))
 
 
-def _ranges(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> dict[int, tuple[float, float]]:
-    """The smallest and the largest number of each tensor of the main graph that was calibrated, by its number. An
-    infinity counts as _FARTHEST.
+def _measured_ranges(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> dict[int, Range]:
+    """Measure the range of each calibrated tensor of the main graph, by its index. An infinity counts as _LARGEST.
 
-    TensorFlow's calibrator looks at an operator's inputs after it ran: where the answer was written over an input, the
-    input is given the answer's range, as scores are given that of the mask which is added to them.
+    TensorFlow's own calibrator looks at an operator's inputs after it ran. Where the answer was written over an input,
+    it notes the answer's range for that input: for scores that of the mask which is added to them.
     """
     import tensorflow as tf
 
@@ -125,57 +127,60 @@ def _ranges(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> dict[int, t
         experimental_preserve_all_tensors=True,
     )
     runner = interpreter.get_signature_runner(SIGNATURE)
-    found: dict[int, tuple[float, float]] = {}
+    ranges: dict[int, Range] = {}
     for feed in feeds:
         runner(**feed)
-        for at in calibrated_tensors(calibrated):
-            seen = np.clip(np.nan_to_num(interpreter.get_tensor(at)), -_FARTHEST, _FARTHEST)
-            if seen.size:
-                low, high = found.get(at, (float("inf"), float("-inf")))
-                found[at] = min(low, float(seen.min())), max(high, float(seen.max()))
-    return found
+        for tensor in calibrated_tensors(calibrated):
+            values = np.clip(np.nan_to_num(interpreter.get_tensor(tensor)), -_LARGEST, _LARGEST)
+            if values.size:
+                low, high = ranges.get(tensor, (float("inf"), float("-inf")))
+                ranges[tensor] = min(low, float(values.min())), max(high, float(values.max()))
+    return ranges
 
 
 def samples(data: Dataset, signature: Signature) -> Iterator[dict[str, Array]]:
-    """The first samples, each in a call of its own, or with those after it where the model takes no single one."""
+    """Yield feeds of the first samples: one sample a call, or as many as the model takes at least."""
     least = bounds_within(signature.inputs, signature.batch).filled.low
-    for at in range(min(len(data), MOST_SAMPLES)):
-        yield make_feeds(data, np.arange(at, at + least) % len(data), signature)
+    for start in range(min(len(data), MAX_SAMPLES)):
+        yield make_feeds(data, np.arange(start, start + least) % len(data), signature)
 
 
 def _check_data(data: Dataset, signature: Signature) -> None:
-    want = sorted(spec.name for spec in signature.inputs)
-    if sorted(data.inputs) != want:
+    names = sorted(spec.name for spec in signature.inputs)
+    if sorted(data.inputs) != names:
         raise BadRequest(
-            f"the calibration data holds {', '.join(sorted(data.inputs))}, the model takes {', '.join(want)}",
+            f"the calibration data holds {', '.join(sorted(data.inputs))}, the model takes {', '.join(names)}",
             fix="give calibration data for each input, by its name",
         )
 
 
-def _converted(
+def _convert(
     job: Job,
     precision: Precision,
-    set_up: Callable[[Any, Any, Signature], None],
+    set_up: Callable[[TFLiteSavedModelConverterV2], None],
     finish: Callable[[bytes], bytes] = bytes,
 ) -> Mapping[str, Any]:
-    """Convert inputs["source"], with what a precision sets of the converter and does with the file."""
-    import tensorflow as tf
+    """Convert inputs["source"]; a precision sets up the converter and finishes the file."""
     from tensorflow.lite.python.convert_phase import ConverterError
 
     source = read_artifact(job.inputs["source"])
-    folder, origins = _lowered(source) if source.target.format is Format.ONNX else (in_words(source.path), {})
+    if source.target.format is Format.ONNX:
+        folder, origins = _lower_for_tflite(source)
+    else:
+        folder, origins = with_exact_operators(source.path), dict[str, str]()
     converter = converter_of(folder)
     if job.options.get("flex"):
-        _let_flex(converter)
-    set_up(tf, converter, source.signature)
+        _allow_flex(converter)
+    set_up(converter)
     try:
-        with warnings.catch_warnings():  # it calibrates with its own interpreter, and warns of that
+        with warnings.catch_warnings():  # TensorFlow 2.21 calibrates with its own interpreter, and warns of that
             warnings.filterwarnings("ignore", r"\s*Warning: tf.lite.Interpreter is deprecated", UserWarning)
             flat = without_lost_copies(finish(converter.convert()))
             flat = without_shared_places(flat, may_be_empty=_may_be_empty(source.signature))
     except ConverterError as error:
-        mend = _MEND if precision is Precision.INT8 or job.options.get("flex") else f"{_MEND}, {_FLEX}"
-        raise Refused(_reason(str(error), origins), fix=mend) from error
+        no_flex = precision is Precision.INT8 or job.options.get("flex")
+        fix = _OTHER_FORMATS if no_flex else f"{_OTHER_FORMATS}, {_OR_FLEX}"
+        raise Refused(_reason(str(error), origins), fix=fix) from error
     path = job.out / PAYLOAD[Format.TFLITE]
     path.write_bytes(flat)
     del flat
@@ -184,24 +189,24 @@ def _converted(
     )
     flex = _flex_of(path)
     write_artifact(job.out, Target(Format.TFLITE, precision), source.signature, flex)
-    return {"operators": sum(operators(path).values()), "flex": list(flex)}
+    return {"operators": sum(count_operators(path).values()), "flex": list(flex)}
 
 
 def _may_be_empty(signature: Signature) -> bool:
-    return any(not each.low for each in signature.bounds.values())
+    return any(not bounds.low for bounds in signature.bounds.values())
 
 
-def converter_of(folder: Path) -> Any:
-    """TensorFlow's converter for a SavedModel's `serving_default`: builtin kernels, and numbers as they are."""
+def converter_of(folder: Path) -> TFLiteSavedModelConverterV2:
+    """Return TensorFlow's converter for a SavedModel's `serving_default`: builtin kernels, constants unchanged."""
     import tensorflow as tf
     from tensorflow.lite.python.lite import TFLiteSavedModelConverterV2
 
-    # What TFLiteConverter.from_saved_model gives, which loads the model first, and keeps it through the conversion.
+    # TFLiteConverter.from_saved_model returns the same, but loads the model first and keeps it in memory.
     converter = TFLiteSavedModelConverterV2(str(folder), {tf.saved_model.SERVING}, [SIGNATURE])
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-    # By default it makes the largest number of a constant infinity, without a word.
+    # By default it silently turns the largest float of a constant into infinity.
     converter.canonicalizing_inf_as_min_max_float = False
-    _keep_small(converter)
+    _limit_memory(converter)
     return converter
 
 
@@ -211,66 +216,69 @@ def _flex_of(path: Path) -> tuple[str, ...]:
     return flex_names(Model.GetRootAs(np.memmap(path, mode="r"), 0))
 
 
-def _let_flex(converter: Any) -> None:
-    """Where TFLite has no kernel, TensorFlow's operators; so lists of tensors of unknown length."""
+def _allow_flex(converter: TFLiteSavedModelConverterV2) -> None:
+    """Allow TensorFlow's operators where TFLite has no kernel, as for lists of tensors of unknown length."""
     import tensorflow as tf
 
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
 
 
-def _keep_small(converter: Any) -> None:
-    """Keep what a conversion needs in memory near three times the model, instead of six."""
-    converter.exclude_conversion_metadata = (
-        True  # which is put in by unpacking the file as a whole and packing it again
-    )
+def _limit_memory(converter: TFLiteSavedModelConverterV2) -> None:
+    """Keep a conversion's peak memory near three times the model, instead of six."""
+    converter.exclude_conversion_metadata = True  # adding it unpacks the file as a whole and packs it again
     finish = converter._optimize_tflite_model
 
-    def finish_if_it_matters(flat: bytes, mode: Any, *rest: Any, **named: Any) -> Any:
-        """In the precisions that are not int8 it looks for equal weights, and packs the file anew without them."""
-        worth = mode.is_integer_quantization() or repeated_bytes(flat) > _WORTH * len(flat)
-        return finish(flat, mode, *rest, **named) if worth else flat
+    def finish_if_it_matters(flat: bytes, mode: QuantizationMode, *rest: object, **named: object) -> bytes:
+        """Skip the repacking that shares equal weights where it saves next to nothing; int8 needs it."""
+        matters = mode.is_integer_quantization() or repeated_bytes(flat) > _MIN_SHARED_SHARE * len(flat)
+        result: bytes = finish(flat, mode, *rest, **named) if matters else flat
+        return result
 
     converter._optimize_tflite_model = finish_if_it_matters
 
 
-def _lowered(source: Artifact) -> tuple[Path, Mapping[str, str]]:
-    """An ONNX artifact as a SavedModel of operators that TFLite has, in the worker's own folder; and by the name of
-    each of them the node that it was made for."""
+def _lower_for_tflite(source: Artifact) -> tuple[Path, Mapping[str, str]]:
+    """Lower an ONNX artifact to a SavedModel of operators that TFLite has, in the worker's own folder.
+
+    Returns the folder, and the ONNX node of each TensorFlow operator by the operator's name.
+    """
     folder = Path("lowered")
     lowered = lowered_with_names(source, TFLITE)
-    weights_bytes = sum(int(each.shape.num_elements()) * each.dtype.size for each in lowered.module.weights)
-    if weights_bytes > _MOST_BYTES:  # of every precision: the converter begins with them as they are
+    weights_bytes = sum(int(weight.shape.num_elements()) * weight.dtype.size for weight in lowered.module.weights)
+    if weights_bytes > _MAX_WEIGHT_BYTES:  # in every precision: the converter starts from the weights in full width
         raise Refused(
             f"a TFLite file ends at 2 GB, and the weights of this model take {weights_bytes / 1e9:.1f} GB",
-            fix=_MEND,
+            fix=_OTHER_FORMATS,
         )
     save(lowered, folder)
     origins = lowered.origins
     del lowered
-    gc.collect()  # functions and variables refer to each other in a circle, and would be there through the conversion
+    gc.collect()  # functions and variables refer to each other in a circle, and would outlive the conversion
     return folder, origins
 
 
-def _of(operator: str, dtype: str) -> str:
-    """The dtype that an operator of TensorFlow's has no kernel for, where it has one for others."""
+def _unsupported_dtype(operator: str, dtype: str) -> str:
+    """Return " of DTYPE" if TFLite lacks the operator's kernel for this dtype alone, else nothing."""
     from tensorflow.lite.python.schema_py_generated import BuiltinOperator
 
     kernel = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operator).upper()
-    is_told = dtype == "f64" or (dtype in _DTYPES and hasattr(BuiltinOperator, kernel))
-    return f" of {_DTYPES[dtype]}" if is_told else ""
+    is_known = dtype == "f64" or (dtype in _DTYPES and hasattr(BuiltinOperator, kernel))
+    return f" of {_DTYPES[dtype]}" if is_known else ""
 
 
 def _reason(text: str, origins: Mapping[str, str]) -> str:
-    """The operators that the converter names, each with the first node that it was made for; or the first sentence of
-    its error."""
-    named = re.findall(r"(?:TF Select|Custom) ops: ([^\n]+)", text)
-    if named:
+    """Return the operators that the converter names, each with its first ONNX node; else its error's first line."""
+    lists = re.findall(r"(?:TF Select|Custom) ops: ([^\n]+)", text)
+    if lists:
         places = re.findall(r"error: loc\([^\n]*?\"([^\"@]+)@[^\n]*?'tf\.(\w+)' op is neither", text)
         nodes = {operator: origins[name] for name, operator in reversed(places) if name in origins}
         dtypes = dict(re.findall(r"\btf\.(\w+)\(tensor<(?:[^<>]*x)?(\w+)>", text))
-        each = ", ".join(named).split(", ")
-        told = [one + _of(one, dtypes.get(one, "")) for one in each]
-        placed = [f"{one} ({nodes[name]})" if name in nodes else one for name, one in zip(each, told, strict=True)]
-        return f"TFLite has no kernel for {', '.join(placed)}"
-    found = re.search(r"error: (?:loc\(.*?\): )?([^\n]+)", text)
-    return f"TensorFlow's TFLite converter failed: {found[1] if found else text.strip().splitlines()[0]}"
+        operators = ", ".join(lists).split(", ")
+        described = [name + _unsupported_dtype(name, dtypes.get(name, "")) for name in operators]
+        located = [
+            f"{text} ({nodes[name]})" if name in nodes else text
+            for name, text in zip(operators, described, strict=True)
+        ]
+        return f"TFLite has no kernel for {', '.join(located)}"
+    message = re.search(r"error: (?:loc\(.*?\): )?([^\n]+)", text)
+    return f"TensorFlow's TFLite converter failed: {message[1] if message else text.strip().splitlines()[0]}"

@@ -1,5 +1,4 @@
-"""What the inputs and outputs of a TFLite file are called: by its signature, else by its tensors; and what it computes
-in another precision than it says.
+"""Names of a TFLite file's inputs, outputs and operators, and rewriting of files, by the schema that LiteRT brings.
 
 A signature lists its names in an order of its own; the order here is the main graph's, which is the model's.
 """
@@ -7,86 +6,97 @@ A signature lists its names in an order of its own; the order here is the main g
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...models.tensorflow_names import default_signature, plain_names
 
+if TYPE_CHECKING:
+    from ai_edge_litert.schema_py_generated import Model, ModelT, SubGraph, TensorMap
+
+FLEX_PREFIX = "Flex"  # of custom operators that TensorFlow's Flex delegate runs, as "FlexErf"
+
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """One input or output: its name, and the number and name of its tensor in the main graph."""
+class NamedTensor:
+    """An input or output: its name, and the index and name of its tensor in the main graph."""
 
     name: str
-    at: int
+    index: int
     tensor: str
 
 
-def model_of(flat: bytes | bytearray) -> Any:
-    """The file by the schema that LiteRT brings; nothing of it is read yet."""
+def model_of(flat: bytes | bytearray) -> Model:
+    """Open a file by the schema that LiteRT brings; nothing of it is read yet."""
     from ai_edge_litert.schema_py_generated import Model
 
     return Model.GetRootAs(flat, 0)
 
 
-def signature_names(model: Any) -> list[str]:
-    """The names of the signatures in a file, in its order."""
+def signature_names(model: Model) -> list[str]:
+    """Return the names of the signatures in a file, in its order."""
     return [model.SignatureDefs(at).SignatureKey().decode() for at in range(model.SignatureDefsLength())]
 
 
-def inputs_and_outputs(model: Any) -> tuple[list[Named], list[Named]]:
-    """Inputs and outputs of the main graph, in its order."""
+def custom_names(model: Model) -> list[str]:
+    """Return the names of a file's custom operators, sorted."""
+    codes = [model.OperatorCodes(at).CustomCode() for at in range(model.OperatorCodesLength())]
+    return sorted({code.decode(errors="replace") for code in codes if code})
+
+
+def flex_names(model: Model) -> tuple[str, ...]:
+    """Return the names of a file's Flex operators, sorted, as "FlexErf"."""
+    return tuple(name for name in custom_names(model) if name.startswith(FLEX_PREFIX))
+
+
+def inputs_and_outputs(model: Model) -> tuple[list[NamedTensor], list[NamedTensor]]:
+    """Return the inputs and the outputs of the main graph, in its order."""
     names = signature_names(model)
     served = default_signature(names)
-    signature = None if served is None else model.SignatureDefs(names.index(served))
     graph = model.Subgraphs(0)
-    return (
-        _side(
-            graph, graph.InputsAsNumpy(), signature and [signature.Inputs(at) for at in range(signature.InputsLength())]
-        ),
-        _side(
-            graph,
-            graph.OutputsAsNumpy(),
-            signature and [signature.Outputs(at) for at in range(signature.OutputsLength())],
-        ),
-    )
+    inputs, outputs = None, None
+    if served is not None:
+        signature = model.SignatureDefs(names.index(served))
+        inputs = [signature.Inputs(at) for at in range(signature.InputsLength())]
+        outputs = [signature.Outputs(at) for at in range(signature.OutputsLength())]
+    return _named_tensors(graph, graph.InputsAsNumpy(), inputs), _named_tensors(graph, graph.OutputsAsNumpy(), outputs)
 
 
-def _side(graph: Any, numbers: Any, given: list[Any] | None) -> list[Named]:
-    """`given`: names and tensors as the signature has them. One tensor may have several names there, or be listed
-    several times."""
-    order = [int(each) for each in numbers]
-    tensors = [graph.Tensors(at).Name().decode() for at in order]
-    if given is None:
+def _named_tensors(graph: SubGraph, indices: Iterable[int], entries: list[TensorMap] | None) -> list[NamedTensor]:
+    """Name one side of the main graph. One tensor may have several entries in the signature, or a repeated one."""
+    order = [int(index) for index in indices]
+    tensors = [graph.Tensors(index).Name().decode() for index in order]
+    if entries is None:
         names = plain_names(tensors)
-        return [Named(name, at, tensor) for name, at, tensor in zip(names, order, tensors, strict=True)]
-    listed = sorted(given, key=lambda each: order.index(each.TensorIndex()))
+        return [NamedTensor(name, index, tensor) for name, index, tensor in zip(names, order, tensors, strict=True)]
     return [
-        Named(each.Name().decode(), each.TensorIndex(), graph.Tensors(each.TensorIndex()).Name().decode())
-        for each in listed
+        NamedTensor(entry.Name().decode(), entry.TensorIndex(), graph.Tensors(entry.TensorIndex()).Name().decode())
+        for entry in sorted(entries, key=lambda entry: order.index(entry.TensorIndex()))
     ]
 
 
-def quantising_operators(model: Any) -> list[str]:
-    """The operators that take floats and have whole numbers for weights, by the names of TFLite's schema: LiteRT
-    quantises what they take while it runs, by its range in each call."""
+def quantising_operators(model: Model) -> list[str]:
+    """Return the operators with float inputs and integer weights, by the names of TFLite's schema.
+
+    LiteRT quantises their inputs while the model runs, by the range of each call.
+    """
     from ai_edge_litert.schema_py_generated import BuiltinOperator, TensorType
 
     names = {number: name for name, number in vars(BuiltinOperator).items() if not name.startswith("_")}
     narrow = {TensorType.INT8, TensorType.UINT8, TensorType.INT4}
-    found = set()
+    quantising = set()
     for graph in map(model.Subgraphs, range(model.SubgraphsLength())):
         for operator in map(graph.Operators, range(graph.OperatorsLength())):
-            kinds = [graph.Tensors(at).Type() for at in map(operator.Inputs, range(operator.InputsLength())) if at >= 0]
-            if kinds and kinds[0] == TensorType.FLOAT32 and not narrow.isdisjoint(kinds[1:]):
+            types = [graph.Tensors(at).Type() for at in map(operator.Inputs, range(operator.InputsLength())) if at >= 0]
+            if types and types[0] == TensorType.FLOAT32 and not narrow.isdisjoint(types[1:]):
                 code = model.OperatorCodes(operator.OpcodeIndex())
-                found.add(names[max(code.BuiltinCode(), code.DeprecatedBuiltinCode())])  # one of them is a byte
-    return sorted(found)
+                quantising.add(names[max(code.BuiltinCode(), code.DeprecatedBuiltinCode())])  # the second is a byte
+    return sorted(quantising)
 
 
 def with_unique_names(flat: bytes) -> bytes:
-    """The file with names that tell its tensors apart, for a tool that needs them to. What was so already, is as it
-    was."""
+    """Return the file with unique names for its tensors, for a tool that needs them; unchanged if they are unique."""
     from ai_edge_litert.schema_py_generated import ModelT
 
     model = model_of(flat)
@@ -95,18 +105,17 @@ def with_unique_names(flat: bytes) -> bytes:
     if all(names) and len(set(names)) == len(names):
         return flat
     unpacked = ModelT.InitFromObj(model)
-    seen: Counter[bytes] = Counter(names)
+    counts: Counter[bytes] = Counter(names)
     for number, graph in enumerate(unpacked.subgraphs):
-        for at, tensor in enumerate(graph.tensors):
+        for index, tensor in enumerate(graph.tensors):
             name = tensor.name or b""
-            if not name or seen[name] > 1:
-                tensor.name = name + f"/{number}.{at}".encode()
+            if not name or counts[name] > 1:
+                tensor.name = name + f"/{number}.{index}".encode()
     return packed(unpacked)
 
 
-def packed(unpacked: Any, about_bytes: int = 1 << 20) -> bytes:
-    """A file of what was unpacked by the schema. One that is larger than was said costs its bytes once more, on the
-    way."""
+def packed(unpacked: ModelT, about_bytes: int = 1 << 20) -> bytes:
+    """Pack an unpacked model into a file. A result larger than `about_bytes` is copied once more on the way."""
     import flatbuffers
 
     builder = flatbuffers.Builder(about_bytes)

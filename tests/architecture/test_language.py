@@ -42,8 +42,6 @@ PENDING: tuple[str, ...] = (
     "converters/patches",
     "converters/to_onnx",
     "converters/to_pytorch",
-    "converters/to_saved_model",
-    "converters/to_tflite",
     "converters/steps.py",
     "converters/third_party.py",
     "converters/lazy_import.py",

@@ -17,7 +17,7 @@ import onnx
 import pytest
 
 from transload.converters.to_tflite import tflite_from_onnx as tflite
-from transload.converters.to_tflite.flatbuffer import main_operators, operators
+from transload.converters.to_tflite.flatbuffer import count_operators, main_operators
 from transload.converters.to_tflite.in_place_results import without_shared_places
 from transload.models.artifact import write_artifact
 from transload.models.formats import Format, Target
@@ -208,7 +208,7 @@ def test_bodies_of_loops_are_looked_through(tmp_path: Path) -> None:
     flat = file_of(steps, None, None, 16)
     made = without_shared_places(flat)
     (tmp_path / "model.tflite").write_bytes(made)
-    assert operators(tmp_path / "model.tflite")["SHAPE"] == 1
+    assert count_operators(tmp_path / "model.tflite")["SHAPE"] == 1
     given = [samples(*sizes, 16) for sizes in SIZES]
     for got, wanted in zip(of_tensorflow(made, given), plainly(flat, given), strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-4)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.to_tflite.replacements import in_words
+from transload.converters.to_tflite.replacements import with_exact_operators
 from transload.converters.to_tflite.tflite_from_onnx import tflite_fp32
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.formats import Format, Target
@@ -81,4 +81,4 @@ def test_what_comes_through_is_left_as_it_is(tmp_path: Path) -> None:
     module = tf.Module()
     module.serve = tf.function(lambda x: tf.cast(x, tf.int64) // 2, input_signature=[tf.TensorSpec([None])])
     tf.saved_model.save(module, str(tmp_path / "saved"), signatures={"serving_default": module.serve})
-    assert in_words(tmp_path / "saved") == tmp_path / "saved"
+    assert with_exact_operators(tmp_path / "saved") == tmp_path / "saved"

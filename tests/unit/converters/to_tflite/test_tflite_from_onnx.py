@@ -190,8 +190,8 @@ def test_int8_leaves_masks_and_variances_in_float(tmp_path: Path) -> None:
 
 def _scales(path: Path, name: str, side: int) -> tuple[set[float], set[int]]:
     """The scales and the zeros of what operators of a name take on one side."""
-    (graph,) = tflite_file._graphs(path.read_bytes())
-    taken = [each.inputs[side] for each in tflite_file._operators_of(graph) if each.name == name]
+    (graph,) = tflite_file.subgraphs(path.read_bytes())
+    taken = [each.inputs[side] for each in graph.operators() if each.name == name]
     found = [graph.tables.Tensors(at).Quantization() for at in taken]
     return {float(each.Scale(0)) for each in found}, {int(each.ZeroPoint(0)) for each in found}
 
@@ -362,7 +362,7 @@ def test_an_infinity_seen_in_calibration_is_a_wide_range(tmp_path: Path) -> None
 
 def test_weights_are_constants_and_not_resources(tower: Path, tmp_path: Path) -> None:
     tflite.tflite_fp32(Job({"source": tower / "saved"}, tmp_path))
-    found = tflite_file.operators(tmp_path / "model.tflite")
+    found = tflite_file.count_operators(tmp_path / "model.tflite")
     assert not {"VAR_HANDLE", "READ_VARIABLE", "CALL_ONCE", "CUSTOM"} & set(found)
 
 

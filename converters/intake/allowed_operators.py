@@ -1,10 +1,12 @@
-"""The operators that a SavedModel may hold without being trusted.
+"""The TensorFlow operators that a SavedModel or TFLite file may hold without being trusted.
 
-TensorFlow's own words: models are programs. These compute tensors from tensors, keep variables, and call functions of
-the model: nothing that opens a file, a socket or a process, prints, runs Python, decodes text or images, or takes a
-place in memory by its name. Made from the registry of TensorFlow 2.21: what has neither state nor text among its
-arguments, less what stands for training, debugging or files (`ImmutableConst` maps a file by an attribute,
-`PrintV2` writes to one), and with variables, control flow and random numbers added by hand.
+TensorFlow itself says that models are programs. The allowed operators compute tensors from tensors, keep variables, and
+call functions of the model. None opens a file, a socket or a process, prints, runs Python, decodes text or images, or
+addresses shared memory by name.
+
+The list was made from the registry of TensorFlow 2.21: operators with neither state nor text among their arguments,
+without those for training, debugging or files (`ImmutableConst` maps a file by an attribute, `PrintV2` writes to one).
+Variables, control flow and random numbers were added by hand.
 """
 
 from __future__ import annotations
@@ -65,15 +67,15 @@ VarIsInitializedOp Variable VariableShape VariableV2 Where While Xdivy Xlog1py X
 """
 ALLOWED = frozenset(_NAMES.split())
 
-# What saves and restores the variables of a model, in functions that nothing else calls.
+# Save and restore the variables of a model, in functions that nothing else calls.
 SAVING = frozenset(
     ("MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilename", "StaticRegexFullMatch", "StringJoin")
 )
-# What saving may do when a model is loaded: read the file that it is given, and no other.
+# The part of SAVING that may run when a model is loaded; it reads the variables' file and no other.
 RESTORING = frozenset({"RestoreV2"})
 
 TRUST = "where you trust whoever made it, give --trust"
-_WHAT = {
+_EFFECTS = {
     "EagerPyFunc": "runs Python",
     "PyFunc": "runs Python",
     "PyFuncStateless": "runs Python",
@@ -85,10 +87,10 @@ _WHAT = {
     "RestoreV2": "reads files",
     "PrintV2": "prints, or writes files",
 }
-_OF_TEXT = ("String", "Regex", "StaticRegex", "Unicode", "Substr", "AsString", "ReduceJoin", "DecodeRaw")
+_TEXT_PREFIXES = ("String", "Regex", "StaticRegex", "Unicode", "Substr", "AsString", "ReduceJoin", "DecodeRaw")
 
 
-def what_it_does(operator: str) -> str:
-    """What an operator that is not on the list does, as the end of a sentence."""
-    other = "handles text that no format carries" if operator.startswith(_OF_TEXT) else "may do more than compute"
-    return _WHAT.get(operator, other)
+def effect_of(operator: str) -> str:
+    """Return what an operator that is not allowed does, as the end of a sentence."""
+    other = "handles text that no format carries" if operator.startswith(_TEXT_PREFIXES) else "may do more than compute"
+    return _EFFECTS.get(operator, other)

@@ -1,6 +1,6 @@
-"""As much of TensorFlow's SavedModel messages as a check of one needs, without importing TensorFlow.
+"""The part of TensorFlow's SavedModel messages that a check needs, without importing TensorFlow.
 
-Fields that are not listed are skipped, so that weights inside of a graph cost nothing. The numbers are those of
+Fields that are not listed are skipped, so that weights inside of a graph cost nothing. Field numbers are those of
 tensorflow/core/protobuf/{saved_model,meta_graph,saver,saved_object_graph}.proto and core/framework/*.proto.
 """
 
@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the messages of this module have the fields of TensorFlow's, with text as bytes
+    from google.protobuf.descriptor_pb2 import DescriptorProto  # type: ignore[import-untyped]  # no stubs are installed
+    from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 # message: {field: (number, type)}; "*" repeats, "map" is a map from string.
 _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
@@ -40,22 +44,22 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
 _SCALARS = {"string": 12, "int32": 5, "int64": 3, "bool": 8}  # text as bytes: names need not be UTF-8
 
 
-def calls_of(node: Any) -> Iterator[bytes]:
-    """What a node runs: its operator, and the functions that its attributes name, and theirs."""
-    todo = list(node.attr.values())
+def called_names(node: NodeDef) -> Iterator[bytes]:
+    """Yield the names that a node runs: its operator, and the functions that its attributes name, recursively."""
+    pending = list(node.attr.values())
     if node.op:
         yield node.op  # a function may be called as an operator of its own name
-    while todo:
-        attribute = todo.pop()
+    while pending:
+        attribute = pending.pop()
         for function in (attribute.func, *attribute.list.func):
             if function.name:
                 yield function.name
-            todo += function.attr.values()
+            pending += function.attr.values()
 
 
 @cache
 def message_class(name: str) -> Any:
-    """The class of the messages of this name, as "SavedModel"; names in them are bytes."""
+    """Return the message class of a name such as "SavedModel"; texts in its messages are bytes."""
     from google.protobuf import (  # type: ignore[import-untyped]  # no stubs are installed
         descriptor_pb2,
         descriptor_pool,
@@ -63,8 +67,8 @@ def message_class(name: str) -> Any:
     )
 
     file = descriptor_pb2.FileDescriptorProto(name="transload_saved_model.proto", package="transload", syntax="proto3")
-    for each, fields in _MESSAGES.items():
-        message = file.message_type.add(name=each)
+    for message_name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=message_name)
         for field, (number, kind) in fields.items():
             _add_field(message, field, number, kind)
     pool = descriptor_pool.DescriptorPool()
@@ -72,7 +76,7 @@ def message_class(name: str) -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"transload.{name}"))
 
 
-def _add_field(message: Any, name: str, number: int, kind: str) -> None:
+def _add_field(message: DescriptorProto, name: str, number: int, kind: str) -> None:
     repeated = kind.startswith(("*", "map "))
     target = kind.removeprefix("*").removeprefix("map ")
     field = message.field.add(name=name, number=number, label=3 if repeated else 1)
