@@ -34,7 +34,7 @@ from transload.pipeline.workers.isolation import Limits  # noqa: E402
 
 ROOT = HERE.parents[1]
 _CODE = {
-    "onnx": "transload.converters.to_onnx.onnx_from_source:onnx_from_pt2",
+    "onnx": "transload.converters.to_onnx.onnx_from_pt2:onnx_from_pt2",
     "saved-model": "transload.converters.to_saved_model.saved_model_from_onnx:saved_model_from_onnx",
     "tflite": "transload.converters.to_tflite.tflite_from_onnx:tflite_fp32",
     "tflite:int8": "transload.converters.to_tflite.tflite_from_onnx:tflite_int8",

@@ -15,7 +15,7 @@ from ...models.foreign_errors import first_line
 from ...models.formats import PAYLOAD, Format
 from ...models.signature import BATCH, DTYPES, Axis, Signature, TensorSpec
 from ..onnx_graph.topological_order import sort_nodes
-from ..to_onnx.onnx_from_source import declare, save
+from ..to_onnx.finish_model import declare, save
 
 if TYPE_CHECKING:
     import onnx

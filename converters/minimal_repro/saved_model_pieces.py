@@ -17,7 +17,7 @@ from ...models.errors import Refused
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.signature import DTYPES, Array, Signature, TensorSpec
 from ...models.store import size_of
-from ..to_onnx.frozen_graph import frozen
+from ..to_onnx.frozen_graph import freeze
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE
 from .graph_pieces import Graph, spec_of
 
@@ -90,7 +90,7 @@ class Cutter:
     def __init__(self, path: Path, signature: Signature) -> None:
         if size_of(path) > _MOST_BYTES:
             raise Refused("the model is too large to be cut into pieces", fix="try it with fewer layers of a kind")
-        found = frozen(path)
+        found = freeze(path)
         self._graph_def, self._inputs = found.graph.as_graph_def(), found.inputs
         self._declared = {_key(found.inputs[spec.name]): spec for spec in signature.inputs}
         _check_frames(self._graph_def.node)

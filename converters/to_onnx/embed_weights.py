@@ -1,79 +1,78 @@
-"""An ONNX file and the weights beside it made one file, without holding them: protobuf would copy them three times."""
+"""Embedding of an ONNX file's external weights, without holding them in memory: protobuf would copy them three times.
+
+The bytes are those that protobuf itself would write: fields in the order of their numbers, each with its length first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+
+from .subgraphs import graphs_inside
 
 if TYPE_CHECKING:
     import onnx
 
 _LENGTH_DELIMITED = 2  # protobuf's wire type of bytes and of messages
-_END = 1 << 29  # field numbers end there
-_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9  # of ModelProto, GraphProto, TensorProto: onnx.proto
+_FIELD_LIMIT = 1 << 29  # protobuf's bound of field numbers
+_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9  # fields of ModelProto, GraphProto, TensorProto in onnx.proto
 
-_Piece: TypeAlias = "bytes | memoryview"  # the latter of a file that is mapped
+_Bytes: TypeAlias = "bytes | memoryview"  # a memoryview of a mapped file
 
 
-def join(path: Path, most_bytes: int) -> None:
-    """Take what onnx_ir has written to `<path>.data` into the model at `path`, and delete it, unless it is larger than
-    `most_bytes`. The bytes are those that protobuf itself would write: fields by their numbers, lengths before them."""
+def embed_weights(path: Path, max_bytes: int) -> None:
+    """Move the weights that onnx_ir wrote to `<path>.data` into the model at `path`, unless they exceed `max_bytes`."""
     import onnx
     from onnx.external_data_helper import load_external_data_for_tensor
 
     beside = path.with_name(f"{path.name}.data")
-    if not beside.exists() or beside.stat().st_size > most_bytes:
+    if not beside.exists() or beside.stat().st_size > max_bytes:
         return
     model = onnx.load(path, load_external_data=False)
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
-        for tensor in _initializers_inside(nodes):
+        for tensor in (tensor for graph in graphs_inside(nodes) for tensor in graph.initializer):  # few and small
             if tensor.data_location == tensor.EXTERNAL:
                 load_external_data_for_tensor(tensor, str(path.parent))
-                _forget_place(tensor)
+                _clear_location(tensor)
     data = np.memmap(beside, mode="r").data if beside.stat().st_size else memoryview(b"")
-    graph: list[_Piece] = [
+    graph: list[_Bytes] = [
         _fields(model.graph, 1, _INITIALIZER),
-        *(piece for each in model.graph.initializer for piece in _field(_INITIALIZER, _tensor(each, data))),
-        _fields(model.graph, _INITIALIZER + 1, _END),
+        *(
+            chunk
+            for tensor in model.graph.initializer
+            for chunk in _field(_INITIALIZER, _serialized_tensor(tensor, data))
+        ),
+        _fields(model.graph, _INITIALIZER + 1, _FIELD_LIMIT),
     ]
-    whole = path.with_name(f"{path.name}.whole")
-    parts = [_fields(model, 1, _GRAPH), *_field(_GRAPH, graph), _fields(model, _GRAPH + 1, _END)]
-    with whole.open("wb") as file:
+    target = path.with_name(f"{path.name}.whole")
+    parts = [_fields(model, 1, _GRAPH), *_field(_GRAPH, graph), _fields(model, _GRAPH + 1, _FIELD_LIMIT)]
+    with target.open("wb") as file:
         file.writelines(parts)
-    whole.replace(path)
+    target.replace(path)
     beside.unlink()
 
 
-def _initializers_inside(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
-    """Of the graphs inside nodes, which are few and small: the branches of an If, the body of a Loop."""
-    for node in nodes:
-        for attribute in node.attribute:
-            for graph in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
-                yield from graph.initializer
-                yield from _initializers_inside(graph.node)
-
-
-def _forget_place(tensor: onnx.TensorProto) -> None:
+def _clear_location(tensor: onnx.TensorProto) -> None:
     tensor.ClearField("external_data")
     tensor.ClearField("data_location")
 
 
-def _tensor(tensor: onnx.TensorProto, data: memoryview) -> list[_Piece]:
-    """A tensor with its numbers in it."""
+def _serialized_tensor(tensor: onnx.TensorProto, data: memoryview) -> list[_Bytes]:
+    """Return the serialised tensor with its data embedded."""
     if tensor.data_location != tensor.EXTERNAL:
         return [tensor.SerializeToString()]
-    place = {each.key: each.value for each in tensor.external_data}
-    start, size = int(place["offset"]), int(place["length"])
-    _forget_place(tensor)
+    location = {entry.key: entry.value for entry in tensor.external_data}
+    start, size = int(location["offset"]), int(location["length"])
+    _clear_location(tensor)
     raw = _field(_RAW_DATA, [data[start : start + size]])
-    return [_fields(tensor, 1, _RAW_DATA), *raw, _fields(tensor, _RAW_DATA + 1, _END)]
+    return [_fields(tensor, 1, _RAW_DATA), *raw, _fields(tensor, _RAW_DATA + 1, _FIELD_LIMIT)]
 
 
-def _fields(message: Any, start: int, end: int) -> bytes:
-    """The fields of a message whose numbers are from `start` to below `end`, as protobuf writes them."""
+def _fields(message: onnx.ModelProto | onnx.GraphProto | onnx.TensorProto, start: int, end: int) -> bytes:
+    """Serialise the fields of a message with numbers from `start` to below `end`."""
     part = type(message)()
     part.CopyFrom(message)
     for field, _ in message.ListFields():
@@ -82,16 +81,16 @@ def _fields(message: Any, start: int, end: int) -> bytes:
     return bytes(part.SerializeToString())
 
 
-def _field(number: int, pieces: Sequence[_Piece]) -> Iterator[_Piece]:
-    """A field that holds these pieces one behind the other."""
-    yield _varint(number << 3 | _LENGTH_DELIMITED) + _varint(sum(len(piece) for piece in pieces))
-    yield from pieces
+def _field(number: int, chunks: Sequence[_Bytes]) -> Iterator[_Bytes]:
+    """Yield a field that holds the concatenated chunks."""
+    yield _varint(number << 3 | _LENGTH_DELIMITED) + _varint(sum(len(chunk) for chunk in chunks))
+    yield from chunks
 
 
 def _varint(number: int) -> bytes:
-    """Seven bits in a byte, the lowest first; all but the last with the eighth set."""
-    found = bytearray()
+    """Encode a number in groups of seven bits, the lowest first; the eighth bit is set in all but the last byte."""
+    low_groups = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        low_groups.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*low_groups, number])

@@ -1,8 +1,8 @@
-"""SavedModel and TFLite to ONNX by tf2onnx.
+"""ONNX from a SavedModel or a TFLite file by tf2onnx.
 
-tf2onnx calls inputs `serving_default_x:0`, loses the names of axes, and returns even where it left an operator of
-TensorFlow's in the model. Here names, order and axes are the record's, and what was left over is refused by name.
-Layouts stay as they are declared: where ONNX wants channels first, the transposes are inside of the model.
+tf2onnx calls inputs `serving_default_x:0`, loses the names of axes, and succeeds even if it left an operator of
+TensorFlow's in the model. Here names, order and axes come from the record, and leftover operators are refused by name.
+Layouts stay as declared: where ONNX wants channels first, the transposes are inside the model.
 """
 
 from __future__ import annotations
@@ -27,35 +27,38 @@ from ..patches.tf2onnx.complex_pairs import as_pairs
 from ..patches.tf2onnx.handlers import register
 from ..to_tflite.lost_copies import with_floats_joined
 from ..to_tflite.tflite_signature import inputs_and_outputs, model_of, quantising_operators, with_unique_names
-from .frozen_graph import Frozen, frozen
-from .onnx_from_source import declare, finish, rename_value, save
+from .finish_model import declare, finish, rename_value, save
+from .frozen_graph import FrozenGraph, freeze
+from .subgraphs import nodes_of
 
 if TYPE_CHECKING:
     import onnx
+    from tensorflow.core.framework.graph_pb2 import GraphDef
 
-_INNER = "transload.inner."
+_INNER_PREFIX = "transload.inner."
 OPSET = 18  # the newest that tf2onnx 1.17 writes
-_STRANGER_FIX = "serve this model as SavedModel or TFLite, or write that operator in others"
+_OPERATOR_FIX = "serve this model as SavedModel or TFLite, or write that operator in others"
 
 
 def onnx_from_saved_model(job: Job) -> Mapping[str, Any]:
     """Convert `serving_default` of the SavedModel in inputs["source"].
 
-    The variables become constants first. TensorFlow's graph optimiser is left out: tf2onnx simplifies by itself.
+    The variables become constants first. TensorFlow's graph optimiser is not used: tf2onnx has its own.
 
-    Raises Refused where tf2onnx has nothing for an operator, or the model is too large or keeps state.
+    Raises Refused if tf2onnx lacks an operator, or the model is too large or keeps state.
     """
     source = read_artifact(job.inputs["source"])
-    found = frozen(source.path)
-    _check_dtypes(found)
-    return _converted(job, source.signature, found.inputs, found.outputs, graph_def=found.graph.as_graph_def())
+    frozen = freeze(source.path)
+    _check_dtypes(frozen)
+    return _convert(job, source.signature, frozen.inputs, frozen.outputs, graph_def=frozen.graph.as_graph_def())
 
 
 def onnx_from_tflite(job: Job) -> Mapping[str, Any]:
-    """Convert the main graph of the TFLite file in inputs["source"]. Quantised tensors become pairs of QuantizeLinear
-    and DequantizeLinear.
+    """Convert the main graph of the TFLite file in inputs["source"].
 
-    Raises Refused where tf2onnx has nothing for an operator, or LiteRT quantises what one takes while it runs.
+    Quantised tensors become pairs of QuantizeLinear and DequantizeLinear.
+
+    Raises Refused if tf2onnx lacks an operator, or LiteRT quantises an operator's inputs while it runs.
     """
     source = read_artifact(job.inputs["source"])
     if quantising := quantising_operators(model_of(source.path.read_bytes())):
@@ -64,53 +67,52 @@ def onnx_from_tflite(job: Job) -> Mapping[str, Any]:
             "no ONNX rounds alike",
             fix="name the model that this file was made from, or convert that one to float32, or in full to int8",
         )
-    flat = with_unique_names(with_floats_joined(source.path.read_bytes()))  # tf2onnx tells tensors apart by their names
+    flat = with_unique_names(with_floats_joined(source.path.read_bytes()))  # tf2onnx identifies tensors by name
     path = Path("given.tflite")
     path.write_bytes(flat)
-    inputs, outputs = ({each.name: each.tensor for each in side} for side in inputs_and_outputs(model_of(flat)))
-    return _converted(job, source.signature, inputs, outputs, tflite=path)
+    inputs, outputs = ({tensor.name: tensor.tensor for tensor in side} for side in inputs_and_outputs(model_of(flat)))
+    return _convert(job, source.signature, inputs, outputs, tflite=path)
 
 
-def _converted(
+def _convert(
     job: Job,
     signature: Signature,
     inputs: Mapping[str, str],
     outputs: Mapping[str, str],
     *,
-    graph_def: Any = None,
+    graph_def: GraphDef | None = None,
     tflite: Path | None = None,
 ) -> Mapping[str, Any]:
-    """Run tf2onnx on a graph, or on a file. `inputs`, `outputs`: what its tensors are called, by the signature's
-    names."""
+    """Run tf2onnx on a graph or a file. `inputs`, `outputs`: the tensors' names by the signature's names."""
     import tensorflow as tf
     from tf2onnx import optimizer
     from tf2onnx.tfonnx import process_tf_graph
 
     register()
     logging.getLogger("tf2onnx").setLevel(logging.WARNING)
-    with tf.Graph().as_default() as graph, warnings.catch_warnings(), _naming_operators():
+    with tf.Graph().as_default() as graph, warnings.catch_warnings(), _naming_failed_operators():
         warnings.filterwarnings("ignore", r"\s*Warning: tf.lite.Interpreter is deprecated", UserWarning)
         if tflite is None:
             tf.import_graph_def(graph_def, name="")
-        made = process_tf_graph(
+        converted = process_tf_graph(
             graph if tflite is None else None,
             opset=OPSET,
             custom_rewriter=[as_pairs],
-            input_names=_tensors("inputs", signature.inputs, inputs),
-            output_names=list(dict.fromkeys(_tensors("outputs", signature.outputs, outputs))),
+            input_names=_ordered_tensors("inputs", signature.inputs, inputs),
+            output_names=list(dict.fromkeys(_ordered_tensors("outputs", signature.outputs, outputs))),
             tflite_path=None if tflite is None else str(tflite),
         )
-        model = optimizer.optimize_graph(made).make_model("transload")
+        model = optimizer.optimize_graph(converted).make_model("transload")
     _check_operators(model)
-    _name(model.graph, signature, inputs, outputs)
+    _apply_names(model.graph, signature, inputs, outputs)
     path = job.out / PAYLOAD[Format.ONNX]
     save(model, path)
     return {**finish(job.out, path, signature), "version": metadata.version("tf2onnx")}
 
 
 @contextmanager
-def _naming_operators() -> Iterator[None]:
-    """tf2onnx raises what went wrong inside of it, and at which operator stands in its log alone."""
+def _naming_failed_operators() -> Iterator[None]:
+    """Turn an error of tf2onnx into Refused with the operator at which it failed, which only its log names."""
     failed: list[str] = []
 
     class Listener(logging.Handler):
@@ -130,75 +132,74 @@ def _naming_operators() -> Iterator[None]:
         if not failed:
             raise
         why = first_line(error).removeprefix("make_sure failure: ")
-        raise Refused(f"tf2onnx fails at {failed[0]}: {why}", fix=_STRANGER_FIX) from error
+        raise Refused(f"tf2onnx fails at {failed[0]}: {why}", fix=_OPERATOR_FIX) from error
     finally:
         log.removeHandler(listener)
 
 
-def _tensors(side: str, specs: Sequence[TensorSpec], found: Mapping[str, str]) -> list[str]:
-    """The tensors of a side in the record's order.
+def _ordered_tensors(side: str, specs: Sequence[TensorSpec], tensors: Mapping[str, str]) -> list[str]:
+    """Return the tensors of a side in the record's order.
 
-    Raises Refused where the model has others than its record.
+    Raises Refused if the names differ from the record's.
     """
-    if sorted(found) != sorted(spec.name for spec in specs):
+    if sorted(tensors) != sorted(spec.name for spec in specs):
         raise Refused(
-            f"the model's {side} are {', '.join(found)}, its record says {', '.join(spec.name for spec in specs)}",
+            f"the model's {side} are {', '.join(tensors)}, its record says {', '.join(spec.name for spec in specs)}",
             fix="make the artifact again: payload and record are not of one model",
         )
-    return [found[spec.name] for spec in specs]
+    return [tensors[spec.name] for spec in specs]
 
 
-def _check_dtypes(found: Frozen) -> None:
-    """Refuse what tf2onnx has no dtype for."""
+def _check_dtypes(freeze: FrozenGraph) -> None:
+    """Raise Refused for bfloat16, which tf2onnx lacks."""
     import tensorflow as tf
 
-    halves = [each for each in found.graph.get_operations() if tf.bfloat16 in {out.dtype for out in each.outputs}]
-    if halves:
+    operations = [
+        operation
+        for operation in freeze.graph.get_operations()
+        if tf.bfloat16 in {out.dtype for out in operation.outputs}
+    ]
+    if operations:
         raise Refused(
-            f"the model computes in bfloat16 ({halves[0].name}), which tf2onnx has not",
+            f"the model computes in bfloat16 ({operations[0].name}), which tf2onnx has not",
             fix="make the same layers with the dtype policy float32, and load these weights into them",
         )
 
 
 def _check_operators(model: onnx.ModelProto) -> None:
-    """Refuse what tf2onnx has left over: it reports success all the same."""
+    """Raise Refused for operators of TensorFlow's that tf2onnx left in the model while reporting success."""
     import onnx
 
     known = {
         schema.name
         for schema in onnx.defs.get_all_schemas()
-        if schema.domain in {each.domain for each in model.opset_import}
+        if schema.domain in {opset.domain for opset in model.opset_import}
     }
-    strangers = dict.fromkeys(
-        f"{node.op_type} ({node.name})" for node in _nodes(model.graph) if node.op_type not in known
+    unknown = dict.fromkeys(
+        f"{node.op_type} ({node.name})" for node in nodes_of(model.graph) if node.op_type not in known
     )
-    if strangers:
-        raise Refused(f"tf2onnx has no ONNX for {', '.join(strangers)}", fix=_STRANGER_FIX)
+    if unknown:
+        raise Refused(f"tf2onnx has no ONNX for {', '.join(unknown)}", fix=_OPERATOR_FIX)
 
 
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of a graph and of the graphs inside of them."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _nodes(attribute.g)
+def _apply_names(
+    graph: onnx.GraphProto, signature: Signature, inputs: Mapping[str, str], outputs: Mapping[str, str]
+) -> None:
+    """Give the inputs and outputs of a graph the signature's names and order.
 
-
-def _name(graph: onnx.GraphProto, signature: Signature, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:
-    """Give the inputs and outputs of a graph the signature's names and order. One tensor may be several outputs, or be
-    an input, too: TFLite says so, ONNX wants a node between."""
+    In TFLite one tensor may be several outputs, or an input and an output; ONNX needs a node between.
+    """
     import onnx
 
-    if both := {spec.name for spec in signature.inputs} & {spec.name for spec in signature.outputs}:
+    if shared := {spec.name for spec in signature.inputs} & {spec.name for spec in signature.outputs}:
         raise Refused(
-            f"an input and an output are both called {min(both)}, and ONNX tells values apart by their names",
+            f"an input and an output are both called {min(shared)}, and ONNX tells values apart by their names",
             fix="save the model with another name for one of them",
         )
     prefix = _prefix(graph, signature, {**inputs, **outputs})
     if prefix:
         onnx.compose.add_prefix_graph(graph, prefix, inplace=True)
-    kinds = {value.name: value for value in (*graph.input, *graph.output)}
+    declared = {value.name: value for value in (*graph.input, *graph.output)}
     del graph.input[:]
     del graph.output[:]
     named: dict[str, str] = {}
@@ -206,33 +207,33 @@ def _name(graph: onnx.GraphProto, signature: Signature, inputs: Mapping[str, str
         inner = prefix + inputs[spec.name]
         rename_value(graph, inner, spec.name)
         named[inner] = spec.name
-        graph.input.append(_declared(spec, kinds.get(inner)))
+        graph.input.append(_declaration(spec, declared.get(inner)))
     for spec in signature.outputs:
         inner = prefix + outputs[spec.name]
         if inner in named:
             graph.node.append(
-                onnx.helper.make_node("Identity", [named[inner]], [spec.name], name=f"{_INNER}{spec.name}")
+                onnx.helper.make_node("Identity", [named[inner]], [spec.name], name=f"{_INNER_PREFIX}{spec.name}")
             )
         else:
             rename_value(graph, inner, spec.name)
             named[inner] = spec.name
-        graph.output.append(_declared(spec, kinds.get(inner)))
+        graph.output.append(_declaration(spec, declared.get(inner)))
 
 
 def _prefix(graph: onnx.GraphProto, signature: Signature, tensors: Mapping[str, str]) -> str:
-    """What the names inside need before them, so that none is one of the signature's by chance."""
-    inside = {name for node in _nodes(graph) for name in (*node.input, *node.output)}
+    """Return the prefix that inner names need, so that none equals one of the signature's by chance."""
+    inside = {name for node in nodes_of(graph) for name in (*node.input, *node.output)}
     inside |= {value.name for value in (*graph.initializer, *graph.input)}
     mine = {spec.name for spec in (*signature.inputs, *signature.outputs)}
-    return _INNER if any(name in inside and tensors[name] != name for name in mine) else ""
+    return _INNER_PREFIX if any(name in inside and tensors[name] != name for name in mine) else ""
 
 
-def _declared(spec: TensorSpec, found: onnx.ValueInfoProto | None) -> onnx.ValueInfoProto:
-    """The declaration of an input or output; tf2onnx drops that of an input which nothing reads."""
+def _declaration(spec: TensorSpec, converted: onnx.ValueInfoProto | None) -> onnx.ValueInfoProto:
+    """Return the declaration of an input or output; tf2onnx drops that of an input that nothing reads."""
     import onnx
 
     value = onnx.ValueInfoProto(name=spec.name)
-    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(spec.dtype))
-    value.type.tensor_type.elem_type = found.type.tensor_type.elem_type if found else kind
+    element_type = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(spec.dtype))
+    value.type.tensor_type.elem_type = converted.type.tensor_type.elem_type if converted else element_type
     declare(value, spec)
     return value

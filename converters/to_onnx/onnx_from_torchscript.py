@@ -1,4 +1,4 @@
-"""TorchScript to ONNX: where a model is there as an archive only, without its Python."""
+"""ONNX from a TorchScript archive, for a model whose Python code is not at hand."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ from ..patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 from ..to_pytorch.pt2_from_source import example_inputs
 from ..to_pytorch.pt2_from_torchscript import load_archive
 from ..to_pytorch.script_outputs import giving_a_tuple
-from .onnx_from_source import check_names_differ, finish, write_by_older_exporter
+from .finish_model import check_names_differ, finish
+from .onnx_from_source import write_by_older_exporter
 
 if TYPE_CHECKING:
     import torch
 
 
 def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
-    """Export the module in inputs["source"] with torch's older exporter. Control flow in it becomes ONNX's."""
+    """Export the module in inputs["source"] with torch's older exporter. Its control flow becomes ONNX's."""
     source = read_artifact(job.inputs["source"])
     check_names_differ(source.signature)
     module = load_archive(source)
     mend_older_exporter()
-    with _told(module), warnings.catch_warnings(), without_idle_slices():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the exporter as a whole, and TorchScript itself
-        made = giving_a_tuple(module, source.signature)
-        path = write_by_older_exporter(job, made, example_inputs(source.signature), source.signature)
+    with _explaining_compiled_attention(module), warnings.catch_warnings(), without_idle_slices():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of the exporter and of TorchScript, used on purpose
+        traced = giving_a_tuple(module, source.signature)
+        path = write_by_older_exporter(job, traced, example_inputs(source.signature), source.signature)
     return finish(job.out, path, source.signature)
 
 
 @contextmanager
-def _told(module: torch.jit.ScriptModule) -> Iterator[None]:
-    """Turn whatever the exporter raises over torch.nn's attention, where that was compiled, into a sentence."""
+def _explaining_compiled_attention(module: torch.jit.ScriptModule) -> Iterator[None]:
+    """Turn an error of the exporter into Refused if the archive holds compiled attention of torch.nn."""
     try:
         yield
     except Exception as error:
-        graph: Any = module.inlined_graph  # not all of it is in its types
+        graph: Any = module.inlined_graph  # torch's stubs lack findNode
         if not graph.findNode("aten::is_autocast_enabled", recurse=True):
             raise
         raise Refused(

@@ -1,4 +1,4 @@
-"""ONNX in reduced precision: static int8 (QDQ), calibrated, and fp16. Inputs and outputs keep their dtypes."""
+"""ONNX in reduced precision: calibrated static int8 (QDQ), and fp16. Inputs and outputs keep their dtypes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...models.probes.feeds import make_feeds, split_into_calls
 from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, Signature
 from ..onnx_graph.topological_order import sort_nodes
-from .onnx_from_source import save
+from .finish_model import save
 
 CALIBRATION_BATCH = 32
 
 
-class _Feeds:
-    """Calibration data as onnxruntime wants it: an iterator that ends with None."""
+class _CalibrationReader:
+    """Calibration data as onnxruntime reads it: an iterator that ends with None."""
 
     def __init__(self, data: Dataset, signature: Signature) -> None:
         self._batches = _batches(data, signature)
@@ -42,13 +42,13 @@ def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:
 
     source = read_artifact(job.inputs["source"])
     data = read_dataset(job.inputs["data"] / "calibration.npz", source.signature.inputs)
-    # Without it shapes are unknown inside a dynamo export, and operators are silently left in float.
+    # Without preprocessing a dynamo export has unknown inner shapes, and operators silently stay in float.
     ready = Path("preprocessed.onnx")
     quant_pre_process(str(source.path), str(ready), skip_symbolic_shape=True)
     quantize_static(
         str(ready),
         str(job.out / PAYLOAD[Format.ONNX]),
-        _Feeds(data, source.signature),
+        _CalibrationReader(data, source.signature),
         quant_format=QuantFormat.QDQ,
         activation_type=QuantType.QUInt8,
         weight_type=QuantType.QInt8,
@@ -60,7 +60,7 @@ def onnx_int8_from_onnx(job: Job) -> Mapping[str, Any]:
 
 
 def onnx_fp16_from_onnx(job: Job) -> Mapping[str, Any]:
-    """Weights and arithmetic in float16 between float32 inputs and outputs."""
+    """Convert weights and arithmetic to float16 between float32 inputs and outputs."""
     import onnx
     from onnxruntime.transformers.float16 import convert_float_to_float16
 

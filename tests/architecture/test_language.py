@@ -40,7 +40,6 @@ PENDING: tuple[str, ...] = (
     "converters/onnx_to_tf",
     "converters/onnx_to_torch",
     "converters/patches",
-    "converters/to_onnx",
     "converters/to_pytorch",
     "converters/steps.py",
     "converters/third_party.py",

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from transload.converters.to_onnx.embed_weights import join
+from transload.converters.to_onnx.embed_weights import embed_weights
 
 PLENTY = 1 << 30
 
@@ -55,7 +55,7 @@ def test_the_file_has_the_bytes_that_protobuf_writes(model: onnx.ModelProto, tmp
     path = tmp_path / "model.onnx"
     whole = saved(model, path)
     assert path.stat().st_size < len(whole) - 40 * 70 * 4  # the weights lay beside it
-    join(path, PLENTY)
+    embed_weights(path, PLENTY)
     assert path.read_bytes() == whole
     assert [each.name for each in tmp_path.iterdir()] == ["model.onnx"]
 
@@ -64,7 +64,7 @@ def test_weights_that_are_too_many_stay_beside_the_file(model: onnx.ModelProto, 
     path = tmp_path / "model.onnx"
     saved(model, path)
     before = path.read_bytes()
-    join(path, 1000)
+    embed_weights(path, 1000)
     assert path.read_bytes() == before
     assert (tmp_path / "model.onnx.data").is_file()
 
@@ -72,5 +72,5 @@ def test_weights_that_are_too_many_stay_beside_the_file(model: onnx.ModelProto, 
 def test_a_file_with_nothing_beside_it_stays_what_it_is(model: onnx.ModelProto, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(model.SerializeToString())
-    join(path, PLENTY)
+    embed_weights(path, PLENTY)
     assert path.read_bytes() == model.SerializeToString()

@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 import torch
 
-from transload.converters.to_onnx.onnx_from_source import onnx_from_pt2
+from transload.converters.to_onnx.onnx_from_pt2 import onnx_from_pt2
 from transload.converters.to_pytorch.pt2_from_source import save_program
 from transload.models.artifact import write_artifact
 from transload.models.formats import Format, Target

@@ -13,7 +13,8 @@ import onnxruntime
 import pytest
 import torch
 
-from transload.converters.to_onnx.onnx_from_source import onnx_from_pt2, onnx_from_source
+from transload.converters.to_onnx.onnx_from_pt2 import onnx_from_pt2
+from transload.converters.to_onnx.onnx_from_source import onnx_from_source
 from transload.converters.to_pytorch import tracing
 from transload.converters.to_pytorch.export_reasons import OneWay, held
 from transload.converters.to_pytorch.pt2_from_source import export, pt2_from_source
