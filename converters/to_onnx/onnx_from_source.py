@@ -18,7 +18,7 @@ from ..patches.torch_onnx_torchscript.full_slices import without_idle_slices
 from ..patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 from ..to_pytorch.constant_weights import model_to_export
 from ..to_pytorch.pt2_from_source import example_inputs
-from ..to_pytorch.script_outputs import giving_a_tuple
+from ..to_pytorch.script_outputs import returning_tuple
 from ..to_pytorch.tracing import call_of, script_or_module
 from .finish_model import check_names_differ, finish
 
@@ -43,7 +43,7 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
     with warnings.catch_warnings(), in_other_words(), followed_data(), without_idle_slices(), unchecked_distributions():
         warnings.simplefilter("ignore", DeprecationWarning)  # of the exporter itself, which is used on purpose
         if isinstance(model, torch.jit.ScriptModule):
-            model = giving_a_tuple(model, source.signature)
+            model = returning_tuple(model, source.signature)
         path = write_by_older_exporter(job, model, inputs, source.signature)
     return {**finish(job.out, path, source.signature), "note": note}
 

@@ -14,7 +14,7 @@ from ..patches.torch_onnx_torchscript.full_slices import without_idle_slices
 from ..patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 from ..to_pytorch.pt2_from_source import example_inputs
 from ..to_pytorch.pt2_from_torchscript import load_archive
-from ..to_pytorch.script_outputs import giving_a_tuple
+from ..to_pytorch.script_outputs import returning_tuple
 from .finish_model import check_names_differ, finish
 from .onnx_from_source import write_by_older_exporter
 
@@ -30,7 +30,7 @@ def onnx_from_torchscript(job: Job) -> Mapping[str, Any]:
     mend_older_exporter()
     with _explaining_compiled_attention(module), warnings.catch_warnings(), without_idle_slices():
         warnings.simplefilter("ignore", DeprecationWarning)  # of the exporter and of TorchScript, used on purpose
-        traced = giving_a_tuple(module, source.signature)
+        traced = returning_tuple(module, source.signature)
         path = write_by_older_exporter(job, traced, example_inputs(source.signature), source.signature)
     return finish(job.out, path, source.signature)
 

@@ -1,9 +1,9 @@
-"""Weights that a model computes from others at each call, as plain weights: what an exporter is given. Worker only.
+"""Replacement of weights that a model computes at each call by constants, for exporters. Worker only.
 
-`torch.nn.utils.parametrizations` (weight_norm, spectral_norm, orthogonal), whatever a person registers with
+It covers `torch.nn.utils.parametrizations` (weight_norm, spectral_norm, orthogonal), anything registered with
 `torch.nn.utils.parametrize`, the older hooks of the first two, and masks of `torch.nn.utils.prune`. In evaluation mode
-such a weight is a constant: torch's exporters stop at what makes it (a matrix exponential), or carry that into every
-copy. The reference stays the model as it was given.
+such a weight is constant. Torch's exporters stop at its computation (a matrix exponential), or copy that into every
+artifact. The reference keeps the model unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...models.signature import Signature
 from ...models.sources import read_source
 from ..patches.torch_export.mixture_of_experts import ask_every_expert
 from ..patches.torch_export.transformer_layers import make_capturable
-from .guards import agree, leaves
+from .guards import same_way, tree_leaves
 
 if TYPE_CHECKING:
     import torch
@@ -27,56 +27,62 @@ _BATCH = 2
 
 
 def model_to_export(folder: Path) -> torch.nn.Module:
-    """As build_model gives it, with encoders and experts that can be captured; or, where weights of it are computed, a
-    copy of that with what they come to. Where such a copy cannot be made, or answers otherwise, that is printed, and
-    the model without is given."""
+    """Build the model with encoders and experts that can be captured, and with computed weights made constant.
+
+    If constant weights fail or change the answers, prints so and returns the model with computed weights.
+    """
     from ...models.loading.build import build_model
 
     model = build_model(folder)
     make_capturable(model)
     ask_every_expert(model)
-    if not _is_computed(model):
+    if not _has_computed_weights(model):
         return model
     try:
-        made = _baked(model, read_source(folder).signature)
-    except Exception as error:  # noqa: BLE001  (a model of any kind: the exporter will say what it cannot take)
+        constant = _with_constant_weights(model, read_source(folder).signature)
+    except Exception as error:  # noqa: BLE001  (a model of any kind: the exporter will name what it refuses)
         print(f"weights stay computed at each call: {type(error).__name__}: {first_line(error)}")
         return model
-    if made is None:
+    if constant is None:
         print("weights stay computed at each call: with what they come to the model answers otherwise")
-    return made or model
+    return constant or model
 
 
-def _baked(model: torch.nn.Module, signature: Signature) -> torch.nn.Module | None:
-    """None where a copy with plain weights does not answer as the model does."""
+def _with_constant_weights(model: torch.nn.Module, signature: Signature) -> torch.nn.Module | None:
+    """Return a copy with constant weights; None if it does not answer as the model does."""
     import torch
 
     from ...models.probes.random_inputs import sample_inputs
 
-    def answers(asked: torch.nn.Module) -> list[Any]:
+    def answers(module: torch.nn.Module) -> list[Any]:
         arrays = sample_inputs(signature, _BATCH)
         with torch.no_grad():
-            return leaves(asked(*(torch.from_numpy(arrays[spec.name]) for spec in signature.inputs)))
+            return tree_leaves(module(*(torch.from_numpy(arrays[spec.name]) for spec in signature.inputs)))
 
-    wanted = answers(model)  # first: a hook leaves a weight that can be copied only when it is called without gradients
-    made = copy.deepcopy(model)
-    for module in made.modules():
-        _bake(module)
-    made.requires_grad_(False)
-    pairs = zip(answers(made), wanted, strict=True)
-    return made if all(agree(got, want) for got, want in pairs if torch.is_tensor(want)) else None
+    # First, since a hook leaves a weight that can be copied only after a call without gradients.
+    expected = answers(model)
+    copied = copy.deepcopy(model)
+    for module in copied.modules():
+        _make_constant(module)
+    copied.requires_grad_(False)
+    pairs = zip(answers(copied), expected, strict=True)
+    return (
+        copied
+        if all(same_way(result, reference) for result, reference in pairs if torch.is_tensor(reference))
+        else None
+    )
 
 
-def _is_computed(model: torch.nn.Module) -> bool:
+def _has_computed_weights(model: torch.nn.Module) -> bool:
     from torch.nn.utils.parametrize import is_parametrized
 
-    return any(is_parametrized(module) or any(_hooks(module)) for module in model.modules())
+    return any(is_parametrized(module) or any(_weight_hooks(module)) for module in model.modules())
 
 
-def _bake(module: torch.nn.Module) -> None:
+def _make_constant(module: torch.nn.Module) -> None:
     from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 
-    for key, hook in list(_hooks(module)):
+    for key, hook in list(_weight_hooks(module)):
         hook.remove(module)
         del module._forward_pre_hooks[key]
     if is_parametrized(module):
@@ -84,8 +90,8 @@ def _bake(module: torch.nn.Module) -> None:
             remove_parametrizations(module, name, leave_parametrized=True)
 
 
-def _hooks(module: torch.nn.Module) -> Iterator[tuple[int, Any]]:
-    """Those that compute a weight before each call, and know how to be taken off."""
+def _weight_hooks(module: torch.nn.Module) -> Iterator[tuple[int, Any]]:
+    """Yield the hooks that compute a weight before each call and can be removed."""
     from torch.nn.utils.prune import BasePruningMethod
     from torch.nn.utils.spectral_norm import SpectralNorm
     from torch.nn.utils.weight_norm import WeightNorm

@@ -23,7 +23,7 @@ from ...models.foreign_errors import first_line
 from ...models.loading.user_frames import line_of_error, line_of_now, quoted
 from ...models.probes.sizes import axes_of, example_sizes, with_sizes
 from ...models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
-from .guards import LeftOut
+from .guards import ExcludedSizes
 
 if TYPE_CHECKING:
     import torch
@@ -287,7 +287,7 @@ def one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Modul
     )
 
 
-def left_out(left: LeftOut, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> OneWay:
+def left_out(left: ExcludedSizes, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> OneWay:
     """The refusal of a program that is wrong at one size of an axis, or where several have a relation."""
     empty = next((axis for axis, size in left.sizes.items() if size == 0), None)
     if empty:  # torch.export asks no size whether it is 0, so it knows of no line
@@ -296,7 +296,7 @@ def left_out(left: LeftOut, signature: Signature, model: torch.nn.Module, attemp
             fix=f"leave that way out where the other one answers as well, or say that it never is: {empty}=1..",
         )
     where = _blamed(left.sizes, ("Ne(", "Eq("), signature, model, attempt)
-    if left.of_one_size:
+    if left.by_equality:
         return OneWay(
             f"the model takes another way where {' and '.join(left.sizes)} are of one size{where}",
             fix="compute both ways, or fix one of them to a size with --input",

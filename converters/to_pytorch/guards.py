@@ -1,9 +1,9 @@
-"""Sizes that a program of torch.export leaves out, and whether the model takes another way there.
+"""Sizes that an exported program excludes by guards, and whether the model takes another way there.
 
-`if x.shape[1] == 80` gives a program for every size but 80, and no range of sizes tells it; `if h > 2 * w` gives one
-for all but tall pictures. torch keeps a guard beside the program, which the formats made of it do not have. Most such
-guards are of torch's own making and change nothing. So the model is asked at sizes that break each of them, and the
-program without its guards, too. Where both answer alike the guard goes: the file would raise there.
+`if x.shape[1] == 80` gives a program for every size but 80, which no range of sizes expresses; `if h > 2 * w` gives one
+for all but tall pictures. Torch keeps a guard beside the program; the formats made from it have none. Most guards come
+from torch itself and change nothing. So the model, and the program without its guards, are called at sizes that break
+each guard. Where their answers agree the guard is removed, because the program would raise there.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     import torch
 
 _SOURCE = re.compile(r"L\['(?P<name>\w+)'\](?P<part>\[\d+\])?\.size\(\)\[(?P<axis>\d+)\]")
-_LEAST = 2  # the check that follows asks the least size of every axis
-_EVERY = range(1023)  # beyond the least size of an axis; farther a call may be large
-_MANY = (*range(128), *range(128, 1023, 32))  # likewise, where the other axes have other sizes than their least
-_BEGIN = (2, 9, 65)  # of the sizes that break a guard, the first from each of these on: a model may take none below
-_MOST = 16  # sizes to ask
-_MOST_OF_ONE = 4  # of a guard that none of these tells of
-_MOST_ELEMENTS = 1_000_000  # of the inputs of a call at sizes of several axes
+_SMALLEST = 2  # verification asks the least size of every axis
+_DENSE = range(1023)  # offsets from the least size of an axis; beyond them a call may be large
+_SPARSE = (*range(128), *range(128, 1023, 32))  # the same where the other axes are not at their least
+_STARTS = (2, 9, 65)  # take the first breaking size from each of these on: a model may refuse smaller ones
+_MAX_EXCLUDED = 16  # points to ask
+_MAX_PER_GUARD = 4  # further points for a guard that none of these breaks
+_MAX_ELEMENTS = 1_000_000  # of the inputs of a call at sizes of several axes
 _BATCH = 2
-_NEAR = 1e-3  # of the largest answer: another way of the model's lies further, other rounding nearer
-_WORDS: dict[str, Any] = {
+_ROUNDING = 1e-3  # of the largest answer: another way of the model differs by more, other rounding by less
+_NAMESPACE: dict[str, Any] = {
     "__builtins__": {"max": max, "min": min, "round": round, "abs": abs, "int": int, "float": float},
     "math": math,
     "torch": SimpleNamespace(sym_float=float, sym_int=int, sym_max=max, sym_min=min),
@@ -41,156 +41,167 @@ _WORDS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Guard:
-    """A condition on sizes of inputs that torch keeps beside a program. `axes`: the dynamic ones in it, by name."""
+class SizeGuard:
+    """A condition on sizes of inputs that torch keeps beside a program. `axes`: the names of its dynamic axes."""
 
     text: str
     axes: tuple[str, ...]
     code: CodeType
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
-        """Whether it holds at sizes of the axes; true where it cannot be told."""
+        """Return whether it holds at these sizes of the axes; true if it cannot be evaluated."""
         try:
-            return bool(eval(self.code, _WORDS, {"sizes": sizes}))  # noqa: S307  (of torch's own writing)
-        except Exception:  # noqa: BLE001  (a guard in other words is none of those that are looked for)
+            return bool(eval(self.code, _NAMESPACE, {"sizes": sizes}))  # noqa: S307  (torch wrote the code)
+        except Exception:  # noqa: BLE001  (only guards of the known form matter)
             return True
 
 
-def guards_of(program: torch.export.ExportedProgram, signature: Signature) -> list[Guard]:
-    """The guards of a program that are on nothing but sizes of its inputs."""
+def guards_of(program: torch.export.ExportedProgram, signature: Signature) -> list[SizeGuard]:
+    """Return the guards of a program on sizes of its inputs alone."""
     names = [str(name) for name in program.graph_signature.user_inputs]
-    read = (read_guard(text, names, signature) for text in getattr(program, "_guards_code", None) or ())
-    return [guard for guard in read if guard is not None]
+    guards = (read_guard(text, names, signature) for text in getattr(program, "_guards_code", None) or ())
+    return [guard for guard in guards if guard is not None]
 
 
-def read_guard(text: str, names: Sequence[str], signature: Signature) -> Guard | None:
-    """A guard of a program whose inputs have these names; None where it is on more than sizes of them."""
+def read_guard(text: str, names: Sequence[str], signature: Signature) -> SizeGuard | None:
+    """Read a guard of a program whose inputs have these names; None if it is on more than their sizes."""
     axes: dict[str, None] = {}
 
-    def size_of(found: re.Match[str]) -> str:
-        axis = signature.inputs[names.index(found["name"])].shape[int(found["axis"])]
+    def size_of(match: re.Match[str]) -> str:
+        axis = signature.inputs[names.index(match["name"])].shape[int(match["axis"])]
         if isinstance(axis, int):
             return str(axis)
         axes[axis] = None
         return f"sizes[{axis!r}]"
 
-    if any(each["name"] not in names or each["part"] for each in _SOURCE.finditer(text)):
+    if any(match["name"] not in names or match["part"] for match in _SOURCE.finditer(text)):
         return None
     python = _SOURCE.sub(size_of, text)
     try:
-        return Guard(text, tuple(axes), compile(python, "<guard>", "eval"))
+        return SizeGuard(text, tuple(axes), compile(python, "<guard>", "eval"))
     except SyntaxError:
         return None
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """Sizes of the axes of a guard that break it. `of_one_size`: it is broken by their being alike."""
+class ExcludedSizes:
+    """Sizes of the axes of a guard that break it. `by_equality`: the guard breaks because they are equal."""
 
     sizes: Mapping[str, int]
-    of_one_size: bool = False
+    by_equality: bool = False
 
 
 def lift_guards(
     program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature
-) -> tuple[LeftOut, list[dict[str, int]]] | None:
-    """Take the guards off a program that are broken where it answers as the model does: the file would raise there.
-    Those stay that are broken where the model itself gives no answer.
+) -> tuple[ExcludedSizes, list[dict[str, int]]] | None:
+    """Remove the guards of a program that break where it answers as the model does: its file would raise there.
 
-    Returns, where there are any, sizes that the program leaves out and at which it does not answer as the model does,
-    and all that were found to be left out, those of every dynamic axis; then every guard stays.
+    Guards that break where the model itself gives no answer stay. If the program answers otherwise than the model at
+    excluded sizes, every guard stays, and the result is these sizes and all excluded points, with every dynamic axis.
     """
-    own, left = example_sizes(signature.inputs, _BATCH), _left_out(program, signature)
+    own, candidates = example_sizes(signature.inputs, _BATCH), _excluded_sizes(program, signature)
     guards = [guard for guard in guards_of(program, signature) if guard.axes]
-    without, alike = program.module(check_guards=False), list[dict[str, int]]()
-    for each in chain(left, _further(guards, signature, alike)):
-        sizes = {**own, **each.sizes}
-        same = answers_alike(without, model, signature, sizes)
-        if same is False:
-            return each, [{**own, **other.sizes} for other in (*left, each)]
-        alike += [sizes] if same else []
-    _take_off(program, {guard.text for guard in guards if _is_broken(guard, alike)})
+    without, agreeing = program.module(check_guards=False), list[dict[str, int]]()
+    for excluded in chain(candidates, _more_excluded(guards, signature, agreeing)):
+        sizes = {**own, **excluded.sizes}
+        answers_same = answers_alike(without, model, signature, sizes)
+        if answers_same is False:
+            return excluded, [{**own, **candidate.sizes} for candidate in (*candidates, excluded)]
+        agreeing += [sizes] if answers_same else []
+    _remove_guards(program, {guard.text for guard in guards if _is_broken(guard, agreeing)})
     return None
 
 
-def _further(guards: Sequence[Guard], signature: Signature, alike: Sequence[Mapping[str, int]]) -> Iterator[LeftOut]:
-    """More sizes for each guard that none of those breaks at which the answers were found `alike` so far."""
+def _more_excluded(
+    guards: Sequence[SizeGuard], signature: Signature, agreeing: Sequence[Mapping[str, int]]
+) -> Iterator[ExcludedSizes]:
+    """Yield more points for each guard that no `agreeing` point breaks so far."""
     for guard in guards:
-        largest_first = sorted(_breaking(guard, signature), key=_largest, reverse=True)  # a model may take none below
-        for each in largest_first[:_MOST_OF_ONE]:
-            if _is_broken(guard, alike):
+        largest_first = sorted(
+            _sizes_that_break(guard, signature), key=_largest, reverse=True
+        )  # a model may refuse small ones
+        for excluded in largest_first[:_MAX_PER_GUARD]:
+            if _is_broken(guard, agreeing):
                 break
-            yield each
+            yield excluded
 
 
-def _largest(left: LeftOut) -> int:
-    return max(left.sizes.values())
+def _largest(excluded: ExcludedSizes) -> int:
+    return max(excluded.sizes.values())
 
 
-def _is_broken(guard: Guard, points: Iterable[Mapping[str, int]]) -> bool:
+def _is_broken(guard: SizeGuard, points: Iterable[Mapping[str, int]]) -> bool:
     return not all(map(guard.holds, points))
 
 
-def _take_off(program: torch.export.ExportedProgram, texts: Collection[str]) -> None:
-    kept: list[str] = getattr(program, "_guards_code", None) or []
-    kept[:] = [text for text in kept if text not in texts]
+def _remove_guards(program: torch.export.ExportedProgram, texts: Collection[str]) -> None:
+    guards: list[str] = getattr(program, "_guards_code", None) or []
+    guards[:] = [text for text in guards if text not in texts]
 
 
-def _left_out(program: torch.export.ExportedProgram, signature: Signature) -> list[LeftOut]:
-    """Some sizes for each guard on sizes of inputs, within bounds, that break it: first one of each. Before them 0 for
-    each axis that may be empty: torch.export takes it for granted that none is, and keeps no guard of that."""
-    of_each = [_breaking(guard, signature) for guard in guards_of(program, signature) if guard.axes]
-    in_turn = chain.from_iterable(zip_longest(*of_each))
-    found = [LeftOut({axis: 0}) for axis in empty_axes(signature.inputs)]
-    for each in in_turn:
-        if len(found) >= _MOST:
+def _excluded_sizes(program: torch.export.ExportedProgram, signature: Signature) -> list[ExcludedSizes]:
+    """Return points within bounds that break the guards, one of each guard first.
+
+    Before them stands 0 for each axis that may be empty: torch.export assumes that none is, and keeps no guard of that.
+    """
+    by_guard = [_sizes_that_break(guard, signature) for guard in guards_of(program, signature) if guard.axes]
+    interleaved = chain.from_iterable(zip_longest(*by_guard))
+    excluded = [ExcludedSizes({axis: 0}) for axis in empty_axes(signature.inputs)]
+    for candidate in interleaved:
+        if len(excluded) >= _MAX_EXCLUDED:
             break
-        if each is not None and each.sizes not in [former.sizes for former in found]:
-            found.append(each)
-    return found
+        if candidate is not None and candidate.sizes not in [former.sizes for former in excluded]:
+            excluded.append(candidate)
+    return excluded
 
 
-def _breaking(guard: Guard, signature: Signature) -> Iterator[LeftOut]:
-    """Sizes of the axes of a guard that break it, those that are found soonest on each of its lines."""
-    own, most = example_sizes(signature.inputs, _BATCH), max(_MOST_ELEMENTS, most_elements(signature.inputs))
-    lines = [[each for each in line if not guard.holds(each)] for line in _lines(guard.axes, signature)]
-    for begin in _BEGIN:
+def _sizes_that_break(guard: SizeGuard, signature: Signature) -> Iterator[ExcludedSizes]:
+    """Yield sizes that break a guard: the first ones on each line through the sizes of its axes."""
+    own, limit = example_sizes(signature.inputs, _BATCH), max(_MAX_ELEMENTS, most_elements(signature.inputs))
+    lines = [[sizes for sizes in line if not guard.holds(sizes)] for line in _lines(guard.axes, signature)]
+    for start in _STARTS:
         for line in lines:
-            far = (each for each in line if max(each.values()) >= begin)
-            fits = (each for each in far if len(each) == 1 or count_elements(signature.inputs, {**own, **each}) <= most)
-            if found := next(fits, None):
-                yield LeftOut(found, _of_one_size(guard, found))
+            distant = (sizes for sizes in line if max(sizes.values()) >= start)
+            affordable = (
+                sizes
+                for sizes in distant
+                if len(sizes) == 1 or count_elements(signature.inputs, {**own, **sizes}) <= limit
+            )
+            if first := next(affordable, None):
+                yield ExcludedSizes(first, _is_broken_by_equality(guard, first))
 
 
-def _of_one_size(guard: Guard, sizes: Mapping[str, int]) -> bool:
-    first, *others = sizes.values()
-    return set(others) == {first} and guard.holds({**sizes, guard.axes[0]: first + 1})
+def _is_broken_by_equality(guard: SizeGuard, sizes: Mapping[str, int]) -> bool:
+    first, *further = sizes.values()
+    return set(further) == {first} and guard.holds({**sizes, guard.axes[0]: first + 1})
 
 
 def _lines(axes: Sequence[str], signature: Signature) -> Iterator[Iterator[dict[str, int]]]:
-    """Ways through the sizes of some axes: all of one size; then some of them growing while the others stay small, or
-    not as small. A relation between axes breaks on one of these, whatever their ratio is."""
-    yield _line({}, axes, _EVERY, signature)
-    for small in _BEGIN:
+    """Yield lines through the sizes of some axes: all equal; then some growing while the others stay small or smaller.
+
+    A relation between axes breaks on one of these lines, whatever the ratio is.
+    """
+    yield _line({}, axes, _DENSE, signature)
+    for small in _STARTS:
         base = {axis: size for axis, size in least_sizes(signature.inputs, small).items() if axis in axes}
         for count in range(1, len(axes)):
             for growing in combinations(axes, count):
-                yield _line(base, growing, _EVERY if small == _LEAST else _MANY, signature)
+                yield _line(base, growing, _DENSE if small == _SMALLEST else _SPARSE, signature)
 
 
 def _line(
     base: Mapping[str, int], growing: Sequence[str], beyond: Iterable[int], signature: Signature
 ) -> Iterator[dict[str, int]]:
     bounds = [signature.bounds.get(axis, ANY_SIZE) for axis in growing]
-    least = max(_LEAST, *(each.low for each in bounds))
-    allowed = (least + more for more in beyond if all(least + more in each for each in bounds))
+    least = max(_SMALLEST, *(own.low for own in bounds))
+    allowed = (least + more for more in beyond if all(least + more in own for own in bounds))
     return ({**base, **dict.fromkeys(growing, size)} for size in allowed)
 
 
 def answers_alike(
     program: Callable[..., Any], model: torch.nn.Module, signature: Signature, sizes: Mapping[str, int]
 ) -> bool | None:
-    """Whether a program without its guards answers as the model does; None where the model has no answer."""
+    """Return whether a program without its guards answers as the model does; None if the model has no answer."""
     import torch
 
     from ...models.probes.random_inputs import sample_tensors
@@ -199,31 +210,31 @@ def answers_alike(
     inputs = [torch.from_numpy(arrays[spec.name]) for spec in signature.inputs]
     with torch.no_grad():
         try:
-            wanted = leaves(model(*(each.clone() for each in inputs)))
-        except Exception:  # noqa: BLE001  (a size that the model itself does not take)
+            expected = tree_leaves(model(*(tensor.clone() for tensor in inputs)))
+        except Exception:  # noqa: BLE001  (a size that the model itself refuses)
             return None
         try:
-            got = leaves(program(*inputs))
-        except Exception:  # noqa: BLE001  (a size that the program alone does not take)
+            results = tree_leaves(program(*inputs))
+        except Exception:  # noqa: BLE001  (a size that only the program refuses)
             return False
-    return len(got) == len(wanted) and all(map(agree, got, wanted))
+    return len(results) == len(expected) and all(map(same_way, results, expected))
 
 
-def leaves(given: Any) -> list[Any]:
-    """The tensors of nested answers."""
+def tree_leaves(tree: Any) -> list[Any]:
+    """Return the leaves of nested outputs."""
     from torch.utils import _pytree
 
-    return _pytree.tree_leaves(given)
+    return _pytree.tree_leaves(tree)
 
 
-def agree(got: torch.Tensor, wanted: torch.Tensor) -> bool:
-    """Whether a program took the way that the model took: alike but for rounding."""
+def same_way(result: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Return whether a program took the model's way: the results agree except for rounding."""
     import torch
 
-    if got.shape != wanted.shape or got.dtype != wanted.dtype:
+    if result.shape != expected.shape or result.dtype != expected.dtype:
         return False
-    if not wanted.is_floating_point():
-        return torch.equal(got, wanted)
-    finite = wanted[wanted.isfinite()].abs()
-    most = float(finite.max()) if finite.numel() else 0.0
-    return torch.allclose(got, wanted, rtol=0.0, atol=_NEAR * max(most, 1e-6), equal_nan=True)
+    if not expected.is_floating_point():
+        return torch.equal(result, expected)
+    finite = expected[expected.isfinite()].abs()
+    largest = float(finite.max()) if finite.numel() else 0.0
+    return torch.allclose(result, expected, rtol=0.0, atol=_ROUNDING * max(largest, 1e-6), equal_nan=True)

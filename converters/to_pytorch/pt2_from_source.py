@@ -1,4 +1,4 @@
-"""PyTorch to an exported program (.pt2): the capture that keeps dynamic axes as constraints."""
+"""Exported program (.pt2) from a model's source: the capture that keeps dynamic axes as constraints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..patches.torch_export.tensor_data import followed_data
 from .constant_weights import model_to_export
 from .export_reasons import OneWay, held, left_out, one_way, refusal
 from .guards import lift_guards
-from .size_bounds import settle
+from .size_bounds import settle_bounds
 
 if TYPE_CHECKING:
     import torch
@@ -31,25 +31,28 @@ EXAMPLE_BATCH = 3  # 0 and 1 are specialised by torch.export; 2 can be taken for
 
 
 def pt2_from_source(job: Job) -> Mapping[str, Any]:
-    """Capture the source with torch.export, every named axis dynamic. Facts: nodes; limits, by axis the sizes beyond
-    which the model itself raises.
+    """Capture the source with torch.export, every named axis dynamic.
 
-    Raises Refused where an axis that the signature calls dynamic cannot be, or the model asks its data which way to go.
+    Facts: nodes; limits, the sizes beyond which the model itself raises, by axis.
+
+    Raises Refused if an axis that the signature calls dynamic cannot be, or the model's control flow depends on data.
     """
     source = read_source(job.inputs["source"])
     model = model_to_export(job.inputs["source"])
-    program, limits = _whole_program(model, source.signature)
+    program, limits = _program_for_all_sizes(model, source.signature)
     save_program(program, source.signature, job.out / PAYLOAD[Format.PT2])
     write_artifact(job.out, Target(Format.PT2), source.signature)
     return {"nodes": len(program.graph.nodes), "limits": limits}
 
 
-def _whole_program(
+def _program_for_all_sizes(
     model: torch.nn.Module, signature: Signature
 ) -> tuple[torch.export.ExportedProgram, Mapping[str, list[int]]]:
-    """A program that is good for every size that the signature allows, single ones between them, too, and whatever
-    relation the axes have."""
-    program, limits = _held_program(model, signature)
+    """Export a program for all sizes that the signature allows, whatever relation the axes have, and the limits.
+
+    No single size between the bounds is excluded.
+    """
+    program, limits = _program_within_bounds(model, signature)
     answer_everywhere(program, model, signature)
     return program, limits
 
@@ -60,75 +63,78 @@ def answer_everywhere(
     signature: Signature,
     traced: torch.nn.Module | None = None,
 ) -> None:
-    """Let a program answer wherever the model does: see lift_guards. `traced`: what it was made of, if not the model.
+    """Make a program answer wherever the model does, see lift_guards. `traced`: its module, if not the model.
 
-    Raises OneWay where it would not answer as the model does.
+    Raises OneWay if it would answer otherwise than the model does.
     """
-    if found := lift_guards(program, model, signature):
-        of = traced or model
-        refused = left_out(found[0], signature, of, lambda: _attempt(of, signature))
-        refused.left_out = found[1]
+    if excluded := lift_guards(program, model, signature):
+        exported = traced or model
+        refused = left_out(excluded[0], signature, exported, lambda: _export_once(exported, signature))
+        refused.left_out = excluded[1]
         raise refused
 
 
-def _held_program(
+def _program_within_bounds(
     model: torch.nn.Module, signature: Signature
 ) -> tuple[torch.export.ExportedProgram, Mapping[str, list[int]]]:
-    """A program that is good for every size that the signature allows, and the limits that the model itself has.
+    """Export a program for every size within the signature's bounds, and the limits that the model itself has.
 
-    Inside of a deep network a small picture is one pixel wide, and torch.export takes a size of 1 for a constant. So a
-    program that is good for small sizes alone is made again from a larger example.
+    Inside a deep network a small picture is one pixel wide, and torch.export takes a size of 1 for a constant. So a
+    program that holds for small sizes only is exported again from a larger example.
     """
     program = export(model, signature)
-    settle(program, model, signature)
-    found = held(program, model, signature)
-    if found.narrow is None:
-        return program, found.limits
-    with contextlib.suppress(Refused):  # the first reason is the one to tell
-        larger = export(model, signature, _MORE)
-        settle(larger, model, signature)
-        again = held(larger, model, signature)
-        if again.narrow is None:
-            return larger, again.limits
-    raise one_way(*found.narrow, signature, model, lambda: _attempt(model, signature))
+    settle_bounds(program, model, signature)
+    coverage = held(program, model, signature)
+    if coverage.narrow is None:
+        return program, coverage.limits
+    with contextlib.suppress(Refused):  # the first refusal is the one to report
+        wider = export(model, signature, _LARGER_BY)
+        settle_bounds(wider, model, signature)
+        wider_coverage = held(wider, model, signature)
+        if wider_coverage.narrow is None:
+            return wider, wider_coverage.limits
+    raise one_way(*coverage.narrow, signature, model, lambda: _export_once(model, signature))
 
 
 def other_way(model: torch.nn.Module, signature: Signature) -> OneWay | None:
-    """Why one trace of the model does not hold for every size that the signature allows; None where torch.export sees
-    no branch on a size, or does not carry the model at all."""
+    """Return why one trace of the model does not hold for every size that the signature allows.
+
+    None if torch.export sees no branch on a size, or cannot export the model at all.
+    """
     try:
-        _whole_program(model, signature)
+        _program_for_all_sizes(model, signature)
     except OneWay as refused:
         return refused
-    except Exception:  # noqa: BLE001  (whatever it stops at is no branch on a size)
+    except Exception:  # noqa: BLE001  (any other failure is no branch on a size)
         return None
     return None
 
 
-_MORE = 64  # added to the sizes of an example: five halvings leave more than one
+_LARGER_BY = 64  # added to the sizes of an example: five halvings leave more than one
 
 
 def export(model: torch.nn.Module, signature: Signature, more: int = 0) -> torch.export.ExportedProgram:
-    """The exported program of `model` for inputs of this signature. `more`: see example_inputs.
+    """Export `model` for inputs of this signature. `more`: see example_inputs.
 
-    Raises Refused with the line of the model that torch.export stops at.
+    Raises Refused with the line of the model at which torch.export stops.
     """
     try:
-        return _attempt(model, signature, more)
+        return _export_once(model, signature, more)
     except Exception as error:
-        if "specialized" in str(error):  # an int(...) or len(...), it may be: what was captured without stays as it was
+        # Perhaps an int(...) or len(...) of a size. Models that are captured without it keep their programs.
+        if "specialized" in str(error):
             with contextlib.suppress(Exception), open_numbers(model):
-                return _attempt(model, signature, more)
-        refused = refusal(error, model, signature, lambda: _attempt(model, signature))
+                return _export_once(model, signature, more)
+        refused = refusal(error, model, signature, lambda: _export_once(model, signature))
         if refused is None:
             raise
         raise refused from error
 
 
-def _attempt(model: torch.nn.Module, signature: Signature, more: int = 0) -> torch.export.ExportedProgram:
+def _export_once(model: torch.nn.Module, signature: Signature, more: int = 0) -> torch.export.ExportedProgram:
     import torch
 
-    # A block without gradients inside the model else becomes one that cannot be loaded again.
+    # With gradients, a no_grad block inside the model becomes an operator that cannot be loaded again.
     with torch.no_grad(), keeping_sizes(), followed_data(), unchecked_distributions():
         program = torch.export.export(
             model, example_inputs(signature, more=more), dynamic_shapes=dynamic_shapes(signature), strict=False
@@ -138,24 +144,28 @@ def _attempt(model: torch.nn.Module, signature: Signature, more: int = 0) -> tor
 
 
 def example_inputs(signature: Signature, batch: int = EXAMPLE_BATCH, more: int = 0) -> tuple[torch.Tensor, ...]:
-    """One tensor per input, in order; named axes other than the batch get sizes of their own, larger by `more` or so as
-    far as their bounds allow."""
+    """Return one tensor per input, in order. Named axes other than the batch get distinct sizes.
+
+    `more` is added to these sizes, as far as their bounds and multiples allow.
+    """
     import torch
 
     from ...models.probes.random_inputs import sample_tensors
 
     sizes, bounds = example_sizes(signature.inputs, batch), signature.bounds
     for axis in other_axes(signature.inputs) if more else ():
-        own = bounds.get(axis, ANY_SIZE).filled
-        sizes[axis] = own.nearest(sizes[axis] + own.low * -(-more // own.low))  # where it takes multiples, a multiple
+        filled = bounds.get(axis, ANY_SIZE).filled
+        sizes[axis] = filled.nearest(
+            sizes[axis] + filled.low * -(-more // filled.low)
+        )  # a multiple, if the axis takes multiples
     arrays = sample_tensors(signature.inputs, sizes)
     return tuple(torch.from_numpy(arrays[spec.name]) for spec in signature.inputs)
 
 
 def dynamic_shapes(signature: Signature) -> tuple[dict[int, Any], ...]:
-    """Per input, position -> torch Dim of each dynamic axis, with its bounds; one name is one Dim.
+    """Return for each input the torch Dim of each dynamic axis by position, with its bounds; one name is one Dim.
 
-    Dim.DYNAMIC and not Dim(name): the latter turns a relation between two axes into an error.
+    Uses Dim.DYNAMIC, because Dim(name) turns a relation between two axes into an error.
     """
     from torch.export import Dim
 

@@ -1,4 +1,4 @@
-"""TorchScript to an exported program: where a model is there as an archive only, without its Python."""
+"""Exported program from a TorchScript archive, for a model whose Python code is not at hand."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from ...models.exported_program import save_program
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from .pt2_from_source import answer_everywhere, example_inputs, export
-from .size_bounds import settle
+from .size_bounds import settle_bounds
 
 if TYPE_CHECKING:
     import torch
 
 
 def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:
-    """Turn the module in inputs["source"] into an exported program by torch's own converter, and export that again:
-    the converter has its own mind about which axes are dynamic.
+    """Convert the module in inputs["source"] with torch's own converter, and export the result again.
 
-    Raises Refused where the converter fails: it is part of torch without being public.
+    The second export makes the signature's axes dynamic; the converter chooses others.
+
+    Raises Refused if the converter fails, which is a private part of torch.
     """
     import torch
     from torch._export.converter import TS2EPConverter
@@ -34,13 +35,13 @@ def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:
         try:
             converted = TS2EPConverter(module, example_inputs(source.signature)).convert()
         except Exception as error:
-            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            message = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise Refused(
-                f"torch's converter of TorchScript failed: {said}", fix="name the model's Python code, or serve ONNX"
+                f"torch's converter of TorchScript failed: {message}", fix="name the model's Python code, or serve ONNX"
             ) from error
     traced = converted.module()
     program = export(traced, source.signature)
-    signature = settle(program, module, source.signature)
+    signature = settle_bounds(program, module, source.signature)
     answer_everywhere(program, module, signature, traced)
     save_program(program, signature, job.out / PAYLOAD[Format.PT2])
     write_artifact(job.out, Target(Format.PT2), signature)
@@ -48,10 +49,10 @@ def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:
 
 
 def load_archive(source: Artifact) -> torch.jit.ScriptModule:
-    """The module in an artifact, in evaluation mode."""
+    """Load the module in an artifact, in evaluation mode."""
     import torch
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript as a whole
+        warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript is deprecated
         module: torch.jit.ScriptModule = torch.jit.load(source.path, map_location="cpu")  # type: ignore[no-untyped-call]
     return module.eval()

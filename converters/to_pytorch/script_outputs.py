@@ -1,4 +1,4 @@
-"""What a compiled module gives, as a tuple of tensors: ONNX has neither dicts nor lists of a known length."""
+"""Outputs of a compiled module as a tuple of tensors: ONNX has neither dicts nor lists of a known length."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ if TYPE_CHECKING:
     import torch
 
 
-def giving_a_tuple(module: torch.jit.ScriptModule, signature: Signature) -> torch.jit.ScriptModule:
-    """The module, where it gives a dict or a list inside of one that takes it apart. The call of the module stays a
-    call in the trace, with whatever branches and loops it has."""
+def returning_tuple(module: torch.jit.ScriptModule, signature: Signature) -> torch.jit.ScriptModule:
+    """Return the module, wrapped in one that unpacks the result if it returns a dict or a list.
+
+    The trace keeps the call of the module as a call, with all its branches and loops.
+    """
     import torch
 
-    kind = str(module.forward.schema.returns[0].type)  # type: ignore[attr-defined]  # its method
-    if not (kind.startswith("Dict") or kind == "List[Tensor]"):
+    return_type = str(module.forward.schema.returns[0].type)  # type: ignore[attr-defined]  # forward is a method
+    if not (return_type.startswith("Dict") or return_type == "List[Tensor]"):
         return module
     outputs = signature.outputs
-    places: Any = [spec.name for spec in outputs] if kind.startswith("Dict") else range(len(outputs))
+    keys: Any = [spec.name for spec in outputs] if return_type.startswith("Dict") else range(len(outputs))
 
     class Apart(torch.nn.Module):
         def __init__(self) -> None:
@@ -28,8 +30,8 @@ def giving_a_tuple(module: torch.jit.ScriptModule, signature: Signature) -> torc
             self.inner = module
 
         def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            given: Any = self.inner(*inputs)
-            return tuple(given[place] for place in places)
+            result: Any = self.inner(*inputs)
+            return tuple(result[key] for key in keys)
 
     traced: torch.jit.ScriptModule = torch.jit.trace(Apart().eval(), example_inputs(signature))  # type: ignore[no-untyped-call]
     return traced

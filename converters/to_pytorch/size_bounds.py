@@ -1,99 +1,120 @@
-"""The sizes that a program of torch.export is for, beside those that its model is for.
+"""The sizes that an exported program is valid for, compared with those of its model.
 
-torch.export takes a size of 1 for a constant wherever one is, inside of a program too, and leaves out whatever leads
-there: of four frames two strides leave one, so the program is for five and more. Mostly that tells how it traces, and
-nothing of the model. So the program is asked at those sizes without its guards: where it answers as the model does, it
-is for them, and where it does not, its bounds say so.
+Torch.export takes a size of 1 for a constant, inside a program too, and excludes every input size that leads there: two
+strides leave one of four frames, so the program is for five and more. Mostly that is an artefact of tracing. So the
+program is called at those sizes without its guards. Where it answers as the model does, the sizes become valid; where
+it does not, the signature's bounds exclude them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...models.probes.sizes import example_sizes
 from ...models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
 from .export_reasons import answers, ranges
-from .guards import Guard, answers_alike, read_guard
+from .guards import SizeGuard, answers_alike, read_guard
 
 if TYPE_CHECKING:
+    import sympy  # type: ignore[import-untyped]  # it has no stubs
     import torch
+    from torch.utils._sympy.value_ranges import ValueRanges
 
-_TRACED = 2  # the least size that torch.export gives an axis; a program answers at 1, too, unless a guard forbids it
-_FARTHEST = 64  # a program for larger sizes alone keeps its guards
-_BEYOND = 1025  # up to here a guard is asked whether it forbids anything but small sizes
+    _Ranges: TypeAlias = dict[sympy.Symbol, ValueRanges[sympy.Expr]]
+
+_SMALLEST_TRACED = 2  # least size of an axis for torch.export; a program answers at 1 too, unless a guard forbids it
+_SEARCH_LIMIT = 64  # a program that starts at larger sizes keeps its guards
+_GUARD_LIMIT = 1025  # up to here a guard is checked for excluding more than small sizes
 _BATCH = 2
 
 
-def settle(program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature) -> Signature:
-    """The signature with the bounds that the program has. Those that come of tracing alone are taken off it."""
-    trial, narrow = _Trial(program, model, signature), dict[str, Bounds]()
+def settle_bounds(program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature) -> Signature:
+    """Return the signature with the program's bounds, after removing bounds that only tracing caused."""
+    trial, narrow = _SizeTrial(program, model, signature), dict[str, Bounds]()
     for axis in ranges(program, signature):
-        if (least := trial.lowered(axis)) is not None:
-            narrow[axis] = Bounds(least, signature.bounds.get(axis, ANY_SIZE).high)
-    trial.free_the_least(narrow)
+        if (smallest := trial.lower_bound(axis)) is not None:
+            narrow[axis] = Bounds(smallest, signature.bounds.get(axis, ANY_SIZE).high)
+    trial.drop_guards_on_least_sizes(narrow)
     for axis, (_, high) in ranges(program, signature).items():
-        own = narrow.get(axis, signature.bounds.get(axis, ANY_SIZE))
-        if high is not None and (own.high is None or high < own.high) and answers(model, signature, axis, high + 1):
-            narrow[axis] = Bounds(own.low, high)
-    return replace(signature, inputs=tuple(_bounded(spec, narrow) for spec in signature.inputs))
+        bounds = narrow.get(axis, signature.bounds.get(axis, ANY_SIZE))
+        if (
+            high is not None
+            and (bounds.high is None or high < bounds.high)
+            and answers(model, signature, axis, high + 1)
+        ):
+            narrow[axis] = Bounds(bounds.low, high)
+    return replace(signature, inputs=tuple(_with_bounds(spec, narrow) for spec in signature.inputs))
 
 
-def _bounded(spec: TensorSpec, narrow: Mapping[str, Bounds]) -> TensorSpec:
-    own = {**dict(spec.bounds), **{axis: each for axis, each in narrow.items() if axis in spec.shape}}
-    return replace(spec, bounds=tuple(own.items()))
+def _with_bounds(spec: TensorSpec, narrow: Mapping[str, Bounds]) -> TensorSpec:
+    bounds = {**dict(spec.bounds), **{axis: limits for axis, limits in narrow.items() if axis in spec.shape}}
+    return replace(spec, bounds=tuple(bounds.items()))
 
 
-class _Trial:
-    """A program held against its model at sizes that its guards leave out."""
+class _SizeTrial:
+    """A comparison of a program with its model at sizes that its guards exclude."""
 
     def __init__(self, program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature) -> None:
         self.program, self.model, self.signature = program, model, signature
         self.guards: list[str] = getattr(program, "_guards_code", None) or []
         self._names = [str(name) for name in program.graph_signature.user_inputs]
-        self._known: dict[str, Guard | None] = {}  # each is asked at many sizes
+        self._known: dict[str, SizeGuard | None] = {}  # each is asked at many sizes
 
-    def lowered(self, axis: str) -> int | None:
-        """Let the program answer at the sizes below its first one, down to where it no longer does as the model does.
+    def lower_bound(self, axis: str) -> int | None:
+        """Lower the axis's least size for as long as the program answers as the model does.
 
-        Returns that size where the model answers below it, too.
+        Returns the new least size if the model answers below it, too.
         """
-        least = self.signature.bounds.get(axis, ANY_SIZE).low
-        first = next((size for size in range(least, _FARTHEST) if self._is_open(axis, size)), None)
-        if first is None or first == least:
+        smallest = self.signature.bounds.get(axis, ANY_SIZE).low
+        first = next((size for size in range(smallest, _SEARCH_LIMIT) if self._is_open(axis, size)), None)
+        if first is None or first == smallest:
             return None
-        beyond = [*({**self._sizes(_BATCH), axis: size} for size in range(first, _BEYOND)), *self._alike(first)]
-        small = self._of_small([each for size in range(least, first) for each in self._points(axis, size)], beyond)
+        beyond = [
+            *({**self._sizes(_BATCH), axis: size} for size in range(first, _GUARD_LIMIT)),
+            *self._equal_sizes(first),
+        ]
+        small_guards = self._guards_on_small_sizes(
+            [point for size in range(smallest, first) for point in self._points(axis, size)], beyond
+        )
         former = self._opened(axis)
-        size, right = first, None
-        while size > least and (right := self._agrees(self._points(axis, size - 1), small)):
+        size, agrees = first, None
+        while size > smallest and (agrees := self._agrees(self._points(axis, size - 1), small_guards)):
             size -= 1
         self.program.range_constraints.update(former if size == first else self._from(former, size))
         if size < first:
-            self._drop(small)
-        if size in range(least + 1, first):
+            self._drop(small_guards)
+        if size in range(smallest + 1, first):
             self.guards += [f"{source} >= {size}" for source in self._sources(axis)]
-        return size if right is False else None
+        return size if agrees is False else None
 
-    def free_the_least(self, narrow: Mapping[str, Bounds]) -> None:
-        """Drop guards that forbid nothing but that several axes have their least sizes."""
+    def drop_guards_on_least_sizes(self, narrow: Mapping[str, Bounds]) -> None:
+        """Remove guards that only forbid several axes to have their least sizes at once."""
         bounds = {**self.signature.bounds, **narrow}
-        least = {axis: bounds.get(axis, ANY_SIZE).filled.low for axis in self._sizes(_BATCH)}
-        alone = ({**least, axis: size} for axis in least for size in range(least[axis] + 1, _FARTHEST))
-        small = self._of_small([least], [*alone, *self._alike(max(least.values(), default=0) + 1)])
-        if small and self._agrees([least], small):
-            self._drop(small)
+        smallest = {axis: bounds.get(axis, ANY_SIZE).filled.low for axis in self._sizes(_BATCH)}
+        single_axis = (
+            {**smallest, axis: size} for axis in smallest for size in range(smallest[axis] + 1, _SEARCH_LIMIT)
+        )
+        small_guards = self._guards_on_small_sizes(
+            [smallest], [*single_axis, *self._equal_sizes(max(smallest.values(), default=0) + 1)]
+        )
+        if small_guards and self._agrees([smallest], small_guards):
+            self._drop(small_guards)
 
-    def _alike(self, first: int) -> list[dict[str, int]]:
-        """All axes of one size, from `first` on, or as near to it as their bounds allow: below these the sizes inside
-        a program may be 0, and any guard broken."""
+    def _equal_sizes(self, first: int) -> list[dict[str, int]]:
+        """Return points with all axes equal, from `first` on, or as near to that as their bounds allow.
+
+        At smaller ones the sizes inside a program may be 0, and any guard may break.
+        """
         bounds = {axis: self.signature.bounds.get(axis, ANY_SIZE) for axis in self._sizes(_BATCH)}
-        sizes = range(first, _FARTHEST + first)
-        return [{axis: own.nearest(size) for axis, own in bounds.items()} for size in sizes]
+        sizes = range(first, _SEARCH_LIMIT + first)
+        return [{axis: limits.nearest(size) for axis, limits in bounds.items()} for size in sizes]
 
-    def _of_small(self, points: Sequence[Mapping[str, int]], beyond: Sequence[Mapping[str, int]]) -> set[str]:
-        """The guards that do not hold at some of the points, and at all of those beyond."""
+    def _guards_on_small_sizes(
+        self, points: Sequence[Mapping[str, int]], beyond: Sequence[Mapping[str, int]]
+    ) -> set[str]:
+        """Return the guards that break at some of the points, and at none of those beyond."""
         broken = {guard for sizes in points for guard in self._broken(sizes)}
         return broken - {guard for sizes in beyond for guard in self._broken(sizes, broken)}
 
@@ -102,64 +123,70 @@ class _Trial:
 
     def _is_open(self, axis: str, size: int) -> bool:
         low, _ = ranges(self.program, self.signature)[axis]
-        return (low <= _TRACED or size >= low) and not self._broken(self._points(axis, size)[0])
+        return (low <= _SMALLEST_TRACED or size >= low) and not self._broken(self._points(axis, size)[0])
 
-    def _opened(self, axis: str) -> dict[Any, Any]:
-        """Take the least size off the axis; what it was."""
+    def _opened(self, axis: str) -> _Ranges:
+        """Set the axis's least size to the smallest possible; return the former ranges."""
         former = {symbol: self.program.range_constraints[symbol] for symbol in self._symbols(axis)}
-        self.program.range_constraints.update(self._from(former, _TRACED))
+        self.program.range_constraints.update(self._from(former, _SMALLEST_TRACED))
         return former
 
     @staticmethod
-    def _from(former: Mapping[Any, Any], size: int) -> dict[Any, Any]:
+    def _from(former: _Ranges, size: int) -> _Ranges:
         from torch.utils._sympy.value_ranges import ValueRanges
 
-        return {symbol: ValueRanges(max(size, _TRACED), each.upper) for symbol, each in former.items()}
+        return {symbol: ValueRanges(max(size, _SMALLEST_TRACED), limits.upper) for symbol, limits in former.items()}
 
-    def _symbols(self, axis: str) -> set[Any]:
+    def _symbols(self, axis: str) -> set[sympy.Symbol]:
         nodes = {node.name: node for node in self.program.graph.nodes if node.op == "placeholder"}
-        found = (
+        expressions = (
             nodes[name].meta["val"].shape[at].node.expr
             for name, spec in zip(self._names, self.signature.inputs, strict=True)
-            for at, each in spec.dynamic_axes.items()
-            if each == axis and not isinstance(nodes[name].meta["val"].shape[at], int)
+            for at, name_of_axis in spec.dynamic_axes.items()
+            if name_of_axis == axis and not isinstance(nodes[name].meta["val"].shape[at], int)
         )
-        return {symbol for symbol in found if symbol in self.program.range_constraints}
+        return {symbol for symbol in expressions if symbol in self.program.range_constraints}
 
     def _sources(self, axis: str) -> Iterator[str]:
-        """Where the axis is in the inputs, in torch's words."""
+        """Yield torch's expressions for the axis in the inputs."""
         for name, spec in zip(self._names, self.signature.inputs, strict=True):
-            yield from (f"L['{name}'].size()[{at}]" for at, each in spec.dynamic_axes.items() if each == axis)
+            yield from (
+                f"L['{name}'].size()[{at}]" for at, name_of_axis in spec.dynamic_axes.items() if name_of_axis == axis
+            )
 
     def _sizes(self, batch: int) -> dict[str, int]:
         return example_sizes(self.signature.inputs, batch)
 
     def _points(self, axis: str, size: int) -> list[dict[str, int]]:
-        """An axis at a size and the others at sizes of their own; then, unless a guard on that alone forbids it, in a
-        batch of one."""
-        whole, one = ({**self._sizes(batch), axis: size} for batch in (_BATCH, 1))
+        """Return the axis at a size and the others at distinct sizes, and the same in a batch of one.
+
+        The batch of one is left out if a guard on other axes forbids it.
+        """
+        in_batch, alone = ({**self._sizes(batch), axis: size} for batch in (_BATCH, 1))
         sources = list(self._sources(axis))
-        alone = all(any(source in guard for source in sources) for guard in self._broken(one))
-        return [whole, one] if alone and one != whole else [whole]
+        free = all(any(source in guard for source in sources) for guard in self._broken(alone))
+        return [in_batch, alone] if free and alone != in_batch else [in_batch]
 
     def _broken(self, sizes: Mapping[str, int], guards: Collection[str] | None = None) -> list[str]:
-        """The guards, of all of them unless some are given, that do not hold at these sizes."""
+        """Return the guards, by default of all, that do not hold at these sizes."""
         known = ((text, self._guard(text)) for text in (self.guards if guards is None else guards))
         return [text for text, guard in known if guard is not None and not guard.holds(sizes)]
 
-    def _guard(self, text: str) -> Guard | None:
+    def _guard(self, text: str) -> SizeGuard | None:
         if text not in self._known:
             self._known[text] = read_guard(text, self._names, self.signature)
         return self._known[text]
 
-    def _agrees(self, points: Sequence[Mapping[str, int]], small: set[str]) -> bool | None:
-        """Whether the program, without the guards of `small` sizes, is for these sizes and answers as the model does;
-        None where the model gives no answer."""
+    def _agrees(self, points: Sequence[Mapping[str, int]], small_guards: set[str]) -> bool | None:
+        """Return whether the program, without `small_guards`, accepts these sizes and answers as the model does.
+
+        None if the model gives no answer.
+        """
         unguarded = self.program.module(check_guards=False)
         for sizes in points:
-            if set(self._broken(sizes)) - small:
+            if set(self._broken(sizes)) - small_guards:
                 return False
-            alike = answers_alike(unguarded, self.model, self.signature, sizes)
-            if not alike:
-                return alike
+            agree = answers_alike(unguarded, self.model, self.signature, sizes)
+            if not agree:
+                return agree
         return True

@@ -1,4 +1,4 @@
-"""PyTorch to TorchScript, frozen: by tracing, or compiled from its source where data decides its way."""
+"""Frozen TorchScript from a model's source: traced, or compiled where its control flow depends on data."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from ...models.job import Job
 from ...models.sources import read_source
 from .constant_weights import model_to_export
 from .pt2_from_source import example_inputs
-from .tracing import call_of, quiet, script_or_trace, unsaved
+from .tracing import call_of, refusal_to_save, script_or_trace, without_deprecation
 
 
 def torchscript_from_source(job: Job) -> Mapping[str, Any]:
-    """Trace or compile, and freeze the source. Facts: note, what must be said of a trace.
+    """Trace or compile the source, and freeze it. Facts: note, a warning about a trace.
 
-    A branch on sizes is found by torch.export, and compiled with both its sides.
-    Not `optimize_for_inference`: what it makes can fail to load again (docs/design/torchscript.md).
+    Torch.export finds a branch on sizes, which is then compiled with both its sides.
+    `optimize_for_inference` is not used: its result can fail to load again (docs/design/torchscript.md).
 
-    Raises Refused with the line of the model that TorchScript does not take.
+    Raises Refused with the line of the model that TorchScript refuses.
     """
     import torch
 
     source = read_source(job.inputs["source"])
     model = model_to_export(job.inputs["source"])
-    made, note = script_or_trace(model, source.signature, call_of(source), example_inputs(source.signature))
+    script, note = script_or_trace(model, source.signature, call_of(source), example_inputs(source.signature))
     if note:
         print(note)
     try:
-        with quiet():
-            torch.jit.save(torch.jit.freeze(made), str(job.out / PAYLOAD[Format.TORCHSCRIPT]))
+        with without_deprecation():
+            torch.jit.save(torch.jit.freeze(script), str(job.out / PAYLOAD[Format.TORCHSCRIPT]))
     except RuntimeError as error:
-        refused = unsaved(error)
+        refused = refusal_to_save(error)
         if refused is None:
             raise
         raise refused from error

@@ -1,9 +1,9 @@
-"""TorchScript of a module: a trace of it, or, where it asks its data which way to go, its source compiled.
+"""TorchScript of a module: its trace, or its compiled source where control flow depends on data or sizes.
 
-A trace keeps the one way that its example took, without a word. So a module is asked first, with samples that differ in
-sign and in size, where it makes a Python value of a tensor: there torch.jit.script, which keeps both ways, goes first.
-So it does where a size was asked (`if x.shape[1] > 512`) and torch.export finds that the way depends on it: no check at
-a few sizes would.
+A trace silently keeps the one way that its example took. So the module is first called with samples that differ in sign
+and magnitude, to see where it makes a Python value of a tensor. If it does, torch.jit.script, which keeps both ways,
+goes first. The same holds where a size was tested (`if x.shape[1] > 512`) and torch.export finds that the way depends
+on it; no check at a few sizes would find that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..patches.torch_export.tensor_data import followed_data
 from ..patches.torch_export.traced_replacements import recomputing
 from ..patches.torch_export.transformer_layers import as_made
 from .export_reasons import OneWay, stopped
-from .guards import agree, leaves
+from .guards import same_way, tree_leaves
 from .pt2_from_source import other_way
 from .trace_reasons import Unlike, kept_size, mend_of, place_in, uncompiled, unlike
 
@@ -43,67 +43,83 @@ _BATCH = 3
 
 
 def call_of(source: Source) -> Call | None:
-    """How the flat module of a source calls the user's own; None where it is the user's own."""
+    """Return how the flat module of a source calls the user's module; None if it is the user's module."""
     return None if source.call is None else Call.from_json(source.call)
 
 
 def data_questions(model: torch.nn.Module, signature: Signature) -> dict[str, bool]:
-    """The lines (`file:line`) where the model makes Python values of its data, each with whether the answers there
-    differed between samples of one shape: as they are drawn, negated, halved to nothing, and ten times as large."""
+    """Return the lines (`file:line`) where the model makes Python values of its data, and whether these differed.
+
+    The samples have one shape: as drawn, drawn with another seed, negated, set to zero, and ten times as large.
+    """
     import torch
 
     from ...models.probes.random_inputs import sample_inputs
 
     arrays = sample_inputs(signature, _BATCH)
-    others = sample_inputs(signature, _BATCH, seed=1)
+    other_samples = sample_inputs(signature, _BATCH, seed=1)
     floats = {name for name, array in arrays.items() if array.dtype.kind == "f"}
-    made = [
+    sample_sets = [
         arrays,
-        others,
-        *({n: a * a.dtype.type(by) if n in floats else others[n] for n, a in arrays.items()} for by in (-1, 0, 10)),
+        other_samples,
+        *(
+            {
+                name: array * array.dtype.type(factor) if name in floats else other_samples[name]
+                for name, array in arrays.items()
+            }
+            for factor in (-1, 0, 10)
+        ),
     ]
 
-    calls = [[torch.tensor(given[spec.name]) for spec in signature.inputs] for given in made]
+    calls = [
+        [torch.tensor(arrays_of_sample[spec.name]) for spec in signature.inputs] for arrays_of_sample in sample_sets
+    ]
     with unchecked_distributions():
         return questions(model, calls)
 
 
 def scripted(model: torch.nn.Module, call: Call | None, inputs: Sequence[torch.Tensor]) -> torch.jit.ScriptModule:
-    """The module compiled from its source, both ways of every branch in it. `model` is flat; where it is so by `call`,
-    the user's module inside of it is what is compiled.
+    """Compile the module from its source, with both ways of every branch.
 
-    Raises whatever torch.jit.script does not take.
+    `model` is flat; if it wraps the user's module by `call`, that is compiled. Raises what torch.jit.script raises.
     """
     import torch
 
-    with quiet(), as_made(model), open_cells(), compiled_functions(model, inputs):
+    with without_deprecation(), as_made(model), open_cells(), compiled_functions(model, inputs):
         if call is None:
             return torch.jit.script(model)
-        own: Any = model.model
-        made = flat(torch.jit.script(own), _without_keywords(call, own))
-        return traced(made, inputs)
+        user_module: Any = model.model
+        script = flat(torch.jit.script(user_module), _without_keywords(call, user_module))
+        return traced(script, inputs)
 
 
-def _without_keywords(call: Call, own: torch.nn.Module) -> Call:
-    """The same call by position: what is traced into a script goes without keywords."""
-    bound = inspect.signature(own.forward).bind(*call.arguments, **call.keywords)
+def _without_keywords(call: Call, user_module: torch.nn.Module) -> Call:
+    """Return the same call by position: a call traced into a script has no keywords."""
+    bound = inspect.signature(user_module.forward).bind(*call.arguments, **call.keywords)
     bound.apply_defaults()
     return replace(call, arguments=bound.args, keywords=bound.kwargs)
 
 
 def traced(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.jit.ScriptModule:
-    """What the module does to these inputs, recorded.
+    """Trace the module at these inputs.
 
-    Raises Refused with the line of the model that stops it.
+    Raises Refused with the line of the model that stops the trace.
     """
     import torch
 
     try:
-        with torch.no_grad(), quiet(), inlined_functions(), recomputing(), followed_data(), unchecked_distributions():
+        with (
+            torch.no_grad(),
+            without_deprecation(),
+            inlined_functions(),
+            recomputing(),
+            followed_data(),
+            unchecked_distributions(),
+        ):
             # TracerWarnings go to the log: they name the lines of the model that the trace may have fixed.
-            # torch's own check traces once more and calls both at these inputs: half the time of all that is done here,
-            # for less than comparing the answers at other sizes gives.
-            made: torch.jit.ScriptModule = torch.jit.trace(  # type: ignore[no-untyped-call]
+            # Torch's own check traces once more and calls both at these inputs. That takes half the time of this step,
+            # and says less than comparing the answers at other sizes.
+            trace: torch.jit.ScriptModule = torch.jit.trace(  # type: ignore[no-untyped-call]
                 model, tuple(inputs), strict=False, check_trace=False
             )
     except Exception as error:
@@ -111,106 +127,104 @@ def traced(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.jit.
         if refused is None:
             raise
         raise refused from error
-    return made
+    return trace
 
 
 def script_or_trace(
     model: torch.nn.Module, signature: Signature, call: Call | None, inputs: Sequence[torch.Tensor]
 ) -> tuple[torch.jit.ScriptModule, str | None]:
-    """The module as TorchScript, and what must be said of it: None where a trace of it is whole, or it was compiled.
+    """Return the module as TorchScript, and a note about it: None if it was compiled or its trace is complete.
 
-    Raises Refused where its way depends on data or on sizes, and its source cannot be compiled.
+    Raises Refused if its control flow depends on data or sizes, and its source cannot be compiled.
     """
-    compiled, note = _for_all_data(model, signature, call, inputs)
+    compiled, note = _compile_for_data(model, signature, call, inputs)
     if compiled is not None:
         return compiled, note
-    watched = _watched(model, inputs)
-    compiled = _for_all_sizes(watched, model, signature, call, inputs)
-    return watched.trace if compiled is None else compiled, note
+    observed = _observe_trace(model, inputs)
+    compiled = _compile_for_sizes(observed, model, signature, call, inputs)
+    return observed.trace if compiled is None else compiled, note
 
 
 def script_or_module(
     model: torch.nn.Module, signature: Signature, call: Call | None, inputs: Sequence[torch.Tensor]
 ) -> tuple[torch.nn.Module, str | None]:
-    """What to give to an exporter that traces: the module itself, or, where its way may depend on data or on sizes, the
-    module compiled; and what must be said of a trace of it.
+    """Return the module for an exporter that traces, and a note about its trace.
 
-    Raises Refused where its way was seen to depend on them, and it cannot be compiled.
+    The module is compiled if its control flow may depend on data or sizes. Raises Refused if it was seen to depend on
+    them, and it cannot be compiled.
     """
-    compiled, note = _for_all_data(model, signature, call, inputs)
+    compiled, note = _compile_for_data(model, signature, call, inputs)
     if compiled is not None:
         return compiled, note
     try:
-        with _as_in_the_exporter():
-            watched = _watched(model, inputs)
-    except Exception:  # noqa: BLE001  (the exporter will say it in words of its own)
+        with _as_in_older_exporter():
+            observed = _observe_trace(model, inputs)
+    except Exception:  # noqa: BLE001  (the exporter will report it)
         return model, note
-    compiled = _for_all_sizes(watched, model, signature, call, inputs)
+    compiled = _compile_for_sizes(observed, model, signature, call, inputs)
     return (model if compiled is None else compiled), note
 
 
-def _for_all_data(
+def _compile_for_data(
     model: torch.nn.Module, signature: Signature, call: Call | None, inputs: Sequence[torch.Tensor]
 ) -> tuple[torch.jit.ScriptModule | None, str | None]:
-    """The module compiled, where it makes Python values of its data and its source is taken; else what must be said of
-    a trace, if anything.
+    """Return the compiled module if it makes Python values of its data, else None; and a note about its trace.
 
-    Raises Refused where these values were seen to differ, and it cannot be compiled.
+    Raises Refused if these values were seen to differ, and it cannot be compiled.
     """
-    asked = data_questions(model, signature)
-    if not asked:
+    differs_at = data_questions(model, signature)
+    if not differs_at:
         return None, None
     try:
         return scripted(model, call, inputs), None
     except Exception as error:
-        if any(asked.values()):
-            raise _one_way(asked, error) from error
-        print(f"compiling the source fails: {_why(error)}")
-    return None, _one_answer(asked)
+        if any(differs_at.values()):
+            raise _refuse_one_way(differs_at, error) from error
+        print(f"compiling the source fails: {_message(error)}")
+    return None, _one_answer_note(differs_at)
 
 
-def _one_answer(asked: Mapping[str, bool]) -> str:
-    place = quoted(next(iter(asked)))
-    return f"it keeps the one answer that samples got at {place}, whatever other data would get"
+def _one_answer_note(differs_at: Mapping[str, bool]) -> str:
+    line = quoted(next(iter(differs_at)))
+    return f"it keeps the one answer that samples got at {line}, whatever other data would get"
 
 
-def _for_all_sizes(
-    watched: _Watched,
+def _compile_for_sizes(
+    observed: _ObservedTrace,
     model: torch.nn.Module,
     signature: Signature,
     call: Call | None,
     inputs: Sequence[torch.Tensor],
 ) -> torch.jit.ScriptModule | None:
-    """The module compiled, where a trace of it does not hold at every size: it keeps one way of a branch, how often a
-    loop over an axis went round (`for t in range(x.shape[1])`), or a number made of a size. None where it holds.
+    """Return the compiled module if its trace does not hold at every size, else None.
 
-    Raises Refused where the source cannot be compiled, or holds no better.
+    A trace keeps one way of a branch, the number of rounds of a loop over an axis (`for t in range(x.shape[1])`), or a
+    number computed from a size. Raises Refused if the source cannot be compiled, or does not hold either.
     """
-    refused: Refused | None = other_way(model, signature) if watched.branches else None
-    asked: Sequence[Mapping[str, int]] = refused.left_out if isinstance(refused, OneWay) else ()
-    if asked and _wrong_at(watched.trace, model, asked, signature) is None:
-        refused = None  # these sizes are left out of the program alone
+    refused: Refused | None = other_way(model, signature) if observed.branches else None
+    excluded: Sequence[Mapping[str, int]] = refused.left_out if isinstance(refused, OneWay) else ()
+    if excluded and _first_difference(observed.trace, model, excluded, signature) is None:
+        refused = None  # only the exported program excludes these sizes
     points = [*two_sizes(signature.inputs), *far_sizes(signature.inputs)]
-    wrong = None if refused else _wrong_at(watched.trace, model, points, signature)
-    if wrong is not None:
-        asked, refused = [wrong], _kept_size(watched, model, signature, wrong)
+    differing = None if refused else _first_difference(observed.trace, model, points, signature)
+    if differing is not None:
+        excluded, refused = [differing], _refuse_kept_size(observed, model, signature, differing)
     if refused is None:
         return None
     try:
         compiled = scripted(model, call, inputs)
     except Exception as error:
-        print(f"compiling the source fails: {_why(error)}")
+        print(f"compiling the source fails: {_message(error)}")
         fix = refused.fix if isinstance(refused, OneWay) else mend_of(error, refused.fix)
         raise type(refused)(f"{refused.what}; compiling its source fails{uncompiled(error)}", fix=fix) from error
-    if _wrong_at(compiled, model, asked, signature) is not None:
+    if _first_difference(compiled, model, excluded, signature) is not None:
         raise refused
     return compiled
 
 
 @dataclass(frozen=True)
-class _Watched:
-    """A trace, and what the tracer warned of: sizes are tensors to it, and tests and numbers made of them are fixed.
-    `warned`: each with the line of the user's."""
+class _ObservedTrace:
+    """A trace, and the tracer's warnings with the user's lines: it fixes tests of sizes and numbers made from them."""
 
     trace: torch.jit.ScriptModule
     warned: Sequence[tuple[str, str | None]]
@@ -223,106 +237,110 @@ class _Watched:
 _BRANCH = "Python boolean"
 
 
-def _watched(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> _Watched:
+def _observe_trace(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> _ObservedTrace:
     from torch.jit._trace import TracerWarning
 
     warned: list[tuple[str, str | None]] = []
 
     def note(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any) -> None:
         print(warnings.formatwarning(message, category, filename, lineno), end="")
-        if issubclass(category, TracerWarning):  # others are of what the model calls: one that is deprecated
+        if issubclass(category, TracerWarning):  # other warnings come from functions that the model calls
             warned.append((str(message), line_of_now()))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = note  # at once: the stack has the user's line, where the warning may have torch's
-        made = traced(model, inputs)
-    return _Watched(made, warned)
+        warnings.showwarning = note  # the stack has the user's line now; the warning may have torch's
+        trace = traced(model, inputs)
+    return _ObservedTrace(trace, warned)
 
 
-def _kept_size(watched: _Watched, model: torch.nn.Module, signature: Signature, wrong: Mapping[str, int]) -> Refused:
-    """The refusal of a trace that answers otherwise than the model at some sizes, with the line that is to blame."""
-    numbers = next((line for text, line in watched.warned if line and _BRANCH not in text), None)
-    branches = next((line for _, line in watched.warned if line), None)
-    found = Unlike(numbers) if numbers else _unlike(watched.trace, model, signature, wrong)
-    own = example_sizes(signature.inputs, _BATCH)
-    alone = ({**own, axis: size} for axis, size in reversed([*wrong.items()]))
-    point = next((each for each in alone if _wrong_at(watched.trace, model, [each], signature)), wrong)
-    axis = next((axis for axis, size in point.items() if size != own[axis]), next(iter(wrong)))
-    return kept_size(found or Unlike(branches), signature, axis, wrong)
+def _refuse_kept_size(
+    observed: _ObservedTrace, model: torch.nn.Module, signature: Signature, differing: Mapping[str, int]
+) -> Refused:
+    """Return the refusal of a trace that answers otherwise than the model at some sizes, with the line at fault."""
+    numbers = next((line for text, line in observed.warned if line and _BRANCH not in text), None)
+    branches = next((line for _, line in observed.warned if line), None)
+    mismatch = Unlike(numbers) if numbers else _first_mismatch(observed.trace, model, signature, differing)
+    example = example_sizes(signature.inputs, _BATCH)
+    single_axis = ({**example, axis: size} for axis, size in reversed([*differing.items()]))
+    point = next(
+        (candidate for candidate in single_axis if _first_difference(observed.trace, model, [candidate], signature)),
+        differing,
+    )
+    axis = next((axis for axis, size in point.items() if size != example[axis]), next(iter(differing)))
+    return kept_size(mismatch or Unlike(branches), signature, axis, differing)
 
 
-def _unlike(
+def _first_mismatch(
     trace: torch.jit.ScriptModule, model: torch.nn.Module, signature: Signature, sizes: Mapping[str, int]
 ) -> Unlike | None:
-    """Where a trace made at these sizes first differs from the one there is."""
+    """Return where a new trace at these sizes first differs from this one."""
     import torch
 
     arrays = sample_tensors(signature.inputs, sizes)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            other = traced(model, [torch.from_numpy(arrays[spec.name]) for spec in signature.inputs])
-    except Exception:  # noqa: BLE001  (what it stops at says nothing of the trace there is)
+            second_trace = traced(model, [torch.from_numpy(arrays[spec.name]) for spec in signature.inputs])
+    except Exception:  # noqa: BLE001  (a failure of the second trace says nothing about the first)
         return None
-    return unlike(trace, other)
+    return unlike(trace, second_trace)
 
 
-def _wrong_at(
-    made: torch.jit.ScriptModule, model: torch.nn.Module, points: Iterable[Mapping[str, int]], signature: Signature
+def _first_difference(
+    script: torch.jit.ScriptModule, model: torch.nn.Module, points: Iterable[Mapping[str, int]], signature: Signature
 ) -> Mapping[str, int] | None:
-    """The first of these sizes of the dynamic axes at which a script does not answer as the model does; sizes that the
-    model itself does not take are passed over."""
+    """Return the first point at which a script does not answer as the model does; skip sizes that the model refuses."""
     for sizes in points:
-        wanted, got = (_answers(each, signature, sizes) for each in (model, made))
-        if isinstance(wanted, Exception):
+        expected, results = (_answers(module, signature, sizes) for module in (model, script))
+        if isinstance(expected, Exception):
             continue
-        if isinstance(got, Exception):
-            print(f"the trace does not hold at {sizes}: {_why(got)}")
+        if isinstance(results, Exception):
+            print(f"the trace does not hold at {sizes}: {_message(results)}")
             return sizes
-        if len(got) != len(wanted) or not all(map(agree, got, wanted)):
+        if len(results) != len(expected) or not all(map(same_way, results, expected)):
             print(f"the trace answers otherwise than the model at {sizes}")
             return sizes
     return None
 
 
 def _answers(module: torch.nn.Module, signature: Signature, sizes: Mapping[str, int]) -> list[torch.Tensor] | Exception:
-    """The tensors that a module answers with at these sizes, or what it raises."""
+    """Return the tensors that a module answers with at these sizes, or its error."""
     import torch
 
     arrays = sample_tensors(signature.inputs, sizes)
     try:
         with torch.no_grad():
-            given = module(*(torch.from_numpy(arrays[spec.name].copy()) for spec in signature.inputs))
-    except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
+            outputs = module(*(torch.from_numpy(arrays[spec.name].copy()) for spec in signature.inputs))
+    except Exception as error:  # noqa: BLE001  (any error is the answer)
         return error
-    return [leaf for leaf in leaves(given) if torch.is_tensor(leaf)]
+    return [leaf for leaf in tree_leaves(outputs) if torch.is_tensor(leaf)]
 
 
-def _one_way(asked: Mapping[str, bool], error: Exception) -> Refused:
-    place = next(place for place, differs in asked.items() if differs)
+def _refuse_one_way(differs_at: Mapping[str, bool], error: Exception) -> Refused:
+    line = next(line for line, differs in differs_at.items() if differs)
     return Refused(
-        f"the model takes one way or another by its data, at {quoted(place)}: a trace keeps one of them; compiling "
+        f"the model takes one way or another by its data, at {quoted(line)}: a trace keeps one of them; compiling "
         f"its source fails{uncompiled(error)}",
         fix="compute both and choose with torch.where, or write forward as torch.jit.script takes it",
     )
 
 
-def _why(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return first_line(error).rstrip(":.")
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Without the warning that TorchScript is deprecated, which is said at each of its functions."""
+def without_deprecation() -> Iterator[None]:
+    """Ignore the warning that TorchScript is deprecated, which each of its functions gives; it is still served."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript is deprecated as a whole, and still served
+        warnings.simplefilter("ignore", DeprecationWarning)
         yield
 
 
 @contextmanager
-def _as_in_the_exporter() -> Iterator[None]:
-    """A model that asks torch.onnx.is_in_onnx_export() takes the way meanwhile that it takes in torch's older one."""
+def _as_in_older_exporter() -> Iterator[None]:
+    """Make torch.onnx.is_in_onnx_export() true, as in torch's older exporter."""
     from torch.onnx._internal.torchscript_exporter._globals import GLOBALS
 
     former = GLOBALS.in_onnx_export
@@ -333,8 +351,8 @@ def _as_in_the_exporter() -> Iterator[None]:
         GLOBALS.in_onnx_export = former
 
 
-def unsaved(error: Exception) -> Refused | None:
-    """Why a trace cannot be saved: it calls an autograd function by a name that was bound before it was inlined."""
+def refusal_to_save(error: Exception) -> Refused | None:
+    """Return why a trace cannot be saved: it calls an autograd function by a name bound before it was inlined."""
     text = str(error)
     if "Python function call" not in text:
         return None

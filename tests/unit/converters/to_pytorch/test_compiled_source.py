@@ -15,7 +15,7 @@ from torch import nn
 
 from transload.converters.patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 from transload.converters.to_onnx.onnx_from_source import onnx_from_source
-from transload.converters.to_pytorch.guards import leaves
+from transload.converters.to_pytorch.guards import tree_leaves
 from transload.converters.to_pytorch.tracing import scripted
 from transload.models.job import Job
 from transload.models.loading.build import build_model
@@ -167,5 +167,5 @@ def test_places_and_turned_axes_are_those_of_pytorch(code: str, tmp_path: Path) 
     for shape in ((3, 6, 3), (1, 2, 3), (4, 9, 3)):
         x = torch.randn(shape)
         given = model(x)
-        for got, want in zip(session.run(None, {"x": x.numpy()}), leaves(given), strict=True):
+        for got, want in zip(session.run(None, {"x": x.numpy()}), tree_leaves(given), strict=True):
             np.testing.assert_allclose(got, want.numpy(), rtol=1e-3, atol=1e-4)

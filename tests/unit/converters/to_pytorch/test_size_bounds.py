@@ -8,7 +8,7 @@ from torch import nn
 from transload.converters.to_pytorch.export_reasons import ranges
 from transload.converters.to_pytorch.guards import lift_guards
 from transload.converters.to_pytorch.pt2_from_source import export
-from transload.converters.to_pytorch.size_bounds import settle
+from transload.converters.to_pytorch.size_bounds import settle_bounds
 from transload.models.signature import Bounds, Signature, parse_input
 
 FRAMES = "x=float32[batch,frames,4]"
@@ -97,7 +97,7 @@ def settled(model, spec=FRAMES, more=8):
     signature = Signature((parse_input(spec),), (parse_input("y=float32[any]"),))
     with torch.no_grad():
         program = export(model.eval(), signature, more)
-        return program, settle(program, model, signature).bounds
+        return program, settle_bounds(program, model, signature).bounds
 
 
 def answers(program, model, batch, frames):
@@ -170,7 +170,7 @@ def lifted(model, spec=FRAMES):
     signature = Signature((parse_input(spec),), (parse_input("y=float32[any]"),))
     with torch.no_grad():
         program = export(model.eval(), signature)
-        settle(program, model, signature)
+        settle_bounds(program, model, signature)
         return None if lift_guards(program, model, signature) else program
 
 
