@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 from torch import nn
 
 from transload.converters.to_onnx.onnx_from_source import onnx_from_source
-from transload.converters.to_onnx.scripted_dtypes import mend_types
+from transload.converters.to_onnx.scripted_dtypes import insert_casts
 from transload.models.job import Job
 from transload.models.loading.build import build_model
 from transload.models.loading.source_from_code import take_weights
@@ -92,7 +92,7 @@ def run(nodes: list[Any], inputs: dict[str, Any], outputs: dict[str, int], feeds
     made = [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in outputs.items()]
     graph = helper.make_graph(nodes, "graph", given, made)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    mend_types(model)
+    insert_casts(model)
     onnx.checker.check_model(model, full_check=True)
     answers: list[Any] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
     return answers
@@ -148,5 +148,5 @@ def test_what_fits_together_is_left_as_it_is() -> None:
     graph = helper.make_graph(nodes, "graph", given, [helper.make_tensor_value_info("z", 1, ["a"])])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     before = model.SerializeToString()
-    mend_types(model)
+    insert_casts(model)
     assert model.SerializeToString() == before
