@@ -11,14 +11,18 @@ from ..onnx_graph.graph import Graph, Node
 from ..onnx_graph.node_reader import NodeReader
 from .common.tensor_sequence import GrownSequence, TensorSequence
 from .kernels import Kernels
+from .lowerings import ANY, NARROW
 from .values import Layout, Size, TfTensor, Value, computed, known, sizes
 from .weight_variables import Weights
 
 Branch: TypeAlias = Callable[[Graph, Sequence[Value]], list[Value]]
 
 
-class Op(NodeReader):
+class Op(NodeReader[Value, Size]):
     """One node with its inputs. Operators read it through its methods and through nothing else."""
+
+    sequence_type = TensorSequence
+    reads_computed_axes = True
 
     def __init__(
         self, node: Node, inputs: Sequence[Value | None], weights: Weights, kernels: Kernels, branch: Branch
@@ -37,25 +41,6 @@ class Op(NodeReader):
 
     # Inputs
 
-    def value(self, at: int) -> Value:
-        """An input that must be there."""
-        found = self.optional(at)
-        if found is None:
-            self.refuse(f"its input {at} is not given", fix="check the model with onnx.checker")
-        return found
-
-    def optional(self, at: int) -> Value | None:
-        """An input, or None where the model leaves it out. A tensor: a sequence of them is refused."""
-        found = self.anything(at)
-        if isinstance(found, TensorSequence):
-            self.refuse(f"its input {at} is a sequence of tensors, and it takes a tensor")
-        return found
-
-    def anything(self, at: int) -> Value | None:
-        """An input that may be a sequence of tensors, or None where the model leaves it out."""
-        self._inputs_read.add(at)
-        return self._inputs[at] if at < len(self._inputs) else None
-
     def sequence(self, at: int) -> TensorSequence:
         """An input that must be a sequence of tensors, of known length."""
         found = self.anything(at)
@@ -72,32 +57,13 @@ class Op(NodeReader):
         found = self.anything(at)
         return found.stack if isinstance(found, GrownSequence) else None
 
-    def values(self, start: int = 0) -> list[Value]:
-        """All inputs from `start` on, of an operator that takes any number."""
-        return [self.value(at) for at in range(start, len(self._inputs))]
-
-    def everything(self, start: int = 0) -> list[Value]:
-        """As `values`, sequences of tensors among them."""
-        return [self.anything(at) or self.value(at) for at in range(start, len(self._inputs))]
-
     def tensor(self, at: int, layout: Layout = Layout.LOGICAL) -> TfTensor:
         """An input as a tensor in a layout."""
         return self.value(at).tensor(layout)
 
-    def array(self, at: int, what: str) -> Array:
-        """An input that has to be known while lowering; `what` names it to the user."""
-        found = self.value(at).array
-        if found is None:
-            self.refuse(f"its {what} is computed by the model", fix=f"make the {what} a constant of the model")
-        return found
-
     def optional_array(self, at: int, what: str) -> Array | None:
         """As `array`, or None where the model leaves the input out."""
         return None if self.optional(at) is None else self.array(at, what)
-
-    def integers(self, at: int, what: str) -> tuple[int, ...]:
-        """A known vector or scalar of integers."""
-        return tuple(int(each) for each in self.array(at, what).reshape(-1))
 
     def sizes(self, at: int, what: str) -> tuple[Size, ...]:
         """A vector or scalar of sizes, each an int or an int32 scalar tensor."""
@@ -105,6 +71,10 @@ class Op(NodeReader):
         if found is None:
             self.refuse(f"the length of its {what} is not known", fix=f"make the {what} a vector of known length")
         return found
+
+    def takes(self, allowed: frozenset[str], dtype: str) -> bool:
+        """Return whether a function takes a dtype; one that takes ANY only moves elements, those in a carrier too."""
+        return dtype in allowed or (dtype in NARROW and allowed >= ANY)
 
     # Answers
 

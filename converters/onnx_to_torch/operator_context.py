@@ -13,35 +13,19 @@ from .safe_names import number
 from .values import Part, Parts, Value, known, of_sizes
 
 
-class Op(NodeReader):
+class Op(NodeReader[Value, Part]):
     """One node. An operator's function reads it through the methods here and of NodeReader, and returns an expression
     for each output."""
+
+    sequence_type = TensorSequence
+    takes_negative_pads = True
+    wanted, sequence_fix = "one tensor", "check the model"
 
     def __init__(self, node: Node, inputs: Sequence[Value | None], page: Page) -> None:
         super().__init__(node, inputs)
         self.page = page
 
     # Inputs
-
-    def value(self, at: int) -> Value:
-        """An input that must be there."""
-        found = self.optional(at)
-        if found is None:
-            self.refuse(f"its input {at} is not given", fix="check the model with onnx.checker")
-        return found
-
-    def optional(self, at: int) -> Value | None:
-        """A tensor that may be left out."""
-        found = self.anything(at)
-        if isinstance(found, TensorSequence):
-            self.refuse(f"its input {at} is a sequence of tensors, and it takes one tensor", fix="check the model")
-        return found
-
-    def anything(self, at: int) -> Value | None:
-        """A tensor or a sequence, or None where the model leaves it out."""
-        self._inputs_read.add(at)
-        found: Value | None = self._inputs[at] if at < len(self._inputs) else None
-        return found
 
     def sequence(self, at: int) -> TensorSequence:
         """An input that must be a sequence of known length."""
@@ -60,30 +44,6 @@ class Op(NodeReader):
             self.refuse(f"its input {at} is no sequence of tensors", fix="check the model with onnx.checker")
         return found
 
-    def everything(self, start: int = 0) -> list[Value]:
-        """All inputs from `start` on, tensors and sequences."""
-        found = [self.anything(at) for at in range(start, len(self._inputs))]
-        return [self.value(start + at) if each is None else each for at, each in enumerate(found)]
-
-    def values(self, start: int = 0) -> list[Value]:
-        """All inputs from `start` on, of an operator that takes any number."""
-        return [self.value(at) for at in range(start, len(self._inputs))]
-
-    def given(self, at: int) -> bool:
-        """Whether an input is there. Asking is not reading."""
-        return at < len(self._inputs) and self._inputs[at] is not None
-
-    def array(self, at: int, what: str) -> Array:
-        """An input that has to be known while the module is written; `what` names it to the user."""
-        found = self.value(at).array
-        if found is None:
-            self.refuse(f"its {what} is computed by the model", fix=f"make the {what} a constant of the model")
-        return found
-
-    def integers(self, at: int, what: str) -> tuple[int, ...]:
-        """A known vector or scalar of integers."""
-        return tuple(int(each) for each in self.array(at, what).reshape(-1))
-
     def sizes(self, at: int, what: str) -> tuple[Part, ...]:
         """A vector or scalar of whole numbers. Those in a computed tensor are read from it when the module runs."""
         value = self.value(at)
@@ -100,17 +60,6 @@ class Op(NodeReader):
             self.page.number(f"{value}[{place}].item()", what) if part is None else part
             for place, part in enumerate(parts)
         )
-
-    def axis(self, name: str, default: int | None = None, *, rank: int) -> int:
-        """An attribute that names one of `rank` axes, counted from the first."""
-        found = self.integer(name) if default is None else self.integer(name, default)
-        return self.placed(found, rank)
-
-    def placed(self, axis: int, rank: int) -> int:
-        """An axis of `rank` axes, counted from the first."""
-        if not -rank <= axis < max(rank, 1):
-            self.refuse(f"its axis {axis} is none of {rank} axes", fix="check the model with onnx.checker")
-        return axis % max(rank, 1)
 
     def literal(self, name: str, default: float, dtype: str) -> str:
         """A float attribute as a Python literal, to be computed with in `dtype`."""

@@ -87,9 +87,7 @@ def _dtype(op: Op) -> str:
     if op.node.op_type in _COMPARED:
         return "bool"
     if op.node.op_type == "Cast":
-        from onnx.helper import tensor_dtype_to_np_dtype
-
-        return tensor_dtype_to_np_dtype(op.integer("to")).name
+        return op.dtype("to")
     return op.value(1 if op.node.op_type in ("CastLike", "Where") else 0).dtype
 
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ...models.errors import Refused
 from ...models.foreign_errors import first_line
 from ...models.signature import Array
-from ..onnx_graph.function_bodies import body_of
-from ..onnx_graph.graph import Graph, Node, type_variable
-from ..onnx_graph.local_functions import Functions
+from ..onnx_graph.graph import Graph, Node
+from ..onnx_graph.graph_walk import GraphWalk
 from .module_writer import Now, Page, array_of
 from .operator_context import Op
 from .operators.control.conditional import CONTROL, control
@@ -27,38 +26,31 @@ Scope = dict[str, Value]
 _MOST_FOLDED_BYTES = 2**28  # what is larger is computed when the module runs
 
 
-class Walk:
+class Walk(GraphWalk[Value]):
     """Writes nodes one after the other onto a page."""
 
+    outcome = "become PyTorch"
+
     def __init__(self, page: Page, functions: Sequence[onnx.FunctionProto] = ()) -> None:
+        super().__init__(functions)
         self.page = page
-        self.functions = Functions(functions)
 
-    def run_inside(self, graph: Graph, inputs: Sequence[Value], scope: Scope) -> list[Value]:
-        """The outputs of a graph; names that it does not make come from around it."""
-        inner = {**scope, **{name: known(self.page, array, name) for name, array in graph.constants.items()}}
-        inner.update(zip(graph.inputs, inputs, strict=True))
-        for node in graph.nodes:
-            answers = self.write_node(node, inner)
-            inner.update(
-                {name: value for name, value in zip(node.outputs, answers, strict=False) if name and value is not None}
-            )
-        return [inner[name] for name in graph.outputs]
+    def constants(self, graph: Graph) -> Scope:
+        """Return the constants of a graph as values, by name."""
+        return {name: known(self.page, array, name) for name, array in graph.constants.items()}
 
-    def write_node(self, node: Node, scope: Scope) -> Sequence[Value | None]:
-        """What one node makes of its inputs, which are in `scope`.
-
-        Raises Refused, with the node's name and origin.
-        """
+    def convert_node(self, node: Node, scope: Scope) -> Sequence[Value | None]:
+        """Write one node, under a comment with its origin."""
         self.page.origin = comment(str(node.origin))
-        inputs = [scope[name] if name else None for name in node.inputs]
-        if self.functions.knows(node):
-            return self._call(node, inputs)
+        return super().convert_node(node, scope)
+
+    def convert(self, node: Node, inputs: Sequence[Value | None], scope: Scope) -> Sequence[Value | None] | None:
+        """Write one node by its operator function; None where there is none."""
         if node.op_type in CONTROL and not node.domain:
             return self._control(node, inputs, scope)
         entry = find(node.domain, node.op_type, node.version)
         if entry is None:
-            return self._body(node, inputs)
+            return None
         if entry.folds and inputs and all(each is None or each.array is not None for each in inputs):
             folded = self._folded(node, inputs, entry)
             if folded is not None:
@@ -67,7 +59,7 @@ class Walk:
             made = self._of_sizes(node, inputs, entry)
             if made is not None:
                 return made
-        return _answers(Op(node, inputs, self.page), inputs, entry)
+        return _answers(Op(node, inputs, self.page), entry)
 
     def _of_sizes(self, node: Node, inputs: Sequence[Value | None], entry: Entry) -> Sequence[Value | None] | None:
         """The answers of a node on sizes, where they are sizes, too."""
@@ -79,7 +71,7 @@ class Walk:
         made = None if node.domain else computed_each(op)
         if made is None:
             return None
-        _check_dtypes(op, inputs, entry)
+        op.check_dtypes(entry.dtypes, ORDINARY)
         op.check_all_read([made])
         return [made]
 
@@ -88,7 +80,7 @@ class Walk:
         now = Now()
         arrays = [each.array if isinstance(each, Value) else each for each in inputs]
         given = [None if each is None else known(now, each) for each in arrays]
-        made = _answers(Op(node, given, now), given, entry)
+        made = _answers(Op(node, given, now), entry)
         return [None if each is None else _array(each) for each in made]
 
     def _folded(self, node: Node, inputs: Sequence[Value | None], entry: Entry) -> Sequence[Value | None] | None:
@@ -107,25 +99,6 @@ class Walk:
         op.check_all_read(answers)
         return answers
 
-    def _body(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
-        """The node by the body that its specification gives it."""
-        body = body_of(node, inputs)
-        if body is None:
-            raise Refused(
-                f"{node}: the operator, as opset {node.opset} words it, is not among those that become PyTorch",
-                fix=Op.other_route,
-            )
-        return self._run_body(node, body, inputs)
-
-    def _call(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
-        """The node by the function of the model that it calls."""
-        with self.functions.called(node, inputs) as body:
-            return self._run_body(node, body, inputs)
-
-    def _run_body(self, node: Node, body: Graph, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
-        made = iter(self.run_inside(body, [value for value in inputs if value is not None], {}))
-        return [next(made) if name else None for name in node.outputs]
-
 
 def _array(value: Value) -> Any:
     if value.array is not None:
@@ -134,9 +107,9 @@ def _array(value: Value) -> Any:
     return array_of(value.page.scope[code])
 
 
-def _answers(op: Op, inputs: Sequence[Value | None], entry: Entry) -> Sequence[Value | None]:
+def _answers(op: Op, entry: Entry) -> Sequence[Value | None]:
     """Call the operator's function and try what it wrote."""
-    _check_dtypes(op, inputs, entry)
+    op.check_dtypes(entry.dtypes, ORDINARY)
     with _refusing(op):
         made = entry.function(op)
         answers = list(made) if isinstance(made, list | tuple) else [made]
@@ -159,13 +132,3 @@ def _value(op: Op, at: int, answer: object) -> Value | None:
     if not isinstance(answer, str):
         return answer if isinstance(answer, Value) else None
     return op.page.let(answer, op.node.outputs[at]) if op.wants(at) else None
-
-
-def _check_dtypes(op: Op, inputs: Sequence[Value | None], entry: Entry) -> None:
-    for at, value in enumerate(inputs):
-        allowed = entry.dtypes.get(type_variable(op.node, at), ORDINARY)
-        if value is not None and value.dtype not in allowed:
-            op.refuse(
-                f"its input {at} is {value.dtype}, and only {', '.join(sorted(allowed))} can be carried",
-                fix="cast it to another dtype in the model",
-            )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...onnx_graph.semantics.resize_attributes import ResizeMethod
 from ..lazy_tensorflow import tf
 from ..values import Layout, Size, TfTensor, Value, computed, known, pack, product
 from .sortable_integers import within
@@ -16,10 +17,6 @@ from .sortable_integers import within
 if TYPE_CHECKING:
     from ..weight_variables import Weights
 
-COORDINATES = (
-    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
-    "tf_crop_and_resize",
-)  # fmt: skip
 NEAREST: dict[str, Callable[[TfTensor], TfTensor]] = {
     "floor": lambda x: tf.floor(x),  # noqa: PLW0108  tensorflow is imported when it is called
     "ceil": lambda x: tf.math.ceil(x),  # noqa: PLW0108
@@ -47,28 +44,15 @@ class Axis:
         return all(isinstance(each, int | float) for each in (self.size, self.target, self.scale, *self.region))
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
-    """How values between the places are found."""
-
-    mode: str
-    coordinates: str
-    nearest: str = "floor"
-    cubic: float = -0.75
-    exclude_outside: bool = False
-    antialias: bool = False
-    outside: float | None = None  # what lies outside the axis, where a region is cut out
-
-    @property
-    def kernel(self) -> bool:
-        """Whether TensorFlow's and TFLite's bilinear kernel follows the method, on axes that are exact."""
-        return self.mode == "linear" and not self.antialias and self.coordinates not in _OTHERS
+def _suits_kernel(method: ResizeMethod) -> bool:
+    """Return whether TensorFlow's and TFLite's bilinear kernel follows the method, on axes that are exact."""
+    return method.mode == "linear" and not method.antialias and method.coordinates not in _OTHERS
 
 
 _OTHERS = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
 
 
-def resampled(value: Value, axes: Sequence[Axis], method: Method, wide: str, weights: Weights) -> Value:
+def resampled(value: Value, axes: Sequence[Axis], method: ResizeMethod, wide: str, weights: Weights) -> Value:
     """The value with `axes` resampled, computed in the dtype `wide`. Integers are rounded, halves to even; the nearest
     are only moved."""
     layout = Layout.CHANNELS_LAST
@@ -95,7 +79,7 @@ def _empty(value: Value, axes: Sequence[Axis]) -> Value:
     return computed(tf.zeros(pack([targets.get(at, value.size(at)) for at in range(value.rank)]), value.dtype))
 
 
-def _along(native: TfTensor, place: int, axis: Axis, method: Method, weights: Weights) -> TfTensor:
+def _along(native: TfTensor, place: int, axis: Axis, method: ResizeMethod, weights: Weights) -> TfTensor:
     """One axis, which lies at `place`."""
     if _has_kernel(axis, method, native):
         return _by_kernel_along(native, place, axis, method)
@@ -117,13 +101,13 @@ def _lying(line: TfTensor, place: int, native: TfTensor) -> TfTensor:
 # By TensorFlow's kernels
 
 
-def _has_kernel(axis: Axis, method: Method, native: TfTensor) -> bool:
+def _has_kernel(axis: Axis, method: ResizeMethod, native: TfTensor) -> bool:
     if method.mode == "nearest":
         return native.dtype in (tf.float32, tf.int8, tf.uint8) and _repeats(axis, method)
-    return method.kernel and native.dtype == tf.float32 and axis.exact
+    return _suits_kernel(method) and native.dtype == tf.float32 and axis.exact
 
 
-def _repeats(axis: Axis, method: Method) -> bool:
+def _repeats(axis: Axis, method: ResizeMethod) -> bool:
     """Whether each element is only repeated: by a whole factor, and from its first to its last copy the nearest."""
     factor = axis.scale if isinstance(axis.scale, int | float) else 0
     if factor < 1 or factor != int(factor) or method.coordinates not in _REPEATING or not axis.exact:
@@ -135,7 +119,7 @@ def _repeats(axis: Axis, method: Method) -> bool:
     return bool((index == [at // int(factor) for at in range(size * int(factor))]).all())
 
 
-def _by_kernel(native: TfTensor, axes: Sequence[Axis], method: Method) -> TfTensor:
+def _by_kernel(native: TfTensor, axes: Sequence[Axis], method: ResizeMethod) -> TfTensor:
     """Both spatial axes of (N, H, W, C)."""
     target = pack([axis.target for axis in axes])
     if method.mode == "nearest":  # half pixels lie well between the places where the rounding changes
@@ -160,7 +144,7 @@ def _first_for_one(native: TfTensor, axes: Sequence[Axis]) -> TfTensor:
     return native if ends == [None, None] else native[:, : ends[0], : ends[1]]
 
 
-def _by_kernel_along(native: TfTensor, place: int, axis: Axis, method: Method) -> TfTensor:
+def _by_kernel_along(native: TfTensor, place: int, axis: Axis, method: ResizeMethod) -> TfTensor:
     """One axis of a tensor of any rank, as the height of an image; the width is whatever lies inside of it."""
     sizes = [size if size is not None else tf.shape(native)[at] for at, size in enumerate(native.shape.as_list())]
     inner = sizes[place + 1 :]
@@ -174,7 +158,7 @@ def _by_kernel_along(native: TfTensor, place: int, axis: Axis, method: Method) -
 # By what each place reads
 
 
-def _read(axis: Axis, method: Method, dtype: Any, weights: Weights) -> list[TfTensor]:
+def _read(axis: Axis, method: ResizeMethod, dtype: Any, weights: Weights) -> list[TfTensor]:
     """What each new place reads: of the nearest its index (target,); with antialias a matrix (target, size); and else
     the indices of its elements and their shares, both (target, elements). And last, whether it lies outside.
 
@@ -202,7 +186,7 @@ def _real(number: Any, dtype: Any) -> TfTensor:
     return tf.constant(number, dtype) if isinstance(number, int | float) else tf.cast(number, dtype)
 
 
-def _places(axis: Axis, method: Method, dtype: Any) -> TfTensor:
+def _places(axis: Axis, method: ResizeMethod, dtype: Any) -> TfTensor:
     """Where each new place lies in the old axis.
 
     The nearest are computed in float32, as ONNX Runtime and PyTorch do: places just between two elements depend on it.
@@ -226,11 +210,11 @@ def _places(axis: Axis, method: Method, dtype: Any) -> TfTensor:
     return half + size / 2 * (1 - target / length) if method.coordinates == "half_pixel_symmetric" else half
 
 
-def _nearest(places: TfTensor, method: Method, size: Size) -> TfTensor:
-    return within(tf.cast(NEAREST[method.nearest](places), tf.int32), size)
+def _nearest(places: TfTensor, method: ResizeMethod, size: Size) -> TfTensor:
+    return within(tf.cast(NEAREST[method.rounding](places), tf.int32), size)
 
 
-def _taps(places: TfTensor, axis: Axis, method: Method) -> tuple[TfTensor, TfTensor]:
+def _taps(places: TfTensor, axis: Axis, method: ResizeMethod) -> tuple[TfTensor, TfTensor]:
     """Elements and shares. Beyond the edge its element counts again; with exclude_outside nothing does, and the rest is
     scaled up. Antialias stretches the filter where the axis shrinks."""
     linear = method.mode == "linear"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ...onnx_graph.semantics.window_attributes import WindowAttributes, window_attributes
 from ..lazy_tensorflow import tf
 from ..operator_context import Op
 from ..values import Size, TfTensor, Value
@@ -96,33 +97,19 @@ class Window:
 def read_window(op: Op, value: Value, kernel: Sequence[int], *, ceil: bool = False) -> Window:
     """The window that strides, dilations, pads and auto_pad describe. `ceil`: the last window may reach over the
     edge, which adds to the pads after; auto_pad has formulas of its own, which know no ceil."""
-    rank = len(kernel)
-    window = Window(
-        kernel=tuple(kernel),
-        strides=tuple(op.ints("strides", [1] * rank)),
-        dilations=tuple(op.ints("dilations", [1] * rank)),
-        pads=((0, 0),) * rank,
-        sizes=tuple(value.size(axis) for axis in range(2, value.rank)),
-    )
-    if len({rank, len(window.strides), len(window.dilations), len(window.sizes)}) != 1:
+    attributes = window_attributes(op, kernel)
+    window = window_over(attributes, value)
+    if len(window.sizes) != len(kernel):
         op.refuse(f"strides, dilations and kernel do not fit the shape {value.shape}", fix="check the model")
-    mode = op.word("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
-    if mode.startswith("SAME"):
-        op.ignore("pads", because="onnx says that auto_pad rules them out, and exporters still write zeros")
-        upper = mode == "SAME_UPPER"
-        return replace(window, pads=_same_pads(window, upper=upper), upper=upper)
-    window = replace(window, pads=read_pads(op, rank))
-    if mode == "VALID" and window.padded:
-        op.refuse("it has both auto_pad and pads", fix="check the model with onnx.checker")
-    return reaching_over(window) if ceil and mode == "NOTSET" else window
+    if attributes.same:
+        return replace(window, pads=_same_pads(window, upper=attributes.upper), upper=attributes.upper)
+    return reaching_over(window) if ceil and attributes.auto_pad == "NOTSET" else window
 
 
-def read_pads(op: Op, rank: int) -> tuple[tuple[int, int], ...]:
-    """The attribute pads by axes: before and after."""
-    pads = op.ints("pads", [0] * 2 * rank)
-    if len(pads) != 2 * rank or min(pads, default=0) < 0:
-        op.refuse(f"its pads are {pads}", fix="pad with an operator of its own")
-    return tuple(zip(pads[:rank], pads[rank:], strict=True))
+def window_over(attributes: WindowAttributes, value: Value) -> Window:
+    """The window over a value, with the pads that the attributes have."""
+    sizes = tuple(value.size(axis) for axis in range(2, value.rank))
+    return Window(attributes.kernel, attributes.strides, attributes.dilations, attributes.pads, sizes)
 
 
 def _same_pads(window: Window, *, upper: bool) -> tuple[tuple[Size, Size], ...]:

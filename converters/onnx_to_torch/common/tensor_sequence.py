@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from copy import copy
 
 from ...onnx_graph.node_reader import NodeReader
+from ...onnx_graph.semantics.sequence_operators import common_dtype
 from ..module_writer import Page
-from ..values import Value
+from ..values import Part, Value
 
 
 class TensorSequence(Value):
@@ -53,9 +54,6 @@ class GrownSequence(TensorSequence):
         return GrownSequence(copy(self.stack))
 
 
-def listed(op: NodeReader, tensors: Sequence[Value]) -> TensorSequence:
+def listed(op: NodeReader[Value, Part], tensors: Sequence[Value]) -> TensorSequence:
     """Tensors as a sequence; they must share their dtype."""
-    dtypes = sorted({each.dtype for each in tensors})
-    if len(dtypes) != 1:
-        op.refuse(f"it puts {', '.join(dtypes)} into one sequence", fix="cast them to one dtype in the model")
-    return TensorSequence(tensors[0].page, dtypes[0], tensors)
+    return TensorSequence(tensors[0].page, common_dtype(op, tensors), tensors)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...onnx_graph.semantics.window_attributes import window_attributes
 from ..operator_context import Op
 from ..values import Value, listed
 
@@ -36,36 +37,20 @@ def windows(op: Op, x: Value, kernel: Sequence[int]) -> Windows:
     count = x.rank - 2
     if count not in (1, 2, 3) or len(kernel) != count:
         op.refuse(f"it has {count} spatial axes and a kernel of {len(kernel)}", fix="use one, two or three of them")
-    strides = tuple(op.ints("strides", [1] * count))
-    dilations = tuple(op.ints("dilations", [1] * count))
-    kind = op.word("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
-    if kind.startswith("SAME"):
-        if op.has("pads"):
-            op.ignore("pads", because="auto_pad decides")
-        widths = f"same_widths({x}, {tuple(kernel)}, {strides}, {dilations}, {kind == 'SAME_UPPER'})"
-        return Windows(tuple(kernel), strides, dilations, widths, None)
-    pads = read_pads(op, kind, count)
-    return Windows(tuple(kernel), strides, dilations, flat(pads), _even(pads))
+    window = window_attributes(op, kernel)
+    moves = (window.kernel, window.strides, window.dilations)
+    if window.same:
+        return Windows(*moves, f"same_widths({x}, {', '.join(map(str, moves))}, {window.upper})", None)
+    return Windows(*moves, flat(window.pads), _even(window.pads))
 
 
-def read_pads(op: Op, kind: str, count: int) -> list[int]:
-    """The attribute pads: before each of `count` axes, then after each. `kind`: what auto_pad is."""
-    pads = op.ints("pads", [0] * (2 * count))
-    if kind == "VALID" and any(pads):
-        op.refuse("it has both auto_pad and pads", fix="check the model with onnx.checker")
-    return pads
+def _even(pads: Sequence[tuple[int, int]]) -> tuple[int, ...] | None:
+    return tuple(low for low, _ in pads) if all(low == high >= 0 for low, high in pads) else None
 
 
-def _even(pads: Sequence[int]) -> tuple[int, ...] | None:
-    half = len(pads) // 2
-    same = list(pads[:half]) == list(pads[half:]) and min(pads, default=0) >= 0
-    return tuple(pads[:half]) if same else None
-
-
-def flat(pads: Sequence[int]) -> str:
+def flat(pads: Sequence[tuple[int, int]]) -> str:
     """ONNX's pads as F.pad takes them."""
-    half = len(pads) // 2
-    return str([each for at in reversed(range(half)) for each in (pads[at], pads[at + half])])
+    return str([side for pair in reversed(pads) for side in pair])
 
 
 def short(numbers: Sequence[int]) -> str:

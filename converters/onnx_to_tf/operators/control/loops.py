@@ -8,7 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from ....onnx_graph.graph import Graph, needed, reads
-from ....onnx_graph.loop_signature import UNKNOWN_LIST, UNKNOWN_LIST_FIX, ends_of, scan_of, without_lists
+from ....onnx_graph.semantics.loop_signature import (
+    UNKNOWN_LIST,
+    UNKNOWN_LIST_FIX,
+    LoopArguments,
+    ends_of,
+    loop_arguments,
+    scan_of,
+    without_lists,
+)
 from ...common.tensor_sequence import TensorSequence
 from ...common.while_loop import MOST_UNROLLED, Turn, repeat
 from ...lazy_tensorflow import tf
@@ -24,20 +32,17 @@ MOST_AHEAD = 256
 
 @lowers("Loop", since=1, I=frozenset({"int64"}), B=BOOL, V=ANY)
 def loop(op: Op) -> list[Value]:
-    """Its body, as often as the trip count says and for as long as the condition holds. The body's condition counts
-    only where the node has one: so words it the specification."""
-    trips, condition, states = op.optional(0), op.optional(1), op.everything(2)
-    if trips is None and condition is None:
-        op.refuse("it has neither a trip count nor a condition, and so never ends", fix="give it one of them")
-    body = op.graph("body")
-    count = _steps_ahead(op, body, trips, condition, states)
+    """Its body, as often as the trip count says and for as long as the condition holds."""
+    arguments = loop_arguments(op)
+    condition, states, body = arguments.condition, arguments.states, arguments.body
+    count = _steps_ahead(op, arguments)
     listing = any(isinstance(each, TensorSequence) for each in states)
     if count is not None and count <= (MOST_AHEAD if listing else MOST_UNROLLED) and (count or listing):
         return _unrolled_loop(op, body, count, states)
     run = _growing_loop if listing else _repeated_loop
     if count is not None:  # the condition is settled with it
         return run(op, body, min(count, FAR), None, states)
-    return run(op, body, _limit(trips), condition, states)
+    return run(op, body, _limit(arguments.trips), condition, states)
 
 
 def _unrolled_loop(op: Op, body: Graph, count: int, states: Sequence[Value]) -> list[Value]:
@@ -98,11 +103,9 @@ def _limit(trips: Value | None) -> Size | None:
     return as_int32(tf.reshape(trips.tensor(), []))
 
 
-def _steps_ahead(
-    op: Op, body: Graph, trips: Value | None, condition: Value | None, states: Sequence[Value]
-) -> int | None:
+def _steps_ahead(op: Op, loop: LoopArguments[Value]) -> int | None:
     """How many steps there will be, where the trip count and all that the condition depends on are known."""
-    most = None if trips is None or trips.array is None else max(int(trips.array.reshape(())), 0)
+    trips, condition, states, body, most = loop.trips, loop.condition, loop.states, loop.body, loop.most
     if (trips is not None and most is None) or (condition is None) or most == 0:
         return most
     if condition.array is None:
@@ -139,7 +142,7 @@ def _deciding(body: Graph, states: int) -> tuple[Graph, list[int]]:
 @lowers("Scan", since=9, V=ANY)
 def scan(op: Op) -> list[Value]:
     """Its body once for each place along an axis of the scanned inputs; what it makes lies along an axis again."""
-    body, found = op.graph("body"), scan_of(op, op.values())
+    body, found = op.graph("body"), scan_of(op)
     first, axis, _ = found.scanned[0]
     steps = first.size(axis) if found.steps is None else found.steps
     if isinstance(steps, int) and 0 < steps <= MOST_UNROLLED:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....onnx_graph.sequence_operators import place_among
+from ....onnx_graph.semantics.sequence_operators import check_mapped, common_dtype, part_lengths, place_among
 from ...common.tensor_sequence import GrownSequence, TensorSequence
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, lowers
@@ -24,10 +24,7 @@ STATIC = "give the axes that the sequence is made along a fixed size, or stack t
 
 def listed(op: Op, elements: list[Value]) -> TensorSequence:
     """Tensors as a sequence; they must share their dtype."""
-    dtypes = sorted({each.dtype for each in elements})
-    if len(dtypes) != 1:
-        op.refuse(f"it puts {', '.join(dtypes)} into one sequence", fix="cast them to one dtype in the model")
-    return TensorSequence(dtypes[0], elements)
+    return TensorSequence(common_dtype(op, elements), elements)
 
 
 @lowers("SequenceEmpty", since=11)
@@ -95,7 +92,7 @@ def _place(op: Op, index: int, length: int, *, end: bool = False) -> int:
 def split_to_sequence(op: Op) -> TensorSequence:
     """The parts of a tensor along an axis: each of a length, of lengths, or one by one and then without the axis."""
     value, split = op.value(0), op.optional(1)
-    axis = _axis(op, op.integer("axis", 0), value.rank)
+    axis = op.axis("axis", rank=value.rank)
     keeps = op.flag("keepdims", True) or split is not None  # the specification: ignored where lengths are given
     lengths = _lengths(op, value.shape[axis], axis, split)
     if not keeps:
@@ -165,27 +162,16 @@ def _sizes(values: Sequence[Value], rank: int) -> list[Size] | None:
     return [part for each in parts for part in each or ()]
 
 
-def _axis(op: Op, axis: int, rank: int) -> int:
-    if not -rank <= axis < rank:
-        op.refuse(f"it has no axis {axis} among {rank}", fix="check the model")
-    return axis % rank
-
-
 def _lengths(op: Op, size: int | None, axis: int, split: Value | None) -> list[int]:
     """Of the parts. The size along the axis may be open where the lengths are listed."""
     if split is not None and split.array is None:
         op.refuse("its split is computed by the model", fix=STATIC)
-    given = [] if split is None else [int(each) for each in op.integers(1, "split")]
     if split is not None and split.rank == 1:
+        given = list(op.integers(1, "split"))
         if min(given, default=0) < 0 or size not in (None, sum(given)):
             op.refuse(f"its split {given} is not that of {size} elements", fix="check the model")
         return given
-    if size is None:
-        op.refuse(f"the size of axis {axis}, and so the number of its parts, is known only when it runs", fix=STATIC)
-    length = given[0] if given else 1
-    if length < 1:
-        op.refuse(f"its split is {length}", fix="check the model")
-    return [min(length, size - start) for start in range(0, size, length)]
+    return part_lengths(op, size, axis, STATIC)
 
 
 @lowers("ConcatFromSequence", since=11, S=ANY)
@@ -197,7 +183,7 @@ def concat_from_sequence(op: Op) -> Value:
     elements, new = op.sequence(0).elements, op.flag("new_axis")
     if not elements:
         op.refuse("it joins an empty sequence", fix="check the model")
-    axis = _axis(op, op.integer("axis"), elements[0].rank + new)
+    axis = op.axis("axis", rank=elements[0].rank + new)
     if new:
         return stacked(op, elements, axis)
     sizes = _sizes(elements, 1)
@@ -209,7 +195,7 @@ def concat_from_sequence(op: Op) -> Value:
 def _joined(op: Op, stack: Value, axis: int, *, new: bool) -> Value:
     """The places along the first axis of a tensor, as `concat_from_sequence` joins them."""
     rank = stack.rank - 1
-    axis = _axis(op, axis, rank + new)
+    axis = op.placed(axis, rank + new)
     order = [*range(1, axis + 1), 0, *range(axis + 1, rank + 1)]
     made = transpose(stack.tensor(), order)
     if new:
@@ -223,10 +209,7 @@ def sequence_map(op: Op) -> list[Value]:
     """Its body for each place of the first sequence; tensors among the inputs are given whole every time."""
     count, body = len(op.sequence(0).elements), op.graph("body")
     given = op.everything()
-    if any(isinstance(each, TensorSequence) and len(each.elements) != count for each in given):
-        op.refuse("its sequences are not of one length", fix="check the model")
-    if not count:
-        op.refuse("its sequences are empty, and the dtypes of its answers not known", fix="check the model")
+    check_mapped(op, [count, *(len(each.elements) for each in given if isinstance(each, TensorSequence))])
     made = [
         op.branch(body, [each.elements[at] if isinstance(each, TensorSequence) else each for each in given])
         for at in range(count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ....onnx_graph.semantics.sampling_attributes import roi_align_attributes
 from ...common.sortable_integers import within
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, lowers
@@ -14,20 +15,6 @@ from ...values import Layout, Size, TfTensor, Value, computed, pack
 # One sample of every bin, added to what was made of those before: (step along height, step along width, before).
 _Step = Callable[[Size, Size, TfTensor], TfTensor]
 _MOST_UNROLLED = 16
-
-
-@lowers("RoiAlign", since=16, T1=FLOATS, T2=INDICES)
-def roi_align(op: Op) -> Value:
-    """Regions (count, 4) of X (N, C, H, W), each divided into bins, of which samples are averaged or the largest is
-    taken: (count, C, bins along the height, bins along the width)."""
-    mode = op.word("coordinate_transformation_mode", "half_pixel", ("half_pixel", "output_half_pixel"))
-    return _aligned(op, shifted=mode == "half_pixel")
-
-
-@lowers("RoiAlign", since=10, until=15, T1=FLOATS, T2=INDICES)
-def roi_align_unshifted(op: Op) -> Value:
-    """Before opset 16 coordinates were not shifted by half a pixel."""
-    return _aligned(op, shifted=False)
 
 
 @dataclass(frozen=True)
@@ -64,10 +51,12 @@ def _bins(start: TfTensor, end: TfTensor, count: int, ratio: int, axis: Size, *,
     return _Bins(start, size, samples, count, axis)
 
 
-def _aligned(op: Op, *, shifted: bool) -> Value:
-    value, mode = op.value(0), op.word("mode", "avg", ("avg", "max"))
-    height, width = op.integer("output_height", 1), op.integer("output_width", 1)
-    ratio, scale = max(op.integer("sampling_ratio", 0), 0), op.real("spatial_scale", 1.0)
+@lowers("RoiAlign", since=10, T1=FLOATS, T2=INDICES)
+def roi_align(op: Op) -> Value:
+    """Regions (count, 4) of X (N, C, H, W), each divided into bins, of which samples are averaged or the largest is
+    taken: (count, C, bins along the height, bins along the width)."""
+    value, align = op.value(0), roi_align_attributes(op)
+    (height, width), ratio, scale, shifted = align.bins, align.samples, align.scale, align.shifted
     wide = tf.float64 if value.dtype == "float64" else tf.float32
     corners = tf.cast(op.tensor(1), wide) * tf.constant(scale, wide) - (0.5 if shifted else 0)
     left, top, right, bottom = tf.unstack(corners, 4, axis=1)
@@ -83,15 +72,15 @@ def _aligned(op: Op, *, shifted: bool) -> Value:
             for x, across in columns.read(column)
         ]
         alive = tf.reshape((row < rows.samples) & (column < columns.samples), [-1, 1, 1, 1])
-        if mode == "avg":
+        if not align.takes_largest:
             return before + tf.where(alive, tf.add_n(found), tf.zeros_like(before))
         largest = tf.maximum(tf.maximum(found[0], found[1]), tf.maximum(found[2], found[3]))
         return tf.where(alive, tf.maximum(before, largest), before)
 
-    empty = pixels.filled(corners, height, width, 0.0 if mode == "avg" else wide.min)
+    empty = pixels.filled(corners, height, width, wide.min if align.takes_largest else 0.0)
     made = _accumulated(sample, empty, *most)
     samples = tf.reshape(tf.maximum(rows.samples, 0) * tf.maximum(columns.samples, 0), [-1, 1, 1, 1])
-    mean = made / tf.cast(tf.maximum(samples, 1), wide) if mode == "avg" else made
+    mean = made if align.takes_largest else made / tf.cast(tf.maximum(samples, 1), wide)
     return computed(tf.cast(tf.where(samples > 0, mean, tf.zeros_like(mean)), value.dtype), Layout.CHANNELS_LAST)
 
 

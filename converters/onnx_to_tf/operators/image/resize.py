@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...common.resampling import COORDINATES, NEAREST, Axis, Method, resampled
+from ....onnx_graph.semantics.resize_attributes import ResizeAttributes, ResizeMethod, resize_attributes
+from ...common.resampling import Axis, resampled
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, NUMBERS, lowers
 from ...operator_context import Op
@@ -18,42 +19,23 @@ _NARROW = ("float16", "bfloat16", "float32")
 
 
 @lowers("Resize", since=11, T1=ANY, T2=FLOATS)
+@lowers("Resize", since=10, until=10, T=ANY)
+@lowers("Upsample", since=7, T=ANY)
 def resize(op: Op) -> Value:
     """By scales or to sizes, along all axes or those that are named."""
-    value, method = op.value(0), _method(op)
-    if method.mode != "nearest" and value.dtype not in NUMBERS:
-        op.refuse(f"it interpolates {value.dtype}", fix="cast it to float32 in the model")
-    return _resized(op, value, _axes(op, value, method), method)
+    value, resizing = op.value(0), resize_attributes(op, NUMBERS)
+    regions = _regions(op, len(resizing.axes), resizing.method)
+    if not resizing.by_sizes:
+        axes = _by_scales(value, resizing, _scales(op, resizing), regions)
+    elif resizing.policy == "stretch":
+        axes = [_stretched(op, value, *row) for row in zip(resizing.axes, op.sizes(3, "sizes"), regions, strict=True)]
+    else:
+        larger = resizing.policy == "not_smaller"
+        axes = _in_proportion(op, value, resizing.axes, op.sizes(3, "sizes"), regions, larger=larger)
+    return _resized(op, value, axes, resizing.method)
 
 
-@lowers("Resize", since=10, until=10, T=ANY)
-def resize_by_scales(op: Op) -> Value:
-    """Before opset 11 places were divided by the scales, and nothing else."""
-    value = op.value(0)
-    scales = [float(each) for each in op.array(1, "scales")]
-    method = Method(op.word("mode", "nearest", ("nearest", "linear")), "asymmetric")
-    if method.mode == "nearest" and min(scales, default=1) < 1:
-        op.refuse("before opset 11 nothing says which elements are left out", fix="export with opset 11 or newer")
-    return _resized(op, value, _by_scales(op, value, range(value.rank), scales), method)
-
-
-@lowers("Upsample", since=9, T=ANY)
-def upsample(op: Op) -> Value:
-    """By scales that are 1 or more."""
-    value = op.value(0)
-    method = Method(op.word("mode", "nearest", ("nearest", "linear")), "asymmetric")
-    return _resized(op, value, _by_scales(op, value, range(value.rank), _scales(op, 1, value.rank)), method)
-
-
-@lowers("Upsample", since=7, until=8, T=ANY)
-def upsample_by_attribute(op: Op) -> Value:
-    """Before opset 9 the scales were an attribute."""
-    value, scales = op.value(0), op.floats("scales")
-    method = Method(op.word("mode", "nearest", ("nearest", "linear")), "asymmetric")
-    return _resized(op, value, _by_scales(op, value, range(value.rank), scales), method)
-
-
-def _resized(op: Op, value: Value, axes: Sequence[Axis], method: Method) -> Value:
+def _resized(op: Op, value: Value, axes: Sequence[Axis], method: ResizeMethod) -> Value:
     axes = [axis for axis in axes if not _passed_on(axis)]
     wide = "float32" if value.dtype in _NARROW or not (value.dtype in FLOATS or op.kernels.doubles) else "float64"
     return resampled(value, axes, method, wide, op.weights) if axes else value
@@ -64,51 +46,9 @@ def _passed_on(axis: Axis) -> bool:
     return whole and axis.region == (0.0, 1.0)
 
 
-def _method(op: Op) -> Method:
-    mode = op.word("mode", "nearest", ("nearest", "linear", "cubic"))
-    coordinates = op.word("coordinate_transformation_mode", "half_pixel", COORDINATES)
-    antialias, outside = op.flag("antialias"), op.real("extrapolation_value", 0.0)
-    if antialias and mode == "nearest":
-        op.refuse(
-            "it is the nearest with antialias, for which the specification has no rule", fix="leave antialias out"
-        )
-    return Method(
-        mode,
-        coordinates,
-        op.word("nearest_mode", "round_prefer_floor", tuple(NEAREST)),
-        op.real("cubic_coeff_a", -0.75),
-        op.flag("exclude_outside"),
-        antialias,
-        outside if coordinates == "tf_crop_and_resize" else None,
-    )
-
-
-def _axes(op: Op, value: Value, method: Method) -> list[Axis]:
-    """The axes that the model names, or all."""
-    named = [axis % value.rank for axis in op.ints("axes", range(value.rank))]
-    regions = _regions(op, len(named), method)
-    policy = op.word("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
-    scales, sizes = (op.optional(at) if _given(op, at) else None for at in (2, 3))
-    if (scales is None) == (sizes is None):
-        op.refuse("it has not just one of scales and sizes", fix="check the model with onnx.checker")
-    if sizes is None:
-        return _by_scales(op, value, named, _scales(op, 2, len(named)), regions=regions, method=method)
-    targets = op.sizes(3, "sizes")
-    if policy == "stretch":
-        return [_stretched(op, value, *each) for each in zip(named, targets, regions, strict=True)]
-    return _in_proportion(op, value, named, targets, regions, larger=policy == "not_smaller")
-
-
-def _given(op: Op, at: int) -> bool:
-    """An input that is empty is not given."""
-    value = op.optional(at)
-    return value is not None and value.shape != (0,)
-
-
-def _regions(op: Op, count: int, method: Method) -> list[tuple[Any, Any]]:
+def _regions(op: Op, count: int, method: ResizeMethod) -> list[tuple[Any, Any]]:
     """Start and end of what is cut out of each axis: only one of the modes cuts."""
     if method.outside is None:
-        op.ignore_input(1, because="only tf_crop_and_resize has a region of interest")
         return [(0.0, 1.0)] * count
     value = op.value(1)
     parts: Any = (
@@ -117,29 +57,22 @@ def _regions(op: Op, count: int, method: Method) -> list[tuple[Any, Any]]:
     return list(zip(parts[:count], parts[count:], strict=True))
 
 
-def _scales(op: Op, at: int, count: int) -> list[Any]:
-    value = op.value(at)
-    return [float(each) for each in value.array] if value.array is not None else tf.unstack(value.tensor(), count)
+def _scales(op: Op, resizing: ResizeAttributes) -> Sequence[Any]:
+    if resizing.scales_at is None:
+        return resizing.scales or ()
+    value = op.value(resizing.scales_at)
+    if value.array is not None:
+        return [float(scale) for scale in value.array]
+    return list(tf.unstack(value.tensor(), len(resizing.axes)))
 
 
 def _by_scales(
-    op: Op,
-    value: Value,
-    named: Sequence[int],
-    scales: Sequence[Any],
-    *,
-    regions: Sequence[tuple[Any, Any]] | None = None,
-    method: Method | None = None,
+    value: Value, resizing: ResizeAttributes, scales: Sequence[Any], regions: Sequence[tuple[Any, Any]]
 ) -> list[Axis]:
-    """Sizes times scales, cut to whole numbers.
-
-    Where the length is no whole number, align_corners takes the place of the last corner from it by the
-    specification's reference and node tests, and by its words from the whole one, as ONNX Runtime does. A model that
-    PyTorch's exporter wrote was trained by the words.
-    """
-    corners = method is not None and method.coordinates == "align_corners" and bool(str(op.node.origin))
+    """Sizes times scales, cut to whole numbers."""
+    corners = resizing.exact_corners
     axes = []
-    for axis, scale, region in zip(named, scales, regions or [(0.0, 1.0)] * len(named), strict=True):
+    for axis, scale, region in zip(resizing.axes, scales, regions, strict=True):
         size = value.size(axis)
         target, length = _product(size, scale)
         whole = isinstance(length, int | float) and length == target

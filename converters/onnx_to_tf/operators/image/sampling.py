@@ -6,33 +6,21 @@ from collections.abc import Sequence
 from itertools import product as every
 from typing import Any
 
+from ....onnx_graph.semantics.sampling_attributes import grid_sample_attributes
 from ...common.sortable_integers import within
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, INDICES, lowers
 from ...operator_context import Op
 from ...values import Layout, Size, TfTensor, Value, computed, pack, product
 
-_NAMES = {"bilinear": "linear", "bicubic": "cubic"}  # what opset 16 calls them
 _CUBIC = -0.75
 
 
-@lowers("GridSample", since=20, T1=ANY, T2=FLOATS)
+@lowers("GridSample", since=16, T1=ANY, T2=FLOATS)
 def grid_sample(op: Op) -> Value:
     """X (N, C, spatial axes) read at grid (N, places, one number for each spatial axis, the innermost first)."""
-    return _sampled(op, op.word("mode", "linear", ("linear", "nearest", "cubic")))
-
-
-@lowers("GridSample", since=16, until=19, T1=ANY, T2=FLOATS)
-def grid_sample_of_images(op: Op) -> Value:
-    """Before opset 20 the modes had the names that they have for images."""
-    mode = op.word("mode", "bilinear", ("bilinear", "nearest", "bicubic"))
-    return _sampled(op, _NAMES.get(mode, mode))
-
-
-def _sampled(op: Op, mode: str) -> Value:
-    value, grid = op.value(0), op.value(1)
-    padding = op.word("padding_mode", "zeros", ("zeros", "border", "reflection"))
-    corners, dtype = op.flag("align_corners"), value.dtype
+    value, grid, sampling = op.value(0), op.value(1), grid_sample_attributes(op)
+    mode, padding, corners, dtype = sampling.mode, sampling.padding, sampling.align_corners, value.dtype
     if mode != "nearest" and dtype not in FLOATS:
         op.refuse(f"it interpolates {dtype}, for which the specification has no rule", fix="cast it to float32")
     image = value.tensor(Layout.CHANNELS_LAST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ....onnx_graph.semantics.window_attributes import kernel_sizes
 from ...common.padding_modes import surrounded
 from ...common.windows import Window, read_window, taps
 from ...lazy_tensorflow import tf
@@ -23,18 +24,6 @@ def conv(op: Op) -> Value:
         op.refuse(f"{value.shape[1]} channels do not fit a weight of {kernel.shape[1]} and {group} groups")
     made = convolve(op, value.tensor(Layout.CHANNELS_LAST), kernel, window, group)
     return computed(biased(made, op.optional(2)), Layout.CHANNELS_LAST)
-
-
-def kernel_sizes(op: Op, kernel: Value) -> tuple[int, ...]:
-    """The spatial sizes of the weight, input 1, which the attribute may only repeat."""
-    found = tuple(size for size in kernel.shape[2:] if size is not None)
-    if len(found) != kernel.rank - 2 or tuple(op.ints("kernel_shape", found)) != found:
-        op.refuse(
-            f"its weight has the shape {kernel.shape}, which does not fit its kernel_shape", fix="check the model"
-        )
-    if not 1 <= len(found) <= 3:
-        op.refuse(f"it has {len(found)} spatial axes, and only 1 to 3 can be carried")
-    return found
 
 
 def channel_sizes(op: Op, kernel: Value) -> tuple[int, int]:

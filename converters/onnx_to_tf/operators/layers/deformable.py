@@ -8,12 +8,13 @@ from math import prod
 
 import numpy as np
 
+from ....onnx_graph.semantics.window_attributes import kernel_sizes
 from ...common.windows import Window, read_window
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
 from ...operator_context import Op
 from ...values import Layout, Size, TfTensor, Value, biased, computed, product, reshape
-from .convolution import arranged, channel_sizes, kernel_sizes
+from .convolution import arranged, channel_sizes
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ....onnx_graph.semantics.axis_lists import softmax_axes
 from ...common.attention_core import widened
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
@@ -105,24 +106,14 @@ def instance_normalization(op: Op) -> Value:
     return broadcast(lambda t, k, c: t * k + c, made, *factors)
 
 
-@lowers("GroupNormalization", since=21, T=FLOATS)
+@lowers("GroupNormalization", since=18, T=FLOATS)
 def group_normalization(op: Op) -> Value:
-    """Over groups of channels of each sample, then scale and bias for each channel."""
-    return _grouped(op, 1)
-
-
-@lowers("GroupNormalization", since=18, until=20, T=FLOATS)
-def group_normalization_before_21(op: Op) -> Value:
-    """Before opset 21 scale and bias had one element for each group."""
-    channels = op.value(0).shape[1]
-    return _grouped(op, (channels or 0) // op.integer("num_groups"))
-
-
-def _grouped(op: Op, repeats: int) -> Value:
+    """Over groups of channels of each sample, then scale and bias for each channel; before opset 21 for each group."""
     value, groups, epsilon = op.value(0), op.integer("num_groups"), op.real("epsilon", 1e-5)
     channels = value.shape[1]
     if channels is None:
         op.refuse("its number of channels is known only when the model runs", fix="fix it when exporting")
+    repeats = 1 if op.version >= 21 else channels // groups
     native = value.tensor(Layout.CHANNELS_LAST)
     spatial = [value.size(axis) for axis in range(2, value.rank)]
     apart = reshape(native, [value.size(0), *spatial, groups, channels // groups])
@@ -188,18 +179,17 @@ def local_response_normalization(op: Op) -> Value:
     return computed(native / scale, Layout.CHANNELS_LAST)
 
 
-@lowers("Softmax", since=13, T=FLOATS)
+@lowers("Softmax", "LogSoftmax", "Hardmax", since=1, T=FLOATS)
 def softmax(op: Op) -> Value:
-    """exp(x) over its sum along one axis."""
-    value = op.value(0)
-    return _along(tf.nn.softmax, value, op.integer("axis", -1) % value.rank, non_negative=True)
-
-
-@lowers("LogSoftmax", since=13, T=FLOATS)
-def log_softmax(op: Op) -> Value:
-    """The logarithm of softmax along one axis."""
-    value = op.value(0)
-    return _along(tf.nn.log_softmax, value, op.integer("axis", -1) % value.rank)
+    """exp(x) over its sum, its logarithm, or 1 at the first of the largest: along one axis, or over axes as one."""
+    value, axes = op.value(0), softmax_axes(op)
+    functions = {"Softmax": tf.nn.softmax, "LogSoftmax": tf.nn.log_softmax, "Hardmax": _hardmax}
+    function = functions[op.op_type]
+    if not axes.flattens:
+        return _along(function, value, axes.axis, non_negative=op.op_type != "LogSoftmax")
+    have = [value.size(axis) for axis in range(value.rank)]
+    flat = reshape(value.tensor(), [product(have[: axes.axis]), product(have[axes.axis :])])
+    return computed(reshape(function(flat, -1), have))
 
 
 _MOST_SOFTMAX = 5  # axes that TensorFlow's kernel on a CPU takes
@@ -216,27 +206,5 @@ def _along(function: Callable[..., TfTensor], value: Value, axis: int, *, non_ne
     return computed(made, value.layout, non_negative=non_negative).as_long_as(value)
 
 
-@lowers("Hardmax", since=13, T=FLOATS)
-def hardmax(op: Op) -> Value:
-    """1 where the first of the largest lies along an axis, and 0 elsewhere."""
-    value = op.value(0)
-    axis = value.place(op.integer("axis", -1) % value.rank)
-    return mapped(value, lambda t: _hardmax(t, axis), non_negative=True)
-
-
 def _hardmax(tensor: TfTensor, axis: int) -> TfTensor:
     return tf.one_hot(tf.argmax(tensor, axis), tf.shape(tensor)[axis], axis=axis, dtype=tensor.dtype)
-
-
-@lowers("Softmax", "LogSoftmax", "Hardmax", since=1, until=12, T=FLOATS)
-def softmax_before_13(op: Op) -> Value:
-    """Before opset 13 it ran over all axes from `axis` on, as if they were one."""
-    value = op.value(0)
-    axis = op.integer("axis", 1) % value.rank
-    functions = {"Softmax": tf.nn.softmax, "LogSoftmax": tf.nn.log_softmax, "Hardmax": _hardmax}
-    function = functions[op.node.op_type]
-    have = [value.size(each) for each in range(value.rank)]
-    if axis == value.rank - 1:
-        return _along(function, value, axis, non_negative=op.node.op_type != "LogSoftmax")
-    flat = reshape(value.tensor(), [product(have[:axis]), product(have[axis:])])
-    return computed(reshape(function(flat, -1), have))

@@ -6,10 +6,11 @@ The batch may be any: no state has a fixed size along it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ....onnx_graph.semantics.recurrent_attributes import Activation, recurrent_attributes
 from ...common.recurrence import Step, along_steps
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
@@ -17,25 +18,23 @@ from ...operator_context import Op
 from ...values import Size, TfTensor, Value, computed, pack, reshape
 
 _LENGTHS = frozenset({"int32"})
-LSTM_ACTIVATIONS = ("Sigmoid", "Tanh", "Tanh")
 
-# What an activation takes of activation_alpha and activation_beta, with the defaults of the operators of these names;
-# where a default is None the model must give the number.
-_ACTIVATIONS: dict[str, tuple[tuple[float | None, ...], Callable[..., TfTensor]]] = {
-    "affine": ((None, None), lambda t, a, b: a * t + b),
-    "elu": ((1.0,), lambda t, a: tf.where(t < 0, a * tf.nn.elu(t), t)),
-    "hardsigmoid": ((0.2, 0.5), lambda t, a, b: tf.clip_by_value(a * t + b, 0.0, 1.0)),
-    "leakyrelu": ((0.01,), lambda t, a: tf.where(t < 0, a * t, t)),
-    "relu": ((), lambda t: tf.nn.relu(t)),  # noqa: PLW0108 - TensorFlow is imported by the call
-    "scaledtanh": ((None, None), lambda t, a, b: a * tf.tanh(b * t)),
-    "sigmoid": ((), lambda t: tf.sigmoid(t)),  # noqa: PLW0108
-    "softplus": ((), lambda t: tf.math.softplus(t)),  # noqa: PLW0108
-    "softsign": ((), lambda t: tf.nn.softsign(t)),  # noqa: PLW0108
-    "tanh": ((), lambda t: tf.tanh(t)),  # noqa: PLW0108
-    "thresholdedrelu": ((1.0,), lambda t, a: tf.where(t > a, t, tf.zeros_like(t))),
+# Each activation by its argument and its numbers.
+_ACTIVATIONS: dict[str, Callable[..., TfTensor]] = {
+    "affine": lambda t, a, b: a * t + b,
+    "elu": lambda t, a: tf.where(t < 0, a * tf.nn.elu(t), t),
+    "hardsigmoid": lambda t, a, b: tf.clip_by_value(a * t + b, 0.0, 1.0),
+    "leakyrelu": lambda t, a: tf.where(t < 0, a * t, t),
+    "relu": lambda t: tf.nn.relu(t),  # noqa: PLW0108 - TensorFlow is imported by the call
+    "scaledtanh": lambda t, a, b: a * tf.tanh(b * t),
+    "sigmoid": lambda t: tf.sigmoid(t),  # noqa: PLW0108
+    "softplus": lambda t: tf.math.softplus(t),  # noqa: PLW0108
+    "softsign": lambda t: tf.nn.softsign(t),  # noqa: PLW0108
+    "tanh": lambda t: tf.tanh(t),  # noqa: PLW0108
+    "thresholdedrelu": lambda t, a: tf.where(t > a, t, tf.zeros_like(t)),
 }
 
-Activation = Callable[[TfTensor], TfTensor]
+Function = Callable[[TfTensor], TfTensor]
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Layer:
     op: Op
     hidden: int
     directions: tuple[bool, ...]  # whether it runs backwards
-    activations: tuple[tuple[Activation, ...], ...]  # by direction
+    activations: tuple[tuple[Function, ...], ...]  # by direction
     batch_first: bool
 
     @property
@@ -66,43 +65,18 @@ class Weights:
     product: Callable[[TfTensor, Any], TfTensor]
 
 
-def layer_of(op: Op, defaults: Sequence[str], hidden_axis: int = -1) -> Layer:
+def layer_of(op: Op, hidden_axis: int = -1) -> Layer:
     """What the node says of its layer; R has a place for each hidden element along `hidden_axis`."""
-    directions = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[
-        op.word("direction", "forward", ("forward", "reverse", "bidirectional"))
-    ]
-    recurrent = op.value(2)
-    hidden = op.integer("hidden_size", recurrent.shape[hidden_axis] or 0)
-    if recurrent.shape[hidden_axis] != hidden or recurrent.shape[0] != len(directions):
-        op.refuse(f"its weights have the shape {recurrent.shape}, with hidden_size {hidden}", fix="check the model")
-    return Layer(op, hidden, directions, _activations(op, defaults, len(directions)), op.flag("layout"))
+    said = recurrent_attributes(op, hidden_axis)
+    functions = tuple(tuple(_function(it, said.clip) for it in activations) for activations in said.activations)
+    return Layer(op, said.hidden, said.backwards, functions, said.batch_first)
 
 
-def _activations(op: Op, defaults: Sequence[str], directions: int) -> tuple[tuple[Activation, ...], ...]:
-    """By direction; alpha and beta are handed out in order to the activations that take them."""
-    names = op.strings("activations", [*defaults] * directions)
-    numbers = [iter(op.floats("activation_alpha", ())), iter(op.floats("activation_beta", ()))]
-    bound = op.real("clip") if op.has("clip") else None
-    made = [_activation(op, name.lower(), numbers, bound) for name in names]
-    left = [each for source in numbers for each in source]
-    if left:  # meant for one that takes none, and so the others may have been given the wrong ones
-        op.refuse(f"its activations {', '.join(names)} do not take all of activation_alpha and activation_beta")
-    count = len(defaults)
-    if len(made) != count * directions:
-        op.refuse(f"it has {len(made)} activations", fix=f"give {count} for each direction")
-    return tuple(tuple(made[at : at + count]) for at in range(0, len(made), count))
-
-
-def _activation(op: Op, name: str, numbers: Sequence[Iterator[float]], bound: float | None) -> Activation:
-    if name not in _ACTIVATIONS:
-        op.refuse(f"no activation is called {name!r}", fix=f"use one of {', '.join(_ACTIVATIONS)}")
-    defaults, function = _ACTIVATIONS[name]
-    given = [next(source, default) for source, default in zip(numbers, defaults, strict=False)]
-    if None in given:
-        op.refuse(f"its activation {name} needs activation_alpha and activation_beta", fix="give both")
-    if bound is None:
-        return lambda t: function(t, *given)
-    return lambda t: function(tf.clip_by_value(t, -bound, bound), *given)
+def _function(activation: Activation, clip: float | None) -> Function:
+    function, numbers = _ACTIVATIONS[activation.name], activation.numbers
+    if clip is None:
+        return lambda t: function(t, *numbers)
+    return lambda t: function(tf.clip_by_value(t, -clip, clip), *numbers)
 
 
 def _weights(op: Op, at: int) -> Weights:
@@ -195,7 +169,7 @@ def _answers(layer: Layer, made: list[list[TfTensor]]) -> list[Value | None]:
 @lowers("RNN", since=7, T=FLOATS, T1=_LENGTHS)
 def rnn(op: Op) -> list[Value | None]:
     """One activation: h' = f(x W + h R + b)."""
-    layer = layer_of(op, ["Tanh"])
+    layer = layer_of(op)
 
     def cell(weights: Weights, at: int) -> Step:
         (f,) = layer.activations[at]
@@ -207,7 +181,7 @@ def rnn(op: Op) -> list[Value | None]:
 @lowers("GRU", since=7, T=FLOATS, T1=_LENGTHS)
 def gru(op: Op) -> list[Value | None]:
     """z, r = f(...); n = g(x Wh + r (h Rh + b)), or g(x Wh + (r h) Rh + b); h' = (1 - z) n + z h"""
-    layer, late = layer_of(op, ["Sigmoid", "Tanh"]), op.flag("linear_before_reset")
+    layer, late = layer_of(op), op.flag("linear_before_reset")
     hidden = layer.hidden
 
     def cell(weights: Weights, at: int) -> Step:
@@ -235,7 +209,7 @@ def gru(op: Op) -> list[Value | None]:
 @lowers("LSTM", since=7, T=FLOATS, T1=_LENGTHS)
 def lstm(op: Op) -> list[Value | None]:
     """i, o, f = f(...); c' = f c + i g(...); h' = o h(c'). Peepholes let the gates see c, and o see c'."""
-    return lstm_of(layer_of(op, LSTM_ACTIVATIONS), _weights)
+    return lstm_of(layer_of(op), _weights)
 
 
 def lstm_of(layer: Layer, weights_of: Callable[[Op, int], Weights]) -> list[Value | None]:

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ....onnx_graph.semantics.window_attributes import kernel_sizes, transposed_window
 from ...common.padding_modes import pad, spread
-from ...common.windows import Window, read_pads
+from ...common.windows import Window, window_over
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
 from ...operator_context import Op
 from ...values import Layout, Size, TfTensor, Value, biased, computed, pack
-from .convolution import arranged, channel_sizes, convolve, kernel_sizes, with_channels
+from .convolution import arranged, channel_sizes, convolve, with_channels
 
 
 @lowers("ConvTranspose", since=1, T=FLOATS)
@@ -30,41 +31,10 @@ def conv_transpose(op: Op) -> Value:
 
 def _window(op: Op, value: Value, kernel: Value) -> Window:
     """Its pads are what is cut from the full answer; output_padding has been taken from those after."""
-    sizes = kernel_sizes(op, kernel)
-    rank = len(sizes)
-    window = Window(
-        kernel=sizes,
-        strides=tuple(op.ints("strides", [1] * rank)),
-        dilations=tuple(op.ints("dilations", [1] * rank)),
-        pads=((0, 0),) * rank,
-        sizes=tuple(value.size(axis) for axis in range(2, value.rank)),
-    )
-    extra = op.ints("output_padding", [0] * rank)
-    pads = _pads(op, window, extra)
-    return replace(window, pads=tuple((low, high - more) for (low, high), more in zip(pads, extra, strict=True)))
-
-
-def _pads(op: Op, window: Window, extra: list[int]) -> tuple[tuple[Size, Size], ...]:
-    """As given, or by the specification's formulas so that the answer has output_shape or, with SAME, size * stride.
-    Of an odd total the larger half lies after for SAME_UPPER, and before else; negative totals are halved downwards,
-    as the reference implementation does."""
-    mode = op.word("auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
-    full = [_full(window, at) + more for at, more in enumerate(extra)]
-    if op.has("output_shape"):
-        op.ignore("pads", because="onnx says that output_shape rules them out")
-        totals = [size - want for size, want in zip(full, op.ints("output_shape"), strict=True)]
-    elif mode.startswith("SAME"):
-        op.ignore("pads", because="onnx says that auto_pad rules them out, and exporters still write zeros")
-        totals = [
-            extent + more - stride for extent, stride, more in zip(window.extents, window.strides, extra, strict=True)
-        ]
-    else:
-        pads = read_pads(op, window.rank)
-        if mode == "VALID" and any(map(any, pads)):
-            op.refuse("it has both auto_pad and pads", fix="check the model with onnx.checker")
-        return pads
-    halves = [(total // 2, total - total // 2) for total in totals]
-    return tuple((small, large) if mode == "SAME_UPPER" else (large, small) for small, large in halves)
+    attributes = transposed_window(op, kernel_sizes(op, kernel))
+    window = window_over(attributes.window, value)
+    rows = zip(attributes.cuts(window.sizes), attributes.output_padding, strict=True)
+    return replace(window, pads=tuple((low, high - more) for (low, high), more in rows))
 
 
 def _full(window: Window, at: int) -> Size:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 
+from ....onnx_graph.semantics.window_attributes import pads_by_axis
 from ...common.padding_modes import pad
-from ...common.windows import read_pads
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, NUMBERS, lowers
 from ...operator_context import Op
@@ -20,7 +20,7 @@ def max_unpool(op: Op) -> Value:
     value, places = op.value(0), op.value(1)
     kernel = op.ints("kernel_shape")
     rank = len(kernel)
-    strides, pads = op.ints("strides", [1] * rank), read_pads(op, rank)
+    strides, pads = op.ints("strides", [1] * rank), pads_by_axis(op, rank)
     if op.optional(2) is not None and any(map(any, pads)):
         op.refuse("it has both pads and output_shape", fix="leave one of them out")
     sizes = [(value.size(2 + at) - 1) * strides[at] - sum(pads[at]) + kernel[at] for at in range(rank)]
@@ -46,7 +46,7 @@ def col2im(op: Op) -> Value:
     value, image, block = op.value(0), op.sizes(1, "image_shape"), op.sizes(2, "block_shape")
     rank = len(image)
     strides, dilations = op.ints("strides", [1] * rank), op.ints("dilations", [1] * rank)
-    pads = read_pads(op, rank)
+    pads = pads_by_axis(op, rank)
     whole = [size + sum(pair) for size, pair in zip(image, pads, strict=True)]
     index = _places(whole, block, strides, dilations)
     batch, columns = value.size(0), product(block)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....onnx_graph.semantics.selection_arguments import clip_bounds
 from ...kernels.tflite_integers import truncated_remainder
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INTEGERS, NUMBERS, SIGNED, lowers
@@ -202,18 +203,10 @@ def mean(op: Op) -> Value:
     return mapped(_all_of(op, tf.add), lambda t: t / tf.cast(count, t.dtype))
 
 
-@lowers("Clip", since=11, T=NUMBERS)
+@lowers("Clip", since=6, T=NUMBERS)
 def clip(op: Op) -> Value:
     """Into min .. max; where min > max everything becomes max."""
-    return clipped(op.value(0), op.optional(1), op.optional(2))
-
-
-@lowers("Clip", since=6, until=10, T=FLOATS)
-def clip_by_attributes(op: Op) -> Value:
-    """Before opset 11 the bounds were attributes."""
-    dtype = op.value(0).dtype
-    bounds = [op.known(np.array(op.real(name), dtype)) if op.has(name) else None for name in ("min", "max")]
-    return clipped(op.value(0), *bounds)
+    return clipped(op.value(0), *clip_bounds(op))
 
 
 def clipped(value: Value, low: Value | None, high: Value | None) -> Value:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....onnx_graph.semantics.quantization_attributes import Granularity, granularity, quantized_dtype
 from ...kernels.exact_quotients import quotient
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, MICROSOFT, SMALL_FLOATS, SMALL_INTEGERS, lowers
@@ -32,7 +33,9 @@ RANGES = {
 def quantize_linear(op: Op) -> Value:
     """saturate(round(x / y_scale) + y_zero_point), the quotient in the scale's dtype or in `precision`."""
     value, zero = op.value(0), op.optional(2)
-    dtype, saturate = _quantized_dtype(op, zero), op.flag("saturate", True)
+    dtype, saturate = quantized_dtype(op), op.flag("saturate", True)
+    if dtype not in _QUANTIZED:
+        op.refuse(f"the dtype {dtype} cannot be carried", fix="use a numeric dtype of 8 bits or more")
     precision = dtype_named(op, op.integer("precision"), FLOATS) if op.integer("precision", 0) else None
     zero = zero and _spread(op, zero, value)
     return quantized(value, _spread(op, op.value(1), value), zero, dtype, precision=precision, saturate=saturate)
@@ -120,32 +123,16 @@ def _unless_zero(point: Value | None) -> list[Value]:
     return [point]
 
 
-def _quantized_dtype(op: Op, zero: Value | None) -> str:
-    """By output_dtype or by the zero point, which may not differ; else uint8."""
-    asked = dtype_named(op, op.integer("output_dtype"), _QUANTIZED) if op.integer("output_dtype", 0) else None
-    if zero is None:
-        return asked or "uint8"
-    if asked not in (None, zero.dtype):
-        op.refuse(f"its output_dtype is {asked} and its zero point {zero.dtype}", fix="check the model")
-    return zero.dtype
-
-
 def _spread(op: Op, part: Value, value: Value) -> Value:
     """A scale or a zero point in a shape that broadcasts to the value's: one number; a vector along the axis; or along
     it a number for each block, and one for each place along the other axes."""
-    axis, block = op.integer("axis", 1), op.integer("block_size", 0)
-    if part.rank == 0:
-        return part
-    if part.shape == (1,):
-        return reshaped(part, ())
-    if value.rank == 1 and not block:  # the axis says nothing
-        return part
-    if not -value.rank <= axis < value.rank or part.rank != (value.rank if block else 1):
-        where = f"the axis {axis} of {value.rank}, in blocks of {block}"
-        op.refuse(f"a scale or zero point with {part.rank} axes along {where}", fix="check the model")
-    axis %= value.rank
-    if block:
+    grain, axis, block = granularity(op, part, value)
+    if grain is Granularity.TENSOR:
+        return reshaped(part, ()) if part.rank else part
+    if grain is Granularity.BLOCK:
         return in_blocks(part, axis, block, value.size(axis))
+    if grain is Granularity.ELEMENT:
+        return part
     return reshaped(part, [part.size(0) if at == axis else 1 for at in range(value.rank)])
 
 

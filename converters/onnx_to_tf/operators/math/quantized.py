@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .....models.signature import Array
+from ....onnx_graph.semantics.window_attributes import kernel_sizes
 from ...common.integer_products import Integers, centred, convolution, matrix_product
 from ...common.windows import read_window
 from ...kernels.exact_quotients import quotient
@@ -14,10 +15,9 @@ from ...lazy_tensorflow import tf
 from ...lowerings import BOOL, MICROSOFT, lowers
 from ...operator_context import Op
 from ...values import Layout, TfTensor, Value, broadcast, computed, known, mapped
-from ..layers.convolution import kernel_sizes
 from ..layers.normalization import softmax
 from ..layers.pooling import average_pool, global_average_pool
-from ..layers.recurrent import LSTM_ACTIVATIONS, Weights, biases, layer_of, lstm_of
+from ..layers.recurrent import Weights, biases, layer_of, lstm_of
 from ..tensor.joining import concat
 from .activation import leaky_relu, sigmoid
 from .linear import matmul
@@ -138,7 +138,7 @@ def qlinear_softmax(op: Op) -> Value:
     value = _real(op, 0)
     if op.integer("opset") < 13 and op.integer("axis", -1) % value.rank != value.rank - 1:
         op.refuse("it runs over several axes, as before opset 13", fix="export it with opset 13 or newer")
-    return _quantized(op, softmax(op.over(value)), 3)
+    return _quantized(op, softmax(op.over(value).read_as("Softmax", 13)), 3)
 
 
 @lowers("QLinearAveragePool", domain=MICROSOFT, T=_MIXED)
@@ -265,8 +265,8 @@ def dynamic_quantize_lstm(op: Op) -> list[Value | None]:
         sums = matrix_product(op, centred(op, numbers, zero), matrix.numbers)
         return tf.cast(sums, tf.float32) * (scale.tensor() * matrix.scale)
 
-    own = op.over(*(op.optional(at) for at in range(8)))
-    return lstm_of(layer_of(own, LSTM_ACTIVATIONS, hidden_axis=1), weights_of)
+    own = op.over(*(op.optional(at) for at in range(8))).read_as("LSTM", 22)
+    return lstm_of(layer_of(own, hidden_axis=1), weights_of)
 
 
 @lowers("MatMulNBits", domain=MICROSOFT, T=_MIXED)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from ....onnx_graph.semantics.axis_lists import reduced_axes
 from ...kernels import Kernels
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, NUMBERS, SUMMABLE, lowers
@@ -85,38 +86,29 @@ _REDUCTIONS = {
     "ReduceSum": Reduction(SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(t, axes, keep)),
     "ReduceSumSquare": Reduction(SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(_square(t), axes, keep), _square),
 }
-_AXES_BY_INPUT = {"ReduceSum": 13}  # the others took their axes as an input from opset 18 on
 
 
 def _lowered(name: str, reduction: Reduction) -> None:
-    by_input = _AXES_BY_INPUT.get(name, 18)
-
-    @lowers(name, since=by_input, until=28, T=reduction.dtypes)
+    @lowers(name, since=1, until=28, T=reduction.dtypes)
     def lowering(op: Op) -> Value:
-        axes, noop = op.optional(1), op.flag("noop_with_empty_axes")
+        axes = op.optional(1)
         if axes is not None and axes.computing and axes.shape != (0,):
-            return _over_computed(op, axes, reduction, noop=noop)
-        named = () if axes is None or axes.shape == (0,) else op.integers(1, "axes")
-        if noop and not named:
-            op.ignore("keepdims", because="no axis is reduced")
+            return _over_computed(op, axes, reduction, noop=op.flag("noop_with_empty_axes"))
+        named = reduced_axes(op)
+        if named.noop:
             return op.value(0) if reduction.alone is None else mapped(op.value(0), reduction.alone)
-        return reduced(op, named, reduction.over)
-
-    @lowers(name, since=1, until=by_input - 1, T=reduction.dtypes)
-    def lowering_by_attribute(op: Op) -> Value:
-        return reduced(op, op.ints("axes", []), reduction.over)
+        return reduced(op, named.axes, reduction.over, keep=named.keepdims)
 
 
 for _name, _reduction in _REDUCTIONS.items():
     _lowered(_name, _reduction)
 
 
-def reduced(op: Op, axes: Sequence[int], over: Over) -> Value:
-    """Over the axes, or over all where none are named; they stay with size 1 unless keepdims is 0."""
-    value, keep = op.value(0), op.flag("keepdims", True)
+def reduced(op: Op, gone: Sequence[int], over: Over, *, keep: bool) -> Value:
+    """Over the axes, which stay with size 1 unless keepdims is 0."""
+    value = op.value(0)
     if value.only_parts is not None and op.node.op_type == "ReduceProd":
         return op.sized([product(value.only_parts)], scalar=not (keep and value.rank), dtype=value.dtype)
-    gone = {axis % value.rank for axis in axes} or set(range(value.rank))
     left = [axis for axis in range(value.rank) if axis not in gone]
     layout, after = (value.layout, value.layout) if keep else _layouts(value.layout, left)
     places = sorted(layout.place(axis, value.rank) for axis in gone)
@@ -143,7 +135,7 @@ def _in_fewer_axes(op: Op, value: Value, layout: Layout, places: Sequence[int], 
 
 def _over_computed(op: Op, axes: Value, reduction: Reduction, *, noop: bool) -> Value:
     """Over axes that the model computes. None at all are all of them, unless `noop`."""
-    value, keep = op.value(0), op.flag("keepdims", True)
+    value, keep = op.value(0), op.flag("keepdims")
     places, count = as_int32(tf.reshape(axes.tensor(), [-1])), axes.shape[0] if axes.rank else 1
     if count is None:
         if not keep or (noop and reduction.alone is not None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log
 
+from ....onnx_graph.semantics.sampling_attributes import transformed_axis
 from ...common.attention_core import places, widened
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, NUMBERS, lowers
@@ -13,24 +14,10 @@ from ...values import Size, TfTensor, Value, computed, same_size
 from .casting import dtype_named
 
 
-@lowers("DFT", since=20, T1=FLOATS, T2=INDICES)
+@lowers("DFT", since=17, T1=FLOATS, T2=INDICES)
 def dft(op: Op) -> Value:
     """The discrete Fourier transform along an axis, cut or filled with zeros to `dft_length`; also the inverse one."""
-    axis = -2 if op.optional(2) is None else int(op.array(2, "axis").item())
-    return _dft(op, axis)
-
-
-@lowers("DFT", since=17, until=19, T1=FLOATS, T2=INDICES)
-def dft_before_20(op: Op) -> Value:
-    """Before opset 20 the axis was an attribute."""
-    return _dft(op, op.integer("axis", 1))
-
-
-def _dft(op: Op, axis: int) -> Value:
-    value, inverse, onesided = op.value(0), op.flag("inverse"), op.flag("onesided")
-    at = axis % value.rank
-    if at == value.rank - 1:
-        op.refuse("its axis is the one of real and imaginary parts", fix="check the model")
+    value, inverse, onesided, at = op.value(0), op.flag("inverse"), op.flag("onesided"), transformed_axis(op)
     length = _length(op, value.size(at), halved=inverse and onesided)
     parts = [_moved(part, at) for part in _parts(op, value)]
     if inverse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....onnx_graph.semantics.selection_arguments import constant_array
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, NUMBERS, lowers
 from ...operator_context import Op
@@ -14,15 +15,7 @@ from ..math.casting import dtype_named
 @lowers("Constant", since=1)
 def constant(op: Op) -> Value:
     """A tensor, a number or a list of them."""
-    if op.has("value"):
-        return op.known(op.tensor_attribute("value"))
-    if op.has("value_float"):
-        return op.known(np.array(op.real("value_float"), np.float32))
-    if op.has("value_floats"):
-        return op.known(np.array(op.floats("value_floats"), np.float32))
-    if op.has("value_int"):
-        return op.known(np.array(op.integer("value_int"), np.int64))
-    return op.known(np.array(op.ints("value_ints"), np.int64))
+    return op.known(constant_array(op))
 
 
 @lowers("Identity", since=1, T=ANY, V=ANY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....onnx_graph.semantics.slice_and_pad import split_arguments
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, lowers
 from ...operator_context import Op
@@ -49,43 +50,34 @@ def _joined_parts(values: Sequence[Value]) -> tuple[Size, ...] | None:
     return None if None in joined else tuple(part for parts in joined for part in parts or ())
 
 
-@lowers("Split", since=18, T=ANY)
-def split_by_input_or_count(op: Op) -> list[Value]:
-    """By sizes, or into num_outputs equal parts of which the last may be smaller."""
-    if op.optional(1) is not None:
-        return _split_by_sizes(op)
-    value, count = op.value(0), op.integer("num_outputs")
-    whole = value.size(op.integer("axis", 0) % value.rank)
-    step = -(-whole // count)
-    if isinstance(whole, int) and whole < step * (count - 1):
-        op.refuse(f"an axis of size {whole} has no {count} parts of size {step}", fix="check the model")
-    return _split(op, [step] * (count - 1) + [whole - step * (count - 1)])
+@lowers("Split", since=2, T=ANY)
+def split(op: Op) -> list[Value]:
+    """Into parts of the lengths given, or into as many as there are outputs; since opset 18 the last may be shorter."""
+    value, parts = op.value(0), split_arguments(op)
+    if parts.lengths is not None:
+        return _split(op, parts.axis, parts.lengths)
+    if parts.lengths_at is not None:
+        return _split(op, parts.axis, _computed_lengths(op, op.value(parts.lengths_at)))
+    if op.version < 18:
+        return _split(op, parts.axis, parts.count)
+    length, count = value.size(parts.axis), parts.count
+    step = -(-length // count)
+    if isinstance(length, int) and length < step * (count - 1):
+        op.refuse(f"an axis of size {length} has no {count} parts of size {step}", fix="check the model")
+    return _split(op, parts.axis, [step] * (count - 1) + [length - step * (count - 1)])
 
 
-@lowers("Split", since=13, until=17, T=ANY)
-def split_by_input(op: Op) -> list[Value]:
-    """By sizes, or into equal parts, one for each output."""
-    return _split(op, op.outputs) if op.optional(1) is None else _split_by_sizes(op)
+def _computed_lengths(op: Op, lengths: Value) -> Sequence[Size]:
+    parts = lengths.size_parts()
+    if parts is not None:
+        return parts
+    vector = as_int32(lengths.tensor())  # there is one for each output
+    return [vector[at] for at in range(op.outputs)]
 
 
-@lowers("Split", since=2, until=12, T=ANY)
-def split_by_attribute(op: Op) -> list[Value]:
-    """Before opset 13 the sizes were an attribute."""
-    return _split(op, op.ints("split") if op.has("split") else op.outputs)
-
-
-def _split_by_sizes(op: Op) -> list[Value]:
-    parts = op.value(1).size_parts()
-    if parts is None:  # there is one for each output
-        vector = as_int32(op.tensor(1))
-        parts = tuple(vector[at] for at in range(op.outputs))
-    return _split(op, parts)
-
-
-def _split(op: Op, parts: Sequence[Size] | int) -> list[Value]:
+def _split(op: Op, axis: int, parts: Sequence[Size] | int) -> list[Value]:
     """Into parts of these sizes, or into so many equal ones."""
     value = op.value(0)
-    axis = op.integer("axis", 0) % value.rank
     place, tensor = value.place(axis), value.tensor(value.layout)
     if not isinstance(parts, int) and not all(isinstance(part, int) for part in parts):
         pieces = tf.split(tensor, tf.stack(list(parts)), place, num=len(parts))

@@ -6,42 +6,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....onnx_graph.semantics.slice_and_pad import pad_arguments
 from ...common import padding_modes
 from ...lazy_tensorflow import tf
-from ...lowerings import ANY, FLOATS, INDICES, lowers
+from ...lowerings import ANY, INDICES, lowers
 from ...operator_context import Op
 from ...values import Size, TfTensor, Value, computed
 
 _MIRRORS = {"reflect": padding_modes.reflect, "edge": padding_modes.edge, "wrap": padding_modes.wrap}
 
 
-@lowers("Pad", since=18, T=ANY, Tind=INDICES)
-def pad_some_axes(op: Op) -> Value:
-    """Before and after each of the axes named, or of all; negative pads cut."""
-    rank = op.value(0).rank
-    axes = range(rank) if op.optional(3) is None else op.sizes(3, "axes")
-    return _padded(op, op.sizes(1, "pads"), [axis % rank for axis in axes], op.optional(2))
-
-
-@lowers("Pad", since=11, until=17, T=ANY)
+@lowers("Pad", since=2, T=ANY, Tind=INDICES)
 def pad(op: Op) -> Value:
-    """Before and after each axis."""
-    return _padded(op, op.sizes(1, "pads"), range(op.value(0).rank), op.optional(2))
-
-
-@lowers("Pad", since=2, until=10, T=FLOATS)
-def pad_by_attributes(op: Op) -> Value:
-    """Before opset 11 pads and number were attributes."""
-    value = op.value(0)
-    number = op.known(np.array(op.real("value", 0.0), value.dtype))
-    return _padded(op, op.ints("pads"), range(value.rank), number)
-
-
-def _padded(op: Op, pads: Sequence[Size], axes: Sequence[Size], number: Value | None) -> Value:
-    value, mode = op.value(0), op.word("mode", "constant", ("constant", *_MIRRORS))
-    if len(pads) != 2 * len(axes):
-        op.refuse(f"it has {len(pads)} pads for {len(axes)} axes", fix="check the model")
-    pairs = list(zip(pads[: len(axes)], pads[len(axes) :], strict=True))
+    """Before and after each of the axes named, or of all; negative pads cut."""
+    value, padding = op.value(0), pad_arguments(op)
+    mode, number, axes, pairs = padding.mode, padding.number, padding.axes, padding.widths
     widths = _in_place(value, [_of_axis(axis, axes, pairs) for axis in range(value.rank)])
     native = value.tensor(value.layout)
     if mode == "constant":

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
+from ....onnx_graph.semantics.selection_arguments import top_k_arguments
 from ...common.sortable_integers import ascending, keys, turned
 from ...lazy_tensorflow import tf
-from ...lowerings import ANY, BOOL, FLOATS, NUMBERS, lowers
+from ...lowerings import ANY, BOOL, NUMBERS, lowers
 from ...operator_context import Op
-from ...values import Layout, Size, TfTensor, Value, computed, pack, product
+from ...values import Layout, TfTensor, Value, computed, pack, product
 
 
-@lowers("TopK", since=11, T=NUMBERS)
+@lowers("TopK", since=1, T=NUMBERS)
 def top_k(op: Op) -> list[Value]:
-    """The k largest or smallest along an axis, in order; of equals the first ones. And where they lay."""
-    op.ignore("sorted", because="sorted answers are right for both")
-    (count,) = op.sizes(1, "k")
-    return _top_k(op, count, largest=op.flag("largest", True))
+    """The k largest or smallest along an axis, in order; of equals the first ones. And where they lay.
 
-
-@lowers("TopK", since=10, until=10, T=NUMBERS)
-def top_k_largest(op: Op) -> list[Value]:
-    """In opset 10 always the largest."""
-    (count,) = op.sizes(1, "k")
-    return _top_k(op, count, largest=True)
-
-
-@lowers("TopK", since=1, until=9, T=FLOATS)
-def top_k_by_attribute(op: Op) -> list[Value]:
-    """Before opset 10 k was an attribute."""
-    return _top_k(op, op.integer("k"), largest=True)
-
-
-def _top_k(op: Op, count: Size, *, largest: bool) -> list[Value]:
-    """In the layout in which the axis is innermost, where the value lies so."""
-    value = op.value(0)
-    axis, last = op.integer("axis", -1) % value.rank, value.rank - 1
+    It works in the layout in which the axis is innermost, where the value lies so."""
+    value, choice = op.value(0), top_k_arguments(op)
+    axis, last = choice.axis, value.rank - 1
     layout = value.layout if value.place(axis) == last else Layout.LOGICAL
     place = layout.place(axis, value.rank)
     order = [at for at in range(value.rank) if at != place] + [place]
     back = [order.index(at) for at in range(value.rank)]
     tensor = value.tensor(layout) if place == last else tf.transpose(value.tensor(layout), order)
     ordered = keys(tensor)
-    _, places = tf.math.top_k(ordered if largest else turned(ordered), count)
+    _, places = tf.math.top_k(ordered if choice.largest else turned(ordered), choice.count)
     found = tf.gather(tensor, places, batch_dims=last)
     answers = [found, tf.cast(places, tf.int64)]
     return [computed(each if place == last else tf.transpose(each, back), layout) for each in answers]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ....onnx_graph.semantics.axis_lists import squeezed_axes, unsqueezed_axes
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, lowers
 from ...operator_context import Op
@@ -24,19 +25,12 @@ from ...values import (
 )
 
 
-@lowers("Shape", since=1, until=14, T=ANY)
+@lowers("Shape", since=1, T=ANY)
 def shape(op: Op) -> Value:
-    """The sizes of all axes."""
+    """The sizes of the axes start .. end - 1, both cut to the rank as Python does; before opset 15 of all axes."""
     value = op.value(0)
-    return op.sized([value.size(axis) for axis in range(value.rank)])
-
-
-@lowers("Shape", since=15, T=ANY)
-def shape_between(op: Op) -> Value:
-    """The sizes of the axes start .. end - 1, both cut to the rank as Python does."""
-    value = op.value(0)
-    start, end = op.integer("start", 0), op.integer("end", value.rank)
-    return op.sized([value.size(axis) for axis in range(value.rank)][start:end])
+    sizes = [value.size(axis) for axis in range(value.rank)]
+    return op.sized(sizes[op.integer("start", 0) : op.integer("end", value.rank)])
 
 
 @lowers("Size", since=1, T=ANY)
@@ -121,34 +115,18 @@ def flatten(op: Op) -> Value:
     return reshaped(value, [product(have[:axis]), product(have[axis:])])
 
 
-@lowers("Squeeze", since=13, T=ANY)
+@lowers("Squeeze", since=1, T=ANY)
 def squeeze(op: Op) -> Value:
     """Without the axes named, which have size 1; without every such axis where none is named."""
-    axes = op.optional(1)
+    value, axes = op.value(0), op.optional(1)
     if axes is not None and axes.computing:
         return _squeezed_by_computed(op, axes)
-    return _squeezed(op, None if axes is None else op.integers(1, "axes"))
-
-
-@lowers("Squeeze", since=1, until=12, T=ANY)
-def squeeze_by_attribute(op: Op) -> Value:
-    """Before opset 13 the axes were an attribute."""
-    return _squeezed(op, op.ints("axes") if op.has("axes") else None)
-
-
-def _squeezed(op: Op, axes: Sequence[int] | None) -> Value:
-    value = op.value(0)
-    if axes is None and None in value.shape:
-        op.refuse("which axes have size 1 is known only when the model runs", fix="name the axes to squeeze")
-    named = [axis for axis, size in enumerate(value.shape) if size == 1] if axes is None else axes
-    dropped = {axis % value.rank for axis in named}
-    if any(value.shape[axis] not in (1, None) for axis in dropped):
-        op.refuse(f"it squeezes the axes {sorted(dropped)} of the shape {value.shape}", fix="check the model")
+    dropped = squeezed_axes(op)
     if value.only_parts is not None:
         return op.sized(value.only_parts, scalar=bool(dropped), dtype=value.dtype)
     left = [axis for axis in range(value.rank) if axis not in dropped]
     if any(value.shape[axis] is None for axis in dropped):  # TensorFlow sees to it that they have size 1
-        return computed(tf.squeeze(value.tensor(), sorted(dropped))).as_long_as(value, enumerate(left))
+        return computed(tf.squeeze(value.tensor(), dropped)).as_long_as(value, enumerate(left))
     return reshaped(value, [value.size(axis) for axis in left])
 
 
@@ -175,31 +153,19 @@ def _among(axes: Value, rank: int) -> TfTensor:
     return tf.reduce_any(tf.equal(tf.range(rank)[:, None], named[None, :]), axis=1)
 
 
-@lowers("Unsqueeze", since=13, T=ANY)
+@lowers("Unsqueeze", since=1, T=ANY)
 def unsqueeze(op: Op) -> Value:
     """With axes of size 1 at these places of the answer."""
-    axes = op.value(1)
-    return _unsqueezed_by_computed(op, axes) if axes.computing else _unsqueezed(op, op.integers(1, "axes"))
-
-
-@lowers("Unsqueeze", since=1, until=12, T=ANY)
-def unsqueeze_by_attribute(op: Op) -> Value:
-    """Before opset 13 the axes were an attribute."""
-    return _unsqueezed(op, op.ints("axes"))
-
-
-def _unsqueezed(op: Op, axes: Sequence[int]) -> Value:
-    value = op.value(0)
-    rank = value.rank + len(axes)
-    added = {axis % rank for axis in axes}
-    if len(added) != len(axes):
-        op.refuse(f"its axes {list(axes)} name one axis twice", fix="check the model")
+    value, axes = op.value(0), op.optional(1)
+    if axes is not None and axes.computing:
+        return _unsqueezed_by_computed(op, axes)
+    added = unsqueezed_axes(op)
     if value.rank == 0 and len(added) == 1:
         parts = value.size_parts(exact=True)
         if parts is not None and value.dtype in ("int32", "int64"):
             return op.sized(parts, dtype=value.dtype)
     have = iter([value.size(axis) for axis in range(value.rank)])
-    return reshaped(value, [1 if at in added else next(have) for at in range(rank)])
+    return reshaped(value, [1 if at in added else next(have) for at in range(value.rank + len(added))])
 
 
 def _unsqueezed_by_computed(op: Op, axes: Value) -> Value:

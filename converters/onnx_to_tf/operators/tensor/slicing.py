@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....onnx_graph.semantics.slice_and_pad import slice_arguments
 from ...common.padding_modes import computes, sliced
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, lowers
@@ -13,30 +14,17 @@ from ...values import FAR, Size, TfTensor, Value, as_int32, computed, ranked, sa
 _NOTHING = slice(FAR, FAR, 1)  # an end of 0 is to XNNPACK the end of the axis
 
 
-@lowers("Slice", since=10, T=ANY, Tind=INDICES)
-def slice_by_inputs(op: Op) -> Value:
+@lowers("Slice", since=1, T=ANY, Tind=INDICES)
+def slice_axes(op: Op) -> Value:
     """From start to end - 1 by steps along each of the axes; the first ones where none are named."""
     if any(value is not None and value.computing for value in (op.optional(3), op.optional(4))):
         return _sliced_by_computed_axes(op)
-    starts, ends = op.sizes(1, "starts"), op.sizes(2, "ends")
-    axes = range(len(starts)) if op.optional(3) is None else op.integers(3, "axes")
-    steps = [1] * len(starts) if op.optional(4) is None else op.integers(4, "steps")
-    return _sliced(op, starts, ends, list(axes), list(steps))
-
-
-@lowers("Slice", since=1, until=9, T=ANY)
-def slice_by_attributes(op: Op) -> Value:
-    """Before opset 10 all of it was attributes, and the step always 1."""
-    starts, ends = op.ints("starts"), op.ints("ends")
-    return _sliced(op, starts, ends, op.ints("axes", range(len(starts))), [1] * len(starts))
-
-
-def _sliced(op: Op, starts: Sequence[Size], ends: Sequence[Size], axes: list[int], steps: list[int]) -> Value:
+    parts = slice_arguments(op)
+    starts, ends, axes, steps = parts.starts, parts.ends, parts.axes, parts.steps
     value = op.value(0)
     if value.only_parts is not None and axes and isinstance(starts[0], int) and isinstance(ends[0], int):
         begin, end = bounds(starts[0], ends[0], steps[0], len(value.only_parts))
         return op.sized(value.only_parts[slice(begin, end, steps[0])], dtype=value.dtype)
-    axes = [axis % value.rank for axis in axes]
     cut = [slice(None)] * value.rank
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         cut[value.place(axis)] = _cut(value, axis, start, end, step)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ....onnx_graph.semantics.sequence_operators import check_mapped
 from ...common.tensor_sequence import TensorSequence, listed
 from ...inner_graphs import Inside, Run, Scope, placed, same_size, truth
 from ...operator_context import Op
@@ -55,10 +56,7 @@ def _either(op: Op, at: int, one: torch.Tensor, other: torch.Tensor) -> torch.Te
 def _sequence_map(op: Op, inside: Inside) -> Sequence[Value]:
     """Its body for each place of the first sequence; tensors among the inputs are given whole every time."""
     body, given, count = op.graph("body"), op.everything(), len(op.sequence(0).tensors)
-    if any(isinstance(each, TensorSequence) and len(each.tensors) != count for each in given):
-        op.refuse("its sequences are not of one length", fix="check the model")
-    if not count:
-        op.refuse("its sequences are empty, and the dtypes of its answers not known", fix="check the model")
+    check_mapped(op, [count, *(len(each.tensors) for each in given if isinstance(each, TensorSequence))])
     made = [
         inside.here(body, [each.tensors[at] if isinstance(each, TensorSequence) else each for each in given])
         for at in range(count)

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....onnx_graph.graph import Graph, Node, tensor_array
-from ....onnx_graph.loop_signature import UNKNOWN_LIST, UNKNOWN_LIST_FIX, ends_of, scan_of, without_lists
+from ....onnx_graph.semantics.loop_signature import (
+    UNKNOWN_LIST,
+    UNKNOWN_LIST_FIX,
+    LoopArguments,
+    ends_of,
+    loop_arguments,
+    scan_of,
+    without_lists,
+)
 from ...common.tensor_sequence import GrownSequence, TensorSequence
 from ...inner_graphs import Function, Inside, placed, same_size, truth
 from ...operator_context import Op
@@ -102,22 +110,17 @@ class _Turns:
         return self.most if self.asked is None else None
 
 
-def _turns(trips: Value | None, condition: Value | None, body: Graph) -> _Turns:
-    first = None if condition is None else truth(condition)
-    most = None if trips is None or trips.array is None else max(int(trips.array.reshape(())), 0)
-    if first is False or most == 0:
-        return _Turns(trips, 0, None)
-    return _Turns(trips, most, None if first and _goes_on(body) else condition)
+def _turns(loop: LoopArguments[Value]) -> _Turns:
+    first = None if loop.condition is None else truth(loop.condition)
+    if first is False or loop.most == 0:
+        return _Turns(loop.trips, 0, None)
+    return _Turns(loop.trips, loop.most, None if first and _goes_on(loop.body) else loop.condition)
 
 
 def loop(op: Op, inside: Inside) -> Sequence[Value]:
-    """Its body, as often as the trip count says and for as long as the condition holds. The body's condition counts
-    only where the node has one: so words it the specification."""
-    trips, condition, states = op.optional(0), op.optional(1), op.everything(2)
-    body = op.graph("body")
-    if trips is None and condition is None:
-        op.refuse("it has neither a trip count nor a condition, and so never ends", fix="give it one of them")
-    turns = _turns(trips, condition, body)
+    """Its body, as often as the trip count says and for as long as the condition holds."""
+    arguments = loop_arguments(op)
+    states, body, turns = arguments.states, arguments.body, _turns(arguments)
     listing = any(isinstance(each, TensorSequence) for each in states)
     makes = len(body.outputs) > 1 + len(states)
     few = turns.count is not None and turns.count <= (_MOST_LISTED if listing else _MOST_UNROLLED)
@@ -230,7 +233,7 @@ def scan(op: Op, inside: Inside) -> Sequence[Value]:
     """Its body once for each place along an axis of the scanned inputs; what it makes lies along an axis again."""
     if op.node.version < 9:
         op.refuse("the Scan of opset 8 has lengths and a batch of its own", fix="export the model at opset 9 or later")
-    body, found = op.graph("body"), scan_of(op, op.values())
+    body, found = op.graph("body"), scan_of(op)
     first, axis, _ = found.scanned[0]
     count = first.size(axis) if found.steps is None else found.steps
     if isinstance(count, int) and 0 < count <= _MOST_UNROLLED:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....onnx_graph.sequence_operators import place_among
+from ....onnx_graph.semantics.sequence_operators import part_lengths, place_among
 from ...common.tensor_sequence import GrownSequence, TensorSequence, listed
 from ...operator_context import Op
 from ...values import Part, Value, as_parts
@@ -22,9 +22,7 @@ STATIC = "give the axes that the sequence is made along a fixed size, or stack t
 @writes("SequenceEmpty", since=11, folds=False)
 def sequence_empty(op: Op) -> Written:
     """No tensors, of a dtype."""
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    return TensorSequence(op.page, tensor_dtype_to_np_dtype(op.integer("dtype", 1)).name, ())
+    return TensorSequence(op.page, op.dtype("dtype", 1), ())
 
 
 @writes("SequenceConstruct", since=11, folds=False, T=HELD)
@@ -109,12 +107,7 @@ def _lengths(op: Op, size: int | None, axis: int) -> Sequence[Part]:
         if size is not None and len(known) == len(given) and sum(known) != size:
             op.refuse(f"its split {list(given)} is not that of {size} elements", fix="check the model")
         return given
-    length = op.integers(1, "split")[0] if op.given(1) else 1
-    if size is None:
-        op.refuse(f"the size of axis {axis}, and so the number of its parts, is known only when it runs", fix=STATIC)
-    if length < 1:
-        op.refuse(f"its split is {length}", fix="check the model")
-    return [min(length, size - start) for start in range(0, size, length)]
+    return part_lengths(op, size, axis, STATIC)
 
 
 @writes("ConcatFromSequence", since=11, folds=False, S=HELD)

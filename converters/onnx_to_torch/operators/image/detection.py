@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....onnx_graph.semantics.sampling_attributes import roi_align_attributes
 from ...operator_context import Op
+from ...safe_names import number
 from ...writers import INDICES, Written, writes
 
 _SAMPLED = frozenset({"float32", "float64"})
@@ -24,24 +26,12 @@ def non_max_suppression(op: Op) -> Written:
     return f"chosen_boxes({boxes}, {scores}, {count}, {overlap}, {least}, {centred})"
 
 
-@writes("RoiAlign", since=16, T1=_SAMPLED, T2=INDICES)
+@writes("RoiAlign", since=10, T1=_SAMPLED, T2=INDICES)
 def regions_aligned(op: Op) -> Written:
     """Regions of pictures, each divided into bins of which samples are averaged, or the largest is taken."""
-    mode = op.word("coordinate_transformation_mode", "half_pixel", ("half_pixel", "output_half_pixel"))
-    return _aligned(op, shifted=mode == "half_pixel")
-
-
-@writes("RoiAlign", since=10, until=15, T1=_SAMPLED, T2=INDICES)
-def regions_unshifted(op: Op) -> Written:
-    """Before opset 16 coordinates were not shifted by half a pixel."""
-    return _aligned(op, shifted=False)
-
-
-def _aligned(op: Op, *, shifted: bool) -> str:
-    x, regions, images = (op.value(at) for at in range(3))
-    bins = (op.integer("output_height", 1), op.integer("output_width", 1))
-    samples, scale = op.integer("sampling_ratio", 0), op.literal("spatial_scale", 1.0, x.dtype)
-    largest = op.word("mode", "avg", ("avg", "max")) == "max"
-    if samples < 1:
+    (x, regions, images), align = (op.value(at) for at in range(3)), roi_align_attributes(op)
+    scale = number(align.scale, x.dtype)
+    if align.samples < 1:
         op.refuse("how many samples a bin has hangs on the sizes of the regions", fix="set sampling_ratio, as to 2")
-    return f"aligned_regions({x}, {regions}, {images}, {bins}, {samples}, {scale}, {shifted}, {largest})"
+    options = f"{align.bins}, {align.samples}, {scale}, {align.shifted}, {align.takes_largest}"
+    return f"aligned_regions({x}, {regions}, {images}, {options})"

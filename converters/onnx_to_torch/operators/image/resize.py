@@ -8,16 +8,11 @@ from math import floor
 
 import numpy as np
 
+from ....onnx_graph.semantics.resize_attributes import ResizeAttributes, ResizeMethod, resize_attributes
 from ...operator_context import Op
 from ...values import Part, Size, Value, atom
 from ...writers import FLOATS, HELD, NUMBERS, Written, writes
 from ..tensor.shape import as_tuple
-
-_COORDINATES = (
-    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
-    "tf_crop_and_resize",
-)  # fmt: skip
-_ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,103 +33,38 @@ class Axis:
         return self.scale == "1.0" and not self.region and (self.size == self.target)
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
-    """How values between the places are found."""
-
-    mode: str
-    coordinates: str
-    rounding: str = "floor"
-    cubic: float = -0.75
-    exclude: bool = False
-    antialias: bool = False
-    outside: float | None = None
-
-
 @writes("Resize", since=11, T1=HELD, T2=FLOATS)
+@writes("Resize", since=10, until=10, T=HELD)
+@writes("Upsample", since=7, T=HELD)
 def resize(op: Op) -> Written:
     """By scales or to sizes, along all axes or those that are named."""
-    value, method = op.value(0), _method(op)
-    if method.mode != "nearest" and value.dtype not in NUMBERS:
-        op.refuse(f"it interpolates {value.dtype}", fix="cast it to float32 in the model")
-    return _resized(op, value, _axes(op, value, method), method)
+    value, resizing = op.value(0), resize_attributes(op, NUMBERS)
+    regions = _regions(op, len(resizing.axes), resizing.method)
+    if resizing.policy != "stretch":
+        op.refuse(f"its keep_aspect_ratio_policy is {resizing.policy}", fix="give the sizes that come of it")
+    if resizing.by_sizes:
+        axes = [_to(value, *each) for each in zip(resizing.axes, op.sizes(3, "sizes"), regions, strict=True)]
+    else:
+        axes = _by_scales(op, resizing, regions)
+    return _resized(op, value, axes, resizing.method)
 
 
-@writes("Resize", since=10, until=10, T=HELD)
-def resize_by_scales(op: Op) -> Written:
-    """Before opset 11 places were divided by the scales, and nothing else."""
-    scales = [float(each) for each in op.array(1, "scales")]
-    method = Method(op.word("mode", "nearest", ("nearest", "linear")), "asymmetric")
-    if method.mode == "nearest" and min(scales, default=1) < 1:
-        op.refuse("before opset 11 nothing says which elements are left out", fix="export with opset 11 or newer")
-    return _resized(op, op.value(0), _by_scales(op, range(op.value(0).rank), scales, method), method)
-
-
-@writes("Upsample", since=9, T=HELD)
-def upsample(op: Op) -> Written:
-    """By scales that are 1 or more."""
-    scales = [float(each) for each in op.array(1, "scales")]
-    method = Method(op.word("mode", "nearest", ("nearest", "linear")), "asymmetric")
-    return _resized(op, op.value(0), _by_scales(op, range(op.value(0).rank), scales, method), method)
-
-
-@writes("Upsample", since=7, until=8, T=HELD)
-def upsample_by_attribute(op: Op) -> Written:
-    """Before opset 9 the scales were an attribute."""
-    method = Method(op.word("mode", "nearest", ("nearest", "linear")), "asymmetric")
-    return _resized(op, op.value(0), _by_scales(op, range(op.value(0).rank), op.floats("scales"), method), method)
-
-
-def _method(op: Op) -> Method:
-    mode = op.word("mode", "nearest", ("nearest", "linear", "cubic"))
-    coordinates = op.word("coordinate_transformation_mode", "half_pixel", _COORDINATES)
-    antialias, outside = op.flag("antialias"), op.real("extrapolation_value", 0.0)
-    if antialias and mode == "nearest":
-        op.refuse("it is the nearest with antialias, for which the specification has no rule", fix="leave it out")
-    return Method(
-        mode,
-        coordinates,
-        op.word("nearest_mode", "round_prefer_floor", _ROUNDINGS),
-        op.real("cubic_coeff_a", -0.75),
-        op.flag("exclude_outside"),
-        antialias,
-        outside if coordinates == "tf_crop_and_resize" else None,
-    )
-
-
-def _axes(op: Op, value: Value, method: Method) -> list[Axis]:
-    named = [op.placed(axis, value.rank) for axis in op.ints("axes", range(value.rank))]
-    regions = _regions(op, len(named), method)
-    policy = op.word("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
-    if policy != "stretch":
-        op.refuse(f"its keep_aspect_ratio_policy is {policy}", fix="give the sizes that come of it")
-    scales, sizes = (op.optional(at) if op.given(at) and op.value(at).shape != (0,) else None for at in (2, 3))
-    if (scales is None) == (sizes is None):
-        op.refuse("it has not just one of scales and sizes", fix="check the model with onnx.checker")
-    if sizes is None:
-        return _by_scales(op, named, [float(each) for each in op.array(2, "scales")], method, regions)
-    return [_to(value, *each) for each in zip(named, op.sizes(3, "sizes"), regions, strict=True)]
-
-
-def _regions(op: Op, count: int, method: Method) -> list[str]:
+def _regions(op: Op, count: int, method: ResizeMethod) -> list[str]:
     """What is cut out of each axis, in shares of it: only one of the modes cuts."""
     if method.outside is None:
-        op.ignore_input(1, because="only tf_crop_and_resize has a region of interest")
         return [""] * count
     region = [float(each) for each in op.array(1, "region")]
     return [f"({low!r}, {high!r})" for low, high in zip(region[:count], region[count:], strict=True)]
 
 
-def _by_scales(
-    op: Op, named: Sequence[int], scales: Sequence[float], method: Method, regions: Sequence[str] = ()
-) -> list[Axis]:
-    """Sizes times scales, cut to whole numbers. Where the length is no whole number, align_corners takes the place of
-    the last corner from it by the specification's reference, and by its words from the whole one, which is what a
-    model of PyTorch's was trained by."""
-    value = op.value(0)
-    corners = method.coordinates == "align_corners" and bool(str(op.node.origin))
+def _by_scales(op: Op, resizing: ResizeAttributes, regions: Sequence[str]) -> list[Axis]:
+    """Sizes times scales, cut to whole numbers."""
+    value, corners = op.value(0), resizing.exact_corners
+    scales = resizing.scales
+    if resizing.scales_at is not None:
+        scales = tuple(float(each) for each in op.array(resizing.scales_at, "scales"))
     axes = []
-    for axis, scale, region in zip(named, scales, regions or [""] * len(named), strict=True):
+    for axis, scale, region in zip(resizing.axes, scales or (), regions, strict=True):
         size = value.size(axis)
         target: Part
         if scale == int(scale):
@@ -162,7 +92,7 @@ def _to(value: Value, axis: int, target: Part, region: str) -> Axis:
     return Axis(axis, size, target, f"{atom(target)} / {atom(size)}", str(target), True, region)
 
 
-def _resized(op: Op, value: Value, axes: Sequence[Axis], method: Method) -> Written:
+def _resized(op: Op, value: Value, axes: Sequence[Axis], method: ResizeMethod) -> Written:
     axes = [axis for axis in axes if not axis.kept]
     if not axes or 0 in value.shape:
         return value if not axes else op.refuse("it resizes an empty tensor", fix="leave it out")
@@ -181,20 +111,20 @@ def _resized(op: Op, value: Value, axes: Sequence[Axis], method: Method) -> Writ
     return f"{code}.to(torch.{value.dtype})" if value.dtype in FLOATS else f"rounded_to({code}, torch.{value.dtype})"
 
 
-def _along(code: str, axis: Axis, method: Method) -> str:
+def _along(code: str, axis: Axis, method: ResizeMethod) -> str:
     common = f'{code}, {axis.at}, {axis.target}, {axis.scale}, {axis.length}, "{method.coordinates}"'
     more = f", region={axis.region}, outside={method.outside!r}" if axis.region else ""
     if method.mode == "nearest":
         return f'resampled_nearest({common}, "{method.rounding}"{more})'
-    options = f"{method.mode == 'linear'}, {method.cubic!r}, {method.exclude}, {method.antialias}"
+    options = f"{method.mode == 'linear'}, {method.cubic!r}, {method.exclude_outside}, {method.antialias}"
     return f"resampled_smoothly({common}, {options}{more})"
 
 
-def _by_torch(value: Value, axes: Sequence[Axis], method: Method) -> str:
+def _by_torch(value: Value, axes: Sequence[Axis], method: ResizeMethod) -> str:
     """F.interpolate, where it is the same: the last axes of a picture, places by halves of pixels or by corners."""
     rank = value.rank
     spatial = value.dtype in ("float32", "float64") and rank in (3, 4, 5) and all(axis.at >= 2 for axis in axes)
-    if not spatial or method.exclude or method.antialias or method.mode == "nearest":
+    if not spatial or method.exclude_outside or method.antialias or method.mode == "nearest":
         return ""
     corners = method.coordinates == "align_corners"
     halves = method.coordinates in ("half_pixel", "pytorch_half_pixel")

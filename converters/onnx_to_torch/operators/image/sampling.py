@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from ....onnx_graph.semantics.sampling_attributes import grid_sample_attributes
 from ...operator_context import Op
 from ...writers import FLOATS, Written, writes
 from ..tensor.shape import as_tuple
-
-_MODES = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest", "cubic": "bicubic", "bicubic": "bicubic"}
 
 
 @writes("GridSample", since=16, T1=FLOATS, T2=FLOATS)
 def grid_sample(op: Op) -> Written:
     """Read at the places of a grid whose corners are -1 and 1."""
-    x, grid = op.value(0), op.value(1)
-    usual = "linear" if op.node.version >= 20 else "bilinear"
-    mode = _MODES[op.word("mode", usual, tuple(_MODES))]
-    beyond = op.word("padding_mode", "zeros", ("zeros", "border", "reflection"))
-    corners = op.flag("align_corners")
+    x, grid, sampling = op.value(0), op.value(1), grid_sample_attributes(op)
+    mode = {"linear": "bilinear", "cubic": "bicubic"}.get(sampling.mode, sampling.mode)
     if x.rank not in (4, 5) or (x.rank == 5 and mode == "bicubic"):
         op.refuse(f"it samples {x.rank - 2} axes by {mode}", fix="sample two axes, or linearly")
-    return f'F.grid_sample({x}, {grid}, mode="{mode}", padding_mode="{beyond}", align_corners={corners})'
+    options = f'mode="{mode}", padding_mode="{sampling.padding}", align_corners={sampling.align_corners}'
+    return f"F.grid_sample({x}, {grid}, {options})"
 
 
 @writes("AffineGrid", since=20, T1=FLOATS)

@@ -32,24 +32,18 @@ def instance(op: Op) -> Written:
     return f"F.instance_norm({x}, weight={scale}, bias={bias}, eps={op.literal('epsilon', 1e-5, 'float32')})"
 
 
-@writes("GroupNormalization", since=21, T=FLOATS)
+@writes("GroupNormalization", since=18, T=FLOATS)
 def group(op: Op) -> Written:
-    """Groups of channels by their own mean and variance."""
+    """Groups of channels by their own mean and variance; before opset 21 there was one scale for each group."""
     x, scale, bias = (op.value(at) for at in range(3))
     op.ignore("stash_type", because="PyTorch computes the mean and the variance in float32 or wider")
-    epsilon = op.literal("epsilon", 1e-5, "float32")
-    return f"F.group_norm({x}, {op.integer('num_groups')}, {scale}, {bias}, {epsilon})"
-
-
-@writes("GroupNormalization", since=18, until=20, T=FLOATS)
-def group_by_group(op: Op) -> Written:
-    """Before opset 21 there was one scale for each group."""
-    x, scale, bias = (op.value(at) for at in range(3))
-    groups, channels = op.integer("num_groups"), x.shape[1]
+    groups, channels, epsilon = op.integer("num_groups"), x.shape[1], op.literal("epsilon", 1e-5, "float32")
+    if op.version >= 21:
+        return f"F.group_norm({x}, {groups}, {scale}, {bias}, {epsilon})"
     if channels is None:
         op.refuse("the number of its channels is not known", fix="give the channels a fixed size")
     wide = [f"{each}.repeat_interleave({channels // groups})" for each in (scale, bias)]
-    return f"F.group_norm({x}, {groups}, {', '.join(wide)}, {op.literal('epsilon', 1e-5, 'float32')})"
+    return f"F.group_norm({x}, {groups}, {', '.join(wide)}, {epsilon})"
 
 
 @writes("LayerNormalization", since=17, T=FLOATS)

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ....onnx_graph.semantics.recurrent_attributes import Activation, recurrent_attributes
 from ...operator_context import Op
 from ...safe_names import number
 from ...statements import tupled
 from ...writers import FLOATS, Written, writes
 
-# What an activation takes of activation_alpha and activation_beta, with the defaults of the operators of these names;
-# where a default is None the model must give the number.
-_ACTIVATIONS: dict[str, tuple[tuple[float | None, ...], str]] = {
-    "affine": ((None, None), "{0} * {t} + {1}"),
-    "elu": ((1.0,), "F.elu({t}, {0})"),
-    "hardsigmoid": ((0.2, 0.5), "torch.clamp({0} * {t} + {1}, 0, 1)"),
-    "leakyrelu": ((0.01,), "F.leaky_relu({t}, {0})"),
-    "relu": ((), "torch.relu({t})"),
-    "scaledtanh": ((None, None), "{0} * torch.tanh({1} * {t})"),
-    "sigmoid": ((), "torch.sigmoid({t})"),
-    "softplus": ((), "F.softplus({t}, threshold=40)"),
-    "softsign": ((), "F.softsign({t})"),
-    "tanh": ((), "torch.tanh({t})"),
-    "thresholdedrelu": ((1.0,), "torch.where({t} > {0}, {t}, torch.zeros_like({t}))"),
+# The code of each activation, by its numbers and its argument.
+_ACTIVATIONS = {
+    "affine": "{0} * {t} + {1}",
+    "elu": "F.elu({t}, {0})",
+    "hardsigmoid": "torch.clamp({0} * {t} + {1}, 0, 1)",
+    "leakyrelu": "F.leaky_relu({t}, {0})",
+    "relu": "torch.relu({t})",
+    "scaledtanh": "{0} * torch.tanh({1} * {t})",
+    "sigmoid": "torch.sigmoid({t})",
+    "softplus": "F.softplus({t}, threshold=40)",
+    "softsign": "F.softsign({t})",
+    "tanh": "torch.tanh({t})",
+    "thresholdedrelu": "torch.where({t} > {0}, {t}, torch.zeros_like({t}))",
 }
 
 
@@ -70,68 +69,41 @@ class Layer:
         return [first, *(f"{state}.transpose(0, 1)" for state in made[1:])]
 
 
-def _layer(op: Op, defaults: Sequence[str]) -> Layer:
-    backwards = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[
-        op.word("direction", "forward", ("forward", "reverse", "bidirectional"))
-    ]
+def _layer(op: Op) -> Layer:
+    attributes = recurrent_attributes(op)
     given, w, r, b = op.value(0), op.value(1), op.value(2), op.optional(3)
-    hidden = op.integer("hidden_size", r.shape[-1] or 0)
-    if r.shape[-1] != hidden or r.shape[0] != len(backwards):
-        op.refuse(f"its weights have the shape {r.shape}, with hidden_size {hidden}", fix="check the model")
-    batch_first = op.flag("layout")
+    backwards, batch_first = attributes.backwards, attributes.batch_first
     x = f"{op.let(f'{given}.transpose(0, 1)', 'steps_first')}" if batch_first else f"{given}"
     zeros = op.known(np.zeros((len(backwards), 2 * (r.shape[1] or 0)), given.dtype))
     lengths = op.optional(4)
     if lengths is not None and lengths.array is not None and given.shape[1 if batch_first else 0] is not None:
         lengths = None if (lengths.array == given.shape[1 if batch_first else 0]).all() else lengths
-    activations = _activations(op, defaults, len(backwards))
+    functions = [_activation(it, attributes.clip) for activations in attributes.activations for it in activations]
     return Layer(
-        op, hidden, backwards, x, f"{w}, {r}, {zeros if b is None else b}",
-        None if lengths is None else f"{lengths}", activations, batch_first,
+        op, attributes.hidden, backwards, x, f"{w}, {r}, {zeros if b is None else b}",
+        None if lengths is None else f"{lengths}", None if attributes.usual else tupled(functions), batch_first,
     )  # fmt: skip
 
 
-def _activations(op: Op, defaults: Sequence[str], directions: int) -> str | None:
-    """A tuple of functions, of every direction in turn; alpha and beta are handed out in order to those that take
-    them. None where they are as usual."""
-    usual = [*defaults] * directions
-    names = [each.lower() for each in op.strings("activations", usual)]
-    numbers = [iter(op.floats("activation_alpha", ())), iter(op.floats("activation_beta", ()))]
-    bound = op.real("clip") if op.has("clip") else None
-    made = [_activation(op, name, numbers, bound) for name in names]
-    if [each for source in numbers for each in source]:  # meant for one that takes none
-        op.refuse("its activations do not take all of activation_alpha and activation_beta")
-    if len(made) != len(usual):
-        op.refuse(f"it has {len(made)} activations", fix=f"give {len(defaults)} for each direction")
-    if bound is None and names == [each.lower() for each in usual]:
-        return None
-    return tupled(made)
-
-
-def _activation(op: Op, name: str, numbers: Sequence[Iterator[float]], bound: float | None) -> str:
-    if name not in _ACTIVATIONS:
-        op.refuse(f"no activation is called {name!r}", fix=f"use one of {', '.join(_ACTIVATIONS)}")
-    defaults, code = _ACTIVATIONS[name]
-    given = [next(source, default) for source, default in zip(numbers, defaults, strict=False)]
-    if None in given:
-        op.refuse(f"its activation {name} needs activation_alpha and activation_beta", fix="give both")
-    limit = "" if bound is None else number(bound)
+def _activation(activation: Activation, clip: float | None) -> str:
+    """The text of a function."""
+    limit = "" if clip is None else number(clip)
     clipped = f"torch.clamp(t, -{limit}, {limit})" if limit else "t"
-    body = code.format(*(f"({number(each)})" for each in given if each is not None), t=clipped)
-    return f"lambda t: {body}"
+    numbers = [f"({number(it)})" for it in activation.numbers]
+    return f"lambda t: {_ACTIVATIONS[activation.name].format(*numbers, t=clipped)}"
 
 
 @writes("RNN", since=7, T=FLOATS)
 def rnn(op: Op) -> Written:
     """One activation: h' = f(x W + h R + b)."""
-    layer = _layer(op, ["Tanh"])
+    layer = _layer(op)
     return layer.answers(f"rnn({layer.x}, {layer.weights}, {layer.state(5)}{layer.options()})")
 
 
 @writes("GRU", since=7, T=FLOATS)
 def gru(op: Op) -> Written:
     """Two gates; PyTorch has the one that resets after the product."""
-    layer, late = _layer(op, ["Sigmoid", "Tanh"]), op.flag("linear_before_reset")
+    layer, late = _layer(op), op.flag("linear_before_reset")
     if late and layer.plain:
         return layer.answers(f"torch_gru({layer.x}, {layer.weights}, {layer.state(5)}{layer.options()})")
     return layer.answers(f"gru({layer.x}, {layer.weights}, {layer.state(5)}, {late}{layer.options()})")
@@ -140,7 +112,7 @@ def gru(op: Op) -> Written:
 @writes("LSTM", since=7, T=FLOATS)
 def lstm(op: Op) -> Written:
     """Three gates, and a state of its own."""
-    layer, coupled, peepholes = _layer(op, ["Sigmoid", "Tanh", "Tanh"]), op.flag("input_forget"), op.optional(7)
+    layer, coupled, peepholes = _layer(op), op.flag("input_forget"), op.optional(7)
     given = f"{layer.x}, {layer.weights}, {layer.state(5)}, {layer.state(6)}"
     if layer.plain and not coupled and peepholes is None:
         return layer.answers(f"torch_lstm({given}{layer.options()})")

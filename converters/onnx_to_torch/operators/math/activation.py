@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....onnx_graph.semantics.axis_lists import softmax_axes
 from ...operator_context import Op
 from ...writers import FLOATS, NUMBERS, Written, writes
 
@@ -103,20 +104,12 @@ def gelu(op: Op) -> Written:
 
 
 def _softmax(name: str, function: str) -> None:
-    @writes(name, since=13, T=FLOATS)
+    @writes(name, since=1, T=FLOATS)
     def along_axis(op: Op) -> Written:
-        x = op.value(0)
-        return f"{function.format(x=x, axis=op.axis('axis', -1, rank=x.rank))}"
-
-    @writes(name, since=1, until=12, T=FLOATS)
-    def over_rows(op: Op) -> Written:
-        """Before opset 13 the axes from `axis` on were one."""
-        x = op.value(0)
-        axis = op.axis("axis", 1, rank=x.rank) if x.rank > 1 else 0
-        op.ignore("axis", because="of one axis, or none, it can name no other")
-        if axis == x.rank - 1:
-            return f"{function.format(x=x, axis=axis)}"
-        return f"{function.format(x=f'{x}.flatten({axis})', axis=-1)}.reshape({x}.shape)"
+        x, axes = op.value(0), softmax_axes(op)
+        if not axes.flattens:
+            return f"{function.format(x=x, axis=axes.axis)}"
+        return f"{function.format(x=f'{x}.flatten({axes.axis})', axis=-1)}.reshape({x}.shape)"
 
 
 _softmax("Softmax", "torch.softmax({x}, {axis})")

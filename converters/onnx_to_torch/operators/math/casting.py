@@ -13,9 +13,7 @@ _WIDE = frozenset({"uint16", "uint32", "uint64"})
 @writes("Cast", since=6, until=28, T1=HELD, T=HELD)
 def cast(op: Op) -> Written:
     """Into the dtype that an attribute names."""
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    return _cast(op, tensor_dtype_to_np_dtype(op.integer("to")).name)
+    return _cast(op, op.dtype("to"))
 
 
 @writes("CastLike", since=15, T1=HELD, T2=HELD)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 
+from ....onnx_graph.semantics.selection_arguments import clip_bounds
 from ...operator_context import Op
 from ...values import Value
 from ...writers import FLOATS, HELD, INTEGERS, NUMBERS, Written, writes
@@ -130,20 +131,12 @@ def mean(op: Op) -> Written:
     return f"({' + '.join(map(str, op.values()))}) / {len(op.values())}"
 
 
-@writes("Clip", since=11, T=NUMBERS)
+@writes("Clip", since=6, T=NUMBERS)
 def clip(op: Op) -> Written:
     """Into min .. max; where min > max everything becomes max."""
-    low, high = op.optional(1), op.optional(2)
+    low, high = clip_bounds(op)
     tensors = any(each is not None and each.scalar is None for each in (low, high))  # all or none, torch.clamp asks
     bounds = [None if each is None else f"{each}" if tensors else each.scalar for each in (low, high)]
-    return clamped(op.value(0), *bounds)
-
-
-@writes("Clip", since=6, until=10, T=FLOATS)
-def clip_by_attributes(op: Op) -> Written:
-    """Before opset 11 the bounds were attributes."""
-    dtype = op.value(0).dtype
-    bounds = [op.literal(name, 0.0, dtype) if op.has(name) else None for name in ("min", "max")]
     return clamped(op.value(0), *bounds)
 
 

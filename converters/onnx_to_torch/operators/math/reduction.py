@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....onnx_graph.semantics.axis_lists import reduced_axes
 from ...operator_context import Op
 from ...size_arithmetic import reduced
 from ...values import Value
@@ -68,33 +69,24 @@ _REDUCTIONS = {
         _SUMMABLE, lambda x, axes, keep: _sum(x, f"{x}.square()", axes, keep), "{x}.square()"
     ),
 }  # fmt: skip
-_AXES_BY_INPUT = {"ReduceSum": 13}  # the others took their axes as an input from opset 18 on
 
 
 def _written(name: str, reduction: Reduction) -> None:
-    by_input = _AXES_BY_INPUT.get(name, 18)
-
-    @writes(name, since=by_input, until=28, T=reduction.dtypes)
-    def by_axes(op: Op) -> Written:
-        named = op.integers(1, "axes") if op.given(1) else ()
-        if op.flag("noop_with_empty_axes") and not named:
-            op.ignore("keepdims", because="no axis is reduced")
+    @writes(name, since=1, until=28, T=reduction.dtypes)
+    def over_axes(op: Op) -> Written:
+        named = reduced_axes(op)
+        if named.noop:
             return reduction.alone.format(x=op.value(0)) if reduction.alone else op.value(0)
-        return _reduced(op, named, reduction)
-
-    @writes(name, since=1, until=by_input - 1, T=reduction.dtypes)
-    def by_attribute(op: Op) -> Written:
-        return _reduced(op, op.ints("axes", []), reduction)
+        return _reduced(op, named.axes, reduction, keep=named.keepdims)
 
 
 for _name, _reduction in _REDUCTIONS.items():
     _written(_name, _reduction)
 
 
-def _reduced(op: Op, axes: Sequence[int], reduction: Reduction) -> Written:
-    """Over the axes, or over all where none are named; they stay with size 1 unless keepdims is 0."""
-    x, keep = op.value(0), op.flag("keepdims", True)
-    places = sorted({op.placed(axis, x.rank) for axis in axes}) or list(range(x.rank))
+def _reduced(op: Op, places: Sequence[int], reduction: Reduction, *, keep: bool) -> Written:
+    """Over the axes, which stay with size 1 unless keepdims is 0."""
+    x = op.value(0)
     held = reduced(op, x, places, keep)
     if held is not None:
         return op.sized(held, x.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....onnx_graph.semantics.sampling_attributes import transformed_axis
 from ...operator_context import Op
 from ...values import Value
 from ...writers import INDICES, Written, writes
@@ -9,22 +10,11 @@ from ...writers import INDICES, Written, writes
 _TRANSFORMED = frozenset({"float32", "float64"})  # of which PyTorch has Fourier transforms on every machine
 
 
-@writes("DFT", since=20, T1=_TRANSFORMED, T2=INDICES)
+@writes("DFT", since=17, T1=_TRANSFORMED, T2=INDICES)
 def transform(op: Op) -> Written:
     """Along an axis, cut or filled with zeros to a length; there or back, whole or by half a spectrum."""
-    return _transform(op, op.integers(2, "axis")[0] if op.given(2) else -2)
-
-
-@writes("DFT", since=17, until=19, T1=_TRANSFORMED, T2=INDICES)
-def transform_before_20(op: Op) -> Written:
-    """Before opset 20 the axis was an attribute."""
-    return _transform(op, op.integer("axis", 1))
-
-
-def _transform(op: Op, axis: int) -> str:
-    signal, back, half = op.value(0), op.flag("inverse"), op.flag("onesided")
-    axis = op.placed(axis, signal.rank)
-    if signal.shape[-1] not in (1, 2) or axis == signal.rank - 1:
+    signal, back, half, axis = op.value(0), op.flag("inverse"), op.flag("onesided"), transformed_axis(op)
+    if signal.shape[-1] not in (1, 2):
         op.refuse(f"it transforms the axis {axis} of {signal.rank}, of which the last is to have the parts, 1 or 2")
     is_complex = signal.shape[-1] == 2
     if half and is_complex is not back:

@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from ....onnx_graph.semantics.selection_arguments import constant_array
 from ...operator_context import Op
 from ...safe_names import scalar
 from ...values import Size, listed
@@ -17,15 +18,7 @@ _MOST_KNOWN = 2**16  # elements; more are made when the module runs
 @writes("Constant", since=1, folds=False)
 def constant(op: Op) -> Written:
     """The array that the node holds."""
-    if op.has("value"):
-        return op.known(op.tensor_attribute("value"))
-    if op.has("value_int") or op.has("value_ints"):
-        whole = op.integer("value_int") if op.has("value_int") else op.ints("value_ints")
-        return op.known(np.array(whole, np.int64))
-    if op.has("value_float") or op.has("value_floats"):
-        real = op.real("value_float") if op.has("value_float") else op.floats("value_floats")
-        return op.known(np.array(real, np.float32))
-    return op.refuse("it holds neither a tensor nor numbers")
+    return op.known(constant_array(op))
 
 
 @writes("ConstantOfShape", since=9, folds=False)
@@ -66,10 +59,8 @@ def counted(op: Op) -> Written:
 @writes("EyeLike", since=9, T1=ORDINARY)
 def eye_like(op: Op) -> Written:
     """Ones on the k-th diagonal of a matrix of this shape."""
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    x, k = op.value(0), op.integer("k", 0)
-    dtype = tensor_dtype_to_np_dtype(op.integer("dtype")).name if op.has("dtype") else x.dtype
+    x, k = op.value(0), op.integer("k")
+    dtype = op.dtype("dtype") if op.has("dtype") else x.dtype
     if dtype not in ORDINARY:
         op.refuse(f"it makes {dtype}", fix="use another dtype in the model")
     return f"ones_on_diagonal({x}.shape, {k}, torch.{dtype}, {x}.device)"

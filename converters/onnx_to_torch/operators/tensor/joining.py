@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....onnx_graph.semantics.slice_and_pad import split_arguments
 from ...operator_context import Op
 from ...values import Part, Value
 from ...writers import HELD, Written, writes
@@ -33,33 +34,12 @@ def _some_parts(values: Sequence[Value]) -> list[Part | None]:
     return found if any(part is not None for part in found) else []
 
 
-@writes("Split", since=18, T=HELD)
+@writes("Split", since=2, T=HELD)
 def split(op: Op) -> Written:
     """Into parts of the lengths given, or into as many as there are outputs, of which the last may be shorter."""
-    value = op.value(0)
-    axis = op.axis("axis", 0, rank=value.rank)
-    if op.given(1):
-        return _taken_apart(op, value, axis, op.sizes(1, "lengths"))
-    count = op.integer("num_outputs", op.outputs)
-    if count != op.outputs:
-        op.refuse(f"it has {op.outputs} outputs and num_outputs {count}", fix="check the model with onnx.checker")
-    return _evenly(op, value, axis)
-
-
-@writes("Split", since=13, until=17, T=HELD)
-def split_evenly(op: Op) -> Written:
-    """Before opset 18 parts without lengths were equal."""
-    value = op.value(0)
-    axis = op.axis("axis", 0, rank=value.rank)
-    return _taken_apart(op, value, axis, op.sizes(1, "lengths")) if op.given(1) else _evenly(op, value, axis)
-
-
-@writes("Split", since=2, until=12, T=HELD)
-def split_by_attribute(op: Op) -> Written:
-    """Before opset 13 the lengths were an attribute."""
-    value = op.value(0)
-    axis = op.axis("axis", 0, rank=value.rank)
-    return _taken_apart(op, value, axis, op.ints("split")) if op.has("split") else _evenly(op, value, axis)
+    value, parts = op.value(0), split_arguments(op)
+    lengths = parts.lengths if parts.lengths_at is None else op.sizes(parts.lengths_at, "lengths")
+    return _evenly(op, value, parts.axis) if lengths is None else _taken_apart(op, value, parts.axis, lengths)
 
 
 def _evenly(op: Op, value: Value, axis: int) -> Written:

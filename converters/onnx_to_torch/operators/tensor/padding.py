@@ -4,49 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....onnx_graph.semantics.slice_and_pad import pad_arguments
 from ...operator_context import Op
 from ...safe_names import scalar
 from ...values import Part, Value
-from ...writers import FLOATS, HELD, Written, writes
+from ...writers import HELD, Written, writes
 
 
-@writes("Pad", since=18, T=HELD)
-def pad_some_axes(op: Op) -> Written:
-    """Before and after each of the axes named, or of all; negative pads cut."""
-    rank = op.value(0).rank
-    axes = op.integers(3, "axes") if op.given(3) else range(rank)
-    return _padded(op, op.sizes(1, "pads"), [op.placed(axis, rank) for axis in axes], op.optional(2))
-
-
-@writes("Pad", since=11, until=17, T=HELD)
+@writes("Pad", since=2, T=HELD)
 def pad(op: Op) -> Written:
-    """Before and after each axis."""
-    return _padded(op, op.sizes(1, "pads"), range(op.value(0).rank), op.optional(2))
-
-
-@writes("Pad", since=2, until=10, T=FLOATS)
-def pad_by_attributes(op: Op) -> Written:
-    """Before opset 11 pads and number were attributes."""
-    import numpy as np
-
-    value = op.value(0)
-    number = op.known(np.array(op.real("value", 0.0), value.dtype))
-    return _padded(op, op.ints("pads"), range(value.rank), number)
-
-
-def _padded(op: Op, pads: Sequence[Part], axes: Sequence[int], number: Value | None) -> Written:
-    x, mode = op.value(0), op.word("mode", "constant", ("constant", "reflect", "edge", "wrap"))
-    if len(pads) != 2 * len(axes):
-        op.refuse(f"it has {len(pads)} pads for {len(axes)} axes", fix="check the model")
+    """Before and after each of the axes named, or of all; negative pads cut."""
+    x, padding = op.value(0), pad_arguments(op)
+    mode = padding.mode
     low: list[Part] = [0] * x.rank
     high: list[Part] = [0] * x.rank
-    for at, axis in enumerate(axes):
-        low[axis], high[axis] = pads[at], pads[at + len(axes)]
+    for axis, (before, after) in zip(padding.axes, padding.widths, strict=True):
+        low[axis], high[axis] = before, after  # type: ignore[index]  # this back-end reads no computed axes
     if all(part == 0 for part in (*low, *high)):
         return x
     if mode == "constant":
         widths = f"[{', '.join(f'{low[at]}, {high[at]}' for at in _inner_first(low, high))}]"
-        return _with_number(op, x, widths, number)
+        return _with_number(op, x, widths, padding.number)
     if _torch_mirrors(x, low, high, mode):
         widths = f"[{', '.join(f'{low[at]}, {high[at]}' for at in reversed(range(2, x.rank)))}]"
         return f'F.pad({x}, {widths}, mode="{"replicate" if mode == "edge" else mode}")'

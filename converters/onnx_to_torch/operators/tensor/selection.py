@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
+from ....onnx_graph.semantics.selection_arguments import top_k_arguments
 from ...operator_context import Op
 from ...writers import HELD, NUMBERS, ORDINARY, Written, writes
 
 
-@writes("TopK", since=10, T=NUMBERS)
+@writes("TopK", since=1, T=NUMBERS)
 def top_k(op: Op) -> Written:
     """The k largest or smallest along an axis, and where they lie; of equals the first. Sorted or not, they come
     sorted."""
-    x = op.value(0)
-    (count,) = op.sizes(1, "number")
-    axis, largest = op.axis("axis", -1, rank=x.rank), op.flag("largest", True)
-    op.ignore("sorted", because="an order is then not asked for, and any will do")
-    return op.unpack(f"largest_first({x}, {count}, {axis}, {largest})", 2)
-
-
-@writes("TopK", since=1, until=9, T=NUMBERS)
-def top_k_of_attribute(op: Op) -> Written:
-    """The k largest along an axis, and where they lie; of equals the first."""
-    x = op.value(0)
-    axis = op.axis("axis", -1, rank=x.rank)
-    return op.unpack(f"largest_first({x}, {op.integer('k')}, {axis}, True)", 2)
+    x, choice = op.value(0), top_k_arguments(op)
+    return op.unpack(f"largest_first({x}, {choice.count}, {choice.axis}, {choice.largest})", 2)
 
 
 @writes("ArgMax", "ArgMin", since=1, T=NUMBERS)

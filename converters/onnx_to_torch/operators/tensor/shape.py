@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ....onnx_graph.semantics.axis_lists import squeezed_axes, unsqueezed_axes
 from ...operator_context import Op
 from ...values import Part, Size, Value, as_parts
 from ...writers import HELD, Written, writes
@@ -15,18 +16,11 @@ def as_tuple(parts: Sequence[Part]) -> str:
     return f"({', '.join(map(str, parts))}{',' if len(parts) == 1 else ''})"
 
 
-@writes("Shape", since=1, until=14, T=HELD)
+@writes("Shape", since=1, T=HELD)
 def shape(op: Op) -> Written:
-    """The sizes of all axes."""
-    return op.sized(op.value(0).sizes())
-
-
-@writes("Shape", since=15, T=HELD)
-def shape_between(op: Op) -> Written:
-    """The sizes of the axes start .. end - 1, both cut to the rank as Python does."""
+    """The sizes of the axes start .. end - 1, both cut to the rank as Python does; before opset 15 of all axes."""
     value = op.value(0)
-    start, end = op.integer("start", 0), op.integer("end", value.rank)
-    return op.sized(value.sizes()[start:end])
+    return op.sized(value.sizes()[op.integer("start", 0) : op.integer("end", value.rank)])
 
 
 @writes("Size", since=1, T=HELD)
@@ -88,26 +82,10 @@ def flatten(op: Op) -> Written:
     return f"{value}.reshape({op.page.product(have[:axis])}, {op.page.product(have[axis:])})"
 
 
-@writes("Squeeze", since=13, T=HELD)
+@writes("Squeeze", since=1, T=HELD)
 def squeeze(op: Op) -> Written:
     """Without the axes named, which have size 1; without every such axis where none is named."""
-    return _squeezed(op, op.integers(1, "axes") if op.given(1) else None)
-
-
-@writes("Squeeze", since=1, until=12, T=HELD)
-def squeeze_by_attribute(op: Op) -> Written:
-    """Before opset 13 the axes were an attribute."""
-    return _squeezed(op, op.ints("axes") if op.has("axes") else None)
-
-
-def _squeezed(op: Op, axes: Sequence[int] | None) -> Written:
-    value = op.value(0)
-    if axes is None and None in value.shape:
-        op.refuse("which axes have size 1 is known only when the module runs", fix="name the axes to squeeze")
-    named = [axis for axis, size in enumerate(value.shape) if size == 1] if axes is None else axes
-    dropped = sorted({op.placed(axis, value.rank) for axis in named})
-    if any(value.shape[axis] not in (1, None) for axis in dropped):
-        op.refuse(f"it squeezes the axes {dropped} of the shape {value.shape}", fix="check the model")
+    value, dropped = op.value(0), squeezed_axes(op)
     if not dropped:
         return value
     left = [size for axis, size in enumerate(value.sizes()) if axis not in dropped]
@@ -116,24 +94,10 @@ def _squeezed(op: Op, axes: Sequence[int] | None) -> Written:
     return f"{value}.squeeze({dropped[0] if len(dropped) == 1 else tuple(dropped)})"
 
 
-@writes("Unsqueeze", since=13, T=HELD)
+@writes("Unsqueeze", since=1, T=HELD)
 def unsqueeze(op: Op) -> Written:
     """With axes of size 1 at these places of the answer."""
-    return _unsqueezed(op, op.integers(1, "axes"))
-
-
-@writes("Unsqueeze", since=1, until=12, T=HELD)
-def unsqueeze_by_attribute(op: Op) -> Written:
-    """Before opset 13 the axes were an attribute."""
-    return _unsqueezed(op, op.ints("axes"))
-
-
-def _unsqueezed(op: Op, axes: Sequence[int]) -> Written:
-    value = op.value(0)
-    rank = value.rank + len(axes)
-    added = sorted({op.placed(axis, rank) for axis in axes})
-    if len(added) != len(axes):
-        op.refuse(f"its axes {list(axes)} name one axis twice", fix="check the model")
+    value, added = op.value(0), unsqueezed_axes(op)
     return f"{value}{''.join(f'.unsqueeze({axis})' for axis in added)}" if added else value
 
 

@@ -4,30 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
 
-from .graph import Graph, needed, reads
-from .node_reader import NodeReader
+from ..graph import Graph, needed, reads
+from ..node_reader import NodeReader, S, V
 
 UNKNOWN_LIST = "it carries a sequence of tensors, and how many steps there are is known only when the model runs"
 UNKNOWN_LIST_FIX = "collect tensors of one shape as a scan output, or make the number of steps a constant"
-
-
-class Ranked(Protocol):
-    """What is asked of a value of a converter here."""
-
-    @property
-    def rank(self) -> int:
-        """The number of axes."""
-        ...
-
-    @property
-    def shape(self) -> Sequence[int | None]:
-        """None where an axis is dynamic."""
-        ...
-
-
-Value = TypeVar("Value", bound=Ranked)
 
 
 @dataclass(frozen=True)
@@ -39,29 +22,52 @@ class Ends:
 
 
 @dataclass(frozen=True)
-class Scan(Generic[Value]):
+class Scan(Generic[V]):
     """What a Scan is given."""
 
-    states: Sequence[Value]
-    scanned: Sequence[tuple[Value, int, bool]]  # with the axis of the steps, and whether it runs backwards
+    states: Sequence[V]
+    scanned: Sequence[tuple[V, int, bool]]  # with the axis of the steps, and whether it runs backwards
     steps: int | None  # where a scanned input tells
 
 
-def scan_of(op: NodeReader, given: Sequence[Value]) -> Scan[Value]:
-    """The Scan (opset 9 or later) of these inputs."""
-    count = op.integer("num_scan_inputs")
-    if not 0 < count <= len(given):
-        op.refuse(f"it scans {count} of {len(given)} inputs", fix="check the model with onnx.checker")
-    states, scanned = given[:-count], given[-count:]
+def scan_of(op: NodeReader[V, S]) -> Scan[V]:
+    """Read the inputs of a Scan (opset 9 or later)."""
+    inputs, count = op.values(), op.integer("num_scan_inputs")
+    if not 0 < count <= len(inputs):
+        op.refuse(f"it scans {count} of {len(inputs)} inputs", fix="check the model with onnx.checker")
+    states, scanned = inputs[:-count], inputs[-count:]
     ends = ends_of(op, "input", scanned)
-    steps = {each.shape[axis] for each, axis in zip(scanned, ends.axes, strict=True)} - {None}
+    steps = {value.shape[axis] for value, axis in zip(scanned, ends.axes, strict=True)} - {None}
     if len(steps) > 1:
         counts = " and ".join(sorted(map(str, steps)))
         op.refuse(f"its scanned inputs have {counts} steps", fix="check the model with onnx.checker")
     return Scan(states, list(zip(scanned, ends.axes, ends.backwards, strict=True)), next(iter(steps), None))
 
 
-def ends_of(op: NodeReader, side: str, tensors: Sequence[Ranked]) -> Ends:
+@dataclass(frozen=True)
+class LoopArguments(Generic[V]):
+    """What a Loop is given. The body's condition counts only where the node has one: so words it the specification."""
+
+    trips: V | None
+    condition: V | None
+    states: Sequence[V]
+    body: Graph
+
+    @property
+    def most(self) -> int | None:
+        """The trip count, where it is known."""
+        return None if self.trips is None or self.trips.array is None else max(int(self.trips.array.reshape(())), 0)
+
+
+def loop_arguments(op: NodeReader[V, S]) -> LoopArguments[V]:
+    """Read a Loop; one that never ends is refused."""
+    loop = LoopArguments(op.optional(0), op.optional(1), op.everything(2), op.graph("body"))
+    if loop.trips is None and loop.condition is None:
+        op.refuse("it has neither a trip count nor a condition, and so never ends", fix="give it one of them")
+    return loop
+
+
+def ends_of(op: NodeReader[V, S], side: str, tensors: Sequence[V]) -> Ends:
     """How a Scan's inputs or outputs (`side`) lie. All attributes are read."""
     ranks = [each.rank for each in tensors]
     axes, directions = (op.ints(f"scan_{side}_{what}", [0] * len(ranks)) for what in ("axes", "directions"))
