@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ...models.signature import Array
-from .kernels.tflite_reshapes import looks_like_none, of_that_shape
 from .lazy_tensorflow import tf
 
 if TYPE_CHECKING:
@@ -240,12 +239,16 @@ def reshape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor:
 
     What TFLite's converter may take for no reshape at all (reshapes.py) gets an axis more, which a gather takes off.
     """
+    from .kernels.tflite_reshapes import looks_like_none, of_that_shape  # kernels import this module
+
     if looks_like_none(tensor, target) and of_that_shape(tensor, target) is None:
         return tf.gather(_reshape(tensor, [1, *target]), 0, axis=0)
     return _reshape(tensor, target)
 
 
 def _reshape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor:
+    from .kernels.tflite_reshapes import of_that_shape
+
     same = of_that_shape(tensor, target)
     if same is not None:
         return same
