@@ -1,4 +1,4 @@
-"""What a file is by its content, where its name says another kind. A hint for a sentence: nothing is decided by it."""
+"""The format of a file by its content, for the error message when the name says another; it decides nothing else."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ from ...models.formats import Format
 _SUFFIXES = {Format.ONNX: ".onnx", Format.TFLITE: ".tflite", Format.KERAS: ".keras", Format.PT2: ".pt2",
              Format.TORCHSCRIPT: ".pt"}  # fmt: skip
 _HEAD_BYTES = 16
-_ONNX_VERSIONS = range(3, 32)  # of the format, the first field of a file; a SavedModel's is 1
-_ONNX_FIELDS = b"\x12\x1a\x22\x28\x32\x3a\x42"  # those that may come next (onnx.proto)
-_SAVED_MODEL = b"\x08\x01\x12"  # its version, 1, and the first of its graphs (saved_model.proto)
+_ONNX_VERSIONS = range(3, 32)  # the format's version is the first field of a file; a SavedModel's is 1
+_ONNX_FIELDS = b"\x12\x1a\x22\x28\x32\x3a\x42"  # the fields that may come next (onnx.proto)
+_SAVED_MODEL = b"\x08\x01\x12"  # version 1, then the first graph (saved_model.proto)
 
 
 def check_content(path: Path, expected: Format) -> None:
-    """Raises BadRequest where a file looks whole and of another kind than its name says."""
-    found = format_of_content(path)
-    if found is None or found is expected:
+    """Raise BadRequest if a file looks complete and of another format than its name says."""
+    detected = format_of_content(path)
+    if detected is None or detected is expected:
         return
-    known = found in _SUFFIXES
-    mend = f"call it {path.stem}{_SUFFIXES[found]}" if known else "name the folder that it lies in, with its variables"
-    raise BadRequest(f"{path} is, by its content, of the kind {found} and not {expected}", fix=mend)
+    has_suffix = detected in _SUFFIXES
+    fix = (
+        f"call it {path.stem}{_SUFFIXES[detected]}"
+        if has_suffix
+        else "name the folder that it lies in, with its variables"
+    )
+    raise BadRequest(f"{path} is, by its content, of the kind {detected} and not {expected}", fix=fix)
 
 
 def format_of_content(path: Path) -> Format | None:
-    """By the first bytes of a file, or by the names in an archive; None where they tell nothing."""
+    """Detect a file's format by its first bytes, or by the names in an archive; None if these are unknown."""
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
     if head[4:8] == b"TFL3":
@@ -36,15 +40,15 @@ def format_of_content(path: Path) -> Format | None:
         return Format.SAVED_MODEL
     if head[:1] == b"\x08" and len(head) > 2 and head[1] in _ONNX_VERSIONS and head[2] in _ONNX_FIELDS:
         return Format.ONNX
-    return _of_archive(path) if head.startswith(b"PK") else None
+    return _format_of_archive(path) if head.startswith(b"PK") else None
 
 
-def _of_archive(path: Path) -> Format | None:
+def _format_of_archive(path: Path) -> Format | None:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
     except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError):
-        return None  # no whole archive: who reads it says so
+        return None  # a broken archive: its reader reports it
     inner = {"/".join(PurePosixPath(name).parts[1:]) for name in names}
     if {"config.json", "metadata.json"} <= set(names):
         return Format.KERAS

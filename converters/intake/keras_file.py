@@ -1,8 +1,8 @@
-"""A .keras file that nobody vouches for: held against what loading it would run or read, before Keras sees it.
+"""Check of a .keras file from an untrusted source, before Keras reads it.
 
-A .keras file is a zip: a JSON that names the classes of layers and what they are made with, and weights in HDF5.
-Keras's own safe mode has been got round several times (CVE-2025-1550, 2025-8747, 2025-9905, 2026-1462), so the JSON is
-read here first: layers, initialisers and the like of Keras itself are taken, and nothing else.
+A .keras file is a zip of a JSON, which names the classes of layers and their arguments, and weights in HDF5. Keras's
+own safe mode has been bypassed several times (CVE-2025-1550, 2025-8747, 2025-9905, 2026-1462). So the JSON is checked
+here first: only layers, initialisers and other classes of Keras itself are accepted.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
 from ...models.keras_model import load_keras
 
-_AGAIN = "copy it again, or save it again with model.save(FILE.keras)"
+if TYPE_CHECKING:
+    import keras
+
+_SAVE_AGAIN = "copy it again, or save it again with model.save(FILE.keras)"
 _EXPORT = "where you trust it, load it yourself, call model.export(FOLDER), and name that folder"
 _CONFIG, _WEIGHTS = "config.json", ("model.weights.h5", "model.weights.npz")
 _MODULES = (
@@ -26,7 +29,7 @@ _MODULES = (
     "keras.activations", "keras.dtype_policies", "keras.quantizers", "keras.losses", "keras.metrics",
     "keras.optimizers", "keras.src.models", "keras.src.layers", "keras.src.ops", "builtins",
 )  # fmt: skip
-# Classes of Keras's own that run or read something that is not the file's numbers.
+# Classes of Keras's own that run code or read data beyond the file's numbers.
 _REFUSED = {
     "Lambda": "Python code",
     "__lambda__": "Python code",
@@ -36,17 +39,14 @@ _REFUSED = {
     "FlaxLayer": "code of JAX",
     "__typespec__": "a class of TensorFlow's own",
 }
-_READS_FILES = ("vocabulary",)  # arguments that are taken for a file's name where they are text
-# What zipfile, json and h5py raise over bytes that are not what they should be.
+_FILE_ARGUMENTS = ("vocabulary",)  # arguments that Keras takes for a file's name if they are text
+# Errors of zipfile, json and h5py for broken files.
 _BROKEN = (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, LookupError, TypeError)
-_MOST_TIMES = 100  # what an archive may unpack to, times its own size: Keras itself does not compress
+_MAX_RATIO = 100  # of unpacked to packed size: Keras itself does not compress
 
 
 def check_keras(path: Path) -> None:
-    """Hold a .keras file against what is not taken.
-
-    Raises BadRequest where it is no whole one, holds code, or leads out of itself.
-    """
+    """Raise BadRequest if a .keras file is broken, holds code, or refers to other files."""
     with path.open("rb") as file:
         if file.read(8) == b"\x89HDF\r\n\x1a\n":
             raise BadRequest(
@@ -56,13 +56,13 @@ def check_keras(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             _check_archive(archive, path)
     except _BROKEN as error:
-        raise BadRequest(f"{path} is not a whole .keras file: {first_line(error)}", fix=_AGAIN) from error
+        raise BadRequest(f"{path} is not a whole .keras file: {first_line(error)}", fix=_SAVE_AGAIN) from error
 
 
-def load_given_keras(path: Path) -> Any:
-    """The model in a file that `check_keras` has passed.
+def load_checked_keras(path: Path) -> keras.Model:
+    """Load the model in a file that `check_keras` has passed.
 
-    Raises BadRequest where Keras cannot read it.
+    Raises BadRequest if Keras cannot read it.
     """
     import keras
 
@@ -77,75 +77,77 @@ def load_given_keras(path: Path) -> Any:
 
 def _check_archive(archive: zipfile.ZipFile, path: Path) -> None:
     entries = archive.infolist()
-    if sum(entry.file_size for entry in entries) > _MOST_TIMES * max(1, path.stat().st_size):
-        raise BadRequest(f"{path} unpacks to far more than its own size", fix=_AGAIN)
+    if sum(entry.file_size for entry in entries) > _MAX_RATIO * max(1, path.stat().st_size):
+        raise BadRequest(f"{path} unpacks to far more than its own size", fix=_SAVE_AGAIN)
     names = [entry.filename for entry in entries]
     if any(PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts for name in names):
-        raise BadRequest(f"{path} names files outside of itself", fix=_AGAIN)
+        raise BadRequest(f"{path} names files outside of itself", fix=_SAVE_AGAIN)
     weights = [name for name in names if name in _WEIGHTS]
     if _CONFIG not in names or len(weights) != 1 or len(set(names)) != len(names):
-        raise BadRequest(f"{path} is no .keras file: it lacks its configuration or its weights", fix=_AGAIN)
+        raise BadRequest(f"{path} is no .keras file: it lacks its configuration or its weights", fix=_SAVE_AGAIN)
     config = json.loads(archive.read(_CONFIG))
     if not isinstance(config, dict):
-        raise BadRequest(f"{path} is no .keras file: its configuration is no object", fix=_AGAIN)
-    config.pop("compile_config", None)  # how it was trained is not read
-    for each in _objects(config):
-        _check_object(each, path)
+        raise BadRequest(f"{path} is no .keras file: its configuration is no object", fix=_SAVE_AGAIN)
+    config.pop("compile_config", None)  # the settings of training are not used
+    for described in _objects(config):
+        _check_object(described, path)
     if weights[0].endswith(".h5"):
         _check_hdf5(archive.read(weights[0]), path)
 
 
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """Every object that a configuration describes, however deep."""
-    todo = [value]  # not by recursion: the depth is the file's
-    while todo:
-        found = todo.pop()
-        if isinstance(found, dict):
-            yield found
-            todo += found.values()
-        elif isinstance(found, list):
-            todo += found
+def _objects(config: object) -> Iterator[dict[str, Any]]:
+    """Yield every object that a configuration describes, at any depth."""
+    pending = [config]  # an untrusted file could exceed the limit of recursion
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            yield item
+            pending += item.values()
+        elif isinstance(item, list):
+            pending += item
 
 
-def _check_object(found: dict[str, Any], path: Path) -> None:
-    for key in _READS_FILES:
-        if isinstance(found.get(key), str):
-            raise BadRequest(f"{path} reads the file {found[key]!r} when it is loaded", fix=_EXPORT)
-    kind = found.get("class_name")
-    if not isinstance(kind, str):
+def _check_object(described: dict[str, Any], path: Path) -> None:
+    for key in _FILE_ARGUMENTS:
+        if isinstance(described.get(key), str):
+            raise BadRequest(f"{path} reads the file {described[key]!r} when it is loaded", fix=_EXPORT)
+    class_name = described.get("class_name")
+    if not isinstance(class_name, str):
         return
-    config = found.get("config")
+    config = described.get("config")
     name = config.get("name") if isinstance(config, dict) else None
-    where = f"{kind} {name!r}" if name else kind
-    if kind in _REFUSED:
-        raise BadRequest(f"{path} holds {_REFUSED[kind]} ({where}), which is not run", fix=_EXPORT)
-    if "module" not in found and "registered_name" not in found:
+    label = f"{class_name} {name!r}" if name else class_name
+    if class_name in _REFUSED:
+        raise BadRequest(f"{path} holds {_REFUSED[class_name]} ({label}), which is not run", fix=_EXPORT)
+    if "module" not in described and "registered_name" not in described:
         return  # a tensor, a slice, a number
-    module, registered = found.get("module"), found.get("registered_name")
-    known = isinstance(module, str) and any(module == each or module.startswith(f"{each}.") for each in _MODULES)
+    module, registered = described.get("module"), described.get("registered_name")
+    known = isinstance(module, str) and any(
+        module == package or module.startswith(f"{package}.") for package in _MODULES
+    )
     if not known or (isinstance(registered, str) and ">" in registered):
-        raise BadRequest(f"{path} holds {where} of {module or registered}, whose code is not Keras's own", fix=_EXPORT)
+        raise BadRequest(f"{path} holds {label} of {module or registered}, whose code is not Keras's own", fix=_EXPORT)
 
 
 def _check_hdf5(content: bytes, path: Path) -> None:
-    """Weights may lie in other files, or be said to be larger than memory."""
+    """Raise BadRequest if weights lie in other files, or declare more bytes than memory could hold."""
     import h5py
 
     total = 0
     with h5py.File(io.BytesIO(content), "r") as file:
-        todo = [file]
-        while todo:
-            group = todo.pop()
+        pending = [file]
+        while pending:
+            group = pending.pop()
             for name in group:
                 link = group.get(name, getlink=True)
                 if not isinstance(link, h5py.HardLink):
-                    raise BadRequest(f"{path} keeps the weights {name!r} behind a link", fix=_AGAIN)
-                found = group[name]
-                if isinstance(found, h5py.Group):
-                    todo.append(found)
+                    raise BadRequest(f"{path} keeps the weights {name!r} behind a link", fix=_SAVE_AGAIN)
+                item = group[name]
+                if isinstance(item, h5py.Group):
+                    pending.append(item)
                     continue
-                if found.external or found.is_virtual:
-                    raise BadRequest(f"{path} keeps the weights {found.name!r} in another file", fix=_AGAIN)
-                total += found.nbytes
-    if total > _MOST_TIMES * max(1, len(content)):
-        raise BadRequest(f"{path} says that its weights are far larger than it is", fix=_AGAIN)
+                if item.external or item.is_virtual:
+                    raise BadRequest(f"{path} keeps the weights {item.name!r} in another file", fix=_SAVE_AGAIN)
+                total += item.nbytes
+    if total > _MAX_RATIO * max(1, len(content)):
+        raise BadRequest(f"{path} says that its weights are far larger than it is", fix=_SAVE_AGAIN)

@@ -1,7 +1,7 @@
-"""A file of torch.export.save that nobody vouches for: held against what reading it would run, then read.
+"""Check and reading of a torch.export.save file from an untrusted source.
 
-torch.export.load unpickles what the archive tells it to, and loads compiled libraries that lie in it. So each part
-that could carry code is looked at before (torch 2.13: export/pt2_archive/_package.py), and nothing of it is run.
+Torch.export.load unpickles parts of the archive, and loads compiled libraries in it. So each part that could carry code
+is inspected first (torch 2.13: export/pt2_archive/_package.py), and none of it is run.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from ...models.foreign_errors import first_line
 if TYPE_CHECKING:
     import torch
 
-_AGAIN = "copy it again, or write it again with torch.export.save"
+_WRITE_AGAIN = "copy it again, or write it again with torch.export.save"
 _TRUSTED = "where you trust it, load it yourself and write it again with torch.export.save, from plain tensors"
-_PICKLED_OBJECTS = ("custom_obj_", "opaque_obj_")  # constants that are unpickled without any limit
+_PICKLED_OBJECTS = ("custom_obj_", "opaque_obj_")  # constants that torch unpickles without a limit
 _LIBRARIES = ("aotinductor", "executorch", "mtia")
-# What zipfile, json and torch raise over bytes that are not what they should be.
+# Errors of zipfile, json and torch for broken files.
 _BROKEN = (
     zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, LookupError, TypeError,
     AttributeError,
 )  # fmt: skip
-_MOST_TIMES = 100  # what an archive may unpack to, times its own size: torch itself does not compress
+_MAX_RATIO = 100  # of unpacked to packed size: torch itself does not compress
 
 
 def check_pt2(path: Path) -> None:
-    """Hold an archive against what torch.export.load would run.
+    """Check an archive for code that torch.export.load would run.
 
-    Raises BadRequest where it is no whole archive of an exported program, holds a pickle of more than tensors, or a
+    Raises BadRequest if it is no complete archive of an exported program, or holds a pickle of more than tensors or a
     compiled library.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             _check_archive(archive, path)
     except _BROKEN as error:
-        why = first_line(error)
-        raise BadRequest(f"{path} is not a whole file of torch.export.save: {why}", fix=_AGAIN) from error
+        message = first_line(error)
+        raise BadRequest(f"{path} is not a whole file of torch.export.save: {message}", fix=_WRITE_AGAIN) from error
 
 
 def _check_archive(archive: zipfile.ZipFile, path: Path) -> None:
     entries = archive.infolist()
-    if sum(entry.file_size for entry in entries) > _MOST_TIMES * max(1, path.stat().st_size):
-        raise BadRequest(f"{path} unpacks to far more than its own size", fix=_AGAIN)
+    if sum(entry.file_size for entry in entries) > _MAX_RATIO * max(1, path.stat().st_size):
+        raise BadRequest(f"{path} unpacks to far more than its own size", fix=_WRITE_AGAIN)
     names = [PurePosixPath(entry.filename) for entry in entries]
     if not any(name.parts[-2:-1] == ("models",) and name.suffix == ".json" for name in names):
         raise BadRequest(f"{path} holds no exported program", fix="write it with torch.export.save")
@@ -57,7 +57,7 @@ def _check_archive(archive: zipfile.ZipFile, path: Path) -> None:
         if any(part in _LIBRARIES for part in parts) or name.suffix == ".so":
             raise BadRequest(f"{path} holds a compiled library ({name}), which is not loaded", fix=_TRUSTED)
         if name.name.startswith(_PICKLED_OBJECTS):
-            raise _pickled(path, name)
+            raise _refuse_pickle(path, name)
         if name.suffix == ".pt":
             _check_tensors(archive.read(str(name)), path, name)
         if name.name.endswith("_config.json"):
@@ -65,15 +65,17 @@ def _check_archive(archive: zipfile.ZipFile, path: Path) -> None:
 
 
 def _check_config(text: bytes, path: Path, name: PurePosixPath) -> None:
-    """A table of weights or constants may say that one of them is a pickle."""
+    """Raise BadRequest if a table of weights or constants declares one of them a pickle."""
     for row in json.loads(text)["config"].values():
         if row["use_pickle"] or str(row["path_name"]).startswith(_PICKLED_OBJECTS):
-            raise _pickled(path, name)
+            raise _refuse_pickle(path, name)
 
 
 def _check_tensors(data: bytes, path: Path, name: PurePosixPath) -> None:
-    """A pickle is read by torch's reader for weights, which runs nothing; where that refuses, torch.export.load would
-    go on with one that runs everything."""
+    """Raise BadRequest if torch's reader for weights, which runs nothing, refuses a pickle.
+
+    Torch.export.load would then go on with a reader that runs everything.
+    """
     import pickle
 
     import torch
@@ -83,17 +85,17 @@ def _check_tensors(data: bytes, path: Path, name: PurePosixPath) -> None:
     try:
         torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise _pickled(path, name) from error
+        raise _refuse_pickle(path, name) from error
 
 
-def _pickled(path: Path, name: PurePosixPath) -> BadRequest:
+def _refuse_pickle(path: Path, name: PurePosixPath) -> BadRequest:
     return BadRequest(f"{path} holds a pickle of more than tensors ({name}), which is not executed", fix=_TRUSTED)
 
 
 def load_pt2(path: Path) -> torch.export.ExportedProgram:
-    """The program in a file that `check_pt2` has passed.
+    """Load the program in a file that `check_pt2` has passed.
 
-    Raises BadRequest where torch cannot read it, ToolMissing where it needs operators of a library that is not here.
+    Raises BadRequest if torch cannot read it, ToolMissing if it needs operators of a library that is not installed.
     """
     import torch
 

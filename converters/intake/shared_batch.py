@@ -1,4 +1,4 @@
-"""Whether inputs whose first axes have no name are of one batch. A file does not say it: the model is asked."""
+"""Whether inputs whose first axes have no name share one batch. A file does not say, so the model is called."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...models.errors import BadRequest
 from ...models.foreign_errors import first_line
@@ -16,60 +16,66 @@ from ...models.probes.random_inputs import sample_tensors
 from ...models.probes.sizes import example_sizes
 from ...models.signature import BATCH, Array, Signature, TensorSpec
 
-_ONE, _OTHER = 4, 6  # samples
-_ALIKE = 5  # the size of all other axes
-_MOST_WAYS = 64
+if TYPE_CHECKING:
+    import keras
+
+_SAMPLES, _MORE_SAMPLES = 4, 6
+_EQUAL_SIZE = 5  # of all other axes
+_MAX_SPLITS = 64
 Run: TypeAlias = Callable[[Mapping[str, Array]], object]
 
 
 def check_one_batch(
-    path: Path, inputs: Sequence[TensorSpec], unnamed: Collection[str], opened: Callable[[], Run]
+    path: Path, inputs: Sequence[TensorSpec], unnamed: Collection[str], open_model: Callable[[], Run]
 ) -> None:
-    """Ask with other numbers of samples in some of the inputs `unnamed` than in the others. `opened`: the model, which
-    raises where it does not take its feeds.
+    """Call the model with more samples in some of the `unnamed` inputs than in the rest.
 
-    Raises BadRequest where it answers: that they are of one batch would be believed of every copy.
+    `open_model` returns a runner that raises if it refuses its feeds. Raises BadRequest if it answers: every artifact
+    would wrongly share one batch.
     """
     if len(unnamed) < 2:
         return
-    apart = {name: f"{name}_0" for name in unnamed}
-    specs = [_with_first(spec, apart[spec.name]) if spec.name in apart else spec for spec in inputs]
-    own = example_sizes(inputs, _ONE)
+    own_axes = {name: f"{name}_0" for name in unnamed}
+    specs = [_with_first_axis(spec, own_axes[spec.name]) if spec.name in own_axes else spec for spec in inputs]
+    distinct = example_sizes(inputs, _SAMPLES)
     try:
-        run = opened()
-    except Exception as error:  # noqa: BLE001  (a runtime that is not here, or does not open it, says so later)
+        run = open_model()
+    except Exception as error:  # noqa: BLE001  (a missing or failing runtime is reported later)
         print(f"whether the inputs are of one batch is not asked: {first_line(error)}")
         return
 
-    def answers(others: Mapping[str, int], larger: Collection[str]) -> bool:
-        first = {axis: _OTHER if name in larger else _ONE for name, axis in apart.items()}
+    def answers(other_sizes: Mapping[str, int], larger: Collection[str]) -> bool:
+        first = {axis: _MORE_SAMPLES if name in larger else _SAMPLES for name, axis in own_axes.items()}
         try:
-            run(sample_tensors(specs, {**others, **first}))
-        except Exception:  # noqa: BLE001  (whatever a runtime raises: it does not take them)
+            run(sample_tensors(specs, {**other_sizes, **first}))
+        except Exception:  # noqa: BLE001  (any error of a runtime means that it refuses the sizes)
             return False
         return True
 
-    for others in (own, dict.fromkeys(own, _ALIKE)):  # axes under two names may be one as well
-        if answers(others, ()):
-            for larger in islice(_parts(list(apart)), _MOST_WAYS):
-                if answers(others, larger):
-                    raise _apart(path, inputs, specs, larger)
+    for other_sizes in (
+        distinct,
+        dict.fromkeys(distinct, _EQUAL_SIZE),
+    ):  # axes under two names may also have to be equal
+        if answers(other_sizes, ()):
+            for larger in islice(_splits(list(own_axes)), _MAX_SPLITS):
+                if answers(other_sizes, larger):
+                    raise _refuse_unclear_batch(path, inputs, specs, larger)
             return
 
 
 def onnx_runner(path: Path) -> Run:
-    """An ONNX file in ONNX Runtime."""
+    """Open an ONNX file in ONNX Runtime."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # it warns of sizes that differ from the names in the file
+    options.log_severity_level = 4  # no warnings of sizes that contradict the file's axis names
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return lambda feeds: session.run(None, dict(feeds))
 
 
 def saved_model_runner(path: Path) -> Run:
-    """What a SavedModel serves, in TensorFlow on the CPU."""
-    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # else it takes all the memory of every GPU that it sees
+    """Open a SavedModel's serving signature in TensorFlow on the CPU."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # TensorFlow would take all the memory of every visible GPU
     import tensorflow as tf
 
     loaded = tf.saved_model.load(str(path))
@@ -77,42 +83,44 @@ def saved_model_runner(path: Path) -> Run:
     return lambda feeds: (served(**{name: tf.constant(value) for name, value in feeds.items()}), loaded)
 
 
-def keras_runner(model: Any, signature: Signature) -> Run:
-    """A model of Keras, called as its user calls it."""
+def keras_runner(model: keras.Model, signature: Signature) -> Run:
+    """Return a runner that calls a Keras model as its user does."""
     import tensorflow as tf
 
     call, names = function_of_keras(model, signature), [spec.name for spec in signature.inputs]
     return lambda feeds: call(*(tf.constant(feeds[name]) for name in names))
 
 
-def with_own_firsts(found: Signature, unnamed: Collection[str]) -> Signature:
-    """The first axes of these inputs by names of their own; so are those of outputs, which were the batch by guess."""
-    inputs = [_with_first(spec, f"{spec.name}_0") if spec.name in unnamed else spec for spec in found.inputs]
-    outputs = [_with_first(spec, f"{spec.name}_0") if spec.shape[:1] == (BATCH,) else spec for spec in found.outputs]
+def with_own_first_axes(signature: Signature, unnamed: Collection[str]) -> Signature:
+    """Give the first axes of these inputs, and of outputs with a guessed batch, names of their own."""
+    inputs = [_with_first_axis(spec, f"{spec.name}_0") if spec.name in unnamed else spec for spec in signature.inputs]
+    outputs = [
+        _with_first_axis(spec, f"{spec.name}_0") if spec.shape[:1] == (BATCH,) else spec for spec in signature.outputs
+    ]
     return Signature(tuple(inputs), tuple(outputs))
 
 
-def _with_first(spec: TensorSpec, axis: str) -> TensorSpec:
+def _with_first_axis(spec: TensorSpec, axis: str) -> TensorSpec:
     return replace(spec, shape=(axis, *spec.shape[1:]))
 
 
-def unnamed_firsts(found: Signature) -> tuple[str, ...]:
-    """The inputs whose first axis is the batch by our guess alone, of a file that has no names for axes."""
-    return tuple(spec.name for spec in found.inputs if spec.shape[:1] == (BATCH,))
+def guessed_batch_inputs(signature: Signature) -> tuple[str, ...]:
+    """Return the inputs whose first axis is only guessed to be the batch, in a file without names of axes."""
+    return tuple(spec.name for spec in signature.inputs if spec.shape[:1] == (BATCH,))
 
 
-def _parts(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Some of the names, and never all: one way of each pair of halves."""
+def _splits(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield proper subsets of the names, one of each complementary pair."""
     for count in range(1, len(names)):
         yield from combinations(names[1:], count)
 
 
-def _apart(
+def _refuse_unclear_batch(
     path: Path, inputs: Sequence[TensorSpec], specs: Sequence[TensorSpec], larger: Collection[str]
 ) -> BadRequest:
-    one, other = (" ".join(f"--input {spec}" for spec in each) for each in (inputs, specs))
+    shared, separate = (" ".join(f"--input {spec}" for spec in some_specs) for some_specs in (inputs, specs))
     return BadRequest(
-        f"{path} gives the first axes of its inputs no names, and answers to {_OTHER} samples in {', '.join(larger)} "
-        f"and {_ONE} in the others: whether they are of one batch it does not say",
-        fix=f"say it: {one} where they are, {other} where not",
+        f"{path} gives the first axes of its inputs no names, and answers to {_MORE_SAMPLES} samples in "
+        f"{', '.join(larger)} and {_SAMPLES} in the others: whether they are of one batch it does not say",
+        fix=f"say it: {shared} where they are, {separate} where not",
     )

@@ -1,7 +1,7 @@
-"""A model in a file or a folder of the user's, taken in: checked, its signature found, and kept as an artifact.
+"""Intake of a user's model file or folder: it is checked, its signature read, and stored as an artifact.
 
-Nothing of it has been parsed before, and nothing but a worker parses it. What is wrong with a file ends in one
-sentence; what reading it would run (a pickle, a compiled library) is refused and never run.
+Only workers parse such files, and nothing has parsed them before. A broken file is reported in one sentence. Code that
+reading would run (a pickle, a compiled library) is refused and never run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ...models.signature import Axis, Signature, TensorSpec, bounds_of
 from ...models.store import digest_of
 from ..to_pytorch.pt2_signature import check_axes, describe_program, write_flat
 from .content_type import check_content
-from .keras_file import check_keras, load_given_keras
+from .keras_file import check_keras, load_checked_keras
 from .onnx_file import OnnxFile, check_external, parse_onnx
 from .pt2_file import check_pt2, load_pt2
 from .saved_model_folder import read_saved_model, signature_of_saved_model
@@ -34,49 +34,50 @@ from .shared_batch import (
     keras_runner,
     onnx_runner,
     saved_model_runner,
-    unnamed_firsts,
-    with_own_firsts,
+    guessed_batch_inputs,
+    with_own_first_axes,
 )
 from .tflite_file import TfliteFile
 from .torchscript_file import check_torchscript, describe_torchscript, load_torchscript, write_flat_torchscript
 
-_AGAIN = "make the artifact again"
+_MAKE_AGAIN = "make the artifact again"
 
 
 def describe_code(job: Job) -> Mapping[str, Any]:
-    """What the code that a model names is. Options: ref, root. Facts: recipe, what it says of itself, or null where it
-    is a class, a function or an instance.
+    """Describe the code that a model names. Options: ref, root.
 
-    Raises BadRequest where there is no such code, or importing it raises.
+    Facts: recipe, its description, or null for a class, a function or an instance.
+
+    Raises BadRequest if there is no such code, or importing it raises.
     """
-    found = load_named(ref_of(job))
-    return {"recipe": found.describe() if isinstance(found, Recipe) else None}
+    model_code = load_named(ref_of(job))
+    return {"recipe": model_code.describe() if isinstance(model_code, Recipe) else None}
 
 
 def onnx_given(job: Job) -> Mapping[str, Any]:
-    """Take in an .onnx file. Options: path (absolute), sha256, inputs (specs as JSON; they rename dynamic axes or give
-    them a size), external (digests of its data files, where they are known).
+    """Take in an .onnx file.
 
-    Facts: signature, external (the data files beside it by name, with their digests).
+    Options: path (absolute), sha256, inputs (specs as JSON; they rename dynamic axes or give them a size), external
+    (digests of its data files, if known). Facts: signature, external (digests of the data files by name).
 
-    Raises BadRequest where it is no whole model, or its data lies outside of its own folder.
+    Raises BadRequest if it is no complete model, or its data lies outside its own folder.
     """
-    path = _file(job, Format.ONNX)
-    asked = _asked(job)
-    given = OnnxFile(parse_onnx(path), path)
-    external = check_external(given.model, path)
+    path = _checked_file(job, Format.ONNX)
+    requested = _requested(job)
+    file = OnnxFile(parse_onnx(path), path)
+    external = check_external(file.model, path)
     for name, digest in job.options.get("external", {}).items():
         check_file(path.parent / name, digest)
-    given.load_external()
-    given.sort()
-    found = given.signature(asked)
-    signature = fit(found, asked, given.unnamed)
+    file.load_external()
+    file.sort()
+    declared = file.signature(requested)
+    signature = apply_requested_inputs(declared, requested, file.unnamed)
     check_inputs(signature.inputs)
-    given.declare(signature)
-    given.check()
-    given.write(job.out)
-    if not asked:
-        check_one_batch(path, signature.inputs, given.unnamed, lambda: onnx_runner(job.out / PAYLOAD[Format.ONNX]))
+    file.declare(signature)
+    file.check()
+    file.write(job.out)
+    if not requested:
+        check_one_batch(path, signature.inputs, file.unnamed, lambda: onnx_runner(job.out / PAYLOAD[Format.ONNX]))
     write_artifact(job.out, Target(Format.ONNX), signature)
     return {"signature": signature.to_json(), "external": {name: digest_of(path.parent / name) for name in external}}
 
@@ -84,15 +85,15 @@ def onnx_given(job: Job) -> Mapping[str, Any]:
 def pt2_given(job: Job) -> Mapping[str, Any]:
     """Take in a file of torch.export.save. Options: path (absolute), sha256, inputs. Facts: signature.
 
-    Raises BadRequest where it is no whole one, or reading it would run code.
+    Raises BadRequest if it is no complete program, or reading it would run code.
     """
-    path = _file(job, Format.PT2)
+    path = _checked_file(job, Format.PT2)
     check_pt2(path)
     program = load_pt2(path)
-    found, call = describe_program(program, path)
+    declared, call = describe_program(program, path)
     if call is None:
-        found = _with_own_names(found, recorded_signature(path))
-    signature = fit(found, _asked(job))
+        declared = _with_recorded_names(declared, recorded_signature(path))
+    signature = apply_requested_inputs(declared, _requested(job))
     check_inputs(signature.inputs)
     check_axes(program, signature, path)
     if call is None:
@@ -104,44 +105,46 @@ def pt2_given(job: Job) -> Mapping[str, Any]:
 
 
 def torchscript_given(job: Job) -> Mapping[str, Any]:
-    """Take in a file of torch.jit.save. Options: path (absolute), sha256, inputs (what forward takes: the file does not
-    say it), trust. Facts: signature.
+    """Take in a file of torch.jit.save.
 
-    Raises BadRequest where it is no whole one, is weights without code, or could reach beyond PyTorch's operators.
+    Options: path (absolute), sha256, inputs (forward's inputs, which the file does not declare), trust. Facts:
+    signature.
+
+    Raises BadRequest if it is no complete archive, holds weights without code, or could reach beyond PyTorch's
+    operators.
     """
-    path = _file(job, Format.TORCHSCRIPT)
+    path = _checked_file(job, Format.TORCHSCRIPT)
     check_torchscript(path, trust=_trust(job))
-    asked = _asked(job)
-    check_inputs(asked)
+    requested = _requested(job)
+    check_inputs(requested)
     module = load_torchscript(path)
-    signature, call = describe_torchscript(module, asked, path)
+    signature, call = describe_torchscript(module, requested, path)
     if call is None:
-        return _keep(job, path, Target(Format.TORCHSCRIPT), signature)
+        return _copy_unchanged(job, path, Target(Format.TORCHSCRIPT), signature)
     write_flat_torchscript(module, signature, call, job.out / PAYLOAD[Format.TORCHSCRIPT])
     write_artifact(job.out, Target(Format.TORCHSCRIPT), signature)
     return {"signature": signature.to_json()}
 
 
 def saved_model_given(job: Job) -> Mapping[str, Any]:
-    """Take in the folder of a SavedModel. Options: path (absolute), sha256 (of the folder), inputs, trust. Facts:
-    signature.
+    """Take in a SavedModel. Options: path (absolute), sha256 (of the folder), inputs, trust. Facts: signature.
 
-    Raises BadRequest where it is no whole one, or holds operators that may do more than compute.
+    Raises BadRequest if it is incomplete, or holds operators that may do more than compute.
     """
-    folder = _folder(job)
-    asked = _asked(job)
+    folder = _checked_folder(job)
+    requested = _requested(job)
     graph = read_saved_model(folder, trust=_trust(job))
-    found = signature_of_saved_model(graph, folder, asked)
-    signature = fit(found, asked, unnamed_firsts(found))
+    declared = signature_of_saved_model(graph, folder, requested)
+    signature = apply_requested_inputs(declared, requested, guessed_batch_inputs(declared))
     check_inputs(signature.inputs)
     payload = job.out / PAYLOAD[Format.SAVED_MODEL]
     payload.mkdir()
     shutil.copyfile(folder / "saved_model.pb", payload / "saved_model.pb")
-    for part in ("variables", "assets"):  # whatever else lies there is nothing that serving reads
+    for part in ("variables", "assets"):  # serving reads nothing else
         if (folder / part).is_dir():
             shutil.copytree(folder / part, payload / part)
-    if not asked:
-        check_one_batch(folder, signature.inputs, unnamed_firsts(found), lambda: saved_model_runner(payload))
+    if not requested:
+        check_one_batch(folder, signature.inputs, guessed_batch_inputs(declared), lambda: saved_model_runner(payload))
     write_artifact(job.out, Target(Format.SAVED_MODEL), signature)
     return {"signature": signature.to_json()}
 
@@ -149,57 +152,60 @@ def saved_model_given(job: Job) -> Mapping[str, Any]:
 def keras_given(job: Job) -> Mapping[str, Any]:
     """Take in a .keras file. Options: path (absolute), sha256, inputs. Facts: signature.
 
-    Raises BadRequest where it is no whole one, holds code, or classes that are not Keras's own.
+    Raises BadRequest if it is incomplete, or holds code or classes that are not Keras's own.
     """
-    path = _file(job, Format.KERAS)
+    path = _checked_file(job, Format.KERAS)
     check_keras(path)
-    model, asked = load_given_keras(path), _asked(job)
-    found = signature_of_keras(model, path)
-    signature = fit(found, asked, unnamed_firsts(found))
+    model, requested = load_checked_keras(path), _requested(job)
+    declared = signature_of_keras(model, path)
+    signature = apply_requested_inputs(declared, requested, guessed_batch_inputs(declared))
     check_inputs(signature.inputs)
-    if not asked:
-        check_one_batch(path, signature.inputs, unnamed_firsts(found), lambda: keras_runner(model, found))
-    return _keep(job, path, Target(Format.KERAS), signature)
+    if not requested:
+        check_one_batch(path, signature.inputs, guessed_batch_inputs(declared), lambda: keras_runner(model, declared))
+    return _copy_unchanged(job, path, Target(Format.KERAS), signature)
 
 
 def tflite_given(job: Job) -> Mapping[str, Any]:
     """Take in a .tflite file, quantised or not. Options: path (absolute), sha256, inputs, trust. Facts: signature.
 
-    Raises BadRequest where it is no whole one, or needs operators that LiteRT does not have.
+    Raises BadRequest if it is incomplete, or needs operators that LiteRT lacks.
     """
-    path = _file(job, Format.TFLITE)
-    given = TfliteFile(path, trust=_trust(job))
-    if given.flex:
+    path = _checked_file(job, Format.TFLITE)
+    file = TfliteFile(path, trust=_trust(job))
+    if file.flex:
         raise BadRequest(
-            f"{path} needs TensorFlow's Flex delegate for {', '.join(given.flex)}, and LiteRT, which is asked what a "
+            f"{path} needs TensorFlow's Flex delegate for {', '.join(file.flex)}, and LiteRT, which is asked what a "
             "file gives, has none",
             fix="convert it again with TFLITE_BUILTINS alone, or name the SavedModel that it was made from",
         )
-    found = given.inputs()
-    asked, unnamed = _asked(job), unnamed_firsts(Signature(found, found))
-    inputs = fit(Signature(found, found), asked, unnamed).inputs  # what it gives is found by calling it
+    declared = file.inputs()
+    requested, unnamed = _requested(job), guessed_batch_inputs(Signature(declared, declared))
+    inputs = apply_requested_inputs(
+        Signature(declared, declared), requested, unnamed
+    ).inputs  # outputs are found by calling it
     check_inputs(inputs)
-    if not asked:
+    if not requested:
         check_one_batch(path, inputs, unnamed, lambda: TfliteFile(path, trust=_trust(job)).shapes_of)
-    return _keep(job, path, Target(Format.TFLITE), given.signature(inputs))
+    return _copy_unchanged(job, path, Target(Format.TFLITE), file.signature(inputs))
 
 
-def _keep(job: Job, path: Path, target: Target, signature: Signature) -> Mapping[str, Any]:
-    """The file as it is, as the payload of an artifact."""
+def _copy_unchanged(job: Job, path: Path, target: Target, signature: Signature) -> Mapping[str, Any]:
+    """Copy the file unchanged as the payload of an artifact."""
     shutil.copyfile(path, job.out / PAYLOAD[target.format])
     write_artifact(job.out, target, signature)
     return {"signature": signature.to_json()}
 
 
 def artifact_given(job: Job) -> Mapping[str, Any]:
-    """Take in an artifact folder of a former run. Options: path (absolute), sha256 (of the folder). Facts: target,
-    signature.
+    """Take in an artifact folder of a former run.
 
-    Raises BadRequest where it is none, is not whole, or reading it would leave the folder or run code.
+    Options: path (absolute), sha256 (of the folder). Facts: target, signature, flex.
+
+    Raises BadRequest if it is no complete artifact, or reading it would leave the folder or run code.
     """
     folder = Path(job.options["path"])
     artifact = read_checked(folder, trust=_trust(job))
-    _folder(job)
+    _checked_folder(job)
     check_inputs(artifact.signature.inputs)
     shutil.copytree(folder, job.out, dirs_exist_ok=True)
     facts = {"target": str(artifact.target), "signature": artifact.signature.to_json()}
@@ -207,19 +213,21 @@ def artifact_given(job: Job) -> Mapping[str, Any]:
 
 
 def check_artifact(job: Job) -> Mapping[str, Any]:
-    """Hold the artifact in inputs["artifact"] against what `artifact_given` refuses. Facts: target."""
+    """Check the artifact in inputs["artifact"] as `take_in_artifact` does. Facts: target."""
     return {"target": str(read_checked(job.inputs["artifact"]).target)}
 
 
 def read_checked(folder: Path, *, trust: bool = False) -> Artifact:
-    """The artifact in a folder that nobody vouches for; `trust` lets its operators do more than compute. Raises
-    BadRequest."""
+    """Read and check an artifact from an untrusted folder; `trust` allows operators that do more than compute.
+
+    Raises BadRequest.
+    """
     artifact = read_artifact(folder)
     for path in folder.rglob("*"):
         if path.is_symlink():
             raise BadRequest(f"{path} is a link, and may lead anywhere", fix="copy the artifact with its files")
     if not artifact.path.exists():
-        raise BadRequest(f"{folder} lacks its {artifact.path.name}", fix=_AGAIN)
+        raise BadRequest(f"{folder} lacks its {artifact.path.name}", fix=_MAKE_AGAIN)
     form = artifact.target.format
     if form is Format.ONNX:
         check_external(parse_onnx(artifact.path), artifact.path)
@@ -236,84 +244,89 @@ def read_checked(folder: Path, *, trust: bool = False) -> Artifact:
     return artifact
 
 
-def _check_flex_record(artifact: Artifact, found: Sequence[str]) -> None:
-    """The record decides which interpreter opens the file. Raises BadRequest."""
-    if tuple(found) != artifact.flex:
-        said, there = (", ".join(names) or "none" for names in (artifact.flex, found))
+def _check_flex_record(artifact: Artifact, flex: Sequence[str]) -> None:
+    """Raise BadRequest if the record, which decides the interpreter that opens the file, lists other Flex operators."""
+    if tuple(flex) != artifact.flex:
+        recorded, held = (", ".join(names) or "none" for names in (artifact.flex, flex))
         raise BadRequest(
-            f"{artifact.path} needs TensorFlow's Flex delegate for {there}, its record says {said}", fix=_AGAIN
+            f"{artifact.path} needs TensorFlow's Flex delegate for {held}, its record says {recorded}", fix=_MAKE_AGAIN
         )
 
 
-def _with_own_names(found: Signature, record: Signature | None) -> Signature:
-    """The signature of a program by the names in its record, where that is of the same inputs and outputs."""
-    if record is None or _kinds(record) != _kinds(found):
-        return found
+def _with_recorded_names(declared: Signature, recorded: Signature | None) -> Signature:
+    """Return the program's signature with the names of its record, if that has the same inputs and outputs."""
+    if recorded is None or _comparable_parts(recorded) != _comparable_parts(declared):
+        return declared
     inputs, outputs = (
-        tuple(replace(spec, name=own.name) for spec, own in zip(specs, owns, strict=True))
-        for specs, owns in ((found.inputs, record.inputs), (found.outputs, record.outputs))
+        tuple(replace(spec, name=recorded_spec.name) for spec, recorded_spec in zip(specs, recorded_specs, strict=True))
+        for specs, recorded_specs in ((declared.inputs, recorded.inputs), (declared.outputs, recorded.outputs))
     )
     try:
-        return fit(Signature(inputs, outputs), record.inputs)
-    except BadRequest:  # its axes are others
-        return found
+        return apply_requested_inputs(Signature(inputs, outputs), recorded.inputs)
+    except BadRequest:  # the record has other axes
+        return declared
 
 
-def _kinds(signature: Signature) -> list[object]:
-    """What a record must share with a program. The sizes of outputs are not always known."""
+def _comparable_parts(signature: Signature) -> list[object]:
+    """Return what a record must share with a program; sizes of outputs are not always known."""
     inputs = [
         (spec.dtype, [None if isinstance(axis, str) else axis for axis in spec.shape]) for spec in signature.inputs
     ]
     return [inputs, [(spec.dtype, len(spec.shape)) for spec in signature.outputs]]
 
 
-def fit(found: Signature, asked: Sequence[TensorSpec], unnamed: Collection[str] = ()) -> Signature:
-    """The signature of a file with the names, or the sizes, that `--input` gives to its dynamic axes. `unnamed`: the
-    inputs whose first axis is the batch by our guess, and may be another.
+def apply_requested_inputs(
+    declared: Signature, requested: Sequence[TensorSpec], unnamed: Collection[str] = ()
+) -> Signature:
+    """Return a file's signature with the names or sizes that `--input` gives to its dynamic axes.
 
-    Raises BadRequest where another input, dtype, rank or size is asked for than the model has.
+    `unnamed`: the inputs whose first axis is only guessed to be the batch, and may be another axis.
+
+    Raises BadRequest if `--input` names another input, dtype, rank or size than the model has.
     """
-    if not asked:
-        return found
-    given = {spec.name: spec for spec in asked}
-    wanted = [spec.name for spec in found.inputs]
-    if sorted(given) != sorted(wanted):
+    if not requested:
+        return declared
+    requested_by_name = {spec.name: spec for spec in requested}
+    names = [spec.name for spec in declared.inputs]
+    if sorted(requested_by_name) != sorted(names):
         raise BadRequest(
-            f"the model takes the inputs {', '.join(wanted)}, and --input names {', '.join(given)}",
+            f"the model takes the inputs {', '.join(names)}, and --input names {', '.join(requested_by_name)}",
             fix="give each input of the model once, by its name, or leave --input out",
         )
-    if len({given[name].shape[:1] for name in unnamed}) > 1:
-        found = with_own_firsts(found, unnamed)
+    if len({requested_by_name[name].shape[:1] for name in unnamed}) > 1:
+        declared = with_own_first_axes(declared, unnamed)
     axes: dict[str, Axis] = {}
-    for spec in found.inputs:
-        _fit_axes(spec, given[spec.name], axes)
+    for spec in declared.inputs:
+        _apply_requested_axes(spec, requested_by_name[spec.name], axes)
 
     def renamed(spec: TensorSpec) -> TensorSpec:
         shape = tuple(axes.get(axis, axis) if isinstance(axis, str) else axis for axis in spec.shape)
-        kept = {axis: bounds[axis] for axis in shape if isinstance(axis, str) and axis in bounds}
-        return replace(spec, shape=shape, bounds=tuple(kept.items()))
+        kept_bounds = {axis: bounds[axis] for axis in shape if isinstance(axis, str) and axis in bounds}
+        return replace(spec, shape=shape, bounds=tuple(kept_bounds.items()))
 
-    bounds = {str(axes[axis]): each for axis, each in found.bounds.items()} | bounds_of(asked)
-    return Signature(tuple(map(renamed, found.inputs)), tuple(map(renamed, found.outputs)))
+    bounds = {str(axes[axis]): limits for axis, limits in declared.bounds.items()} | bounds_of(requested)
+    return Signature(tuple(map(renamed, declared.inputs)), tuple(map(renamed, declared.outputs)))
 
 
-def _fit_axes(spec: TensorSpec, asked: TensorSpec, axes: dict[str, Axis]) -> None:
-    """What `asked` makes of the dynamic axes of `spec`, added to `axes`."""
-    fits = asked.dtype == spec.dtype and len(asked.shape) == len(spec.shape)
-    for ours, theirs in zip(spec.shape, asked.shape, strict=False):
-        fits = fits and theirs == (axes.setdefault(ours, theirs) if isinstance(ours, str) else ours)
+def _apply_requested_axes(spec: TensorSpec, requested: TensorSpec, axes: dict[str, Axis]) -> None:
+    """Add the requested names or sizes of the dynamic axes of `spec` to `axes`; raise BadRequest if they do not fit."""
+    fits = requested.dtype == spec.dtype and len(requested.shape) == len(spec.shape)
+    for declared_axis, requested_axis in zip(spec.shape, requested.shape, strict=False):
+        fits = fits and requested_axis == (
+            axes.setdefault(declared_axis, requested_axis) if isinstance(declared_axis, str) else declared_axis
+        )
     if not fits:
-        raise BadRequest(f"--input {asked} does not fit the model, which takes {spec}", fix=f"write --input {spec}")
+        raise BadRequest(f"--input {requested} does not fit the model, which takes {spec}", fix=f"write --input {spec}")
 
 
-def _file(job: Job, expected: Format) -> Path:
+def _checked_file(job: Job, expected: Format) -> Path:
     path = Path(job.options["path"])
     check_file(path, job.options["sha256"])
     check_content(path, expected)
     return path
 
 
-def _folder(job: Job) -> Path:
+def _checked_folder(job: Job) -> Path:
     folder = Path(job.options["path"])
     if digest_of(folder) != job.options["sha256"]:
         raise BadRequest(f"{folder} has changed since this command began", fix="run again when it is finished")
@@ -324,5 +337,5 @@ def _trust(job: Job) -> bool:
     return bool(job.options.get("trust"))
 
 
-def _asked(job: Job) -> tuple[TensorSpec, ...]:
+def _requested(job: Job) -> tuple[TensorSpec, ...]:
     return tuple(map(TensorSpec.from_json, job.options.get("inputs") or ()))

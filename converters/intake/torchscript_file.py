@@ -1,10 +1,10 @@
-"""A TorchScript archive that nobody vouches for: what loading or running it could do, and its signature.
+"""Check of a TorchScript archive from an untrusted source, and its signature.
 
-TorchScript has a language and an interpreter of its own. Its archive is read by PyTorch's C++, whose unpickler makes
-tensors, containers and TorchScript's own classes and calls no Python; its code reaches nothing but PyTorch's operators.
-Two of those touch files (`aten::save`, `aten::from_file`), some talk to other processes: an archive that names one is
-refused, and so is a pickle that names anything of Python's. What remains are PyTorch's operators themselves, which were
-not written for arguments of ill will: the worker, without a network, is the second wall.
+TorchScript has its own language and interpreter. PyTorch's C++ reads the archive: its unpickler makes tensors,
+containers and TorchScript's own classes and calls no Python, and the archive's code reaches only PyTorch's operators.
+Two of those touch files (`aten::save`, `aten::from_file`), some talk to other processes. An archive that names one is
+refused, and so is a pickle that names anything of Python's. PyTorch's operators were not written for hostile arguments:
+the worker, without a network, is the second barrier.
 """
 
 from __future__ import annotations
@@ -29,43 +29,43 @@ from ..to_pytorch.tracing import traced
 if TYPE_CHECKING:
     import torch
 
-_AGAIN = "copy it again, or write it again with torch.jit.save"
+_WRITE_AGAIN = "copy it again, or write it again with torch.jit.save"
 _TRUST = "where you trust whoever made it, give --trust"
-# Operators by which code reaches beyond tensors, whatever they are called on.
-_REACHES_OUT = re.compile(r"\b(save|from_file|load_tensor|rpc_async|rpc_sync|rpc_remote)\s*\(")
+# Operators by which code reaches beyond tensors, on any object.
+_ESCAPES = re.compile(r"\b(save|from_file|load_tensor|rpc_async|rpc_sync|rpc_remote)\s*\(")
 _NAMESPACES = frozenset(("aten", "prim", "prims", "quantized", "mkldnn", "mkldnn_prepacked", "sparse", "torchvision"))
 _OPERATOR = re.compile(r"\bops\s*\.\s*(\w+)\s*\.\s*(\w+)")
 _CLASSES = frozenset(("quantized", "sparse", "xnnpack", "mkldnn"))
 _CLASS = re.compile(r"\btorch\s*\.\s*classes\s*\.\s*(\w+)\s*\.\s*(\w+)")
-_PICKLED = ("__torch__", "torch", "collections")  # packages of what an archive may name; PyTorch makes these itself
-# What zipfile, pickletools and torch raise over bytes that are not what they should be.
+_PICKLED = ("__torch__", "torch", "collections")  # packages that an archive may name; PyTorch makes these itself
+# Errors of zipfile, pickletools and torch for broken files.
 _BROKEN = (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, LookupError)
-_MOST_TIMES = 100  # what an archive may unpack to, times its own size: torch itself does not compress
+_MAX_RATIO = 100  # of unpacked to packed size: torch itself does not compress
 
 
 def check_torchscript(path: Path, *, trust: bool = False) -> None:
-    """Hold an archive against what loading or running it could reach; `trust` leaves its code unread.
+    """Check what loading or running an archive could reach; `trust` leaves its code unchecked.
 
-    Raises BadRequest where it is no whole TorchScript archive, or names something beyond PyTorch's operators.
+    Raises BadRequest if it is no complete TorchScript archive, or names something beyond PyTorch's operators.
     """
     if not zipfile.is_zipfile(path):
-        raise _no_archive(path)
+        raise _refuse_other_file(path)
     try:
         with zipfile.ZipFile(path) as archive:
             _check_archive(archive, path, trust=trust)
     except _BROKEN as error:
-        raise BadRequest(f"{path} is not a whole TorchScript archive: {first_line(error)}", fix=_AGAIN) from error
+        raise BadRequest(f"{path} is not a whole TorchScript archive: {first_line(error)}", fix=_WRITE_AGAIN) from error
 
 
-def _no_archive(path: Path) -> BadRequest:
+def _refuse_other_file(path: Path) -> BadRequest:
     with path.open("rb") as file:
         head = file.read(4)
-    if head[:1] == b"\x80" or head[2:] == b"\x8a\x0a":  # a pickle, as torch.save wrote them before it wrote archives
-        return _checkpoint(path)
-    return BadRequest(f"{path} is not a whole TorchScript archive: it is no zip file", fix=_AGAIN)
+    if head[:1] == b"\x80" or head[2:] == b"\x8a\x0a":  # a pickle, as older versions of torch.save wrote
+        return _refuse_checkpoint(path)
+    return BadRequest(f"{path} is not a whole TorchScript archive: it is no zip file", fix=_WRITE_AGAIN)
 
 
-def _checkpoint(path: Path) -> BadRequest:
+def _refuse_checkpoint(path: Path) -> BadRequest:
     return BadRequest(
         f"{path} is a checkpoint and no TorchScript archive: the code of its model is not in it",
         fix=f"name that code, as in transload convert net.py:Net --weights {path.name}",
@@ -74,14 +74,14 @@ def _checkpoint(path: Path) -> BadRequest:
 
 def _check_archive(archive: zipfile.ZipFile, path: Path, *, trust: bool) -> None:
     entries = archive.infolist()
-    if sum(entry.file_size for entry in entries) > _MOST_TIMES * max(1, path.stat().st_size):
-        raise BadRequest(f"{path} unpacks to far more than its own size", fix=_AGAIN)
+    if sum(entry.file_size for entry in entries) > _MAX_RATIO * max(1, path.stat().st_size):
+        raise BadRequest(f"{path} unpacks to far more than its own size", fix=_WRITE_AGAIN)
     names = [PurePosixPath(entry.filename) for entry in entries]
     if len(set(names)) != len(names):
-        raise BadRequest(f"{path} holds a file twice", fix=_AGAIN)
+        raise BadRequest(f"{path} holds a file twice", fix=_WRITE_AGAIN)
     inner = {"/".join(name.parts[1:]): name for name in names}
     if "data.pkl" in inner and "constants.pkl" not in inner:
-        raise _checkpoint(path)
+        raise _refuse_checkpoint(path)
     if "constants.pkl" not in inner or not any(name.startswith("code/") for name in inner):
         raise BadRequest(f"{path} holds no TorchScript", fix="write it with torch.jit.save")
     for short, name in inner.items():
@@ -92,17 +92,19 @@ def _check_archive(archive: zipfile.ZipFile, path: Path, *, trust: bool) -> None
 
 
 def _check_pickle(content: bytes, path: Path, name: PurePosixPath) -> None:
-    for named in _globals(content):
-        if named.partition(" ")[0].partition(".")[0] not in _PICKLED:
+    for reference in _pickled_names(content):
+        if reference.partition(" ")[0].partition(".")[0] not in _PICKLED:
             raise BadRequest(
-                f"{path} holds a pickle that names {named.replace(' ', '.')} ({name}), which is not executed",
-                fix=_AGAIN,
+                f"{path} holds a pickle that names {reference.replace(' ', '.')} ({name}), which is not executed",
+                fix=_WRITE_AGAIN,
             )
 
 
-def _globals(content: bytes) -> Iterator[str]:
-    """What a pickle names, as "module name". TorchScript's own writer names things in one way only; the other ways
-    count as a name that is not known."""
+def _pickled_names(content: bytes) -> Iterator[str]:
+    """Yield the names in a pickle, as "module name".
+
+    TorchScript's own writer uses one opcode for them; any other opcode counts as an unknown name.
+    """
     for opcode, argument, _ in pickletools.genops(content):
         if opcode.name == "GLOBAL":
             yield str(argument)
@@ -111,62 +113,62 @@ def _globals(content: bytes) -> Iterator[str]:
 
 
 def _check_code(code: str, path: Path, name: PurePosixPath) -> None:
-    found = next(_reached_out(code), None)
-    if found:
-        raise BadRequest(f"{path} calls {found} ({name}), which may do more than compute", fix=_TRUST)
+    operator = next(_escaping_operators(code), None)
+    if operator:
+        raise BadRequest(f"{path} calls {operator} ({name}), which may do more than compute", fix=_TRUST)
 
 
-def _reached_out(code: str) -> Iterator[str]:
-    yield from _REACHES_OUT.findall(code)
+def _escaping_operators(code: str) -> Iterator[str]:
+    yield from _ESCAPES.findall(code)
     yield from (f"{space}::{name}" for space, name in _OPERATOR.findall(code) if space not in _NAMESPACES)
     yield from (f"{space}::{name}" for space, name in _CLASS.findall(code) if space not in _CLASSES)
 
 
 def load_torchscript(path: Path) -> torch.jit.ScriptModule:
-    """The module in a file that `check_torchscript` has passed, for answering.
+    """Load the module in a file that `check_torchscript` has passed, in evaluation mode.
 
-    Raises BadRequest where torch cannot read it.
+    Raises BadRequest if torch cannot read it.
     """
     import torch
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript is deprecated as a whole, and still served
+        warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript is deprecated, but still served
         try:
             module: torch.jit.ScriptModule = torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
         except Exception as error:
             raise BadRequest(
-                f"{path} is no TorchScript that torch {torch.__version__} reads: {first_line(error)}", fix=_AGAIN
+                f"{path} is no TorchScript that torch {torch.__version__} reads: {first_line(error)}", fix=_WRITE_AGAIN
             ) from error
     return module.eval()
 
 
 def describe_torchscript(
-    module: torch.jit.ScriptModule, asked: Sequence[TensorSpec], path: Path
+    module: torch.jit.ScriptModule, requested: Sequence[TensorSpec], path: Path
 ) -> tuple[Signature, Call | None]:
-    """The signature of a module, and how it is called: None where it takes tensors by position and nothing else, and
-    returns a tensor, or a tuple, a list or a dict of tensors.
+    """Return the signature of a module, and its call convention unless that is plain.
 
-    Inputs by the names of forward's arguments, in its order; their dtypes and shapes are `asked`, since an archive
-    does not say them. What has a default may be left out. Outputs from calls (models.zoo.infer).
+    A plain module takes tensors by position and nothing else, and returns a tensor, or a tuple, a list or a dict of
+    tensors. Inputs have the names and order of forward's arguments; an argument with a default may be left out. Their
+    dtypes and shapes are `requested`, since an archive does not declare them. Outputs are found by calls.
 
-    Raises BadRequest where forward takes something else than tensors, other inputs are asked, or it fails on them.
+    Raises BadRequest if forward takes something else than tensors, other inputs are requested, or a call fails.
     """
     arguments = _arguments(module, path)
-    tensors = [each.name for each in arguments if str(each.type) in _TENSORS]
-    needed = [each.name for each in arguments if not each.has_default_value()]
-    if not asked:
+    tensors = [argument.name for argument in arguments if str(argument.type) in _TENSORS]
+    needed = [argument.name for argument in arguments if not argument.has_default_value()]
+    if not requested:
         example = " ".join(f"--input {name}=float32[batch,3,224,224]" for name in needed or tensors)
         raise BadRequest(f"{path} does not say what shapes it takes", fix=f"name each input, as in {example}")
-    given = {spec.name: spec for spec in asked}
-    if not set(needed) <= set(given) <= set(tensors):
+    requested_by_name = {spec.name: spec for spec in requested}
+    if not set(needed) <= set(requested_by_name) <= set(tensors):
         takes = [name if name in needed else f"{name} (optional)" for name in tensors]
         raise BadRequest(
-            f"forward of {path} takes {', '.join(takes)}, and --input names {', '.join(given)}",
+            f"forward of {path} takes {', '.join(takes)}, and --input names {', '.join(requested_by_name)}",
             fix="give each input of the model once, by its name",
         )
-    call = _call([each.name for each in arguments], given)
-    specs = tuple(given[name] for name in call.inputs)
-    model = _asked(module, path)
+    call = _call([argument.name for argument in arguments], requested_by_name)
+    specs = tuple(requested_by_name[name] for name in call.inputs)
+    model = _watched_module(module, path)
     try:
         signature, call_or_none, _ = infer_signature(model, specs, call)
     except RuntimeError as error:
@@ -181,64 +183,66 @@ def describe_torchscript(
 _TENSORS = ("Tensor", "Optional[Tensor]")
 
 
-def _call(arguments: Sequence[str], given: Collection[str]) -> Call:
-    """By position as far as the arguments are given without a gap, then by keyword."""
-    first = tuple(takewhile(lambda name: name in given, arguments))
-    later = [name for name in arguments if name in given and name not in first]
+def _call(arguments: Sequence[str], requested: Collection[str]) -> Call:
+    """Return a call by position up to the first argument that is not requested, and by keyword after it."""
+    first = tuple(takewhile(lambda name: name in requested, arguments))
+    later = [name for name in arguments if name in requested and name not in first]
     return Call((*first, *later), tuple(map(Leaf, first)), {name: Leaf(name) for name in later})
 
 
-def _asked(module: torch.jit.ScriptModule, path: Path) -> Any:
-    """The module as one of Python's, which can be looked into. `plain`: whether all that it returned is what a session
-    takes as it is.
+def _watched_module(module: torch.jit.ScriptModule, path: Path) -> torch.nn.Module:
+    """Wrap the module in a Python module. `plain`: whether a session can take every result unchanged.
 
-    Raises BadRequest, when called, where it returns something that holds no tensors.
+    The wrapper raises BadRequest when it returns more than tensors.
     """
     import torch
 
-    class Asked(torch.nn.Module):
+    class WatchedModule(torch.nn.Module):
         plain = True
 
         def forward(self, *inputs: torch.Tensor, **named: torch.Tensor) -> Any:
-            given = module(*inputs, **named)
+            result = module(*inputs, **named)
             try:
-                flatten(given)
+                flatten(result)
             except BadRequest as error:
                 raise BadRequest(
                     f"{path} returns more than tensors", fix="let forward return tensors, or tuples and dicts of them"
                 ) from error
-            self.plain = self.plain and is_flat(tuple(given.values()) if isinstance(given, dict) else given)
-            return given
+            self.plain = self.plain and is_flat(tuple(result.values()) if isinstance(result, dict) else result)
+            return result
 
-    return Asked()
+    return WatchedModule()
 
 
 def write_flat_torchscript(module: torch.jit.ScriptModule, signature: Signature, call: Call, file: Path) -> None:
-    """Write the module inside of one that takes the signature's inputs by position and returns its outputs. The call of
-    the module stays a call in the trace, with whatever branches and loops it has."""
+    """Write the module wrapped in one that takes the signature's inputs by position and returns its outputs.
+
+    The trace keeps the call of the module as a call, with all its branches and loops.
+    """
     import torch
 
-    made = traced(flat(module, call), example_inputs(signature))
-    torch.jit.save(made, str(file))
+    flat_module = traced(flat(module, call), example_inputs(signature))
+    torch.jit.save(flat_module, str(file))
 
 
 def _arguments(module: torch.jit.ScriptModule, path: Path) -> list[Any]:
-    """What forward takes, as its schema has it. Raises BadRequest where it needs something else than tensors."""
+    """Return forward's arguments from its schema. Raises BadRequest if it needs something else than tensors."""
     forward: Any = getattr(module, "forward", None)
     if forward is None:
         raise BadRequest(f"{path} has no forward", fix="save a module that has one")
     arguments = list(forward.schema.arguments[1:])
-    if not any(str(each.type) in _TENSORS or not each.has_default_value() for each in arguments):
-        raise BadRequest(f"{path} takes no inputs: there is nothing to serve", fix=_AGAIN)
-    for each in arguments:
-        if str(each.type) not in _TENSORS and not each.has_default_value():
+    if not any(str(argument.type) in _TENSORS or not argument.has_default_value() for argument in arguments):
+        raise BadRequest(f"{path} takes no inputs: there is nothing to serve", fix=_WRITE_AGAIN)
+    for argument in arguments:
+        if str(argument.type) not in _TENSORS and not argument.has_default_value():
             raise BadRequest(
-                f"forward of {path} takes {each.name} as {each.type}", fix="save a module whose forward takes tensors"
+                f"forward of {path} takes {argument.name} as {argument.type}",
+                fix="save a module whose forward takes tensors",
             )
     return arguments
 
 
 def _last_line(error: BaseException) -> str:
-    """TorchScript's errors begin with a trace of its own code, and say in the last line what went wrong."""
+    """Return the last line of a TorchScript error, which has the reason; a trace of its own code comes first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines or [type(error).__name__])[-1].removeprefix("RuntimeError: ")[:200]
