@@ -31,10 +31,10 @@ from .pt2_file import check_pt2, load_pt2
 from .saved_model_folder import read_saved_model, signature_of_saved_model
 from .shared_batch import (
     check_one_batch,
+    guessed_batch_inputs,
     keras_runner,
     onnx_runner,
     saved_model_runner,
-    guessed_batch_inputs,
     with_own_first_axes,
 )
 from .tflite_file import TfliteFile
@@ -54,7 +54,7 @@ def describe_code(job: Job) -> Mapping[str, Any]:
     return {"recipe": model_code.describe() if isinstance(model_code, Recipe) else None}
 
 
-def onnx_given(job: Job) -> Mapping[str, Any]:
+def take_in_onnx(job: Job) -> Mapping[str, Any]:
     """Take in an .onnx file.
 
     Options: path (absolute), sha256, inputs (specs as JSON; they rename dynamic axes or give them a size), external
@@ -82,7 +82,7 @@ def onnx_given(job: Job) -> Mapping[str, Any]:
     return {"signature": signature.to_json(), "external": {name: digest_of(path.parent / name) for name in external}}
 
 
-def pt2_given(job: Job) -> Mapping[str, Any]:
+def take_in_pt2(job: Job) -> Mapping[str, Any]:
     """Take in a file of torch.export.save. Options: path (absolute), sha256, inputs. Facts: signature.
 
     Raises BadRequest if it is no complete program, or reading it would run code.
@@ -104,7 +104,7 @@ def pt2_given(job: Job) -> Mapping[str, Any]:
     return {"signature": signature.to_json()}
 
 
-def torchscript_given(job: Job) -> Mapping[str, Any]:
+def take_in_torchscript(job: Job) -> Mapping[str, Any]:
     """Take in a file of torch.jit.save.
 
     Options: path (absolute), sha256, inputs (forward's inputs, which the file does not declare), trust. Facts:
@@ -126,7 +126,7 @@ def torchscript_given(job: Job) -> Mapping[str, Any]:
     return {"signature": signature.to_json()}
 
 
-def saved_model_given(job: Job) -> Mapping[str, Any]:
+def take_in_saved_model(job: Job) -> Mapping[str, Any]:
     """Take in a SavedModel. Options: path (absolute), sha256 (of the folder), inputs, trust. Facts: signature.
 
     Raises BadRequest if it is incomplete, or holds operators that may do more than compute.
@@ -149,7 +149,7 @@ def saved_model_given(job: Job) -> Mapping[str, Any]:
     return {"signature": signature.to_json()}
 
 
-def keras_given(job: Job) -> Mapping[str, Any]:
+def take_in_keras(job: Job) -> Mapping[str, Any]:
     """Take in a .keras file. Options: path (absolute), sha256, inputs. Facts: signature.
 
     Raises BadRequest if it is incomplete, or holds code or classes that are not Keras's own.
@@ -165,7 +165,7 @@ def keras_given(job: Job) -> Mapping[str, Any]:
     return _copy_unchanged(job, path, Target(Format.KERAS), signature)
 
 
-def tflite_given(job: Job) -> Mapping[str, Any]:
+def take_in_tflite(job: Job) -> Mapping[str, Any]:
     """Take in a .tflite file, quantised or not. Options: path (absolute), sha256, inputs, trust. Facts: signature.
 
     Raises BadRequest if it is incomplete, or needs operators that LiteRT lacks.
@@ -196,7 +196,7 @@ def _copy_unchanged(job: Job, path: Path, target: Target, signature: Signature) 
     return {"signature": signature.to_json()}
 
 
-def artifact_given(job: Job) -> Mapping[str, Any]:
+def take_in_artifact(job: Job) -> Mapping[str, Any]:
     """Take in an artifact folder of a former run.
 
     Options: path (absolute), sha256 (of the folder). Facts: target, signature, flex.

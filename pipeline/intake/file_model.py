@@ -43,7 +43,7 @@ def load_file(context: Context, request: ModelRequest, kind: ModelKind) -> Loade
         return context.executor.perform(
             Action(
                 f"given.{path.stem}",
-                f"{_INTAKE}:{kind.replace('-', '_')}_given",
+                f"{_INTAKE}:take_in_{kind.replace('-', '_')}",
                 options={**options, **external},
                 requires=requires,
                 framework=framework_of(requires),
@@ -75,7 +75,7 @@ def load_artifact(context: Context, request: ModelRequest) -> LoadedModel:
     stored = context.executor.perform(
         Action(
             f"given.{folder.name}",
-            f"{_INTAKE}:artifact_given",
+            f"{_INTAKE}:take_in_artifact",
             options={"path": str(folder), "sha256": digest_of(folder), **_trust_options(context)},
             requires=requires,
             framework=framework_of(requires),

@@ -34,7 +34,6 @@ PENDING: tuple[str, ...] = (
     "models/tensorflow_names.py",
     "models/training",
     "models/zoo",
-    "converters/intake",
     "converters/minimal_repro",
     "converters/onnx_graph",
     "converters/onnx_to_tf",

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from transload.converters.intake.take_in import keras_given, saved_model_given, tflite_given, torchscript_given
+from transload.converters.intake.take_in import take_in_keras, take_in_saved_model, take_in_tflite, take_in_torchscript
 from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.signature import TensorSpec
@@ -382,13 +382,13 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
 }  # fmt: skip
 
 
-ENTRIES = {".keras": keras_given, ".pt": torchscript_given, ".pth": torchscript_given, ".tflite": tflite_given}
+ENTRIES = {".keras": take_in_keras, ".pt": take_in_torchscript, ".pth": take_in_torchscript, ".tflite": take_in_tflite}
 
 
 def take(path: Path, out: Path, *, inputs: bool = False) -> None:
     """As a worker takes it in, once its kind is told."""
     assert start_of(str(path)) is not None
-    entry = ENTRIES.get(path.suffix, saved_model_given)
+    entry = ENTRIES.get(path.suffix, take_in_saved_model)
     asked = [TensorSpec("x", "float32", ("batch", 4)).to_json()] if inputs else []
     entry(Job({}, out, {"path": str(path), "sha256": digest_of(path), "inputs": asked}))
 
@@ -466,7 +466,7 @@ def test_torchscript_that_does_not_take_what_is_asked(
     path = foreign / "good.pt"
     options = {"path": str(path), "sha256": digest_of(path), "inputs": [asked.to_json()]}
     with pytest.raises(BadRequest) as caught:
-        torchscript_given(Job({}, tmp_path, options))
+        take_in_torchscript(Job({}, tmp_path, options))
     begin, _, end = said.format(path=path).partition("...")
     assert str(caught.value).startswith(begin)
     assert str(caught.value).endswith(end)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from transload.converters.intake.take_in import pt2_given
+from transload.converters.intake.take_in import take_in_pt2
 from transload.models.artifact import read_artifact
 from transload.models.errors import BadRequest
 from transload.models.job import Job
@@ -29,13 +29,13 @@ def test_an_axis_that_is_a_multiple_of_a_number_is_named_with_its_sizes_and_take
     torch.export.save(torch.export.export(Patches(), (torch.randn(3, 20, 3),), dynamic_shapes=dynamic), path)
     job = Job({}, out, {"path": str(path), "sha256": digest_of(path)})
     with pytest.raises(BadRequest) as refused:
-        pt2_given(job)
+        take_in_pt2(job)
     assert str(refused.value).partition("m.pt2: ")[2] == (
         "the axis x_1 of x is a multiple of 4, 12 or more, and torch's exporters carry no axis that depends on another "
         "number\n  fix: fix it to a size, as in --input x=float32[batch,12,3], or name the model's Python code"
     )
     fixed = [parse_input("x=float32[batch,16,3]").to_json()]
-    pt2_given(Job({}, job.out, {**job.options, "inputs": fixed}))
+    take_in_pt2(Job({}, job.out, {**job.options, "inputs": fixed}))
     program = torch.export.load(read_artifact(job.out).path)
     assert program.module()(torch.zeros(2, 16, 3)).shape == (2, 4, 12)
     axes = [size for node in program.graph.nodes if node.op == "placeholder" for size in node.meta["val"].shape]

@@ -14,7 +14,13 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from transload.converters.intake.content_type import format_of_content
-from transload.converters.intake.take_in import artifact_given, check_artifact, fit, onnx_given, pt2_given
+from transload.converters.intake.take_in import (
+    apply_requested_inputs,
+    check_artifact,
+    take_in_artifact,
+    take_in_onnx,
+    take_in_pt2,
+)
 from transload.converters.onnx_graph.topological_order import sort_nodes
 from transload.models.artifact import read_artifact, write_artifact
 from transload.models.dataset import read_dataset
@@ -44,7 +50,7 @@ def taken(tmp_path: Path, made: onnx.ModelProto, **options: Any) -> dict[str, An
     path = tmp_path / "m.onnx"
     path.write_bytes(made.SerializeToString())
     (tmp_path / "out").mkdir()
-    return dict(onnx_given(Job({}, tmp_path / "out", {"path": str(path), "sha256": digest_of(path), **options})))
+    return dict(take_in_onnx(Job({}, tmp_path / "out", {"path": str(path), "sha256": digest_of(path), **options})))
 
 
 def shapes(tmp_path: Path) -> list[tuple[int | str, ...]]:
@@ -178,7 +184,7 @@ def test_a_file_of_another_kind_than_its_name_says_is_told_by_its_content(
             for name in content:
                 archive.writestr(name, "{}")
     with pytest.raises(BadRequest, match=r"is, by its content, of the kind [\w-]+ and not onnx") as caught:
-        onnx_given(Job({}, tmp_path, {"path": str(path), "sha256": digest_of(path)}))
+        take_in_onnx(Job({}, tmp_path, {"path": str(path), "sha256": digest_of(path)}))
     assert caught.value.fix == mend
 
 
@@ -252,7 +258,7 @@ SIGNATURE = Signature(
 
 
 def test_asked_names_and_sizes_go_through_inputs_and_outputs() -> None:
-    fitted = fit(SIGNATURE, [parse_input("b=int64[n,7]"), parse_input("a=float32[n,time,3]")])
+    fitted = apply_requested_inputs(SIGNATURE, [parse_input("b=int64[n,7]"), parse_input("a=float32[n,time,3]")])
     assert [spec.shape for spec in fitted.inputs] == [("n", "time", 3), ("n", 7)]
     assert fitted.outputs[0].shape == ("n", "time")
 
@@ -270,13 +276,13 @@ def test_asked_names_and_sizes_go_through_inputs_and_outputs() -> None:
 )
 def test_what_does_not_fit_the_model_is_refused(asked: list[str]) -> None:
     with pytest.raises(BadRequest, match="--input"):
-        fit(SIGNATURE, [parse_input(text) for text in asked])
+        apply_requested_inputs(SIGNATURE, [parse_input(text) for text in asked])
 
 
 def test_bounds_are_those_of_the_file_or_those_asked_for() -> None:
     bounded = (parse_input("a=float32[batch=2..9,a_1=1..5,3]"), parse_input("b=int64[batch,b_1]"))
     found = Signature(bounded, SIGNATURE.outputs)
-    fitted = fit(found, [parse_input("a=float32[n,time=2..4,3]"), parse_input("b=int64[n,k=3..]")])
+    fitted = apply_requested_inputs(found, [parse_input("a=float32[n,time=2..4,3]"), parse_input("b=int64[n,k=3..]")])
     assert fitted.bounds == {"n": Bounds(2, 9), "time": Bounds(2, 4), "k": Bounds(3, None)}
     assert fitted.outputs[0].shape == ("n", "time")
 
@@ -319,14 +325,14 @@ def test_the_ranges_of_a_program_are_its_bounds(tmp_path: Path) -> None:
     batch, time = Dim("b", min=4, max=9), Dim("t", min=2, max=64)
     dynamic = ({0: batch, 1: time}, {0: batch, 1: time})
     job = exported(tmp_path / "m.pt2", Both(), inputs, dynamic)
-    signature = Signature.from_json(pt2_given(job)["signature"])
+    signature = Signature.from_json(take_in_pt2(job)["signature"])
     assert signature.bounds == {"batch": Bounds(4, 9), "image_1": Bounds(1, 64)}
 
 
 def test_a_program_is_described_by_its_arguments_and_keys(tmp_path: Path) -> None:
     some = torch.export.Dim.DYNAMIC
     inputs = (torch.randn(3, 4, 5), torch.ones(3, 4, 5))
-    pt2_given(exported(tmp_path / "m.pt2", Both(), inputs, ({0: some, 1: some}, {0: some, 1: some})))
+    take_in_pt2(exported(tmp_path / "m.pt2", Both(), inputs, ({0: some, 1: some}, {0: some, 1: some})))
     signature = read_artifact(tmp_path / "out").signature
     assert [str(spec) for spec in signature.inputs] == [
         "image=float32[batch,image_1,5]",
@@ -347,7 +353,7 @@ def of_both(tmp_path: Path, **record: Any) -> list[str]:
         torch.export.save(program, path, extra_files={"transload.json": json.dumps(signature.to_json() | record)})
     else:
         save_program(program, signature, path)
-    pt2_given(Job({}, tmp_path / "out", {"path": str(path), "sha256": digest_of(path)}))
+    take_in_pt2(Job({}, tmp_path / "out", {"path": str(path), "sha256": digest_of(path)}))
     taken = read_artifact(tmp_path / "out").signature
     return [str(spec) for spec in (*taken.inputs, *taken.outputs)]
 
@@ -389,7 +395,7 @@ def test_a_program_that_no_signature_describes_is_refused(
     module: torch.nn.Module, inputs: tuple[Any, ...], dynamic: Any, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(BadRequest, match=said):
-        pt2_given(exported(tmp_path / "m.pt2", module, inputs, dynamic))
+        take_in_pt2(exported(tmp_path / "m.pt2", module, inputs, dynamic))
 
 
 def test_a_program_of_nested_and_keyword_arguments_becomes_a_flat_one(tmp_path: Path) -> None:
@@ -398,7 +404,7 @@ def test_a_program_of_nested_and_keyword_arguments_becomes_a_flat_one(tmp_path: 
     dynamic = {"pair": (some, some), "more": {"bias": some}, "loud": None, "scale": some, "none": None}
     arguments, keywords = (pair, {"bias": bias}, True), {"scale": scale, "none": None}
     program = torch.export.export(Nested(), arguments, keywords, dynamic_shapes=dynamic, strict=False)
-    pt2_given(saved(tmp_path / "m.pt2", program))
+    take_in_pt2(saved(tmp_path / "m.pt2", program))
     artifact = read_artifact(tmp_path / "out")
     assert [str(spec) for spec in artifact.signature.inputs] == [
         "pair_0=float32[batch,4]", "pair_1=float32[batch,4]", "more_bias=float32[batch,4]", "scale=float32[batch,4]",
@@ -425,19 +431,19 @@ def test_a_program_with_operators_that_nothing_here_defines_is_refused_by_name(t
     assert operators(tmp_path / "m.pt2") == {"stranger": "twice"}
     library._destroy()  # type: ignore[no-untyped-call]
     with pytest.raises(ToolMissing, match=r"m.pt2 uses the operator stranger::twice, that nothing here defines"):
-        pt2_given(job)
+        take_in_pt2(job)
 
 
 def test_an_artifact_is_taken_with_all_its_files_and_checked_where_it_lies(tmp_path: Path) -> None:
     taken(tmp_path, model([value("x", ["N", 4])], [value("y", ["N", 3])]))
     folder = tmp_path / "out"
     (tmp_path / "copy").mkdir()
-    facts = artifact_given(Job({}, tmp_path / "copy", {"path": str(folder), "sha256": digest_of(folder)}))
+    facts = take_in_artifact(Job({}, tmp_path / "copy", {"path": str(folder), "sha256": digest_of(folder)}))
     assert facts["target"] == "onnx"
     assert digest_of(tmp_path / "copy") == digest_of(folder)
     assert check_artifact(Job({"artifact": folder}, tmp_path))["target"] == "onnx"
     with pytest.raises(BadRequest, match="has changed since"):
-        artifact_given(Job({}, tmp_path / "copy", {"path": str(folder), "sha256": "0" * 64}))
+        take_in_artifact(Job({}, tmp_path / "copy", {"path": str(folder), "sha256": "0" * 64}))
 
 
 def samples(tmp_path: Path, *inputs: str) -> tuple[dict[str, Any], Any, Any]:

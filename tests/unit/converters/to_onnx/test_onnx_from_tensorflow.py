@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import pytest
 
-from transload.converters.intake.take_in import keras_given, saved_model_given, tflite_given
+from transload.converters.intake.take_in import take_in_keras, take_in_saved_model, take_in_tflite
 from transload.converters.to_onnx.onnx_from_tensorflow import onnx_from_saved_model, onnx_from_tflite
 from transload.converters.to_saved_model.saved_model_from_keras import saved_model_from_keras
 from transload.converters.to_tflite.tflite_signature import inputs_and_outputs, model_of, with_unique_names
@@ -120,7 +120,7 @@ def test_keras_comes_through_to_onnx(net: Callable[[Any], Any], tmp_path: Path) 
     # Every weight counts, the statistics of normalisations too.
     model.set_weights([(rng.random(each.shape) * 0.8 + 0.1).astype(each.dtype) for each in model.get_weights()])
     model.save(tmp_path / "m.keras")
-    given = taken(keras_given, tmp_path / "m.keras", tmp_path / "keras")
+    given = taken(take_in_keras, tmp_path / "m.keras", tmp_path / "keras")
     lowered = step(saved_model_from_keras, given, tmp_path / "saved-model")
     made = step(onnx_from_saved_model, lowered, tmp_path / "onnx")
     reference = open_keras(given, "cpu", 1)
@@ -138,12 +138,12 @@ def test_a_layer_that_needs_sizes_is_called_with_those_that_are_given(tmp_path: 
     x = keras.Input((None, None, 3), name="image")
     keras.Model(x, keras.layers.UpSampling2D(interpolation="bilinear")(x)).save(tmp_path / "m.keras")
     with pytest.raises(Refused) as caught:
-        step(saved_model_from_keras, taken(keras_given, tmp_path / "m.keras", tmp_path / "open"), tmp_path / "none")
+        step(saved_model_from_keras, taken(take_in_keras, tmp_path / "m.keras", tmp_path / "open"), tmp_path / "none")
     assert caught.value.what.startswith(
         "Keras has no graph of this model where image_1, image_2 may be of any size: UpSampling2D.call(): Using a symb"
     )
     assert caught.value.fix == "give them sizes, as in --input image=float32[batch,SIZE,SIZE,3]"
-    given = taken(keras_given, tmp_path / "m.keras", tmp_path / "keras", parse_input("image=float32[batch,6,5,3]"))
+    given = taken(take_in_keras, tmp_path / "m.keras", tmp_path / "keras", parse_input("image=float32[batch,6,5,3]"))
     agrees(
         open_tensorflow(step(saved_model_from_keras, given, tmp_path / "made"), "cpu", 1), open_keras(given, "cpu", 1)
     )
@@ -162,7 +162,7 @@ def test_a_layer_at_each_step_is_called_as_often_as_there_are_steps(tmp_path: Pa
     model = keras.Model([ids, rows], [deep, shares])
     model.save(tmp_path / "m.keras")
     axes = parse_input("ids=int32[batch,n]"), parse_input("rows=float32[batch,t,w,2]")
-    given = taken(keras_given, tmp_path / "m.keras", tmp_path / "keras", *axes)
+    given = taken(take_in_keras, tmp_path / "m.keras", tmp_path / "keras", *axes)
     reference = open_keras(given, "cpu", 1)
     agrees(open_tensorflow(step(saved_model_from_keras, given, tmp_path / "made"), "cpu", 1), reference)
     feeds = sample_tensors(reference.signature.inputs, {"batch": 2, "n": 6, "t": 3, "w": 4}, 2)
@@ -175,7 +175,7 @@ def test_keras_says_its_names_and_axes(tmp_path: Path) -> None:
     import keras
 
     two(keras).save(tmp_path / "m.keras")
-    signature = read_artifact(taken(keras_given, tmp_path / "m.keras", tmp_path / "out")).signature
+    signature = read_artifact(taken(take_in_keras, tmp_path / "m.keras", tmp_path / "out")).signature
     assert [str(spec) for spec in signature.inputs] == ["z_left=float32[batch,6]", "a_right=float32[batch,5,4]"]
     assert [str(spec) for spec in signature.outputs] == ["alpha=float32[batch,2]", "zeta=float32[batch,3]"]
 
@@ -213,7 +213,7 @@ def odd(tmp_path: Path) -> Path:
 
 
 def test_a_saved_model_keeps_the_order_of_its_inputs_and_counts_its_outputs(odd: Path, tmp_path: Path) -> None:
-    signature = read_artifact(taken(saved_model_given, odd, tmp_path / "given")).signature
+    signature = read_artifact(taken(take_in_saved_model, odd, tmp_path / "given")).signature
     assert [str(spec) for spec in signature.inputs] == ["z=float32[batch,3]", "a=float32[batch,4]"]
     assert [spec.name for spec in signature.outputs] == ["as_it_came", "fixed", "o_1", "o_2", "o_10"]
 
@@ -226,12 +226,12 @@ def test_inputs_that_may_be_of_two_batches_are_asked_for(form: str, tmp_path: Pa
 
     x, e = (tf.TensorSpec([None, size], name=name) for name, size in (("x", 4), ("e", 2)))
     apart = saved(tmp_path / "sm", lambda x, e: {"y": tf.reduce_sum(x, 1), "z": tf.reduce_sum(e, 1)}, x, e)
-    entry, path = saved_model_given, apart
+    entry, path = take_in_saved_model, apart
     if form == "tflite":
-        entry, path = tflite_given, tflite(apart, tmp_path / "m.tflite")
+        entry, path = take_in_tflite, tflite(apart, tmp_path / "m.tflite")
     if form == "keras":
         inputs = [keras.Input((4,), name="x"), keras.Input((2,), name="e")]
-        entry, path = keras_given, tmp_path / "m.keras"
+        entry, path = take_in_keras, tmp_path / "m.keras"
         keras.Model(inputs, [keras.ops.sum(each, 1) for each in inputs]).save(path)
     with pytest.raises(BadRequest, match=r"answers to 6 samples in [xe] and 4 in the others: whether"):
         taken(entry, path, tmp_path / "guessed")
@@ -244,16 +244,16 @@ def test_names_that_are_no_identifiers_are_kept(tmp_path: Path) -> None:
 
     specs = [tf.TensorSpec([None, size], name=name) for name, size in (("input-1", 4), ("b-2", 2))]
     folder = saved(tmp_path / "sm", lambda x, e: {"y": x + tf.reduce_sum(e, 1, keepdims=True)}, *specs)
-    given = taken(saved_model_given, folder, tmp_path / "given")
+    given = taken(take_in_saved_model, folder, tmp_path / "given")
     agrees(open_onnx(step(onnx_from_saved_model, given, tmp_path / "onnx"), "cpu", 1), open_tensorflow(given, "cpu", 1))
 
 
 @pytest.mark.parametrize("form", ["saved-model", "tflite"])
 def test_inputs_that_are_outputs_and_constants_come_through(form: str, odd: Path, tmp_path: Path) -> None:
     if form == "tflite":
-        given = taken(tflite_given, tflite(odd, tmp_path / "m.tflite"), tmp_path / "given")
+        given = taken(take_in_tflite, tflite(odd, tmp_path / "m.tflite"), tmp_path / "given")
     else:
-        given = taken(saved_model_given, odd, tmp_path / "given")
+        given = taken(take_in_saved_model, odd, tmp_path / "given")
     entry = onnx_from_tflite if form == "tflite" else onnx_from_saved_model
     session = open_onnx(step(entry, given, tmp_path / "onnx"), "cpu", 1)
     z, a = np.float32([[1, 2, 3], [4, 5, 6]]), np.float32([[1, 1, 1, 1], [2, 2, 2, 2]])
@@ -402,7 +402,7 @@ def test_operators_that_tf2onnx_lacks(name: str, tmp_path: Path) -> None:
     import tensorflow as tf
 
     folder = saved(tmp_path / "sm", lambda x: {"y": OPERATORS[name](tf, x)}, tf.TensorSpec([None, 5], name="x"))
-    made = step(onnx_from_saved_model, taken(saved_model_given, folder, tmp_path / "given"), tmp_path / "onnx")
+    made = step(onnx_from_saved_model, taken(take_in_saved_model, folder, tmp_path / "given"), tmp_path / "onnx")
     session = open_onnx(made, "cpu", 1)
     for batch in (1, 3):
         x = np.random.default_rng(0).standard_normal((batch, 5)).astype(np.float32)
@@ -433,9 +433,9 @@ def test_a_dilated_convolution_is_one_where_the_crop_is_what_was_padded_for_it(t
         own.mkdir()
         path = saved(own / "sm", function, tf.TensorSpec([None, None, 5, 2], name="x"))
         if form == "tflite":
-            made = step(onnx_from_tflite, taken(tflite_given, tflite(path, own / "m"), own / "given"), own / "onnx")
+            made = step(onnx_from_tflite, taken(take_in_tflite, tflite(path, own / "m"), own / "given"), own / "onnx")
         else:
-            made = step(onnx_from_saved_model, taken(saved_model_given, path, own / "given"), own / "onnx")
+            made = step(onnx_from_saved_model, taken(take_in_saved_model, path, own / "given"), own / "onnx")
         used = {node.op_type for node in onnx.load(made / "model.onnx").graph.node}
         assert ("DepthToSpace" in used) == (function is otherwise)
         session = open_onnx(made, "cpu", 1)
@@ -463,10 +463,10 @@ def test_a_transposed_convolution_is_as_large_as_it_says(form: str, tmp_path: Pa
 
     path = saved(tmp_path / "sm", compute, tf.TensorSpec([None, 5, 5, 2], name="x"))
     if form == "tflite":
-        given = taken(tflite_given, tflite(path, tmp_path / "m.tflite"), tmp_path / "given")
+        given = taken(take_in_tflite, tflite(path, tmp_path / "m.tflite"), tmp_path / "given")
         made, reference = step(onnx_from_tflite, given, tmp_path / "onnx"), open_tflite(given, "cpu", 1)
     else:
-        given = taken(saved_model_given, path, tmp_path / "given")
+        given = taken(take_in_saved_model, path, tmp_path / "given")
         made, reference = step(onnx_from_saved_model, given, tmp_path / "onnx"), open_tensorflow(given, "cpu", 1)
     agrees(open_onnx(made, "cpu", 1), reference)
 
@@ -481,10 +481,10 @@ def test_floors_of_quotients_and_what_is_left_are_the_runtimes_own(form: str, tm
 
     folder = saved(tmp_path / "sm", compute, *(tf.TensorSpec([None, 6], name=name) for name in "xy"))
     if form == "tflite":
-        given = taken(tflite_given, tflite(folder, tmp_path / "m.tflite"), tmp_path / "given")
+        given = taken(take_in_tflite, tflite(folder, tmp_path / "m.tflite"), tmp_path / "given")
         made, reference = step(onnx_from_tflite, given, tmp_path / "onnx"), open_tflite(given, "cpu", 1)
     else:
-        given = taken(saved_model_given, folder, tmp_path / "given")
+        given = taken(take_in_saved_model, folder, tmp_path / "given")
         made, reference = step(onnx_from_saved_model, given, tmp_path / "onnx"), open_tensorflow(given, "cpu", 1)
     x = np.float32([[-1.5, 1.5, 0.6, 1e4, -0.0, 7], [1.2, -0.3, 1e-30, np.inf, -6, np.nan]])
     y = np.float32([[-0.1, 0.3, 0.2, -3, 2, -7], [-0.3, 0.1, 1e-31, 2, np.inf, 1]])
@@ -498,7 +498,7 @@ def test_small_numbers_keep_their_digits(tmp_path: Path) -> None:
 
     spec = tf.TensorSpec([None], name="x")
     folder = saved(tmp_path / "sm", lambda x: {"e": tf.math.expm1(x), "l": tf.math.log1p(x)}, spec)
-    made = step(onnx_from_saved_model, taken(saved_model_given, folder, tmp_path / "given"), tmp_path / "onnx")
+    made = step(onnx_from_saved_model, taken(take_in_saved_model, folder, tmp_path / "given"), tmp_path / "onnx")
     x = np.float32([1e-30, 3e-8, -1.7e-6, 0.003, -0.49, 0.51, 0, -1, 90, np.inf, -np.inf, -2])
     got = open_onnx(made, "cpu", 1).run({"x": x})
     with np.errstate(all="ignore"):
@@ -518,7 +518,7 @@ def test_operators_of_tflite_that_tf2onnx_lacks(name: str, tmp_path: Path) -> No
     import tensorflow as tf
 
     folder = saved(tmp_path / "sm", lambda x: {"y": OF_TFLITE[name](tf, x)}, tf.TensorSpec([None, 5], name="x"))
-    given = taken(tflite_given, tflite(folder, tmp_path / "m.tflite"), tmp_path / "given")
+    given = taken(take_in_tflite, tflite(folder, tmp_path / "m.tflite"), tmp_path / "given")
     codes = model_of((given / "model.tflite").read_bytes())
     assert name.split(maxsplit=1)[0] in kernels(codes), "the operator that this is about"
     agrees(open_onnx(step(onnx_from_tflite, given, tmp_path / "onnx"), "cpu", 1), open_tflite(given, "cpu", 1))
@@ -536,7 +536,7 @@ def test_the_rectifier_that_ends_at_one(tmp_path: Path) -> None:
         code.builtinCode, code.deprecatedBuiltinCode = schema.BuiltinOperator.RELU_0_TO_1, 127
 
     edited(tflite(folder, tmp_path / "m.tflite"), change)
-    given = taken(tflite_given, tmp_path / "m.tflite", tmp_path / "given")
+    given = taken(take_in_tflite, tmp_path / "m.tflite", tmp_path / "given")
     session = open_onnx(step(onnx_from_tflite, given, tmp_path / "onnx"), "cpu", 1)
     x = np.float32([[-2, -0.5, 0.5, 1, 2]])
     np.testing.assert_array_equal(session.run({"x": x})["y"], np.clip(x, 0, 1))
@@ -564,7 +564,7 @@ def test_a_function_that_is_to_be_compiled_is_written_out(tmp_path: Path) -> Non
     )
     spec = tf.TensorSpec([None, 3, 2, 6], name="x")
     folder = saved(tmp_path / "sm", lambda x: {"y": grouped(x)}, spec)
-    made = step(onnx_from_saved_model, taken(saved_model_given, folder, tmp_path / "given"), tmp_path / "onnx")
+    made = step(onnx_from_saved_model, taken(take_in_saved_model, folder, tmp_path / "given"), tmp_path / "onnx")
     x = np.random.default_rng(0).standard_normal((2, 3, 2, 6)).astype(np.float32)
     parts = [x[..., 2 * at : 2 * at + 2] @ np.arange(24.0).reshape(2, 12)[:, 4 * at : 4 * at + 4] for at in range(3)]
     np.testing.assert_allclose(
@@ -576,7 +576,7 @@ def test_an_operator_that_is_left_over_is_refused_by_name(tmp_path: Path) -> Non
     import tensorflow as tf
 
     folder = saved(tmp_path / "sm", lambda x: {"y": tf.math.lgamma(x)}, tf.TensorSpec([None, 5], name="x"))
-    given = taken(saved_model_given, folder, tmp_path / "given")
+    given = taken(take_in_saved_model, folder, tmp_path / "given")
     with pytest.raises(Refused, match="tf2onnx has no ONNX for Lgamma"):
         step(onnx_from_saved_model, given, tmp_path / "onnx")
 
@@ -604,7 +604,7 @@ def test_what_is_refused_is_named(name: str, tmp_path: Path) -> None:
 
     compute, what = REFUSED[name]
     folder = saved(tmp_path / "sm", lambda x: {"y": compute(tf, x)}, tf.TensorSpec([None, 3], name="x"))
-    given = taken(saved_model_given, folder, tmp_path / "given")
+    given = taken(take_in_saved_model, folder, tmp_path / "given")
     with pytest.raises(Refused) as caught:
         step(onnx_from_saved_model, given, tmp_path / "onnx")
     assert caught.value.what.startswith(what)
@@ -614,13 +614,13 @@ def test_an_input_and_an_output_of_one_name_are_refused(tmp_path: Path) -> None:
     import tensorflow as tf
 
     folder = saved(tmp_path / "sm", lambda x: {"x": x + 1}, tf.TensorSpec([None, 5], name="x"))
-    given = taken(saved_model_given, folder, tmp_path / "given")
+    given = taken(take_in_saved_model, folder, tmp_path / "given")
     with pytest.raises(Refused, match="an input and an output are both called x"):
         step(onnx_from_saved_model, given, tmp_path / "onnx")
 
 
 def test_a_record_of_another_model_is_refused(odd: Path, tmp_path: Path) -> None:
-    given = taken(saved_model_given, odd, tmp_path / "given")
+    given = taken(take_in_saved_model, odd, tmp_path / "given")
     x = TensorSpec("x", "float32", ("batch", 3))
     write_artifact(given, Target(Format.SAVED_MODEL), Signature((x,), (x,)))
     with pytest.raises(Refused, match="the model's inputs are"):
@@ -633,7 +633,7 @@ def test_a_tflite_file_is_called_within_the_bounds_of_its_axes(tmp_path: Path) -
     spec = tf.TensorSpec([None, None, 3], name="x")
     folder = saved(tmp_path / "sm", lambda x: {"y": tf.concat([tf.slice(x, [0, 10, 0], [-1, 4, -1]), x], 1)}, spec)
     bounded = parse_input("x=float32[batch,n=20..40,3]")
-    given = taken(tflite_given, tflite(folder, tmp_path / "m.tflite"), tmp_path / "given", bounded)
+    given = taken(take_in_tflite, tflite(folder, tmp_path / "m.tflite"), tmp_path / "given", bounded)
     assert [str(spec) for spec in read_artifact(given).signature.outputs] == ["y=float32[batch,y_1,3]"]
 
 
@@ -645,7 +645,7 @@ def test_what_litert_quantises_while_it_runs_is_refused(tmp_path: Path) -> None:
     converter = tf.lite.TFLiteConverter.from_saved_model(str(folder))
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
     (tmp_path / "m.tflite").write_bytes(converter.convert())
-    given = taken(tflite_given, tmp_path / "m.tflite", tmp_path / "given")
+    given = taken(take_in_tflite, tmp_path / "m.tflite", tmp_path / "given")
     with pytest.raises(Refused, match="LiteRT rounds what FULLY_CONNECTED of this file take to 8 bits"):
         step(onnx_from_tflite, given, tmp_path / "onnx")
 
@@ -672,7 +672,7 @@ def test_a_tflite_file_without_a_signature_is_called_by_its_tensors(odd: Path, t
         model.signatureDefs = []
 
     edited(tflite(odd, tmp_path / "m.tflite"), change)
-    given = taken(tflite_given, tmp_path / "m.tflite", tmp_path / "given")
+    given = taken(take_in_tflite, tmp_path / "m.tflite", tmp_path / "given")
     assert {spec.name for spec in read_artifact(given).signature.inputs} == {"z", "a"}
     agrees(open_onnx(step(onnx_from_tflite, given, tmp_path / "onnx"), "cpu", 1), open_tflite(given, "cpu", 1))
 
@@ -687,7 +687,7 @@ def test_tensors_of_one_name_are_told_apart(odd: Path, tmp_path: Path) -> None:
             tensor.name = b"same"
 
     edited(path, change)
-    given = taken(tflite_given, path, tmp_path / "given")
+    given = taken(take_in_tflite, path, tmp_path / "given")
     inputs, _ = inputs_and_outputs(model_of(with_unique_names((given / "model.tflite").read_bytes())))
     assert len({each.tensor for each in inputs}) == 2
     agrees(open_onnx(step(onnx_from_tflite, given, tmp_path / "onnx"), "cpu", 1), open_tflite(given, "cpu", 1))

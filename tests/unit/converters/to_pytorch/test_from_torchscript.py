@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from transload.converters.intake.take_in import torchscript_given
+from transload.converters.intake.take_in import take_in_torchscript
 from transload.converters.intake.torchscript_file import check_torchscript
 from transload.converters.to_onnx.onnx_from_torchscript import onnx_from_torchscript
 from transload.converters.to_pytorch.pt2_from_torchscript import pt2_from_torchscript
@@ -75,7 +75,7 @@ def path(tmp_path: Path) -> Path:
 def taken(path: Path, out: Path, *inputs: str) -> Path:
     out.mkdir()
     asked = [parse_input(text).to_json() for text in inputs]
-    torchscript_given(Job({}, out, {"path": str(path), "sha256": digest_of(path), "inputs": asked}))
+    take_in_torchscript(Job({}, out, {"path": str(path), "sha256": digest_of(path), "inputs": asked}))
     return out
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import pytest
 
-from transload.converters.intake.take_in import saved_model_given, tflite_given
+from transload.converters.intake.take_in import take_in_saved_model, take_in_tflite
 from transload.converters.to_onnx.onnx_from_tensorflow import onnx_from_saved_model, onnx_from_tflite
 from transload.models.job import Job
 from transload.models.signature import TensorSpec
@@ -45,7 +45,9 @@ def onnx_of(compute: Compute, form: str, dtype: str, folder: Path) -> Any:
     for name in ("given", "onnx"):
         (folder / name).mkdir()
     inputs = [TensorSpec(name, dtype, ("batch", 4)).to_json() for name in "ab"]
-    take, convert = (tflite_given, onnx_from_tflite) if form == "tflite" else (saved_model_given, onnx_from_saved_model)
+    take, convert = (
+        (take_in_tflite, onnx_from_tflite) if form == "tflite" else (take_in_saved_model, onnx_from_saved_model)
+    )
     take(Job({}, folder / "given", {"path": str(path), "sha256": digest_of(path), "inputs": inputs}))
     convert(Job({"source": folder / "given"}, folder / "onnx"))
     return open_session(folder / "onnx", "cpu", 1)
