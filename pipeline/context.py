@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from .progress import Progress
 from .request import RunRequest
 from .workers.engine import LocalExecutor
 from .workers.isolation import Limits
-
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -50,18 +44,6 @@ class Context:
     def training_limits(self, *, loopback: bool) -> Limits:
         """Training takes as long as it takes, and all cores."""
         return replace(self.limits(device=self.device, loopback=loopback), seconds=7 * 86400.0, threads=cores())
-
-    def side_by_side(self, do: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
-        """`do` for each item, several at a time, results in order. Ctrl-C ends every worker at once."""
-        with ThreadPoolExecutor(self.jobs) as pool:
-            futures = [pool.submit(do, item) for item in items]
-            try:
-                return [future.result() for future in futures]
-            except BaseException:
-                for future in futures:
-                    future.cancel()
-                self.executor.stop()
-                raise
 
 
 def cores() -> int:

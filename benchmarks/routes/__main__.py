@@ -35,7 +35,9 @@ from transload.converters.steps import STEPS  # noqa: E402
 from transload.models.errors import TransloadError  # noqa: E402
 from transload.models.formats import Format, Target  # noqa: E402
 from transload.models.store import Store, Stored  # noqa: E402
-from transload.pipeline.plan.router import Router, VerificationInputs, routes_to  # noqa: E402
+from transload.pipeline.plan.route_actions import VerificationInputs  # noqa: E402
+from transload.pipeline.plan.router import Router  # noqa: E402
+from transload.pipeline.plan.run_plan import plan_routes  # noqa: E402
 from transload.pipeline.workers.isolation import Limits  # noqa: E402
 
 ROOT = HERE.parents[1]
@@ -79,11 +81,12 @@ def _from(
     bench: Bench, subject: Subject, basis: VerificationInputs, name: str
 ) -> dict[Format, tuple[Stored | None, Row]]:
     """What each other format became from this start."""
-    router = Router(bench.executor, basis, USED)
+    plan = plan_routes([Target(form) for form in FORMATS], basis.start, USED)
+    router = Router(bench.executor, basis, plan)
     found: dict[Format, tuple[Stored | None, Row]] = {}
     for form in FORMATS:
         target = Target(form)
-        if target != basis.start and routes_to(target, basis.start, USED):
+        if target != basis.start and plan.routes(target):
             made = router.make(target)
             checks = bench.checks(subject, basis, made)
             row = row_of(subject.entry, f"{name} > {form}", made, checks, subject.variation)

@@ -22,7 +22,9 @@ from transload.models.formats import Format, Target
 from transload.models.signature import Signature, TensorSpec, parse_input
 from transload.models.store import Stored, digest_of
 from transload.pipeline.drift.recorded_answers import PROBES, read_calls
-from transload.pipeline.plan.router import Router, TargetResult, VerificationInputs, verification
+from transload.pipeline.plan.route_actions import VerificationInputs, verification
+from transload.pipeline.plan.router import Router, TargetResult
+from transload.pipeline.plan.run_plan import plan_routes
 from transload.pipeline.workers.engine import Action, Executor
 from transload.pipeline.workers.isolation import Limits
 from transload.serving.runtimes.runtime_table import RUNTIMES
@@ -176,18 +178,24 @@ class Bench:
         forms = (Format.TFLITE, Format.SAVED_MODEL)
         return self._rows(subject, ONNX2TF, {f"{BY_ONNX2TF}:{form}": Target(form) for form in forms})
 
+    def exported(self, subject: Subject) -> TargetResult:
+        """The ONNX file of a subject."""
+        basis = subject.basis()
+        return Router(self.executor, basis, plan_routes([ONNX], basis.start, OURS)).make(ONNX)
+
     def _reduced(self, subject: Subject, column: str) -> Row:
         try:
-            exported = Router(self.executor, subject.basis(), OURS).make(ONNX)
+            exported = self.exported(subject)
             return reduced.row(self, subject, column, exported)
         except TransloadError as error:
             return Row.failed(subject.entry, column, error.what)
 
     def _rows(self, subject: Subject, steps: tuple[Step, ...], wanted: Mapping[str, Target]) -> list[Row]:
         try:
-            start = Router(self.executor, subject.basis(), OURS).make(ONNX).stored if steps is ONNX2TF else None
+            start = self.exported(subject).stored if steps is ONNX2TF else None
             basis = subject.basis(start)
-            router = Router(self.executor, basis, steps)  # what the targets share is made once, or fails once
+            plan = plan_routes(list(wanted.values()), basis.start, steps)
+            router = Router(self.executor, basis, plan)  # what the targets share is made once, or fails once
             made = {column: router.make(target) for column, target in wanted.items()}
             rows = [
                 row_of(subject.entry, column, each, self.checks(subject, basis, each), subject.variation)

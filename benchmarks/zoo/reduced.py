@@ -22,7 +22,9 @@ from transload.models.errors import StepFailed
 from transload.models.formats import Format, Precision, Target, parse_target
 from transload.models.signature import parse_input
 from transload.models.store import Stored
-from transload.pipeline.plan.router import Route, TargetResult, conversion
+from transload.pipeline.plan.route_actions import conversion
+from transload.pipeline.plan.router import TargetResult
+from transload.pipeline.plan.routes import Route
 
 if TYPE_CHECKING:
     from flow import Bench, Subject

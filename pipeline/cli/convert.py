@@ -95,10 +95,10 @@ def _explain(models: Sequence[str], targets: Sequence[Target], requested: Collec
     from ..commands.convert import explain
     from .explain_output import lines, rows
 
-    found = {model: explain(model, targets, requested) for model in models}
+    plans = {model: explain(model, targets, requested) for model in models}
     if json:
-        many = [{"model": model, "routes": rows(each)} for model, each in found.items()]
-        print_json({"routes": rows(found[models[0]])} if len(models) == 1 else {"models": many})
+        documents = [{"model": model, "routes": rows(plan)} for model, plan in plans.items()]
+        print_json({"routes": rows(plans[models[0]])} if len(models) == 1 else {"models": documents})
         return
-    for at, (model, each) in enumerate(found.items()):
-        print_lines([*([""] if at else []), *([f"{model}"] if len(models) > 1 else []), *lines(targets, each)])
+    for number, (model, plan) in enumerate(plans.items()):
+        print_lines([*([""] if number else []), *([f"{model}"] if len(models) > 1 else []), *lines(plan)])

@@ -11,7 +11,7 @@ from ..commands.convert import ConvertResult, agreement
 from ..commands.convert_many import ConvertManyResult
 from ..minimal_repro.search import Smallest
 from ..report.units import needs_flex, size, stretch
-from ..result.schema import ArtifactRow, TriedRow
+from ..result.schema import ArtifactRow, RouteStatus, Status, TriedRow
 from .render import table
 
 
@@ -62,7 +62,7 @@ def _passed_over(rows: Sequence[ArtifactRow]) -> Iterator[str]:
     wrong: dict[str, list[tuple[str, TriedRow]]] = {}
     for row in rows:
         for tried in row.tried:
-            if tried.status == "wrong":
+            if tried.status is RouteStatus.WRONG:
                 wrong.setdefault(_cause(tried.reason, row), []).append((row.name, tried))
     for found in wrong.values():
         names, tried = ", ".join(dict.fromkeys(name for name, _ in found)), found[0][1]
@@ -98,7 +98,7 @@ def _others(rows: Sequence[ArtifactRow]) -> Iterator[TriedRow]:
         new = 0
         for tried in row.tried:
             cause = _cause(tried.reason, row)
-            if tried.status in ("failed", "wrong") and cause not in seen and new < _MOST_OTHERS:
+            if tried.status in (RouteStatus.FAILED, RouteStatus.WRONG) and cause not in seen and new < _MOST_OTHERS:
                 seen.add(cause)
                 new += 1
                 yield tried
@@ -156,7 +156,7 @@ def _verdict_of_all(done: ConvertManyResult) -> str:
 
 
 def _count(rows: Sequence[ArtifactRow]) -> str:
-    return f"{sum(row.status == 'verified' for row in rows)} of {len(rows)}"
+    return f"{sum(row.status is Status.VERIFIED for row in rows)} of {len(rows)}"
 
 
 def _log(folder: Path, row: ArtifactRow) -> str | None:

@@ -19,14 +19,15 @@ from ..intake.model_argument import ModelRequest, start_of
 from ..intake.run_inputs import RunInputs, resolve_inputs
 from ..minimal_repro.search import Smallest, smallest_pieces
 from ..plan.router import TargetResult
-from ..plan.routes import Route, require_routes, routes_to, steps_for
+from ..plan.routes import steps_for
+from ..plan.run_plan import Plan, plan_conversion, plan_routes
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.gate import verdict_of, why_not_made
 from ..result.rows import artifact_row
-from ..result.schema import ArtifactRow, Status, Verdict
+from ..result.schema import ArtifactRow, RouteStatus, Status, Verdict
 from ..settings import LocalSettings
-from ..stages.convert import convert_all, converting, expect_frameworks
+from ..stages.convert import convert_ahead, convert_all, expect_frameworks
 from ..workers.worker_slots import WorkerSlots
 from .workspace import check_writable, close_workers, document_of, new_context, report_disk_full, write_document
 
@@ -54,26 +55,12 @@ class ConvertResult:
         )
 
 
-@dataclass(frozen=True)
-class RouteExplanation:
-    """A route to a target, and what this machine lacks for it."""
-
-    target: Target
-    route: Route
-    missing: str | None
-
-
-def explain(model: str, targets: Sequence[Target], requested: Collection[str] = ()) -> list[RouteExplanation]:
-    """Return every route from the model to each target, cheapest first, without running anything.
+def explain(model: str, targets: Sequence[Target], requested: Collection[str] = ()) -> Plan:
+    """Plan the routes from the model to each target, without running anything.
 
     The options in `requested` open further steps.
     """
-    start, steps = start_of(model), steps_for(requested)
-    return [
-        RouteExplanation(target, route, route.lacking)
-        for target in targets
-        for route in ([Route(())] if target == start else routes_to(target, start, steps))
-    ]
+    return plan_routes(targets, start_of(model), steps_for(requested))
 
 
 def convert(
@@ -90,18 +77,22 @@ def convert(
     Models that are converted at the same time share worker `slots`.
     Raises TransloadError where the model or the data cannot be taken; the failure of one target is in its row.
     """
-    require_routes(request.targets, start_of(model.text), steps_for(request.convert.requested))
+    plan = plan_conversion(request, start_of(model.text), model.data)
+    plan.require_routes()
     check_writable(out, "--out")
     for target in request.targets:
         _check_replaceable(out / target.slug)
     for reason in third_party.known().refused:
         progress.note(reason)
     context = new_context(request, out, local, progress, slots)
-    expect_frameworks(context, start_of(model.text))
+    expect_frameworks(context, plan)
     with report_disk_full(out), close_workers(context):
-        inputs = resolve_inputs(context, model, probes_only=True, during_reference=partial(converting, context))
+        plan.write(out / "logs")
+        inputs = resolve_inputs(
+            context, model, probes_only=True, during_reference=partial(convert_ahead, context, plan)
+        )
         with progress.stage("convert", len(request.targets)) as stage:
-            results = convert_all(context, inputs)
+            results = convert_all(context, plan, inputs)
             stage.note = f"{sum(result.stored is not None for result in results)} of {len(results)} targets made"
         rows = tuple(_artifact_row(result) for result in results)
         for result in results:
@@ -144,7 +135,7 @@ def _artifact_row(result: TargetResult) -> ArtifactRow:
     row = artifact_row(result, ())
     if result.stored is None:
         return row
-    no_evidence = any(tried.route == row.route and tried.status == "unverified" for tried in result.tried)
+    no_evidence = any(tried.route == row.route and tried.status is RouteStatus.UNVERIFIED for tried in result.tried)
     status = Status.UNVERIFIED if no_evidence else Status.VERIFIED
     return replace(row, path=f"{result.target.slug}/{PAYLOAD[result.target.format]}", status=status)
 

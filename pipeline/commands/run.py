@@ -22,7 +22,7 @@ from ..context import Context
 from ..intake.code_model import weights_file
 from ..intake.run_inputs import resolve_inputs
 from ..plan.router import TargetResult
-from ..plan.routes import require_routes, routes_to, steps_for
+from ..plan.run_plan import Plan, plan_run
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.environment import describe_environment
@@ -32,9 +32,9 @@ from ..result.run_folder import link_artifacts, links, new_run_folder
 from ..result.schema import SCHEMA, RunResult, to_json
 from ..settings import LocalSettings
 from ..stages.bench import Measured, measure_all
-from ..stages.convert import convert_all, converting, expect_frameworks
+from ..stages.convert import convert_ahead, convert_all, expect_frameworks
 from ..stages.servers import Servers
-from ..stages.validate import Validated, validate_all
+from ..stages.validate import ValidationRows, validate_all
 from ..workers.devices import resolve_device
 from ..workers.engine import LocalExecutor
 from ..workers.worker_slots import WorkerSlots
@@ -62,7 +62,8 @@ def run(
     single target or runtime is in the result.
     """
     local = local or LocalSettings()
-    check_tools(request)
+    plan = plan_run(request)
+    check_tools(request, plan)
     started_at, started = now(), time.monotonic()
     device, store = resolve_device(request.device), Store(local.store)
     folder = new_run_folder(local.runs, Path(request.model.recipe.removeprefix("zoo:")).stem, started_at)
@@ -70,7 +71,8 @@ def run(
     context = Context(request, executor, folder, progress or Progress(), device, local.jobs)
     try:
         with disk_errors(folder):
-            return _run(context, started_at, started)
+            plan.write(folder)
+            return _run(context, plan, started_at, started)
     finally:
         executor.close()
         shutil.rmtree(folder / "tmp", ignore_errors=True)
@@ -78,17 +80,17 @@ def run(
             shutil.rmtree(folder)  # the run did not begin: there is nothing to read
 
 
-def check_tools(request: RunRequest) -> None:
+def check_tools(request: RunRequest, plan: Plan) -> None:
     """Check before anything is done that the tools, the weights and the server of the request are there.
 
     Raises BadRequest for a target without an open route, for weights or a server that are not there, and ToolMissing
     for a runtime that is not installed.
     """
-    steps = steps_for(request.convert.requested)
-    for target in request.targets:
-        if not routes_to(target, None, steps):
-            raise BadRequest(f"no route leads to {target}", fix="choose other targets with --to (`transload formats`)")
-    require_routes(request.targets, None, steps)
+    for planned in plan.targets:
+        if not planned.routes:
+            fix = "choose other targets with --to (`transload formats`)"
+            raise BadRequest(f"no route leads to {planned.target}", fix=fix)
+    plan.require_routes()
     weights_file(request)
     formats = {target.format for target in request.targets}
     for name in _wanted_runtimes(request):
@@ -107,15 +109,15 @@ def _wanted_runtimes(request: RunRequest) -> tuple[str, ...]:
     return tuple(sorted({*request.validate_.runtimes, *bench}))
 
 
-def _run(context: Context, started_at: datetime, started: float) -> FinishedRun:
+def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> FinishedRun:
     inputs = resolve_inputs(
         context,
         None,
-        when_loaded=partial(expect_frameworks, context, None),
-        during_reference=partial(converting, context),
+        when_loaded=partial(expect_frameworks, context, plan),
+        during_reference=partial(convert_ahead, context, plan),
     )
     with context.progress.stage("convert", len(context.request.targets)) as stage:
-        targets = convert_all(context, inputs)
+        targets = convert_all(context, plan, inputs)
         link_artifacts(context.folder, inputs.source, targets)
         stage.note = f"{sum(result.stored is not None for result in targets)} of {len(targets)} targets made"
     with Servers(context) as servers:
@@ -138,7 +140,7 @@ def _run(context: Context, started_at: datetime, started: float) -> FinishedRun:
 def _result(
     context: Context,
     targets: list[TargetResult],
-    validated: Validated,
+    validated: ValidationRows,
     measured: Measured,
     *,
     started_at: datetime,

@@ -24,7 +24,9 @@ from ...models.store import Stored
 from ..context import Context
 from ..drift.rules import LEAST_SQNR_DB
 from ..intake.run_inputs import RunInputs
-from ..plan.router import FailedStep, TargetResult, plain, runtime_of
+from ..plan.route_actions import verification_runtime
+from ..plan.router import FailedStep, TargetResult, without_store_paths
+from ..result.schema import RouteStatus
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of
 from .script import PIECE
@@ -98,14 +100,14 @@ def _worth_a_look(made: TargetResult) -> Iterator[FailedStep]:
     if made.stored is not None:
         return
     fitting = [each for each in made.failures if _lookers(each)]
-    yield from sorted(fitting, key=lambda each: each.status != "wrong")[:_MOST_TRIED]
+    yield from sorted(fitting, key=lambda each: each.status is not RouteStatus.WRONG)[:_MOST_TRIED]
 
 
 def _lookers(failure: FailedStep) -> list[str]:
     """The entries that can look into a failure, the one that finds the smallest pieces first."""
     step = failure.route.steps[-1]
     reduced = step.target.precision is not Precision.FP32
-    if step.environment or step.calibrates or (reduced and failure.status == "wrong"):
+    if step.environment or step.calibrates or (reduced and failure.status is RouteStatus.WRONG):
         return []
     if step.source and step.source.precision is Precision.FP32 and step.source.format in _OF_GRAPH:
         return [_OF_GRAPH[step.source.format]]
@@ -129,7 +131,10 @@ def _look(
         if file.name.startswith(PIECE):
             _copy(file, repeat / file.name.replace(PIECE, name, 1))
     facts = stored.facts
-    what, fix = f"{step.name} fails at {facts['where']}: {plain(facts['what'])}", _mend(step.name, facts, there)
+    what, fix = (
+        f"{step.name} fails at {facts['where']}: {without_store_paths(facts['what'])}",
+        _mend(step.name, facts, there),
+    )
     if not facts["whole"]:
         what += f"; the search ended after {_given(context)}, and there may be a smaller piece"
         fix += f"; {_search_on(context)}"
@@ -179,7 +184,7 @@ def _action(context: Context, prepared: RunInputs, name: str, failure: FailedSte
     least_db = LEAST_SQNR_DB[step.target.precision]
     if step.target.precision is Precision.FP32:
         least_db = context.request.validate_.sqnr_db
-    run_by = runtime_of(step.target).requires
+    run_by = verification_runtime(step.target).requires
     requires = tuple(dict.fromkeys([*(name for each in chain for name in each.requires), *run_by]))
     of_source = entry == _TORCH
     return Action(

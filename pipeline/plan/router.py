@@ -1,65 +1,38 @@
-"""From the source to a target: every chain of steps, cheapest first, and the first that verifies.
+"""From the plan to a target: its routes, cheapest first, and the first that verifies.
 
-A step that returned 0 has proved nothing: what it made is reloaded in a fresh process and compared with the reference
-before it counts as an artifact, or what was built on it does. Where cores would be idle meanwhile, the next step starts
-from it before that answer is there. One exception: what its own runtime cannot run at all (ONNX Runtime lacks an
-operator) answered nothing wrong; the next step may build on it, and then only agreement with the reference counts.
+A router decides, from what has been done, what comes next; an executor does it. A step that returned 0 has proved
+nothing: its artifact is reloaded in a fresh process and compared with the reference before it counts, or before what
+is built on it does. Going ahead, the next step starts before that answer is there.
+One exception: an artifact that its own runtime cannot run at all (ONNX Runtime lacks an operator) has answered nothing
+wrong. The next step may build on it, and then only agreement with the reference counts.
 """
 
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from ...converters import third_party
-from ...converters.steps import Step
 from ...models.errors import DiskFull, StepFailed, TransloadError
-from ...models.formats import Precision, Target
+from ...models.formats import Target
 from ...models.store import Stored
-from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
-from ..drift.sessions import runtime_for
-from ..result.schema import TriedRow
+from ..result.schema import RouteStatus, TriedRow
 from ..workers.engine import Action, Executor
-from ..workers.fork_server import framework_of
-from ..workers.interpreters import interpreter_of, lacking
-from ..workers.isolation import Limits
-from .routes import Route, require_routes, routes_to, steps_for
-
-VERIFY = "transload.pipeline.drift.jobs:verify"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConversionInputs:
-    """What every route of a run starts from."""
-
-    source: Stored  # of the model in PyTorch, or of a given artifact
-    start: Target | None
-    data: Stored
-    code: str = ""
-    root: str | None = None
-    limits: Limits = field(default_factory=Limits)
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerificationInputs(ConversionInputs):
-    """What every route of a run starts from and is held against."""
-
-    reference: Stored
-    verify_options: Mapping[str, Any]
-    sqnr_db: float  # what an fp32 copy must agree to; other precisions have floors of their own (drift/rules.py)
+from .route_actions import ConversionInputs, VerificationInputs, conversion, verification
+from .routes import Route
+from .run_plan import Plan, action_name
 
 
 @dataclass(frozen=True)
 class FailedStep:
-    """A step that gave nothing that may be used: search.py looks for a smaller piece of it that fails."""
+    """A step whose result may not be used: the search for a minimal repro starts from it."""
 
     route: Route  # up to the step, which is its last
-    source: Stored  # what the step was given
-    status: str  # "wrong" or "failed"
+    source: Stored  # the input of the step
+    status: RouteStatus  # WRONG or FAILED
     reason: str
 
 
@@ -70,304 +43,301 @@ class TargetResult:
     target: Target
     stored: Stored | None
     route: Route | None
-    tried: tuple[TriedRow, ...]
-    seconds: float  # of the winning route's steps, when they were done
-    batches: tuple[int, ...]
+    tried: tuple[TriedRow, ...] = ()
+    seconds: float = 0.0  # of the winning route's steps, when they were done
+    batches: tuple[int, ...] = ()
     failures: tuple[FailedStep, ...] = ()  # each once, the cheapest route's first
 
 
 @dataclass(frozen=True)
-class _Outcome:
-    """Of one prefix of a route: the artifact, or why there is none."""
+class RouteOutcome:
+    """What came of a route: the artifact, or why there is none."""
 
-    status: str
+    status: RouteStatus
     reason: str
     stored: Stored | None = None
     batches: tuple[int, ...] = ()
     inherited: bool = False  # an earlier step of the route ended it
     not_run: bool = False  # nothing has run it: good to build on, and no result
     failure: FailedStep | None = None
+    log: str | None = None  # of the action that ended the route
 
     @property
     def counts(self) -> bool:
         """Whether it may be handed out."""
         return self.stored is not None and not self.not_run
 
-
-@dataclass(frozen=True)
-class _Walk:
-    """One prefix of a route, under way or done. `made`: what the next step starts from, None where nothing is."""
-
-    made: Future[Stored | None] = field(default_factory=Future)
-    outcome: Future[_Outcome] = field(default_factory=Future)
-
-    def is_lost(self) -> bool:
-        """Whether it is known already that nothing may be built on it."""
-        return self.outcome.done() and self.outcome.result().stored is None
-
-
-_LOST = _Outcome("failed", "what it starts from is no good")
-
-
-def _given(source: Stored) -> _Walk:
-    """What every route begins with."""
-    walk = _Walk()
-    walk.made.set_result(source)
-    walk.outcome.set_result(_Outcome("given", "", source))
-    return walk
+    @property
+    def shown_status(self) -> RouteStatus:
+        """The status in run.json: what cannot be run is no result, and no wrong answer either."""
+        return RouteStatus.FAILED if self.not_run else self.status
 
 
 class Router:
-    """Walks routes for one basis. Thread-safe; a prefix that several routes share is walked once.
+    """Decides what is done for the targets of a plan, and what became of them. Each step is done once.
 
     `ahead`: a step starts as soon as there is something to start from, while that is being checked.
     """
 
-    def __init__(
-        self,
-        executor: Executor,
-        basis: VerificationInputs,
-        steps: tuple[Step, ...] | None = None,
-        *,
-        ahead: bool = False,
-    ) -> None:
+    def __init__(self, executor: Executor, inputs: VerificationInputs, plan: Plan, *, ahead: bool = False) -> None:
         self._executor = executor
-        self._basis = basis
-        self._steps = steps_for() if steps is None else steps
+        self._inputs = inputs
+        self._plan = plan
         self._ahead = ahead
-        self._lock = threading.Lock()
-        self._walks: dict[tuple[str, ...], _Walk] = {}
+        self._actions: dict[str, Future[Stored]] = {}  # submitted, by name
+        self._awaited: set[str] = set()  # the actions that undecided routes depend on
+        self._outcomes: dict[tuple[str, ...], RouteOutcome] = {}
 
-    def make(self, target: Target, *, cross_check: bool = False) -> TargetResult:
-        """The target by the cheapest route that verifies; with `cross_check` also by every other last step, once."""
-        if target == self._basis.start:
-            return TargetResult(target, self._basis.source, Route(()), (), 0.0, ())
-        tried: list[TriedRow] = []
-        failures: dict[tuple[str, ...], FailedStep] = {}
-        won: tuple[Route, _Outcome] | None = None
-        for route in routes_to(target, self._basis.start, self._steps):
-            if route.stands_in and (won or not self._called_for(route)):
-                continue
-            if won and not (cross_check and self._is_news(route, won[0])):
-                outcome = _Outcome("not tried", f"{won[0]} is cheaper and {won[1].status}")
-            else:
-                outcome = self._walk(route)
-            if not won and outcome.counts:
-                won = (route, outcome)
-            if outcome.failure:
-                failures.setdefault(outcome.failure.route.names, outcome.failure)
-            tried.append(_row(route, outcome))
-        made = TargetResult(target, None, None, tuple(tried), 0.0, (), tuple(failures.values()))
-        return self._won(made, *won) if won else made
+    def make(self, target: Target) -> TargetResult:
+        """Make one target of the plan."""
+        return self.make_all([target])[0]
 
-    def make_of(self, lost: TargetResult, others: Sequence[TargetResult]) -> TargetResult:
-        """A target that no route has led to, by one step from another that was made: that may be a detour (routes.py),
-        and is what is left."""
-        for route in (
+    def make_all(
+        self, targets: Sequence[Target], report: Callable[[TargetResult], None] | None = None
+    ) -> list[TargetResult]:
+        """Make targets of the plan, each by the cheapest route that verifies; `report` hears of each at once.
+
+        Raises DiskFull, and what is no TransloadError; what else happens to a target is in its result.
+        """
+        results: dict[Target, TargetResult] = {}
+        while len(results) < len(set(targets)):
+            self._awaited.clear()
+            for target in targets:
+                if target not in results and (result := self._decide(target)):
+                    results[target] = result
+                    if report:
+                        report(result)
+            self._wait()
+        return [results[target] for target in targets]
+
+    def make_by_detour(self, lost: TargetResult, others: Sequence[TargetResult]) -> TargetResult:
+        """Make a target that no route of the plan led to, by one step from another target that is there.
+
+        Such a route may be a detour (routes.py), and is the last that is left.
+        """
+        detours = (
             Route((*other.route.steps, step))
             for other in others
-            for step in self._steps
+            for step in self._plan.steps
             if other.route and (step.source, step.target) == (other.target, lost.target)
-        ):
+        )
+        for route in detours:
             if route.names in {row.route for row in lost.tried}:
                 continue
-            outcome = self._walk(route)
+            while (outcome := self._outcome(route)) is None:
+                self._wait()
             lost = replace(lost, tried=(*lost.tried, _row(route, outcome)))
             if outcome.counts:
-                return self._won(lost, route, outcome)
+                return self._with_winner(lost, route, outcome)
         return lost
 
-    def _won(self, made: TargetResult, route: Route, outcome: _Outcome) -> TargetResult:
-        return replace(made, stored=outcome.stored, route=route, seconds=self._seconds(route), batches=outcome.batches)
+    def _wait(self) -> None:
+        """Wait until an action that something depends on is done; take back those that nothing depends on any more."""
+        stale = [name for name, action in self._actions.items() if name not in self._awaited and action.cancel()]
+        for name in stale:
+            del self._actions[name]
+        pending = [self._actions[name] for name in self._awaited if not self._actions[name].done()]
+        wait(pending, return_when=FIRST_COMPLETED)
 
-    def _called_for(self, route: Route) -> bool:
-        """Whether every stand-in of a route stands in for a step that gave nothing which may be handed out."""
-        originals = {step.name: step for step in self._steps}
-        for at, step in enumerate(route.steps):
-            if step.stands_in_for in originals:
-                outcome = self._walk(Route((*route.steps[:at], originals[step.stands_in_for])))
-                if outcome.counts or outcome.inherited or outcome.status == "missing":
-                    return False
+    def _decide(self, target: Target) -> TargetResult | None:
+        """Return what became of a target, or None while that depends on an action."""
+        if target == self._plan.start:
+            return TargetResult(target, self._inputs.source, Route(()))
+        outcomes: dict[Route, RouteOutcome] = {}
+        winner: Route | None = None
+        for route in self._plan.routes(target):
+            if route.stands_in:
+                needed = winner is None and self._is_needed(route)
+                if needed is None:
+                    return None
+                if not needed:
+                    continue
+            if winner and not (self._plan.cross_check and _is_news(route, winner)):
+                reason = f"{winner} is cheaper and {outcomes[winner].status}"
+                outcomes[route] = RouteOutcome(RouteStatus.NOT_TRIED, reason)
+                continue
+            outcome = self._outcome(route)
+            if outcome is None:
+                return None
+            outcomes[route] = outcome
+            if winner is None and outcome.counts:
+                winner = route
+        return self._result(target, outcomes, winner)
+
+    def _result(self, target: Target, outcomes: Mapping[Route, RouteOutcome], winner: Route | None) -> TargetResult:
+        failures: dict[tuple[str, ...], FailedStep] = {}
+        for outcome in outcomes.values():
+            if outcome.failure:
+                failures.setdefault(outcome.failure.route.names, outcome.failure)
+        rows = tuple(_row(route, outcome) for route, outcome in outcomes.items())
+        result = TargetResult(target, None, None, rows, failures=tuple(failures.values()))
+        return self._with_winner(result, winner, outcomes[winner]) if winner else result
+
+    def _with_winner(self, result: TargetResult, route: Route, outcome: RouteOutcome) -> TargetResult:
+        parts = (self._outcomes[part.names].stored for part in route.prefixes)
+        seconds = sum(stored.seconds for stored in parts if stored)
+        return replace(result, stored=outcome.stored, route=route, seconds=seconds, batches=outcome.batches)
+
+    def _is_needed(self, route: Route) -> bool | None:
+        """Return whether every stand-in of a route stands in for a step that gave nothing which may be handed out."""
+        originals = {step.name: step for step in self._plan.steps}
+        for part in route.prefixes:
+            original = originals.get(part.steps[-1].stands_in_for)
+            if original is None:
+                continue
+            outcome = self._outcome(Route((*part.before.steps, original)))
+            if outcome is None:
+                return None
+            if outcome.counts or outcome.inherited or outcome.status is RouteStatus.MISSING:
+                return False
         return True
 
-    def _is_news(self, route: Route, winner: Route) -> bool:
-        """Whether a route says something that the winner does not: another last step from where the winner came by,
-        not another way to the same last step."""
-        return route.steps[-1] != winner.steps[-1] and route.names[:-1] in (winner.names[:-1], ())
+    def _outcome(self, route: Route) -> RouteOutcome | None:
+        """Return what came of a route, or None while that depends on an action."""
+        if not route.steps:
+            return RouteOutcome(RouteStatus.VERIFIED, "", self._inputs.source)
+        if route.names not in self._outcomes:
+            outcome = self._settle(route)
+            if outcome is None:
+                return None
+            self._outcomes[route.names] = outcome
+        return self._outcomes[route.names]
 
-    def _seconds(self, route: Route) -> float:
-        walked = (self._walk(Route(route.steps[: n + 1])).stored for n in range(len(route.steps)))
-        return sum(stored.seconds for stored in walked if stored)
-
-    def _walk(self, route: Route) -> _Outcome:
-        """The outcome of a route, found or waited for or worked out."""
-        walk, ours = self._begun(route)
-        if ours:
-            self._go(route, walk)
-        return walk.outcome.result()
-
-    def _begin(self, route: Route) -> _Walk:
-        """The same, without waiting for the outcome where the next step may go ahead."""
-        walk, ours = self._begun(route)
-        if ours and self._ahead:
-            threading.Thread(target=self._go, args=(route, walk)).start()
-        elif ours:
-            self._go(route, walk)
-        return walk
-
-    def _begun(self, route: Route) -> tuple[_Walk, bool]:
-        """The walk of a route, and whether it is the caller's to do."""
-        with self._lock:
-            ours = route.names not in self._walks
-            return self._walks.setdefault(route.names, _Walk()), ours
-
-    def _go(self, route: Route, walk: _Walk) -> None:
-        stored = None
-        try:
-            outcome = self._work_out(route, walk)
-            stored = outcome.stored
-            walk.outcome.set_result(outcome)
-        except BaseException as error:  # noqa: BLE001  (who asks for the outcome meets it)
-            walk.outcome.set_exception(error)
-        finally:
-            if not walk.made.done():
-                walk.made.set_result(stored)
-
-    def _work_out(self, route: Route, walk: _Walk) -> _Outcome:
-        step, before = route.steps[-1], Route(route.steps[:-1])
-        former = self._begin(before) if before.steps else _given(self._basis.source)
-        why = lacking(step)
-        tried = _Outcome("missing", f"{step.name} {why}") if why else self._try(route, former, walk)
-        base = former.outcome.result()
-        if base.stored is None:
-            named = base.reason if base.inherited else _named(before.names[-1], base.reason)
-            return _Outcome(base.status, named, inherited=True, failure=base.failure)
-        unseen = f"{before.names[-1]}: {base.reason}" if base.not_run else ""
-        outcome = tried if isinstance(tried, _Outcome) else self._judged(route, *tried, unseen)
-        if outcome.status in ("wrong", "failed") or outcome.not_run:
-            return replace(outcome, failure=FailedStep(route, base.stored, _said(outcome), outcome.reason))
+    def _settle(self, route: Route) -> RouteOutcome | None:
+        step, base = route.steps[-1], self._outcome(route.before)
+        if base and base.stored is None:
+            return _inherited(route.before, base)
+        source = base.stored if base else self._unchecked(route.before)
+        missing = self._plan.missing.get(step.name)
+        check = self._check(route, source) if source and not missing else None
+        if base is None or base.stored is None:  # the step went ahead
+            return None
+        if missing:
+            return RouteOutcome(RouteStatus.MISSING, f"{step.name} {missing}")
+        if check is None:
+            return None
+        outcome = check if isinstance(check, RouteOutcome) else self._judge(route, base, *check)
+        if outcome.shown_status in (RouteStatus.WRONG, RouteStatus.FAILED):
+            failure = FailedStep(route, base.stored, outcome.shown_status, outcome.reason)
+            return replace(outcome, failure=failure)
         return outcome
 
-    def _try(self, route: Route, former: _Walk, walk: _Walk) -> tuple[Stored, Mapping[str, Any]] | _Outcome:
-        """What the last step makes, and the facts of its check; or why there is none."""
-        source = former.made.result()
-        if source is None or former.is_lost():
-            return _LOST
-        action = conversion(self._basis, route, source)
+    def _unchecked(self, route: Route) -> Stored | None:
+        """Return what a route has made, while that is being checked; None where its check is waited for."""
+        action = self._actions.get(action_name("convert", route)) if self._ahead else None
+        return action.result() if action and action.done() and not action.exception() else None
+
+    def _check(self, route: Route, source: Stored) -> tuple[Stored, Mapping[str, Any]] | RouteOutcome | None:
+        """Return what the last step made and the facts of its check, or why there is none; None while it is done."""
+        name = action_name("convert", route)
         try:
-            made = self._executor.perform(action)
-            if former.is_lost():
-                return _LOST
-            if self._ahead:
-                walk.made.set_result(made)
-            action = verification(self._basis, route, made)
-            return made, self._executor.perform(action).facts
+            artifact = self._perform(name, partial(conversion, self._inputs, route, source))
+            if artifact is None:
+                return None
+            name = action_name("verify", route)
+            checked = self._perform(name, partial(verification, self._inputs, route, artifact))
         except DiskFull:
             raise  # no route is better than another then
         except StepFailed as error:  # its own mend is to read the log
-            return _Outcome("failed", f"{plain(error.what)} (logs/{action.name}.log)")
+            reason = f"{without_store_paths(error.what)} ({log_of(name)})"
+            return RouteOutcome(RouteStatus.FAILED, reason, log=log_of(name))
         except TransloadError as error:
-            return _Outcome("failed", f"{plain(error.what).rstrip('.')}; {error.fix}")
+            reason = f"{without_store_paths(error.what).rstrip('.')}; {error.fix}"
+            return RouteOutcome(RouteStatus.FAILED, reason, log=log_of(name))
+        return (artifact, checked.facts) if checked else None
 
-    def _judged(self, route: Route, made: Stored, facts: Mapping[str, Any], unseen: str) -> _Outcome:
-        """What the check says of a step. `unseen`: why nothing has run what it starts from, empty where it ran."""
-        batches, said = tuple(facts["batches"]), plain(facts["reason"])
-        if facts["status"] == "wrong" and not facts.get("ran", True):
-            return _Outcome("unverified", said, made, not_run=True)
-        if unseen and facts["status"] == "unverified":
-            return _Outcome("unverified", f"{said}; nor was what it is made from run: {unseen}")
-        reason = f"{said}; what it is made from was not run ({unseen})" if unseen else said
-        reason = "; ".join([reason, *self._notes(route, made)])
-        good = facts["status"] != "wrong"  # "unverified" is a copy that nothing speaks against, and nothing for
-        return _Outcome(facts["status"], reason, made if good else None, batches)
+    def _perform(self, name: str, action: Callable[[], Action]) -> Stored | None:
+        """Return the result of an action, or None while it is done. Raises what it raised."""
+        self._awaited.add(name)
+        if name not in self._actions:
+            self._actions[name] = self._executor.submit(action())
+        return self._actions[name].result() if self._actions[name].done() else None
 
-    def _notes(self, route: Route, made: Stored) -> list[str]:
-        """What the steps of a route say that a reader must know of what they made."""
-        former = (self._walk(Route(route.steps[:n])).stored for n in range(1, len(route.steps)))
-        notes = (stored.facts.get("note") for stored in (*former, made) if stored)
+    def _judge(self, route: Route, base: RouteOutcome, artifact: Stored, facts: Mapping[str, Any]) -> RouteOutcome:
+        """Return what the check of a step says."""
+        status, reason = RouteStatus(facts["status"]), without_store_paths(facts["reason"])
+        log = log_of(action_name("verify", route))
+        if status is RouteStatus.WRONG and not facts.get("ran", True):
+            return RouteOutcome(RouteStatus.UNVERIFIED, reason, artifact, not_run=True, log=log)
+        if base.not_run:
+            unseen = f"{route.before.names[-1]}: {base.reason}"
+            if status is RouteStatus.UNVERIFIED:
+                return RouteOutcome(status, f"{reason}; nor was what it is made from run: {unseen}", log=log)
+            reason = f"{reason}; what it is made from was not run ({unseen})"
+        reason = "; ".join([reason, *self._notes(route, artifact)])
+        usable = status is not RouteStatus.WRONG  # UNVERIFIED: nothing speaks against the copy, and nothing for it
+        return RouteOutcome(status, reason, artifact if usable else None, tuple(facts["batches"]), log=log)
+
+    def _notes(self, route: Route, artifact: Stored) -> list[str]:
+        """Return what the steps of a route say that a reader of its result must know."""
+        former = (self._outcomes[part.names].stored for part in route.before.prefixes)
+        notes = (stored.facts.get("note") for stored in (*former, artifact) if stored)
         return [str(note) for note in dict.fromkeys(notes) if note]
 
 
-def plain(reason: str) -> str:
-    """A sentence without the places of files in the store and in a worker, and without ONNX Runtime's numbers."""
+class HeadStart:
+    """Conversions along the cheapest routes, one at a time, while the reference is being answered.
+
+    A router later finds each done, or under way. An error is met by the router, which submits the action again.
+    """
+
+    def __init__(self, executor: Executor, inputs: ConversionInputs, plan: Plan) -> None:
+        self._executor = executor
+        self._conversions = _conversions(inputs, plan)
+        self._is_over = False
+
+    def begin(self) -> None:
+        """Submit the first conversion; each submits the next."""
+        self._advance(None)
+
+    def end(self) -> None:
+        """Submit no more."""
+        self._is_over = True
+
+    def _advance(self, done: Future[Stored] | None) -> None:
+        if self._is_over:
+            return
+        stored = None if done is None or done.cancelled() or done.exception() else done.result()
+        try:
+            action = self._conversions.send(stored)
+        except StopIteration:
+            return
+        self._executor.submit(action).add_done_callback(self._advance)
+
+
+def _conversions(inputs: ConversionInputs, plan: Plan) -> Generator[Action, Stored | None, None]:
+    """Yield the conversions along the cheapest routes; what each has made, or None, is sent back."""
+    for planned in plan.targets:
+        source: Stored | None = inputs.source
+        for route in plan.cheapest(planned.target).prefixes:
+            if source is not None:
+                source = yield conversion(inputs, route, source)
+
+
+def without_store_paths(reason: str) -> str:
+    """Remove from a sentence the places of files in the store and in a worker, and ONNX Runtime's numbers."""
     return re.sub(r"/\S*/(?:objects/[0-9a-f]{64}|trial\d+/\w+)/|\[ONNXRuntimeError\] : \d+ : ", "", reason)
 
 
-def _named(step: str, reason: str) -> str:
-    """What a step ended in, for the routes that go on from it."""
-    return reason if reason.startswith(f"{step} ") else f"{step}: {reason}"
+def log_of(action: str) -> str:
+    """Return the log of an action by its name, relative to the folder of the run."""
+    return f"logs/{action}.log"
 
 
-def _row(route: Route, outcome: _Outcome) -> TriedRow:
-    return TriedRow(route.names, _said(outcome), outcome.reason)  # type: ignore[arg-type]  # a Literal
+def _is_news(route: Route, winner: Route) -> bool:
+    """Return whether a route says something that the winner does not.
+
+    It ends in another last step from where the winner came by; another way to the same last step says nothing new.
+    """
+    return route.steps[-1] != winner.steps[-1] and route.names[:-1] in (winner.names[:-1], ())
 
 
-def _said(outcome: _Outcome) -> str:
-    """The status of a route in run.json: what cannot be run is no result, and no wrong answer either."""
-    return "failed" if outcome.not_run else outcome.status
+def _inherited(route: Route, outcome: RouteOutcome) -> RouteOutcome:
+    """Return what the end of a route means for the routes that go on from it. Its reason names the step once."""
+    step, reason = route.names[-1], outcome.reason
+    named = reason if outcome.inherited or reason.startswith(f"{step} ") else f"{step}: {reason}"
+    return RouteOutcome(outcome.status, named, inherited=True, failure=outcome.failure, log=outcome.log)
 
 
-def runtime_of(target: Target, flex: Sequence[str] = ()) -> Runtime:
-    """What a conversion to the target is checked in. `flex`: the operators in it that need TensorFlow's delegate."""
-    return RUNTIMES[runtime_for(target.format, flex)]
-
-
-def conversion(origin: ConversionInputs, route: Route, source: Stored) -> Action:
-    """The route's last step, done to what the steps before it have made."""
-    step = route.steps[-1]
-    interpreter = interpreter_of(step)
-    return Action(
-        name=f"convert.{step.target.slug}.{'+'.join(route.names)}",
-        entry=step.entry,
-        inputs={"source": source, **({"data": origin.data} if step.calibrates else {})},
-        options=step.options,
-        requires=step.requires,
-        python=interpreter.path,
-        framework=framework_of(step.requires),
-        tools={**interpreter.tools, **({"package": step.package} if step.package else {})},
-        folders=third_party.folders(step),
-        code=origin.code if step.source is None else "",
-        root=origin.root,
-        limits=origin.limits,
-        remembers_refusal=True,
-    )
-
-
-def verification(basis: VerificationInputs, route: Route, made: Stored) -> Action:
-    """The check of what the route has made, opened anew, against the reference."""
-    step = route.steps[-1]
-    runtime = runtime_of(step.target, made.facts.get("flex", ()))
-    interpreter = interpreter_of(runtime)
-    return Action(
-        name=f"verify.{step.target.slug}.{'+'.join(route.names)}",
-        entry=VERIFY,
-        inputs={"artifact": made, "data": basis.data, "reference": basis.reference},
-        options={
-            **basis.verify_options,
-            "precision": str(step.target.precision),
-            "tolerance_sqnr_db": basis.sqnr_db if step.target.precision is Precision.FP32 else None,
-        },
-        requires=(*step.requires, *runtime.requires),
-        python=interpreter.path,
-        framework=framework_of(runtime.requires),
-        tools=interpreter.tools,
-        code=basis.code,
-        root=basis.root,
-        limits=basis.limits,
-        remembers_refusal=True,
-    )
-
-
-__all__ = [
-    "VERIFY",
-    "ConversionInputs",
-    "FailedStep",
-    "Route",
-    "Router",
-    "TargetResult",
-    "VerificationInputs",
-    "conversion",
-    "require_routes",
-    "routes_to",
-    "verification",
-]
+def _row(route: Route, outcome: RouteOutcome) -> TriedRow:
+    return TriedRow(route.names, outcome.shown_status, outcome.reason, outcome.log)

@@ -14,10 +14,11 @@ from ...models.errors import Exit
 from ...models.formats import Format
 from ...serving.runtimes.provider_check import runs_on
 from ...serving.runtimes.runtime_table import RUNTIMES, runtimes_for
-from .schema import ArtifactRow, DriftRow, GateRow, LatencyRow, Status, Verdict
+from .schema import ArtifactRow, DriftRow, GateRow, LatencyRow, RouteStatus, Status, Verdict
 
 PerBatch = float | Mapping[int, float]  # one limit for every batch size, or one by batch size
 Pair = tuple[str, str]  # artifact, runtime
+_MADE = (RouteStatus.WRONG, RouteStatus.VERIFIED, RouteStatus.UNVERIFIED)  # of a route that gave an artifact
 
 
 @dataclass(frozen=True)
@@ -107,14 +108,14 @@ def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
 def no_route_left(row: ArtifactRow) -> bool:
     """Whether tools alone kept this target from being made. A route that was made and gave wrong answers is
     drift's failure, not a tool's."""
-    return row.path is None and not any(tried.status in ("wrong", "verified", "unverified") for tried in row.tried)
+    return row.path is None and not any(tried.status in _MADE for tried in row.tried)
 
 
 def why_not_made(row: ArtifactRow) -> str:
     """One sentence on an artifact that is not there: of the route that came furthest."""
-    for status in ("wrong", "failed", "missing", "not tried"):
+    for status in (RouteStatus.WRONG, RouteStatus.FAILED, RouteStatus.MISSING, RouteStatus.NOT_TRIED):
         for tried in row.tried:
-            if tried.status == status:
+            if tried.status is status:
                 return tried.reason
     return f"no route leads to {row.name}"
 

@@ -49,6 +49,17 @@ class Status(StrEnum):
     UNVERIFIED = "unverified"
 
 
+class RouteStatus(StrEnum):
+    """Status of a route that was looked at. Unverified: nothing speaks against its artifact, and nothing for it."""
+
+    VERIFIED = "verified"
+    UNVERIFIED = "unverified"
+    WRONG = "wrong"
+    FAILED = "failed"
+    MISSING = "missing"  # a library that a step needs is not here
+    NOT_TRIED = "not tried"
+
+
 @dataclass(frozen=True)
 class TensorRow:
     """An input or output; a string in `shape` names a dynamic axis."""
@@ -71,8 +82,9 @@ class TriedRow:
     """A route that was looked at, in the order of cost, and what came of it."""
 
     route: tuple[str, ...]
-    status: Literal["verified", "unverified", "wrong", "failed", "missing", "not tried"]
+    status: RouteStatus
     reason: str  # one sentence; for "verified" what was agreed, for "unverified" why that is no evidence
+    log: str | None = None  # of the action that ended the route, relative to the folder
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...models.code_digest import entry_digest
 from ...models.errors import DiskFull, TransloadError
 from ...models.formats import Precision
+from ...models.store import Stored
 from ...serving.runtimes.runtime_table import Runtime, runtimes_for
 from ..context import Context
 from ..intake.loaded_model import ModelDescription
@@ -17,7 +19,7 @@ from ..intake.run_inputs import RunInputs
 from ..plan.router import TargetResult
 from ..result.gate import answered
 from ..result.schema import DriftRow, MetricRow, Tolerance, Verdict
-from ..workers.engine import Action
+from ..workers.engine import Action, stopped_on_error
 from ..workers.fork_server import framework_of
 from ..workers.interpreters import interpreter_of, lacking
 from .servers import EMBEDDED, Servers
@@ -27,7 +29,7 @@ Pair = tuple[str, str]  # artifact, runtime
 
 
 @dataclass(frozen=True)
-class Validated:
+class ValidationRows:
     """Rows; the sentence of each pair that gave no answer, and of each that answered and did not pass."""
 
     rows: tuple[DriftRow, ...]
@@ -35,105 +37,119 @@ class Validated:
     reasons: Mapping[Pair, str] = field(default_factory=dict)
 
 
-def pairs(made: Sequence[TargetResult], wanted: Sequence[str]) -> list[tuple[TargetResult, Runtime]]:
-    """Every artifact with every wanted runtime that takes it."""
+def pairs(results: Sequence[TargetResult], runtimes: Sequence[str]) -> list[tuple[TargetResult, Runtime]]:
+    """Return every artifact with each of the runtimes that takes it."""
     return [
-        (each, runtime)
-        for each in made
-        if each.stored
-        for runtime in runtimes_for(each.target.format, each.stored.facts.get("flex", ()))
-        if runtime.name in wanted
+        (result, runtime)
+        for result in results
+        if result.stored
+        for runtime in runtimes_for(result.target.format, result.stored.facts.get("flex", ()))
+        if runtime.name in runtimes
     ]
 
 
 def device_for(runtime: Runtime, device: str) -> str:
-    """The run's device where the runtime has it, else the CPU."""
+    """Return the run's device where the runtime has it, else the CPU."""
     return device if device.partition(":")[0] in runtime.devices else "cpu"
 
 
-def validate_all(context: Context, prepared: RunInputs, made: Sequence[TargetResult], servers: Servers) -> Validated:
-    """Drift of every pair."""
-
-    def one(pair: tuple[TargetResult, Runtime]) -> tuple[list[DriftRow], str | None]:
-        each, runtime = pair
-        found = _validate(context, prepared, each, runtime, servers)
-        context.progress.step(f"{each.target} in {runtime.name}")
-        return found
-
-    todo = pairs(made, context.request.validate_.runtimes)
+def validate_all(
+    context: Context, inputs: RunInputs, results: Sequence[TargetResult], servers: Servers
+) -> ValidationRows:
+    """Compare every artifact, in every wanted runtime that takes it, with the reference on the whole test set."""
     rows: list[DriftRow] = []
     failures: dict[Pair, str] = {}
     reasons: dict[Pair, str] = {}
-    for (each, runtime), (found, sentence) in zip(todo, context.side_by_side(one, todo), strict=True):
-        rows += found
-        if sentence:
-            told = reasons if all(answered(row) for row in found) else failures
-            told[str(each.target), runtime.name] = sentence
-    return Validated(tuple(rows), failures, reasons)
+    with stopped_on_error(context.executor):
+        checks = [
+            (result, runtime, _begin(context, inputs, result, runtime, servers))
+            for result, runtime in pairs(results, context.request.validate_.runtimes)
+        ]
+        for result, runtime, check in checks:
+            artifact = str(result.target)
+            pair_rows, sentence = _rows(context, inputs.model, (artifact, runtime.name), check)
+            rows += pair_rows
+            if sentence:
+                sentences = reasons if all(answered(row) for row in pair_rows) else failures
+                sentences[artifact, runtime.name] = sentence
+    return ValidationRows(tuple(rows), failures, reasons)
 
 
-def _validate(
-    context: Context, prepared: RunInputs, made: TargetResult, runtime: Runtime, servers: Servers
-) -> tuple[list[DriftRow], str | None]:
-    target = str(made.target)
-    if why := lacking(runtime):
-        sentence = f"{runtime.name} {why}"
-        return [_no_answer(context, prepared.model, target, runtime.name)], sentence
+def _begin(
+    context: Context, inputs: RunInputs, result: TargetResult, runtime: Runtime, servers: Servers
+) -> Future[Stored] | str:
+    """Begin the check of a pair, or return the sentence that says why there is none."""
+    if reason := lacking(runtime):
+        return f"{runtime.name} {reason}"
     try:
-        facts = context.executor.perform(_action(context, prepared, made, runtime, servers)).facts
+        check = context.executor.submit(_action(context, inputs, result, runtime, servers))
     except DiskFull:
         raise
     except TransloadError as error:
-        return [_no_answer(context, prepared.model, target, runtime.name)], error.what
-    return [drift_row(target, row) for row in facts["rows"]], facts["reason"] or facts["note"]
+        return error.what
+    check.add_done_callback(lambda _: context.progress.step(f"{result.target} in {runtime.name}"))
+    return check
 
 
-def _action(context: Context, prepared: RunInputs, made: TargetResult, runtime: Runtime, servers: Servers) -> Action:
-    if made.stored is None:
-        raise ValueError(f"{made.target} has no artifact")
+def _rows(
+    context: Context, model: ModelDescription, pair: Pair, check: Future[Stored] | str
+) -> tuple[list[DriftRow], str | None]:
+    """Wait for a check; return its rows and the sentence on it."""
+    if isinstance(check, str):
+        return [_no_answer(context, model, *pair)], check
+    try:
+        facts = check.result().facts
+    except DiskFull:
+        raise
+    except TransloadError as error:
+        return [_no_answer(context, model, *pair)], error.what
+    return [drift_row(pair[0], row) for row in facts["rows"]], facts["reason"] or facts["note"]
+
+
+def _action(context: Context, inputs: RunInputs, result: TargetResult, runtime: Runtime, servers: Servers) -> Action:
+    if result.stored is None:
+        raise ValueError(f"{result.target} has no artifact")
     device = device_for(runtime, context.device)
     interpreter = interpreter_of(runtime)
-    asked = context.request.validate_
+    request = context.request.validate_
     served = {"server": servers.kind, "model": servers.model} if runtime.served else {}
     action = Action(
-        name=f"validate.{made.target.slug}.{runtime.name}",
+        name=f"validate.{result.target.slug}.{runtime.name}",
         entry=VALIDATE,
-        inputs={"artifact": made.stored, "data": prepared.data, "reference": prepared.reference},
+        inputs={"artifact": result.stored, "data": inputs.data, "reference": inputs.reference},
         options={
-            **prepared.model.options,
+            **inputs.model.options,
             **served,
             "runtime": runtime.name,
             "device": device,
             "threads": 1,
-            "batches": batch_sizes(context, prepared.model),
-            "precision": str(made.target.precision),
-            "tolerance_sqnr_db": asked.sqnr_db if made.target.precision is Precision.FP32 else None,
-            "allowed_loss": prepared.model.allowed_loss,
+            "batches": batch_sizes(context, inputs.model),
+            "precision": str(result.target.precision),
+            "tolerance_sqnr_db": request.sqnr_db if result.target.precision is Precision.FP32 else None,
+            "allowed_loss": inputs.model.allowed_loss,
         },
         requires=runtime.requires,
         python=interpreter.path,
         framework=framework_of(runtime.requires),
         tools=interpreter.tools,
-        code=prepared.model.code + entry_digest(runtime.entry),
-        root=prepared.model.root,
+        code=inputs.model.code + entry_digest(runtime.entry),
+        root=inputs.model.root,
         limits=context.limits(device=device, loopback=runtime.served),
     )
     if not runtime.served:
         return action
-    # What a server of somebody else's answers depends on more than its name.
-    volatile = servers.kind != "embedded"
     code = action.code + entry_digest(EMBEDDED)
     return replace(
         action,
-        services=servers.services(made.stored, device),
-        server=servers.start_of(made.stored.folder, device),
-        volatile=volatile,
+        services=servers.services(result.stored, device),
+        server=servers.start_of(result.stored.folder, device),
+        volatile=servers.kind != "embedded",  # the answers of another server depend on more than its name
         code=code,
     )
 
 
 def _no_answer(context: Context, model: ModelDescription, artifact: str, runtime: str) -> DriftRow:
-    """The row of a pair that gave no answers at all."""
+    """Return the row of a pair that gave no answers at all."""
     return DriftRow(
         artifact=artifact,
         runtime=runtime,
@@ -151,7 +167,7 @@ def _no_answer(context: Context, model: ModelDescription, artifact: str, runtime
 
 
 def drift_row(artifact: str, row: Mapping[str, Any]) -> DriftRow:
-    """A row as it came out of a worker."""
+    """Return a row as a worker has told it."""
     metric = row["metric"]
     return DriftRow(
         **{

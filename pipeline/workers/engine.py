@@ -7,8 +7,9 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from .toolchain import toolchain
 from .worker_slots import WorkerSlots
 
 Services = Callable[[], AbstractContextManager[Mapping[str, str]]]
+_MOST_THREADS = 32  # where nobody says how many workers there may be
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,35 @@ class Action:
 class Executor(Protocol):
     """Where actions are done. Steps talk through the store only, so another machine will do (docs/design/engine.md)."""
 
-    def perform(self, action: Action) -> Stored:
-        """The action's result. Raises TransloadError."""
+    def submit(self, action: Action) -> Future[Stored]:
+        """Begin an action beside others, at once or when there is room. Equal actions under way are one."""
         ...
+
+    def perform(self, action: Action) -> Stored:
+        """Return the action's result. Raises TransloadError."""
+        ...
+
+    def expect(self, frameworks: Iterable[str], limits: Limits) -> None:
+        """Say which frameworks the coming actions import ("torch", "tensorflow"), and what they may use."""
+        ...
+
+    def stop(self) -> None:
+        """End every action, now."""
+        ...
+
+    def close(self) -> None:
+        """Wait for the actions under way, and let go of what was loaded for them."""
+        ...
+
+
+@contextmanager
+def stopped_on_error(executor: Executor) -> Iterator[None]:
+    """Stop an executor where the block raises: Ctrl-C ends every worker at once."""
+    try:
+        yield
+    except BaseException:
+        executor.stop()
+        raise
 
 
 class LocalExecutor:
@@ -82,6 +110,8 @@ class LocalExecutor:
         self._slots = slots or WorkerSlots(sys.maxsize)  # who has no slots to share says elsewhere how many run at once
         self._logs = run_folder / "logs"
         self._repeat = run_folder / "repeat"
+        self._threads = self._new_threads()
+        self._submitted: dict[tuple[str, str], Future[Stored]] = {}
         self._running: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._workers: set[Worker] = set()
@@ -96,12 +126,30 @@ class LocalExecutor:
         """The log of the step `name` in the run's folder."""
         return self._logs / f"{name}.log"
 
+    def submit(self, action: Action) -> Future[Stored]:
+        """Perform an action in a thread: as many at a time as there are slots, in the order submitted."""
+        key = action.key
+        with self._lock:
+            future = self._submitted.get((action.name, key))
+            if self._stopped:
+                future = Future()
+                future.set_exception(_stopped())
+            elif future is None or future.done():
+                future = self._threads.submit(self._perform, action, key)
+                self._submitted[action.name, key] = future
+            return future
+
     def perform(self, action: Action) -> Stored:
         """Find the action's result, or do it.
 
         Raises the error that it met, also one that it is remembered to meet.
         """
-        key = action.key
+        return self._perform(action, action.key)
+
+    def _new_threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(min(self._slots.count, _MOST_THREADS))
+
+    def _perform(self, action: Action, key: str) -> Stored:
         with self._lock:
             lock = self._running.setdefault(key, threading.Lock())
         with lock:
@@ -134,12 +182,19 @@ class LocalExecutor:
         with self._lock:
             self._stopped = True
             workers = list(self._workers)
+        self._threads.shutdown(wait=False, cancel_futures=True)
         for worker in workers:
             worker.kill("was stopped")
-        self.close()
+        self._close_fork_servers()
 
     def close(self) -> None:
-        """Let go of the frameworks that were loaded ahead."""
+        """Wait for the actions under way, and let go of the frameworks that were loaded ahead."""
+        with self._lock:
+            threads, self._threads = self._threads, self._new_threads()
+        threads.shutdown()
+        self._close_fork_servers()
+
+    def _close_fork_servers(self) -> None:
         with self._lock:
             fork_servers, self._expected = list(self._fork_servers.values()), {}
             self._fork_servers.clear()
@@ -198,7 +253,7 @@ class LocalExecutor:
         with Worker(spawn) as worker:
             with self._lock:
                 if self._stopped:
-                    raise StepFailed("the run was stopped", fix="run the same command again to go on from here")
+                    raise _stopped()
                 self._workers.add(worker)
             try:
                 facts = worker.work(action.entry, job)
@@ -235,6 +290,10 @@ class LocalExecutor:
         file.write_text(json.dumps(record, indent=1))
         script = f"#!/bin/sh\n# Repeats the step {action.name} alone.\nexec {repeat_command(file)}\n"
         file.with_suffix(".sh").write_text(script)
+
+
+def _stopped() -> StepFailed:
+    return StepFailed("the run was stopped", fix="run the same command again to go on from here")
 
 
 def _state_of(action: Action) -> dict[Path, tuple[int, int]]:

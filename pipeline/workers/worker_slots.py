@@ -27,7 +27,7 @@ class WorkerSlots:
     def __init__(
         self, jobs: int, *, least_free_bytes: int = LEAST_FREE_BYTES, free_bytes: Callable[[], int] = _free_bytes
     ) -> None:
-        self._jobs = jobs
+        self.count = jobs
         self._least = least_free_bytes
         self._free = free_bytes
         self._running = 0
@@ -58,4 +58,4 @@ class WorkerSlots:
             stop()
 
     def _may_start(self) -> bool:
-        return self._running == 0 or (self._running < self._jobs and self._free() >= self._least)
+        return self._running == 0 or (self._running < self.count and self._free() >= self._least)

@@ -10,7 +10,7 @@ from transload.pipeline.cli.convert_output import lines, lines_of_all
 from transload.pipeline.commands.convert import ConvertResult
 from transload.pipeline.commands.convert_many import ConvertedModel, ConvertManyResult
 from transload.pipeline.minimal_repro.search import Smallest
-from transload.pipeline.result.schema import ArtifactRow, Status, TriedRow
+from transload.pipeline.result.schema import ArtifactRow, RouteStatus, Status, TriedRow
 
 CODE = "u = [" + ", ".join(f"F.max_pool2d(x, {size})" for size in range(2, 12)) + "]"
 WHY = f"the axis height of x cannot be dynamic: its size is a constant at net.py:11 (`{CODE}`)"
@@ -26,7 +26,7 @@ def test_of_two_lines_of_code_what_stands_between_them_stays() -> None:
 
 def lost(name: str, *tried: tuple[str, str]) -> ArtifactRow:
     """A target that no route led to: routes, as in "a > b", and what each ended in."""
-    rows = tuple(TriedRow(tuple(route.split(" > ")), "failed", reason) for route, reason in tried)
+    rows = tuple(TriedRow(tuple(route.split(" > ")), RouteStatus.FAILED, reason) for route, reason in tried)
     target = parse_target(name)
     words = name, str(target.format), str(target.precision)
     return ArtifactRow(*words, None, None, None, Status.FAILED, (), rows, 0.0, None, ())
@@ -110,10 +110,10 @@ def test_of_several_models_each_has_its_name_before_its_causes() -> None:
 
 def test_what_gave_no_answer_did_not_answer_wrongly() -> None:
     tried = (
-        TriedRow(("a",), "wrong", "at n=3: torch gave no answer to inputs that fit the signature: guard"),
-        TriedRow(("b",), "wrong", "agrees to 3 dB"),
-        TriedRow(("b", "c"), "wrong", "b: agrees to 3 dB"),
-        TriedRow(("c",), "verified", "agrees to 140 dB"),
+        TriedRow(("a",), RouteStatus.WRONG, "at n=3: torch gave no answer to inputs that fit the signature: guard"),
+        TriedRow(("b",), RouteStatus.WRONG, "agrees to 3 dB"),
+        TriedRow(("b", "c"), RouteStatus.WRONG, "b: agrees to 3 dB"),
+        TriedRow(("c",), RouteStatus.VERIFIED, "agrees to 140 dB"),
     )
     rows = [
         ArtifactRow(name, name, "fp32", name, "0" * 64, 9, Status.VERIFIED, ("c",), tried, 1.0, None, (1,))

@@ -8,18 +8,13 @@ from transload.converters.steps import STEPS, Step
 from transload.models.formats import Format, Precision, Target
 from transload.pipeline.cli.explain_output import lines
 from transload.pipeline.cli.formats import edges_of, tree
-from transload.pipeline.commands.convert import RouteExplanation
-from transload.pipeline.plan.routes import Route, routes_to
+from transload.pipeline.plan.run_plan import plan_routes
 
 ONNX, LITE = Target(Format.ONNX), Target(Format.TFLITE)
 
 
 def step(name: str, source: Target | None, target: Target, requires: tuple[str, ...] = ()) -> Step:
     return Step(name, source, target, "transload.converters.steps:x", requires, 1)
-
-
-def explained(target: Target, *steps: Step) -> list[RouteExplanation]:
-    return [RouteExplanation(target, route, route.lacking) for route in routes_to(target, None, steps)]
 
 
 def test_precisions_share_a_line_and_so_do_stand_ins() -> None:
@@ -45,14 +40,14 @@ def test_every_step_of_ours_has_a_line() -> None:
 
 def test_explain_lists_the_first_routes_and_says_how_many_more_there_are() -> None:
     ways = [step(f"way{at}", None, ONNX) for at in range(9)]
-    assert lines([ONNX], explained(ONNX, *ways))[:8] == [
+    assert lines(plan_routes([ONNX], None, tuple(ways)))[:8] == [
         "onnx:", *[f"  {at}  way{at - 1}" for at in range(1, 7)], "  and 3 more (--json lists them)",
     ]  # fmt: skip
 
 
 def test_explain_shows_one_route_of_each_reason_and_all_steps_that_are_closed() -> None:
     closed = [step(f"far{at}", None, ONNX, ("no_such_module",)) for at in range(3)]
-    assert lines([ONNX, LITE], explained(ONNX, *closed, step("near", None, ONNX))) == [
+    assert lines(plan_routes([ONNX, LITE], None, (*closed, step("near", None, ONNX)))) == [
         "onnx:",
         "  1  near",
         "  -  far0  closed here",
@@ -69,4 +64,4 @@ def test_explain_shows_one_route_of_each_reason_and_all_steps_that_are_closed() 
 
 
 def test_what_is_given_needs_no_step() -> None:
-    assert lines([ONNX], [RouteExplanation(ONNX, Route(()), None)])[:2] == ["onnx:", "  1  as given"]
+    assert lines(plan_routes([ONNX], ONNX, ()))[:2] == ["onnx:", "  1  as given"]

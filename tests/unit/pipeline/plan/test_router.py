@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 
 import pytest
 
 from transload.converters.steps import Step
-from transload.models.errors import DiskFull, Refused
+from transload.models.errors import DiskFull, Refused, TransloadError
 from transload.models.formats import Format, Precision, Target, parse_target
 from transload.models.store import Stored, disk_full
-from transload.pipeline.plan.router import VERIFY, Route, Router, VerificationInputs, routes_to, verification
-from transload.pipeline.plan.routes import steps_for
+from transload.pipeline.plan.route_actions import VERIFY, VerificationInputs, verification
+from transload.pipeline.plan.router import HeadStart, Router, TargetResult
+from transload.pipeline.plan.routes import Route, routes_to, steps_for
+from transload.pipeline.plan.run_plan import plan_routes
 from transload.pipeline.request import ALL_TARGETS
 from transload.pipeline.workers.engine import Action
+from transload.pipeline.workers.isolation import Limits
 
 ONNX, SAVED, LITE = Target(Format.ONNX), Target(Format.SAVED_MODEL), Target(Format.TFLITE)
 TORCHSCRIPT = Target(Format.TORCHSCRIPT)
@@ -30,7 +34,10 @@ def stored(text: str, **facts: object) -> Stored:
 
 
 class FakeExecutor:
-    """Steps in `refuse` raise; what those in `wrong` make does not verify, and of those in `shut` cannot be opened."""
+    """Does actions at once, without threads or processes.
+
+    Steps in `refuse` raise; what those in `wrong` make does not verify, and of those in `shut` cannot be opened.
+    """
 
     def __init__(
         self,
@@ -42,6 +49,23 @@ class FakeExecutor:
     ) -> None:
         self.refuse, self.wrong, self.full, self.constant, self.shut = refuse, wrong, full, constant, shut
         self.done: list[str] = []
+
+    def submit(self, action: Action) -> Future[Stored]:
+        future: Future[Stored] = Future()
+        self.settle(future, action)
+        return future
+
+    def settle(self, future: Future[Stored], action: Action) -> None:
+        try:
+            future.set_result(self.perform(action))
+        except TransloadError as error:
+            future.set_exception(error)
+
+    def expect(self, frameworks: Iterable[str], limits: Limits) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
 
     def perform(self, action: Action) -> Stored:
         name = action.entry.partition(":")[2]
@@ -58,6 +82,14 @@ class FakeExecutor:
         if name in self.refuse:
             raise Refused(f"{name} will not.", fix="another model")
         return stored(f"{action.inputs['source'].digest}>{name}")
+
+
+@pytest.fixture(autouse=True)
+def _no_executor_here_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(pending: list[Future[Stored]], **_: str) -> None:
+        assert not pending, "the router waits for what only another action will end"
+
+    monkeypatch.setattr("transload.pipeline.plan.router.wait", wait)
 
 
 def basis(start: Target | None = None) -> VerificationInputs:
@@ -136,11 +168,12 @@ def test_a_detour_is_listed_where_it_ends_in_another_step_or_is_the_only_way() -
 
 def test_what_no_route_led_to_is_made_of_what_another_target_was_made_by() -> None:
     round_ = (step("script", None, TORCHSCRIPT, 1), step("again", TORCHSCRIPT, ONNX, 5))
-    router = Router(FakeExecutor(wrong=("a", "b")), basis(), (*STEPS_HERE, *round_))
-    lost, other = router.make(SAVED), router.make(ONNX)
+    plan = plan_routes([SAVED, ONNX], None, (*STEPS_HERE, *round_))
+    router = Router(FakeExecutor(wrong=("a", "b")), basis(), plan)
+    lost, other = router.make_all([SAVED, ONNX])
     assert lost.stored is None
     assert other.route is not None
-    found = router.make_of(lost, [lost, other])
+    found = router.make_by_detour(lost, [lost, other])
     assert found.route is not None
     assert found.route.names == ("script", "again", "own")
     assert [row.route for row in found.tried] == [*(row.route for row in lost.tried), ("script", "again", "own")]
@@ -167,7 +200,7 @@ def test_routes_stay_few_where_every_format_leads_to_every_other() -> None:
 
 def test_the_cheapest_route_that_verifies_wins_and_the_rest_are_not_tried() -> None:
     executor = FakeExecutor()
-    made = Router(executor, basis(), STEPS_HERE).make(SAVED)
+    made = route_to(SAVED, executor, basis(), STEPS_HERE)
     assert made.route is not None
     assert made.route.names == ("a", "own")
     assert made.stored == stored("src>a>own")
@@ -183,7 +216,7 @@ def test_the_cheapest_route_that_verifies_wins_and_the_rest_are_not_tried() -> N
 
 def test_a_route_that_converts_and_disagrees_is_reported_and_the_next_is_tried() -> None:
     executor = FakeExecutor(wrong=("own",))
-    made = Router(executor, basis(), STEPS_HERE).make(SAVED)
+    made = route_to(SAVED, executor, basis(), STEPS_HERE)
     assert made.route is not None
     assert made.route.names == ("a", "other")
     assert [row.status for row in made.tried] == ["wrong", "wrong", "verified", "not tried"]
@@ -192,7 +225,7 @@ def test_a_route_that_converts_and_disagrees_is_reported_and_the_next_is_tried()
 
 def test_nothing_is_built_on_a_wrong_artifact() -> None:
     executor = FakeExecutor(wrong=("a",), refuse=("b",))
-    made = Router(executor, basis(), STEPS_HERE).make(LITE)
+    made = route_to(LITE, executor, basis(), STEPS_HERE)
     assert made.stored is None
     assert made.route is None
     assert executor.done == ["a", "b"]
@@ -207,29 +240,44 @@ class Held(FakeExecutor):
     def __init__(self, waits: dict[str, str], wrong: tuple[str, ...] = ()) -> None:
         super().__init__(wrong=wrong)
         self.waits = waits
-        self.converted = {name: Event() for name in waits.values()}
+        self.held: dict[str, list[tuple[Future[Stored], Action]]] = {}
 
-    def perform(self, action: Action) -> Stored:
+    def submit(self, action: Action) -> Future[Stored]:
+        future: Future[Stored] = Future()
         if action.entry == VERIFY:
-            step = action.inputs["artifact"].digest.split(">")[-1]
-            if step in self.waits:
-                assert self.converted[self.waits[step]].wait(10), f"{self.waits[step]} waited for the check of {step}"
-        found = super().perform(action)
-        if (done := self.converted.get(action.entry.partition(":")[2])) is not None:
-            done.set()
-        return found
+            awaited = self.waits.get(action.inputs["artifact"].digest.split(">")[-1])
+            if awaited and awaited not in self.done:
+                self.held.setdefault(awaited, []).append((future, action))
+                return future
+        self.settle(future, action)
+        for waiting in self.held.pop(action.entry.partition(":")[2], []):
+            self.settle(*waiting)
+        return future
+
+
+def route_to(
+    target: Target,
+    executor: FakeExecutor,
+    inputs: VerificationInputs,
+    steps: tuple[Step, ...],
+    *,
+    ahead: bool = False,
+    cross_check: bool = False,
+) -> TargetResult:
+    plan = replace(plan_routes([target], inputs.start, steps), cross_check=cross_check)
+    return Router(executor, inputs, plan, ahead=ahead).make(target)
 
 
 def test_the_next_step_starts_while_what_it_starts_from_is_being_checked() -> None:
     executor = Held({"a": "own", "own": "lite"})
-    made = Router(executor, basis(), STEPS_HERE, ahead=True).make(LITE)
+    made = route_to(LITE, executor, basis(), STEPS_HERE, ahead=True)
     assert (executor.done, str(made.route)) == (["a", "own", "lite"], "a > own > lite")
     assert [row.status for row in made.tried].count("verified") == 1
 
 
 def test_what_was_built_ahead_on_a_wrong_artifact_counts_for_nothing() -> None:
     executor = Held({"a": "own"}, wrong=("a",))
-    made = Router(executor, basis(), STEPS_HERE, ahead=True).make(SAVED)
+    made = route_to(SAVED, executor, basis(), STEPS_HERE, ahead=True)
     assert str(made.route) == "b > own"
     assert made.tried[0].status == "wrong"
     assert [failure.route.names for failure in made.failures] == [("a",)]
@@ -237,14 +285,14 @@ def test_what_was_built_ahead_on_a_wrong_artifact_counts_for_nothing() -> None:
 
 def test_nothing_is_built_ahead_on_what_is_known_to_be_wrong() -> None:
     executor = Held({"a": "own"}, wrong=("a", "b"))
-    made = Router(executor, basis(), STEPS_HERE, ahead=True).make(SAVED)
+    made = route_to(SAVED, executor, basis(), STEPS_HERE, ahead=True)
     assert made.stored is None
     assert "other" not in executor.done
 
 
 def test_a_shared_prefix_is_walked_once() -> None:
     executor = FakeExecutor(wrong=("own",))
-    router = Router(executor, basis(), STEPS_HERE)
+    router = Router(executor, basis(), plan_routes([SAVED, LITE], None, STEPS_HERE))
     router.make(SAVED)
     router.make(LITE)
     assert executor.done == ["a", "own", "b", "own", "other", "lite"]
@@ -252,7 +300,7 @@ def test_a_shared_prefix_is_walked_once() -> None:
 
 def test_the_cross_check_tries_every_other_last_step_once_and_keeps_the_winner() -> None:
     executor = FakeExecutor()
-    made = Router(executor, basis(), STEPS_HERE).make(SAVED, cross_check=True)
+    made = route_to(SAVED, executor, basis(), STEPS_HERE, cross_check=True)
     assert made.route is not None
     assert made.route.names == ("a", "own")
     assert executor.done == ["a", "own", "other"]
@@ -261,30 +309,30 @@ def test_the_cross_check_tries_every_other_last_step_once_and_keeps_the_winner()
 
 def test_a_step_whose_library_is_missing_is_named() -> None:
     lacking = (step("x", None, ONNX, 1, ("no_such_module",)),)
-    made = Router(FakeExecutor(), basis(), lacking).make(ONNX)
+    made = route_to(ONNX, FakeExecutor(), basis(), lacking)
     assert (made.tried[0].status, made.tried[0].reason) == ("missing", "x needs no_such_module")
 
 
 def test_agreeing_with_a_constant_is_no_evidence_and_is_not_called_verified() -> None:
-    made = Router(FakeExecutor(constant=("own",)), basis(), STEPS_HERE).make(SAVED)
+    made = route_to(SAVED, FakeExecutor(constant=("own",)), basis(), STEPS_HERE)
     assert made.stored == stored("src>a>own")
     assert [row.status for row in made.tried] == ["unverified", "not tried", "not tried", "not tried"]
 
 
 def test_the_next_step_may_build_on_what_nothing_here_can_run_and_then_has_to_verify() -> None:
-    made = Router(FakeExecutor(shut=("a",)), basis(), STEPS_HERE).make(SAVED)
+    made = route_to(SAVED, FakeExecutor(shut=("a",)), basis(), STEPS_HERE)
     assert made.route is not None
     assert made.route.names == ("a", "own")
     assert made.tried[0].status == "verified"
     assert made.tried[0].reason == "seen src>a>own; what it is made from was not run (a: cannot open src>a)"
-    made = Router(FakeExecutor(shut=("a",), constant=("own", "other")), basis(), STEPS_HERE).make(SAVED)
+    made = route_to(SAVED, FakeExecutor(shut=("a",), constant=("own", "other")), basis(), STEPS_HERE)
     assert made.route is not None
     assert made.route.names == ("b", "own"), "an answer to nothing is no evidence for what nobody ran"
     assert [row.status for row in made.tried] == ["unverified", "unverified", "not tried", "not tried"]
 
 
 def test_what_nothing_here_can_run_is_no_result_and_no_wrong_answer() -> None:
-    made = Router(FakeExecutor(shut=("a", "b")), basis(), STEPS_HERE).make(ONNX)
+    made = route_to(ONNX, FakeExecutor(shut=("a", "b")), basis(), STEPS_HERE)
     assert made.stored is None
     assert [(row.status, row.reason) for row in made.tried] == [
         ("failed", "cannot open src>a"), ("failed", "cannot open src>b"),
@@ -295,19 +343,19 @@ STAND_INS = (*STEPS_HERE, replace(step("a@18", None, ONNX, 7), stands_in_for="a"
 
 
 def test_a_stand_in_is_tried_only_where_the_step_itself_gave_nothing() -> None:
-    made = Router(FakeExecutor(), basis(), STAND_INS).make(ONNX)
+    made = route_to(ONNX, FakeExecutor(), basis(), STAND_INS)
     assert [row.route for row in made.tried] == [("a",), ("b",)]
-    made = Router(FakeExecutor(refuse=("a", "b")), basis(), STAND_INS).make(ONNX)
+    made = route_to(ONNX, FakeExecutor(refuse=("a", "b")), basis(), STAND_INS)
     assert made.route is not None
     assert made.route.names == ("a@18",)
     assert [row.status for row in made.tried] == ["failed", "failed", "verified"]
-    made = Router(FakeExecutor(refuse=("own", "other")), basis(), STAND_INS).make(SAVED)
+    made = route_to(SAVED, FakeExecutor(refuse=("own", "other")), basis(), STAND_INS)
     assert made.stored is None
     assert {row.route[0] for row in made.tried} == {"a", "b"}, "the step itself verified: its twin is not asked"
 
 
 def test_a_step_that_failed_is_kept_with_what_it_was_given() -> None:
-    made = Router(FakeExecutor(wrong=("own",), refuse=("b", "other")), basis(), STEPS_HERE).make(LITE)
+    made = route_to(LITE, FakeExecutor(wrong=("own",), refuse=("b", "other")), basis(), STEPS_HERE)
     assert [(str(each.route), each.source.digest, each.status) for each in made.failures] == [
         ("a > own", "src>a", "wrong"), ("b", "src", "failed"), ("a > other", "src>a", "failed"),
     ]  # fmt: skip
@@ -315,11 +363,11 @@ def test_a_step_that_failed_is_kept_with_what_it_was_given() -> None:
 
 def test_a_full_disk_ends_the_run_and_not_only_a_route() -> None:
     with pytest.raises(DiskFull):
-        Router(FakeExecutor(full=("own",)), basis(), STEPS_HERE).make(SAVED)
+        route_to(SAVED, FakeExecutor(full=("own",)), basis(), STEPS_HERE)
 
 
 def test_a_target_that_was_given_needs_no_route() -> None:
-    made = Router(FakeExecutor(), basis(start=ONNX), STEPS_HERE).make(parse_target("onnx"))
+    made = route_to(parse_target("onnx"), FakeExecutor(), basis(start=ONNX), STEPS_HERE)
     assert made.stored == stored("src")
     assert made.tried == ()
 
@@ -342,10 +390,10 @@ def test_a_step_that_an_option_opens_is_in_no_route_without_it() -> None:
 
 def test_it_is_tried_where_every_way_without_it_gave_nothing_and_nowhere_else() -> None:
     plain = FakeExecutor()
-    assert str(Router(plain, basis(), FLEX).make(LITE, cross_check=True).route) == "a > own > lite"
+    assert str(route_to(LITE, plain, basis(), FLEX, cross_check=True).route) == "a > own > lite"
     assert "lite@flex" not in plain.done
     needy = FakeExecutor(refuse=("lite",))
-    made = Router(needy, basis(), FLEX).make(LITE)
+    made = route_to(LITE, needy, basis(), FLEX)
     assert str(made.route) == "a > own > lite@flex"
     assert [each.route[-1] for each in made.tried] == ["lite"] * 4 + ["lite@flex"]
 
@@ -357,3 +405,54 @@ def test_what_a_step_says_of_flex_decides_what_it_is_checked_in(monkeypatch: pyt
     assert (plain.requires, plain.python) == (("ai_edge_litert",), "")
     assert (needy.requires, needy.python) == (("tensorflow",), "/other/python")
     assert needy.tools["interpreter"] == "/other/python"
+
+
+class Queue(FakeExecutor):
+    """Does nothing until it is told to: `now` does the actions whose names begin so."""
+
+    def __init__(self, wrong: tuple[str, ...] = ()) -> None:
+        super().__init__(wrong=wrong)
+        self.queued: dict[str, tuple[Future[Stored], Action]] = {}
+
+    def submit(self, action: Action) -> Future[Stored]:
+        future: Future[Stored] = Future()
+        self.queued[action.name] = future, action
+        return future
+
+    def now(self, name: str) -> None:
+        self.settle(*self.queued.pop(name))
+
+
+def test_what_is_queued_for_a_route_that_is_lost_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = Queue(wrong=("a",))
+    todo = ["convert.onnx.a", "verify.onnx.a"]
+    seen: list[list[str]] = []
+
+    def wait(pending: list[Future[Stored]], **_: str) -> None:
+        seen.append(sorted(name for name, (future, _) in executor.queued.items() if not future.cancelled()))
+        if pending:
+            executor.now(todo.pop(0) if todo else seen[-1][0])
+
+    monkeypatch.setattr("transload.pipeline.plan.router.wait", wait)
+    result = route_to(SAVED, executor, basis(), STEPS_HERE, ahead=True)
+    assert str(result.route) == "b > own"
+    assert seen[:3] == [["convert.onnx.a"], ["convert.saved-model.a+own", "verify.onnx.a"], ["convert.onnx.b"]]
+
+
+def test_a_head_start_converts_along_the_cheapest_routes_and_checks_nothing() -> None:
+    executor = FakeExecutor(refuse=("a",))
+    steps = (*STEPS_HERE, step("script", None, TORCHSCRIPT, 1))
+    HeadStart(executor, basis(), plan_routes([LITE, TORCHSCRIPT, ONNX], None, steps)).begin()
+    assert executor.done == ["a", "script", "a"], "whoever takes a step later meets its error"
+    executor = FakeExecutor()
+    HeadStart(executor, basis(), plan_routes([LITE], None, steps)).begin()
+    assert executor.done == ["a", "own", "lite"]
+
+
+def test_a_head_start_that_has_ended_submits_no_more() -> None:
+    executor = Queue()
+    ahead = HeadStart(executor, basis(), plan_routes([LITE], None, STEPS_HERE))
+    ahead.begin()
+    ahead.end()
+    executor.now("convert.onnx.a")
+    assert (executor.done, executor.queued) == (["a"], {})

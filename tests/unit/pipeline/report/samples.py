@@ -17,6 +17,7 @@ from transload.pipeline.result.schema import (
     Environment,
     LatencyRow,
     MetricRow,
+    RouteStatus,
     RunResult,
     SignatureRow,
     Status,
@@ -49,14 +50,14 @@ def artifact(name: str, size: int | None = 100_000, status: Status = Status.VERI
     """A target that was made, or one with no route left where `size` is None."""
     form, _, precision = name.partition(":")
     route = _ROUTES.get(form, (form,))
-    tried = TriedRow(route, "verified", "agrees at batch 1, 2 and 5")
+    tried = TriedRow(route, RouteStatus.VERIFIED, "agrees at batch 1, 2 and 5")
     row = ArtifactRow(
         name, form, precision or "fp32", f"artifacts/{name.replace(':', '-')}", "ab" * 32, size, status, route,
         (tried,), 3.2, _SIGNATURE, (1, 2, 5, 360),
     )  # fmt: skip
     if size is not None:
         return row
-    failed = TriedRow(route, "failed", "the converter ended early (killed by SIGABRT)")
+    failed = TriedRow(route, RouteStatus.FAILED, "the converter ended early (killed by SIGABRT)")
     return replace(
         row, path=None, sha256=None, bytes=None, status=Status.FAILED, tried=(failed,), signature=None,
         batches_verified=(),
@@ -122,17 +123,17 @@ _ARTIFACTS = (
     replace(
         artifact("onnx", 152_911),
         tried=(
-            TriedRow(_ROUTES["onnx"], "verified", "agrees to 128.4 dB at batch 1, 2 and 5"),
-            TriedRow(("torch.onnx-torchscript",), "not tried", "a cheaper route has verified"),
+            TriedRow(_ROUTES["onnx"], RouteStatus.VERIFIED, "agrees to 128.4 dB at batch 1, 2 and 5"),
+            TriedRow(("torch.onnx-torchscript",), RouteStatus.NOT_TRIED, "a cheaper route has verified"),
         ),
     ),
     artifact("onnx:int8", 48_120, Status.DEGRADED),
     replace(
         artifact("saved-model", 262_540),
         tried=(
-            TriedRow(_ROUTES["saved-model"], "verified", "agrees to 126.9 dB at batch 1, 2 and 5"),
+            TriedRow(_ROUTES["saved-model"], RouteStatus.VERIFIED, "agrees to 126.9 dB at batch 1, 2 and 5"),
             TriedRow(
-                ("torch.export", "torch.onnx-dynamo", "onnx2tf"), "wrong",
+                ("torch.export", "torch.onnx-dynamo", "onnx2tf"), RouteStatus.WRONG,
                 "equals the reference after permutation (0,2,1): layout lost",
             ),
         ),

@@ -14,6 +14,7 @@ from transload.pipeline.result.schema import (
     DriftRow,
     GateRow,
     LatencyRow,
+    RouteStatus,
     Status,
     Tolerance,
     TriedRow,
@@ -327,7 +328,7 @@ def test_no_evidence_is_no_pass() -> None:
 
 
 def tried(*statuses: str) -> ArtifactRow:
-    routes = tuple(TriedRow((f"r{at}",), one, f"because {one}") for at, one in enumerate(statuses))  # type: ignore[arg-type]
+    routes = tuple(TriedRow((f"r{at}",), RouteStatus(one), f"because {one}") for at, one in enumerate(statuses))
     return replace(artifact("tflite", None), tried=routes)
 
 
@@ -347,7 +348,7 @@ def test_only_a_target_with_no_route_left_is_the_toolchains_failure(statuses: tu
 
 
 def test_a_failed_route_beside_a_good_one_is_no_toolchain_failure() -> None:
-    made = replace(artifact("onnx"), tried=(TriedRow(("a",), "failed", "died"), *artifact("onnx").tried))
+    made = replace(artifact("onnx"), tried=(TriedRow(("a",), RouteStatus.FAILED, "died"), *artifact("onnx").tried))
     assert verdict_of([row_of(PASS)], [made]) == (PASS, Exit.PASS)
 
 

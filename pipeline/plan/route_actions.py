@@ -1,0 +1,93 @@
+"""The two actions of every step of a route: its conversion, and the check of what that made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...converters import third_party
+from ...models.formats import Precision, Target
+from ...models.store import Stored
+from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
+from ..drift.sessions import runtime_for
+from ..workers.engine import Action
+from ..workers.fork_server import framework_of
+from ..workers.interpreters import interpreter_of
+from ..workers.isolation import Limits
+from .routes import Route
+from .run_plan import action_name
+
+VERIFY = "transload.pipeline.drift.jobs:verify"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConversionInputs:
+    """What every route of a run starts from."""
+
+    source: Stored  # of the model in PyTorch, or of a given artifact
+    start: Target | None
+    data: Stored
+    code: str = ""
+    root: str | None = None
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerificationInputs(ConversionInputs):
+    """What every route of a run starts from and is compared with."""
+
+    reference: Stored
+    verify_options: Mapping[str, Any]
+    sqnr_db: float  # the least agreement of an fp32 copy; other precisions have floors of their own (drift/rules.py)
+
+
+def verification_runtime(target: Target, flex: Sequence[str] = ()) -> Runtime:
+    """Return what a conversion to the target is checked in. `flex`: its operators that need TensorFlow's delegate."""
+    return RUNTIMES[runtime_for(target.format, flex)]
+
+
+def conversion(inputs: ConversionInputs, route: Route, source: Stored) -> Action:
+    """Return the action of the route's last step, done to what the steps before it have made."""
+    step = route.steps[-1]
+    interpreter = interpreter_of(step)
+    return Action(
+        name=action_name("convert", route),
+        entry=step.entry,
+        inputs={"source": source, **({"data": inputs.data} if step.calibrates else {})},
+        options=step.options,
+        requires=step.requires,
+        python=interpreter.path,
+        framework=framework_of(step.requires),
+        tools={**interpreter.tools, **({"package": step.package} if step.package else {})},
+        folders=third_party.folders(step),
+        code=inputs.code if step.source is None else "",
+        root=inputs.root,
+        limits=inputs.limits,
+        remembers_refusal=True,
+    )
+
+
+def verification(inputs: VerificationInputs, route: Route, artifact: Stored) -> Action:
+    """Return the check of what the route has made, opened anew, against the reference."""
+    step = route.steps[-1]
+    runtime = verification_runtime(step.target, artifact.facts.get("flex", ()))
+    interpreter = interpreter_of(runtime)
+    return Action(
+        name=action_name("verify", route),
+        entry=VERIFY,
+        inputs={"artifact": artifact, "data": inputs.data, "reference": inputs.reference},
+        options={
+            **inputs.verify_options,
+            "precision": str(step.target.precision),
+            "tolerance_sqnr_db": inputs.sqnr_db if step.target.precision is Precision.FP32 else None,
+        },
+        requires=(*step.requires, *runtime.requires),
+        python=interpreter.path,
+        framework=framework_of(runtime.requires),
+        tools=interpreter.tools,
+        code=inputs.code,
+        root=inputs.root,
+        limits=inputs.limits,
+        remembers_refusal=True,
+    )
