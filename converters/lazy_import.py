@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -15,3 +16,11 @@ class Lazy:
     def __getattr__(self, attribute: str) -> Any:
         found: Any = import_module(self._library)
         return getattr(getattr(found, self._part) if self._part else found, attribute)
+
+
+def name_of(modules: Mapping[str, str], name: str, asker: str) -> Any:
+    """Import and return a name by the module that has it; for the `__getattr__` of a module of such names."""
+    if name not in modules:
+        raise AttributeError(f"{asker} lists no {name}")
+    library = import_module(modules[name])
+    return getattr(library, name) if hasattr(library, name) else import_module(f"{modules[name]}.{name}")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...models.signature import Array
+from ..patches import private_tensorflow
 from .lazy_tensorflow import tf
 from .narrow_dtypes import CARRIERS
 
@@ -49,10 +50,10 @@ class Weights:
     def _variable(self, array: Array, arranged: Array) -> Any:
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", self._names.get(id(array), "folded"))
         # tf.Variable would be intercepted by the tf.function around, which then traces everything a second time.
-        from tensorflow.python.ops.resource_variable_ops import ResourceVariable
-
         with tf.init_scope():
-            variable = ResourceVariable(arranged, trainable=False, name=f"w{len(self.variables)}_{name}")
+            variable = private_tensorflow.ResourceVariable(
+                arranged, trainable=False, name=f"w{len(self.variables)}_{name}"
+            )
         self.variables.append(variable)
         return variable
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...models.errors import Refused
 from ...models.signature import ANY_SIZE, Array, Bounds, TensorSpec
+from ..patches import private_torch
 from .helper_source import functions
 from .safe_names import Names, comment
 from .statements import Block, Line, tupled
@@ -78,8 +79,6 @@ class Page:
 
     def __init__(self) -> None:
         import torch
-        from torch._subclasses.fake_tensor import FakeTensorMode
-        from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
         self.names = Names([*functions(), "weights"])
         self.attributes = Names([*dir(torch.nn.Module), *vars(torch.nn.Module())])
@@ -96,7 +95,7 @@ class Page:
         self._ranges: dict[Any, Any] = {}  # by symbol, the sizes that the signature allows
         self._held: dict[int, tuple[Array, str, torch.Tensor]] = {}
         self._module = SimpleNamespace()
-        self._fake = FakeTensorMode(shape_env=ShapeEnv())
+        self._fake = private_torch.FakeTensorMode(shape_env=private_torch.ShapeEnv())
         self.scope: dict[str, Any] = {
             "torch": torch, "F": torch.nn.functional, "math": math, "self": self._module, **functions()
         }  # fmt: skip
@@ -105,24 +104,22 @@ class Page:
     def mode(self) -> Iterator[None]:
         """In which tensors are made; PyTorch's own layers in Python, where they keep sizes as symbols."""
         from torch import _higher_order_ops as loops
-        from torch._dispatch.python import enable_python_dispatcher
 
         true_loop = loops.while_loop
         loops.while_loop = _one_turn
         try:
-            with enable_python_dispatcher(), self._fake:
+            with private_torch.enable_python_dispatcher(), self._fake:
                 yield
         finally:
             loops.while_loop = true_loop
 
     def argument(self, spec: TensorSpec, example: torch.Tensor, bounds: Mapping[str, Bounds]) -> Value:
         """An input of the module; `bounds` of its dynamic axes."""
-        from torch.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbolicContext
-
-        dims = [DimDynamic.STATIC if isinstance(axis, int) else DimDynamic.DYNAMIC for axis in spec.shape]
+        kinds = private_torch.DimDynamic
+        dims = [kinds.STATIC if isinstance(axis, int) else kinds.DYNAMIC for axis in spec.shape]
         trial = self._fake.from_tensor(
             example,
-            symbolic_context=StatelessSymbolicContext(dynamic_sizes=dims),
+            symbolic_context=private_torch.StatelessSymbolicContext(dynamic_sizes=dims),
         )
         name = self.names.fresh(spec.name, "input")
         self.scope[name] = trial
@@ -209,7 +206,7 @@ class Page:
         if all(sure):
             return trial
         sizes = [
-            size if each else self._fake.shape_env.create_unbacked_symint()  # type: ignore[union-attr]  # it has one
+            size if each else self._fake.shape_env.create_unbacked_symint()
             for size, each in zip(trial.shape, sure, strict=True)
         ]
         with self.mode():
@@ -273,9 +270,7 @@ class Page:
 
     def _range(self, expression: Any) -> tuple[Any, Any]:
         """The least and the most that an expression of sizes can be."""
-        from torch.utils._sympy.value_ranges import bound_sympy
-
-        found = bound_sympy(expression, self._ranges)
+        found = private_torch.bound_sympy(expression, self._ranges)
         return found.lower, found.upper
 
     def at_least(self, part: Part, number: int) -> bool:
@@ -285,12 +280,14 @@ class Page:
     def is_multiple(self, a: Part, b: Part) -> bool:
         """Whether a size is seen to be a multiple of another, as x - x % b is: divided, whatever its sign, it is the
         same in every way of rounding."""
-        from torch.utils._sympy.functions import Mod, PythonMod
-
         if not isinstance(a, Size):
             return isinstance(b, int) and a % b == 0
         whole, by = a.trial.node.expr, _trial(b)
-        rests = (each for each in whole.atoms(Mod, PythonMod) if each.args[1] == getattr(by, "node", by))
+        rests = (
+            each
+            for each in whole.atoms(private_torch.Mod, private_torch.PythonMod)
+            if each.args[1] == getattr(by, "node", by)
+        )
         return any((whole + rest - rest.args[0]).expand() == 0 for rest in rests)
 
     def same(self, a: Part, b: Part) -> bool:
@@ -350,10 +347,7 @@ class Page:
 
 def _allowed(bounds: Bounds) -> Any:
     """The sizes of an axis as torch writes them."""
-    from torch.utils._sympy.numbers import int_oo
-    from torch.utils._sympy.value_ranges import ValueRanges
-
-    return ValueRanges(bounds.low, int_oo if bounds.high is None else bounds.high)
+    return private_torch.ValueRanges(bounds.low, private_torch.int_oo if bounds.high is None else bounds.high)
 
 
 def _trial(part: Part) -> Any:

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
+from ..patches import private_tensorflow
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE, write_with_links
 from ..to_saved_model.simplify import simplify_operators
 from .finish_model import PROTOBUF_LIMIT_BYTES
@@ -38,7 +39,6 @@ def freeze(path: Path) -> FrozenGraph:
     Raises Refused if the model is too large for one graph, or keeps other state than variables.
     """
     import tensorflow as tf
-    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     loaded = _load_uncompiled(path)
     function = loaded.signatures[SIGNATURE]
@@ -48,7 +48,9 @@ def freeze(path: Path) -> FrozenGraph:
             f"tf2onnx takes models up to 2 GB, and the weights of this one take {weights_bytes / 1e9:.1f} GB",
             fix="serve this model as SavedModel",
         )
-    constant_function = convert_variables_to_constants_v2(function, lower_control_flow=False, aggressive_inlining=True)
+    constant_function = private_tensorflow.convert_variables_to_constants_v2(
+        function, lower_control_flow=False, aggressive_inlining=True
+    )
     if any(tensor.dtype == tf.resource for tensor in constant_function.inputs):
         raise Refused(
             "the model keeps a table, or other state that is no variable, and ONNX has none",

@@ -23,6 +23,7 @@ from ...models.foreign_errors import first_line
 from ...models.loading.user_frames import line_of_error, line_of_now, quoted
 from ...models.probes.sizes import axes_of, example_sizes, with_sizes
 from ...models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
+from ..patches import private_torch
 from .guards import ExcludedSizes
 
 if TYPE_CHECKING:
@@ -121,14 +122,11 @@ def refusal(error: Exception, model: torch.nn.Module, signature: Signature, atte
 
     `attempt` is what raised `error`; it is made again where that shows the line.
     """
-    from torch._dynamo.exc import UserError
-    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-
     text = str(error)
-    if isinstance(error, UserError) and (fixed := _SPECIALISED.search(text)):
+    if isinstance(error, private_torch.UserError) and (fixed := _SPECIALISED.search(text)):
         return _fixed_axis(fixed["source"], model, signature, attempt)
     place = line_of_error(error)
-    if isinstance(error, GuardOnDataDependentSymNode):
+    if isinstance(error, private_torch.GuardOnDataDependentSymNode):
         if place and _checks(error):
             what = f"torch.distributions checks its arguments by their data, at {quoted(place)}"
             return Refused(what, fix=_UNCHECKED)
@@ -230,8 +228,6 @@ def held(program: torch.export.ExportedProgram, model: torch.nn.Module, signatur
 
 def ranges(program: torch.export.ExportedProgram, signature: Signature) -> dict[str, tuple[int, int | None]]:
     """The smallest and the largest size of each dynamic axis that a program was found good for; None: any."""
-    from torch.utils._sympy.numbers import int_oo
-
     found: dict[str, tuple[int, int | None]] = {}
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     for name, spec in zip(program.graph_signature.user_inputs, signature.inputs, strict=True):
@@ -240,7 +236,7 @@ def ranges(program: torch.export.ExportedProgram, signature: Signature) -> dict[
             symbol = getattr(getattr(shape[at], "node", None), "expr", None)
             limits: Any = program.range_constraints.get(symbol)
             if limits is not None:
-                high = None if limits.upper == int_oo or limits.upper >= _ENDLESS else int(limits.upper)
+                high = None if limits.upper == private_torch.int_oo or limits.upper >= _ENDLESS else int(limits.upper)
                 found[axis] = (int(limits.lower), high)
     return found
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ...models.probes.far_sizes import count_elements, least_sizes, most_elements
 from ...models.probes.sizes import empty_axes, example_sizes
 from ...models.signature import ANY_SIZE, Signature
+from ..patches import private_torch
 
 if TYPE_CHECKING:
     import torch
@@ -222,9 +223,7 @@ def answers_alike(
 
 def tree_leaves(tree: Any) -> list[Any]:
     """Return the leaves of nested outputs."""
-    from torch.utils import _pytree
-
-    return _pytree.tree_leaves(tree)
+    return list(private_torch.tree_leaves(tree))
 
 
 def same_way(result: torch.Tensor, expected: torch.Tensor) -> bool:

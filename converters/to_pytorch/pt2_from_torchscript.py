@@ -11,6 +11,7 @@ from ...models.errors import Refused
 from ...models.exported_program import save_program
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
+from ..patches import private_torch
 from .pt2_from_source import answer_everywhere, example_inputs, export
 from .size_bounds import settle_bounds
 
@@ -26,14 +27,13 @@ def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:
     Raises Refused if the converter fails, which is a private part of torch.
     """
     import torch
-    from torch._export.converter import TS2EPConverter
 
     source = read_artifact(job.inputs["source"])
     module = load_archive(source)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
-            converted = TS2EPConverter(module, example_inputs(source.signature)).convert()
+            converted = private_torch.TS2EPConverter(module, example_inputs(source.signature)).convert()
         except Exception as error:
             message = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise Refused(

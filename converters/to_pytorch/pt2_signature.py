@@ -12,6 +12,7 @@ from ...models.exported_program import save_program
 from ...models.formats import PAYLOAD, Format
 from ...models.loading.call_convention import Call, Leaf, flat, flatten, leaves
 from ...models.signature import ANY_SIZE, BATCH, Axis, Bounds, Signature, TensorSpec, served_dtype
+from ..patches import private_torch
 from .pt2_from_source import export
 
 if TYPE_CHECKING:
@@ -63,7 +64,6 @@ def _has_only_leaves(spec: TreeSpec) -> bool:
 def _call(program: torch.export.ExportedProgram, path: Path) -> tuple[Call, dict[str, Any]]:
     """Return how a program is called, and the traced value of each input by name."""
     from torch.export.graph_signature import InputKind, TensorArgument
-    from torch.utils._pytree import tree_unflatten
 
     traced = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     user_inputs: list[Any] = []
@@ -71,7 +71,7 @@ def _call(program: torch.export.ExportedProgram, path: Path) -> tuple[Call, dict
         if spec.kind is InputKind.USER_INPUT:
             tensor = isinstance(spec.arg, TensorArgument)
             user_inputs.append(Leaf(spec.arg.name) if tensor else getattr(spec.arg, "value", None))
-    arguments, keywords = tree_unflatten(user_inputs, program.call_spec.in_spec)
+    arguments, keywords = private_torch.tree_unflatten(user_inputs, program.call_spec.in_spec)
     names = tuple(leaf.name for leaf in user_inputs if isinstance(leaf, Leaf))
     used = tuple(leaf.name for leaf in leaves((arguments, keywords)))
     if not names or sorted(used) != sorted(names):
@@ -84,12 +84,12 @@ def _call(program: torch.export.ExportedProgram, path: Path) -> tuple[Call, dict
 
 def _traced_result(program: torch.export.ExportedProgram) -> Any:
     """Return the traced result, as forward returns it."""
-    from torch.utils._pytree import tree_unflatten
-
     out_spec = program.call_spec.out_spec
     results = next(node for node in program.graph.nodes if node.op == "output").args[0]
     returned = list(results)[len(results) - out_spec.num_leaves :]  # the results before them update buffers
-    return tree_unflatten([value.meta.get("val") if hasattr(value, "meta") else value for value in returned], out_spec)
+    return private_torch.tree_unflatten(
+        [value.meta.get("val") if hasattr(value, "meta") else value for value in returned], out_spec
+    )
 
 
 def check_axes(program: torch.export.ExportedProgram, signature: Signature, path: Path) -> None:

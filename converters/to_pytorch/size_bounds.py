@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...models.probes.sizes import example_sizes
 from ...models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
+from ..patches import private_torch
 from .export_reasons import answers, ranges
 from .guards import SizeGuard, answers_alike, read_guard
 
@@ -133,9 +134,10 @@ class _SizeTrial:
 
     @staticmethod
     def _from(former: _Ranges, size: int) -> _Ranges:
-        from torch.utils._sympy.value_ranges import ValueRanges
-
-        return {symbol: ValueRanges(max(size, _SMALLEST_TRACED), limits.upper) for symbol, limits in former.items()}
+        return {
+            symbol: private_torch.ValueRanges(max(size, _SMALLEST_TRACED), limits.upper)
+            for symbol, limits in former.items()
+        }
 
     def _symbols(self, axis: str) -> set[sympy.Symbol]:
         nodes = {node.name: node for node in self.program.graph.nodes if node.op == "placeholder"}

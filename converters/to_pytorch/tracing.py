@@ -25,9 +25,11 @@ from ...models.probes.random_inputs import sample_tensors
 from ...models.probes.sizes import example_sizes, two_sizes
 from ...models.signature import Signature
 from ...models.sources import Source
+from ..patches import private_torch
 from ..patches.torch_export.autograd_functions import compiled_functions, inlined_functions
 from ..patches.torch_export.distributions import unchecked_distributions
 from ..patches.torch_export.recurrent_cells import open_cells
+from ..patches.torch_export.temporary_settings import as_in_the_exporter
 from ..patches.torch_export.tensor_data import followed_data
 from ..patches.torch_export.traced_replacements import recomputing
 from ..patches.torch_export.transformer_layers import as_made
@@ -157,7 +159,7 @@ def script_or_module(
     if compiled is not None:
         return compiled, note
     try:
-        with _as_in_older_exporter():
+        with as_in_the_exporter():
             observed = _observe_trace(model, inputs)
     except Exception:  # noqa: BLE001  (the exporter will report it)
         return model, note
@@ -238,13 +240,11 @@ _BRANCH = "Python boolean"
 
 
 def _observe_trace(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> _ObservedTrace:
-    from torch.jit._trace import TracerWarning
-
     warned: list[tuple[str, str | None]] = []
 
     def note(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any) -> None:
         print(warnings.formatwarning(message, category, filename, lineno), end="")
-        if issubclass(category, TracerWarning):  # other warnings come from functions that the model calls
+        if issubclass(category, private_torch.TracerWarning):  # other warnings come from functions that the model calls
             warned.append((str(message), line_of_now()))
 
     with warnings.catch_warnings():
@@ -336,19 +336,6 @@ def without_deprecation() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield
-
-
-@contextmanager
-def _as_in_older_exporter() -> Iterator[None]:
-    """Make torch.onnx.is_in_onnx_export() true, as in torch's older exporter."""
-    from torch.onnx._internal.torchscript_exporter._globals import GLOBALS
-
-    former = GLOBALS.in_onnx_export
-    GLOBALS.in_onnx_export = True
-    try:
-        yield
-    finally:
-        GLOBALS.in_onnx_export = former
 
 
 def refusal_to_save(error: Exception) -> Refused | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from ...models.signature import Array
+from ..patches import private_tensorflow
 
 if TYPE_CHECKING:
     from tensorflow.lite.python.schema_py_generated import SubGraph
@@ -74,10 +75,12 @@ class Subgraph:
 
 def subgraphs(flat: Flat) -> Iterator[Subgraph]:
     """Yield the subgraphs of a file; the main graph is the first."""
-    from tensorflow.lite.python import schema_py_generated as schema
-
-    model = schema.Model.GetRootAs(flat, 0)
-    builtin_names = {number: name for name, number in vars(schema.BuiltinOperator).items() if isinstance(number, int)}
+    model = private_tensorflow.schema_py_generated.Model.GetRootAs(flat, 0)
+    builtin_names = {
+        number: name
+        for name, number in vars(private_tensorflow.schema_py_generated.BuiltinOperator).items()
+        if isinstance(number, int)
+    }
     codes = [model.OperatorCodes(index) for index in range(model.OperatorCodesLength())]
     names = tuple(builtin_names[max(code.BuiltinCode(), code.DeprecatedBuiltinCode())] for code in codes)
     for index in range(model.SubgraphsLength()):
@@ -96,9 +99,10 @@ def main_operators(flat: Flat) -> list[TfliteOperator]:
 
 def float_operators(path: Path) -> list[str]:
     """Return the names of the operators that compute in float; quantising and dequantising do not count."""
-    from tensorflow.lite.python.schema_py_generated import TensorType
-
-    floats = (TensorType.FLOAT32, TensorType.FLOAT16)
+    floats = (
+        private_tensorflow.schema_py_generated.TensorType.FLOAT32,
+        private_tensorflow.schema_py_generated.TensorType.FLOAT16,
+    )
     return sorted(
         {
             operator.name
@@ -115,10 +119,8 @@ def put_in_order(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> N
 
     TensorFlow's converter sorts them by name. A caller that addresses inputs by index expects the model's own order.
     """
-    from tensorflow.lite.python.schema_py_generated import Model
-
     mapped = np.memmap(path, mode="r+")
-    model = Model.GetRootAs(mapped, 0)
+    model = private_tensorflow.schema_py_generated.Model.GetRootAs(mapped, 0)
     graph, signature = model.Subgraphs(0), model.SignatureDefs(0)
     for order, entries, indices in (
         (inputs, [signature.Inputs(at) for at in range(signature.InputsLength())], graph.InputsAsNumpy()),
@@ -133,9 +135,7 @@ def put_in_order(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> N
 
 def repeated_bytes(flat: Flat) -> int:
     """Return how many bytes a file would save if it kept equal weights once."""
-    from tensorflow.lite.python.schema_py_generated import Model
-
-    model = Model.GetRootAs(flat, 0)
+    model = private_tensorflow.schema_py_generated.Model.GetRootAs(flat, 0)
     buffers = [buffer for at in range(model.BuffersLength()) if (buffer := model.Buffers(at)).DataLength()]
     lengths = Counter(buffer.DataLength() for buffer in buffers)
     candidates = [

@@ -18,6 +18,7 @@ from ...models.exported_program import load_program
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.signature import Signature
+from ..patches import private_torch
 from ..to_pytorch.pt2_from_source import dynamic_shapes, example_inputs
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _with_signature_names(program: torch.export.ExportedProgram, signature: Sign
 
     def forward(*positional: torch.Tensor, **by_name: torch.Tensor) -> dict[str, torch.Tensor]:
         arguments = {**dict(zip(names, positional, strict=False)), **by_name}
-        results = torch.utils._pytree.tree_leaves(inner(*[arguments[name] for name in names]))
+        results = private_torch.tree_leaves(inner(*[arguments[name] for name in names]))
         return dict(zip(outputs, results, strict=True))
 
     forward.__signature__ = Arguments(  # type: ignore[attr-defined]  # torch.export reads the names from it

@@ -25,6 +25,7 @@ from ...models.probes.feeds import make_feeds
 from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, Signature
 from ..onnx_to_tf.kernels import TFLITE
+from ..patches import private_tensorflow
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE, lowered_with_names, save
 from .flatbuffer import count_operators, float_operators, put_in_order, repeated_bytes
 from .in_place_results import without_shared_places
@@ -107,10 +108,8 @@ def tflite_int8(job: Job) -> Mapping[str, Any]:
 
 def _quantise(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> bytes:
     """Quantise a calibrated model to int8, except for the operators that int8 would ruin."""
-    from tensorflow.lite.python.convert import mlir_quantize
-
     measured = with_ranges(calibrated, known_ranges(calibrated, _measured_ranges(calibrated, feeds)))
-    return bytes(mlir_quantize(measured, denylisted_nodes=better_in_float(measured)))
+    return bytes(private_tensorflow.mlir_quantize(measured, denylisted_nodes=better_in_float(measured)))
 
 
 def _measured_ranges(calibrated: bytes, feeds: Iterable[dict[str, Array]]) -> dict[int, Range]:
@@ -161,8 +160,6 @@ def _convert(
     finish: Callable[[bytes], bytes] = bytes,
 ) -> Mapping[str, Any]:
     """Convert inputs["source"]; a precision sets up the converter and finishes the file."""
-    from tensorflow.lite.python.convert_phase import ConverterError
-
     source = read_artifact(job.inputs["source"])
     if source.target.format is Format.ONNX:
         folder, origins = _lower_for_tflite(source)
@@ -177,7 +174,7 @@ def _convert(
             warnings.filterwarnings("ignore", r"\s*Warning: tf.lite.Interpreter is deprecated", UserWarning)
             flat = without_lost_copies(finish(converter.convert()))
             flat = without_shared_places(flat, may_be_empty=_may_be_empty(source.signature))
-    except ConverterError as error:
+    except private_tensorflow.ConverterError as error:
         no_flex = precision is Precision.INT8 or job.options.get("flex")
         fix = _OTHER_FORMATS if no_flex else f"{_OTHER_FORMATS}, {_OR_FLEX}"
         raise Refused(_reason(str(error), origins), fix=fix) from error
@@ -199,10 +196,9 @@ def _may_be_empty(signature: Signature) -> bool:
 def converter_of(folder: Path) -> TFLiteSavedModelConverterV2:
     """Return TensorFlow's converter for a SavedModel's `serving_default`: builtin kernels, constants unchanged."""
     import tensorflow as tf
-    from tensorflow.lite.python.lite import TFLiteSavedModelConverterV2
 
     # TFLiteConverter.from_saved_model returns the same, but loads the model first and keeps it in memory.
-    converter = TFLiteSavedModelConverterV2(str(folder), {tf.saved_model.SERVING}, [SIGNATURE])
+    converter = private_tensorflow.TFLiteSavedModelConverterV2(str(folder), {tf.saved_model.SERVING}, [SIGNATURE])
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
     # By default it silently turns the largest float of a constant into infinity.
     converter.canonicalizing_inf_as_min_max_float = False
@@ -211,9 +207,7 @@ def converter_of(folder: Path) -> TFLiteSavedModelConverterV2:
 
 
 def _flex_of(path: Path) -> tuple[str, ...]:
-    from tensorflow.lite.python.schema_py_generated import Model
-
-    return flex_names(Model.GetRootAs(np.memmap(path, mode="r"), 0))
+    return flex_names(private_tensorflow.schema_py_generated.Model.GetRootAs(np.memmap(path, mode="r"), 0))
 
 
 def _allow_flex(converter: TFLiteSavedModelConverterV2) -> None:
@@ -259,10 +253,10 @@ def _lower_for_tflite(source: Artifact) -> tuple[Path, Mapping[str, str]]:
 
 def _unsupported_dtype(operator: str, dtype: str) -> str:
     """Return " of DTYPE" if TFLite lacks the operator's kernel for this dtype alone, else nothing."""
-    from tensorflow.lite.python.schema_py_generated import BuiltinOperator
-
     kernel = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operator).upper()
-    is_known = dtype == "f64" or (dtype in _DTYPES and hasattr(BuiltinOperator, kernel))
+    is_known = dtype == "f64" or (
+        dtype in _DTYPES and hasattr(private_tensorflow.schema_py_generated.BuiltinOperator, kernel)
+    )
     return f" of {_DTYPES[dtype]}" if is_known else ""
 
 

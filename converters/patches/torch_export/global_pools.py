@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .. import private_torch
+
 
 def avg_pool(  # noqa: PLR0917  (PyTorch's own arguments)
     input: Any,  # noqa: A002
@@ -73,14 +75,13 @@ def _each(sizes: Any, axes: int) -> list[Any]:
 def _whole(input: Any, kernel: Sequence[Any], more: Sequence[int]) -> list[int]:  # noqa: A002
     """The axes, counted from the end, that a window is as wide as, for any size of theirs, if it has nothing more."""
     import torch
-    from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     return [
         at - len(kernel)
         for at, wide in enumerate(kernel)
         if isinstance(wide, torch.SymInt)
         and not more[at]
-        and statically_known_true(wide == input.shape[at - len(kernel)])
+        and private_torch.statically_known_true(wide == input.shape[at - len(kernel)])
     ]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .. import private_torch
 from ..torch_shared.formulas import log_of_two
 from ..torch_shared.onnxscript_opset import Translations, ir, op, size_of
 
@@ -109,8 +110,6 @@ def _scan(self: Any, dim: int, tracks: Sequence[_Track], step: Step) -> Sequence
     Before the first element goes one like the start, and what it makes is cut off: ONNX Runtime ends the process at a
     Scan of no steps, and at one along another axis than 0 of a tensor without elements.
     """
-    from torch.onnx._internal.exporter._torchlib.ops.hop import call_op
-
     starts = [op.Constant(value=ir.tensor(track.start, dtype=track.kind)) for track in tracks]
     if self.rank == 0:
         return step(starts, [track.value for track in tracks])
@@ -120,7 +119,9 @@ def _scan(self: Any, dim: int, tracks: Sequence[_Track], step: Step) -> Sequence
     lying = [op.Transpose(track.value, perm=order) for track in tracks]
     rows = [op.Concat(op.Unsqueeze(state, [0]), value, axis=0) for state, value in zip(states, lying, strict=True)]
     body = _body(f"{self.name}.{dim}", [track.kind for track in tracks], step, self.rank - 1)
-    made = call_op("Scan", *states, *rows, _num_outputs=2 * len(tracks), body=body, num_scan_inputs=len(tracks))
+    made = private_torch.call_op(
+        "Scan", *states, *rows, _num_outputs=2 * len(tracks), body=body, num_scan_inputs=len(tracks)
+    )
     for value, track in zip(made, [*tracks, *tracks], strict=True):
         value.dtype = track.kind
     back = [order.index(at) for at in range(self.rank)]
@@ -130,14 +131,12 @@ def _scan(self: Any, dim: int, tracks: Sequence[_Track], step: Step) -> Sequence
 def _body(name: str, kinds: Sequence[Any], step: Step, rank: int) -> Any:
     """The graph of one step, which gives the states on and out. Its values have names that the model has not."""
     from onnxscript import evaluator
-    from torch.onnx._internal.exporter import _building, _core
 
-    outer: Any = _core.current_tracer
+    outer: Any = private_torch._core.current_tracer
     types = [ir.TensorType(kind) for kind in (*kinds, *kinds)]
     shape = ir.Shape([None] * rank)
     inputs = [ir.Value(name=f"{name}.given.{at}", type=kind, shape=shape) for at, kind in enumerate(types)]
-    recorder: Any = _building.OpRecorder  # abstract by its types alone
-    inner = recorder(outer.opset, {})
+    inner = private_torch._building.OpRecorder(outer.opset, {})
     with evaluator.default_as(inner):
         states = step(inputs[: len(kinds)], inputs[len(kinds) :])
         outputs = [*states, *(op.Identity(state) for state in states)]

@@ -8,6 +8,7 @@ import math
 from typing import Any, NoReturn
 
 from ....models.errors import Refused
+from .. import private_torch
 from ..torch_shared.traced_symbolics import Symbolics, constant, helper, register
 
 
@@ -108,11 +109,9 @@ def _number(value: Any, kind: str) -> Any:
 
 def _unflatten(g: Any, x: Any, axis: Any, sizes: Any) -> Any:
     """Of the last axis, as MultiheadAttention does it: the exporter's own form forgets how many axes there are then."""
-    from torch.onnx._internal.torchscript_exporter import symbolic_opset13
-
     rank, known = helper._get_tensor_rank(x), _sizes(sizes)
     if rank is None or known.count(-1) > 1 or _number(axis, "i") not in (-1, rank - 1):
-        return symbolic_opset13.unflatten(g, x, axis, sizes)
+        return private_torch.symbolic_opset13.unflatten(g, x, axis, sizes)
     return g.op("Reshape", x, constant(g, [0] * (rank - 1) + known))
 
 

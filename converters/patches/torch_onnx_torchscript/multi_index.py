@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import private_torch
 from ..torch_shared.traced_symbolics import constant, helper, register
 
 
@@ -14,13 +15,11 @@ def mend_places() -> None:
 
 
 def _index(g: Any, self: Any, places: Any) -> Any:
-    from torch.onnx._internal.torchscript_exporter import symbolic_opset11
-
     given = helper._unpack_list(places) if helper._is_packed_list(places) else [places]
     if sum(not helper._is_none(each) for each in given) > 1:
         counted = [_from_the_front(g, self, axis, each) for axis, each in enumerate(given)]
         places = g.op("prim::ListConstruct", *counted)
-    return symbolic_opset11.index(g, self, places)
+    return private_torch.symbolic_opset11.index(g, self, places)
 
 
 def _from_the_front(g: Any, self: Any, axis: int, places: Any) -> Any:

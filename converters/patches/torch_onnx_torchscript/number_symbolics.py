@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import private_torch
 from ..torch_shared.formulas import angle_of, log2_of_two, log_of_gamma, log_of_sigmoid, log_of_sum, log_of_two
 from ..torch_shared.traced_symbolics import BOOL, Symbolics, Traced, constant, helper, register
 
@@ -31,18 +32,14 @@ def _of_booleans(name: str) -> Callable[..., Any]:
     """The exporter's own asks whether the sum of all numbers, cut to whole ones, is above 0."""
 
     def translation(g: Any, self: Any, *more: Any) -> Any:
-        from torch.onnx._internal.torchscript_exporter import symbolic_opset9
-
-        return symbolic_opset9.__dict__[name](g, g.op("Cast", self, to_i=BOOL), *more)
+        return getattr(private_torch.symbolic_opset9, name)(g, g.op("Cast", self, to_i=BOOL), *more)
 
     return translation
 
 
 def _softplus(g: Any, self: Any, beta: Any, threshold: Any) -> Any:
     """The number itself above the threshold, which the exporter leaves out."""
-    from torch.onnx._internal.torchscript_exporter import symbolic_opset9
-
-    made, op = symbolic_opset9.softplus(g, self, beta, threshold), Traced(g)
+    made, op = private_torch.symbolic_opset9.softplus(g, self, beta, threshold), Traced(g)
     if helper._get_const(threshold, "f", "threshold") >= _FLAT:
         return made
     scaled = op.Mul(self, op.CastLike(beta, self))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ....models.errors import Refused
+from .. import private_torch
 from ..torch_shared.traced_symbolics import constant, helper, register
 
 _INT64 = 7  # onnx.TensorProto's
@@ -21,15 +22,13 @@ def mend_recurrent() -> None:
 def _lstm(g: Any, *arguments: Any) -> Any:
     """With proj_size what an LSTM gives, P(o tanh(c)), goes back into it: R P(o tanh(c)). So it is one without, whose
     recurrent weights are R P, and P behind it. Any other is the exporter's own. Formula: torch.nn.LSTM."""
-    from torch.onnx._internal.torchscript_exporter import symbolic_opset9
-
     packed = int(helper._is_tensor_list(arguments[3]))
     weights, *numbers = arguments[2 + packed : 8 + packed]
     has_biases, layers, _, _, bidirectional = (helper._get_const(each, "f", "lstm") for each in numbers)
     every = helper._unpack_list(weights)
     directions, each = 1 + int(bidirectional), 5 if has_biases else 3
     if len(every) != layers * directions * each:
-        return symbolic_opset9.lstm(g, *arguments)
+        return private_torch.symbolic_opset9.lstm(g, *arguments)
     if packed:
         _refuse("of a packed sequence")
     parts = [_Direction(g, every[at : at + each]) for at in range(0, len(every), each)]
@@ -73,7 +72,6 @@ class _Direction:
 def _projected(g: Any, rows: Any, first: Any, cells: Any, layers: Sequence[Sequence[_Direction]]) -> Any:
     """Layer by layer, as between two of them the projection lies. Rows of all steps, (T, B, width); the states that
     each layer and direction begins with, (states, B, proj) and (states, B, hidden)."""
-    from torch.onnx._internal.torchscript_exporter import symbolic_opset9
 
     def cut(value: Any, axis: int, start: int, length: int = 1) -> Any:
         return helper._slice_helper(g, value, axes=[axis], starts=[start], ends=[start + length])
@@ -87,7 +85,7 @@ def _projected(g: Any, rows: Any, first: Any, cells: Any, layers: Sequence[Seque
             start = _joined(g, [part.backward(cut(first, 0, at * ways + way)) for way, part in enumerate(here)], 0)
         weights = [weight for part in here for weight in part.weights]
         has_biases, width = len(here[0].weights) == 4, here[0].hidden
-        given, last, cell = symbolic_opset9._generic_rnn(
+        given, last, cell = private_torch.symbolic_opset9._generic_rnn(
             g, "LSTM", rows, [start, cell], weights, has_biases, 1, 0.0, False, ways == 2
         )
         rows = _joined(g, [part.onward(cut(given, 2, way * width, width)) for way, part in enumerate(here)], 2)

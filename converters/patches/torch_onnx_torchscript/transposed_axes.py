@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import private_torch
 from ..torch_shared.traced_symbolics import Symbolics, helper, register
 
 
@@ -36,18 +37,14 @@ def _reversed(g: Any, self: Any) -> Any:
 
 
 def _transposed(g: Any, self: Any, one: Any, other: Any) -> Any:
-    from torch.onnx._internal.torchscript_exporter import symbolic_opset9
-
     axes = {helper._maybe_get_const(each, "i") for each in (one, other)}
     if axes == {-1, -2} and helper._get_tensor_rank(self) is None:
         return _last_two(g, self)
-    return symbolic_opset9.transpose(g, self, one, other)
+    return private_torch.symbolic_opset9.transpose(g, self, one, other)
 
 
 def _permuted(g: Any, self: Any, axes: Any) -> Any:
-    from torch.onnx._internal.torchscript_exporter import symbolic_opset9
-
     given = helper._maybe_get_const(axes, "is")
     if isinstance(given, list):
         axes = [axis % len(given) for axis in given]
-    return symbolic_opset9.permute(g, self, axes)
+    return private_torch.symbolic_opset9.permute(g, self, axes)

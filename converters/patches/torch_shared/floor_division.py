@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from ...lazy_import import Lazy
+from .. import private_onnxscript, private_torch
 from .float_quotients import (
     Formula,
     floor_quotient,
@@ -22,8 +22,6 @@ from .float_quotients import (
 )
 from .onnxscript_opset import Translations, op
 from .traced_symbolics import FLOAT, INT64, Symbolics, constant, helper, onnx_type, register, scalar_of
-
-_core: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "core")
 
 
 def mend_floors() -> None:
@@ -54,12 +52,12 @@ def division() -> Translations:
 
 def _divide(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
     if rounding_mode is None:
-        return _core.aten_div_mode(self, other, None)
+        return private_onnxscript.core.aten_div_mode(self, other, None)
     made = of_floats(_FORMULAS[rounding_mode], self, other)
     if made is not None:
         return made
     self, other = _integers(self, other)
-    return _core.aten_floor_divide(self, other) if rounding_mode == "floor" else op.Div(self, other)
+    return private_onnxscript.core.aten_floor_divide(self, other) if rounding_mode == "floor" else op.Div(self, other)
 
 
 _FORMULAS: dict[str, Formula] = {"floor": floor_quotient, "trunc": truncated_quotient}
@@ -109,24 +107,18 @@ _KEEP = (*_MOVE, "Add", "Mul", "Div", "Mod", "Max", "Min")
 
 
 def _divide_traced(g: Any, self: Any, other: Any, mode: Any = None) -> Any:
-    from torch.onnx._internal.torchscript_exporter import symbolic_opset10
-
     if mode is None or helper._is_none(mode):
-        return symbolic_opset10.div(g, self, other)
+        return private_torch.symbolic_opset10.div(g, self, other)
     made = of_traced_floats(_FORMULAS[helper._parse_arg(mode, "s")], g, self, other)
-    return symbolic_opset10.div(g, self, other, mode) if made is None else made
+    return private_torch.symbolic_opset10.div(g, self, other, mode) if made is None else made
 
 
 def _remainder_traced(g: Any, self: Any, other: Any) -> Any:
-    from torch.onnx._internal.torchscript_exporter import symbolic_opset11
-
     made = of_traced_floats(remainder, g, self, other)
-    return symbolic_opset11.remainder(g, self, other) if made is None else made
+    return private_torch.symbolic_opset11.remainder(g, self, other) if made is None else made
 
 
 def _floor_divide(g: Any, self: Any, other: Any) -> Any:
-    from torch.onnx._internal.torchscript_exporter import symbolic_opset9
-
     made = of_traced_floats(floor_quotient, g, self, other)
     if made is not None:
         return made
@@ -134,15 +126,13 @@ def _floor_divide(g: Any, self: Any, other: Any) -> Any:
     if _is_size(kind) and not (_never_negative_traced(self) and _never_negative_traced(other)):
         return g.op("Div", g.op("Sub", self, g.op("Mod", self, other)), other)
     if _is_size(kind) or not _is_signed(kind):
-        return symbolic_opset9.floor_divide(g, self, other)
+        return private_torch.symbolic_opset9.floor_divide(g, self, other)
     return _floor(g, *(g.op("Cast", each, to_i=onnx_type(kind)) for each in (self, other)))
 
 
 def _right_shift(g: Any, self: Any, other: Any) -> Any:
-    from torch.onnx._internal.torchscript_exporter import symbolic_opset11
-
     if _is_size(self) or not _is_signed(self):
-        return symbolic_opset11.__dict__["__rshift_"](g, self, other)
+        return getattr(private_torch.symbolic_opset11, "__rshift_")(g, self, other)
     power = g.op("Pow", constant(g, 2.0), g.op("Cast", other, to_i=FLOAT))  # which has every power of two
     return _floor(g, self, g.op("Cast", power, to_i=onnx_type(self)))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import private_onnxscript
 from .onnxscript_opset import Translations, ir, op
 
 
@@ -33,14 +34,13 @@ def line(start: Any, end: Any, steps: Any = None, *, dtype: Any = None, **more: 
 def lines() -> Translations:
     """A part of the dynamo exporter's `custom_translation_table`: a line that is all known is what the kernel makes."""
     import torch
-    from onnxscript.function_libs.torch_lib.ops import core
 
     kinds = {-1: torch.float32, None: torch.float32, 1: torch.float32, 11: torch.float64}  # 1, 11: onnx.TensorProto's
 
     def known(start: Any, end: Any, steps: Any, dtype: Any = -1, **more: Any) -> Any:
         kind = kinds.get(dtype)
         if kind is None or not all(isinstance(each, int | float) for each in (start, end, steps)):
-            return core.aten_linspace(start, end, steps, dtype=dtype, **more)
+            return private_onnxscript.core.aten_linspace(start, end, steps, dtype=dtype, **more)
         return op.Constant(value=ir.tensor(torch.linspace(start, end, steps, dtype=kind).numpy()))
 
     return {torch.ops.aten.linspace.default: known}

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...lazy_import import Lazy
+from .. import private_onnxscript, private_torch
 from .onnxscript_opset import Translations, ir, op
 from .traced_symbolics import constant, helper, register
-
-_theirs: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "nn")
 
 
 def attention() -> Translations:
@@ -48,7 +46,7 @@ def _attend(  # noqa: PLR0917  (the operator's own arguments)
     if attn_mask is not None and attn_mask.dtype == ir.DataType.BOOL:
         added = op.Where(attn_mask, _number(0.0, query), _number(query.dtype.min, query))
         added.dtype = query.dtype
-    attend = _theirs.aten_scaled_dot_product_attention
+    attend = private_onnxscript.nn.aten_scaled_dot_product_attention
     made = attend(query, key, value, added, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     return _sighted(made, attn_mask, query)
 
@@ -63,7 +61,7 @@ def _attend_fused(  # noqa: PLR0917  (the operator's own arguments)
     scale: float | None = None,
 ) -> Any:
     """What of that is left in a program that was decomposed; its masks are floats."""
-    attend = _theirs.aten__scaled_dot_product_flash_attention_for_cpu
+    attend = private_onnxscript.nn.aten__scaled_dot_product_flash_attention_for_cpu
     made, sums = attend(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
     return _sighted(made, attn_mask, query), sums
 
@@ -83,9 +81,8 @@ def _number(value: float, like: Any) -> Any:
 
 def _attend_traced(g: Any, query: Any, key: Any, value: Any, mask: Any = None, *settings: Any) -> Any:
     import torch
-    from torch.onnx._internal.torchscript_exporter import symbolic_opset14
 
-    attend: Any = symbolic_opset14.scaled_dot_product_attention
+    attend: Any = private_torch.symbolic_opset14.scaled_dot_product_attention
     if mask is None or helper._is_none(mask):
         return attend(g, query, key, value, mask, *settings)
     kind = query.type().dtype()

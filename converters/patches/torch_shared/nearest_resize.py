@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import private_onnxscript, private_torch
 from .onnxscript_opset import Translations, op, size_of
 from .size_products import multiplied
 from .traced_symbolics import DOUBLE, FLOAT, INT64, Traced, constant, helper, register
@@ -22,9 +23,8 @@ from .traced_symbolics import DOUBLE, FLOAT, INT64, Traced, constant, helper, re
 def nearest() -> Translations:
     """A part of the dynamo exporter's `custom_translation_table`."""
     import torch
-    from onnxscript.function_libs.torch_lib.ops import nn
 
-    own = nn.aten_upsample_nearestnd_vec
+    own = private_onnxscript.nn.aten_upsample_nearestnd_vec
 
     def larger(input: Any, output_size: Any = None, scale_factors: Any = None) -> Any:  # noqa: A002  (PyTorch's name)
         if output_size is None:
@@ -63,8 +63,6 @@ def mend_nearest() -> None:
 
 def _larger(axes: int) -> Callable[..., Any]:
     def translation(g: Any, self: Any, output_size: Any, *scales: Any) -> Any:
-        from torch.onnx._internal.torchscript_exporter import symbolic_opset11
-
         write = Traced(g)
         sizes = [write.Gather(write.Shape(self), constant(g, axis)) for axis in range(2, 2 + axes)]
         if not helper._is_none(output_size):
@@ -72,7 +70,7 @@ def _larger(axes: int) -> Callable[..., Any]:
             return _gathered(write, self, [_to_size(write, size, made) for size, made in asked])
         factors = list(map(_unrounded, helper._get_const(scales[0], "fs", "scale_factors")))  # of an archive
         if all(map(is_exact, factors)):
-            own = symbolic_opset11._interpolate(f"upsample_nearest{axes}d", axes + 2, "nearest")
+            own = private_torch.symbolic_opset11._interpolate(f"upsample_nearest{axes}d", axes + 2, "nearest")
             return own(g, self, output_size, *scales)
         places = [
             _by_factor(write, size, _traced_product(g, size, factor), factor, 0.0, is_picture=axes == _PICTURE_AXES)

@@ -1,23 +1,19 @@
-"""onnxscript's operators and types, for translations of the dynamo exporter's. Imported by the first that is used.
-
-Any: its own types do not know that a number or a list stands for a constant, nor what the exporter hands over.
-"""
+"""onnxscript's operators and types for translations of the dynamo exporter, imported when one is first used."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ...lazy_import import Lazy
+from .graph_types import DynamoOps, OnnxValue
 
 Translations: TypeAlias = dict[Callable[..., Any], Callable[..., Any]]  # PyTorch's operators, and what writes each
+op = cast("DynamoOps", Lazy("onnxscript", "opset18"))
+ir: Any = Lazy("onnxscript", "ir")  # its types do not know that Lazy is it
 
 
-op: Any = Lazy("onnxscript", "opset18")
-ir: Any = Lazy("onnxscript", "ir")
-
-
-def size_of(value: Any, axis: int) -> Any:
-    """How long an axis is, counted from the end or not: a number without axes."""
+def size_of(value: OnnxValue, axis: int) -> OnnxValue:
+    """Return the length of an axis, counted from the end or not, as a tensor of rank 0."""
     at = axis % value.rank
     return op.Squeeze(op.Shape(value, start=at, end=at + 1))

@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...lazy_import import Lazy
+from .. import private_onnxscript, private_torch
 from .onnxscript_opset import Translations, ir, op
 from .traced_symbolics import INT64, Symbolics, Traced, constant, helper, register, scalar_of
-
-_core: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "core")
-_nn: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "nn")
 
 
 def larger(op: Any, one: Any, other: Any) -> Any:
@@ -46,12 +43,14 @@ def integers() -> Translations:
         aten.clamp.default: _clamp,
         aten.clamp_min.default: lambda self, min: _clamp(self, min, None),  # noqa: A006  (PyTorch's name)
         aten.clamp_max.default: lambda self, max: _clamp(self, None, max),  # noqa: A006
-        aten.clamp_min.Tensor: _chosen(larger, _core.aten_clamp_min_tensor),
-        aten.clamp_max.Tensor: _chosen(smaller, _core.aten_clamp_max_tensor),
-        aten.maximum.default: _chosen(larger, _core.aten_maximum),
-        aten.minimum.default: _chosen(smaller, _core.aten_minimum),
+        aten.clamp_min.Tensor: _chosen(larger, private_onnxscript.core.aten_clamp_min_tensor),
+        aten.clamp_max.Tensor: _chosen(smaller, private_onnxscript.core.aten_clamp_max_tensor),
+        aten.maximum.default: _chosen(larger, private_onnxscript.core.aten_maximum),
+        aten.minimum.default: _chosen(smaller, private_onnxscript.core.aten_minimum),
         aten.relu.default: _relu,
-        aten.sign.default: lambda self: _sign(op, self, _number(0)) if is_wide(self) else _core.aten_sign(self),
+        aten.sign.default: lambda self: (
+            _sign(op, self, _number(0)) if is_wide(self) else private_onnxscript.core.aten_sign(self)
+        ),
     }
 
 
@@ -66,7 +65,7 @@ def _number(value: int) -> Any:
 
 def _clamp(self: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002  (PyTorch's names)
     if not is_wide(self) or isinstance(min, float) or isinstance(max, float):
-        return _core.aten_clamp(self, min, max)
+        return private_onnxscript.core.aten_clamp(self, min, max)
     return clamped(op, self, *(_number(each) if isinstance(each, int) else each for each in (min, max)))
 
 
@@ -78,7 +77,7 @@ def _chosen(choose: Callable[..., Any], own: Any) -> Callable[[Any, Any], Any]:
 
 
 def _relu(self: Any) -> Any:
-    return larger(op, self, _number(0)) if is_wide(self) else _nn.aten_relu(self)
+    return larger(op, self, _number(0)) if is_wide(self) else private_onnxscript.nn.aten_relu(self)
 
 
 def mend_integers() -> None:
@@ -105,31 +104,25 @@ def _chosen_traced(name: str, choose: Callable[..., Any]) -> Callable[..., Any]:
     """Of two tensors; of one, along an axis or not, by the exporter's own."""
 
     def translation(g: Any, self: Any, other: Any = None, keepdim: Any = None) -> Any:
-        from torch.onnx._internal.torchscript_exporter import symbolic_opset9
-
         if keepdim is None and other is not None and _is_wide_traced(self, other):
             return choose(Traced(g), self, other)
-        own = symbolic_opset9.__dict__[name]
+        own = getattr(private_torch.symbolic_opset9, name)
         return own(g, self, other) if keepdim is None else own(g, self, other, keepdim)
 
     return translation
 
 
 def _clamp_traced(g: Any, self: Any, least: Any, most: Any) -> Any:
-    from torch.onnx._internal.torchscript_exporter import symbolic_opset11
-
     bounds = [None if helper._is_none(each) else each for each in (least, most)]
     if not _is_wide_traced(self) or any(each is not None and scalar_of(each) != "Long" for each in bounds):
-        return symbolic_opset11.clamp(g, self, least, most)
+        return private_torch.symbolic_opset11.clamp(g, self, least, most)
     return clamped(Traced(g), self, *(each if each is None else g.op("Cast", each, to_i=INT64) for each in bounds))
 
 
 def _against_zero(name: str, formula: Callable[..., Any]) -> Callable[..., Any]:
     def translation(g: Any, self: Any) -> Any:
-        from torch.onnx._internal.torchscript_exporter import symbolic_opset9
-
         if _is_wide_traced(self):
             return formula(Traced(g), self, constant(g, 0))
-        return symbolic_opset9.__dict__[name](g, self)
+        return getattr(private_torch.symbolic_opset9, name)(g, self)
 
     return translation
