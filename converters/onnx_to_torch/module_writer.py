@@ -19,6 +19,7 @@ import numpy as np
 from ...models.errors import Refused
 from ...models.signature import ANY_SIZE, Array, Bounds, TensorSpec
 from ..patches import private_torch
+from ..patches.torch_export.temporary_settings import single_turn_loops
 from .helper_source import functions
 from .safe_names import Names, comment
 from .statements import Block, Line, tupled
@@ -69,11 +70,6 @@ def array_of(tensor: torch.Tensor) -> Array:
     return tensor.numpy()
 
 
-def _one_turn(_: object, body: Callable[..., Any], carried: tuple[Any, ...]) -> Any:
-    """A loop whose shapes and dtypes are asked for: each turn keeps them."""
-    return body(*carried)
-
-
 class Page:
     """Text and trial of a module that is being written."""
 
@@ -103,15 +99,8 @@ class Page:
     @contextmanager
     def mode(self) -> Iterator[None]:
         """In which tensors are made; PyTorch's own layers in Python, where they keep sizes as symbols."""
-        from torch import _higher_order_ops as loops
-
-        true_loop = loops.while_loop
-        loops.while_loop = _one_turn
-        try:
-            with private_torch.enable_python_dispatcher(), self._fake:
-                yield
-        finally:
-            loops.while_loop = true_loop
+        with single_turn_loops(), private_torch.enable_python_dispatcher(), self._fake:
+            yield
 
     def argument(self, spec: TensorSpec, example: torch.Tensor, bounds: Mapping[str, Bounds]) -> Value:
         """An input of the module; `bounds` of its dynamic axes."""

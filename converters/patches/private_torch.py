@@ -13,7 +13,6 @@ from ..lazy_import import name_of
 _TORCHSCRIPT_EXPORTER = "torch.onnx._internal.torchscript_exporter"
 MODULES = {  # by name, the module that has it
     **dict.fromkeys((f"symbolic_opset{opset}" for opset in (9, 10, 11, 13, 14)), _TORCHSCRIPT_EXPORTER),
-    "GLOBALS": f"{_TORCHSCRIPT_EXPORTER}._globals",
     "DimDynamic": "torch.fx.experimental.symbolic_shapes",
     "FakeTensorMode": "torch._subclasses.fake_tensor",
     "GuardOnDataDependentSymNode": "torch.fx.experimental.symbolic_shapes",

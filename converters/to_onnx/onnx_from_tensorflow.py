@@ -23,6 +23,7 @@ from ...models.foreign_errors import first_line
 from ...models.formats import PAYLOAD, Format
 from ...models.job import Job
 from ...models.signature import Signature, TensorSpec
+from ..patches import private_tf2onnx
 from ..patches.tf2onnx.complex_pairs import as_pairs
 from ..patches.tf2onnx.handlers import register
 from ..to_tflite.lost_copies import with_floats_joined
@@ -85,8 +86,6 @@ def _convert(
 ) -> Mapping[str, Any]:
     """Run tf2onnx on a graph or a file. `inputs`, `outputs`: the tensors' names by the signature's names."""
     import tensorflow as tf
-    from tf2onnx import optimizer
-    from tf2onnx.tfonnx import process_tf_graph
 
     register()
     logging.getLogger("tf2onnx").setLevel(logging.WARNING)
@@ -94,7 +93,7 @@ def _convert(
         warnings.filterwarnings("ignore", r"\s*Warning: tf.lite.Interpreter is deprecated", UserWarning)
         if tflite is None:
             tf.import_graph_def(graph_def, name="")
-        converted = process_tf_graph(
+        converted = private_tf2onnx.process_tf_graph(
             graph if tflite is None else None,
             opset=OPSET,
             custom_rewriter=[as_pairs],
@@ -102,7 +101,7 @@ def _convert(
             output_names=list(dict.fromkeys(_ordered_tensors("outputs", signature.outputs, outputs))),
             tflite_path=None if tflite is None else str(tflite),
         )
-        model = optimizer.optimize_graph(converted).make_model("transload")
+        model = private_tf2onnx.optimizer.optimize_graph(converted).make_model("transload")
     _check_operators(model)
     _apply_names(model.graph, signature, inputs, outputs)
     path = job.out / PAYLOAD[Format.ONNX]
