@@ -14,7 +14,7 @@ def as_in_the_exporter() -> AbstractContextManager[None]:
 
 
 def single_turn_loops() -> AbstractContextManager[None]:
-    """Run the body of a torch while_loop once, which tells the shapes and dtypes of its results: each turn keeps them."""
+    """Run the body of a torch while_loop once, which tells the shapes and dtypes of its results as well."""
     return swapped([_WHILE_LOOP])
 
 
