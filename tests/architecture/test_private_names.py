@@ -29,7 +29,7 @@ EXCEPTIONS = {
         "torch._higher_order_ops", "torch._higher_order_ops.while_loop",
     },
 }  # fmt: skip
-PENDING = ("converters/patches/tf2onnx/", "converters/patches/torch_onnx_dynamo/")
+PENDING = ("converters/patches/tf2onnx/", "converters/patches/torch_")
 HOMES = (private_onnxscript, private_tensorflow, private_tf2onnx, private_torch)
 SOURCES = sorted(file for layer in LAYERS for file in (ROOT / layer).rglob("*.py"))
 
