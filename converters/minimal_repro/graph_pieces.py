@@ -1,61 +1,74 @@
-"""Pieces of a graph whose operators read and make tensors by name: what is behind an operator, what a piece is fed and
-gives, and what of it stays dynamic. Shared by the kinds of graph (onnx.py, saved_model.py, tflite.py).
+"""Pieces of a graph whose operators read and write tensors by name: an operator's predecessors, a piece's inputs and
+outputs, and their dynamic axes. Shared by the kinds of graph (onnx_pieces.py, saved_model_pieces.py, tflite_pieces.py).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from ...models.signature import Array, Axis, TensorSpec
+from ...models.signature import Array, Axis, Signature, TensorSpec
 
-_SMALL = 8  # elements of a vector of integers that is taken for sizes, which converters want to know
+_MAX_SIZES = 8  # elements of an integer vector that counts as sizes, which converters want as constants
 
 
-class Graph:
-    """Operators by their numbers, in a topological order: what each reads and makes, and what the whole gives."""
+@dataclass(frozen=True)
+class GraphPiece:
+    """Some operators of a graph as a model; `expected` is what the full model computes for `feeds`."""
+
+    signature: Signature
+    feeds: Mapping[str, Array]
+    expected: Mapping[str, Array]
+    operators: int  # how many of the full model's
+
+
+class OperatorGraph:
+    """Operators by their index, in a topological order: what each reads and writes, and the outputs of the graph."""
 
     def __init__(
-        self, reads: Sequence[Sequence[str]], makes: Sequence[Sequence[str]], results: Collection[str]
+        self, reads: Sequence[Sequence[str]], writes: Sequence[Sequence[str]], results: Collection[str]
     ) -> None:
-        self.reads, self.makes = reads, makes
-        self.made = {name: at for at, names in enumerate(makes) for name in names}
+        self.reads, self.writes = reads, writes
+        self.producers = {name: index for index, names in enumerate(writes) for name in names}
         self._results = frozenset(results)
 
-    def behind(self, at: int, most: int) -> list[int]:
-        """An operator and those before it that it depends on, nearest first, up to `most` of them."""
-        found: list[int] = []
-        waiting = [at]
-        while waiting and len(found) < most:
-            node = waiting.pop(0)
-            found.append(node)
-            before = sorted({self.made[name] for name in self.reads[node] if name in self.made}, reverse=True)
-            waiting += [each for each in before if each not in found and each not in waiting]
-        return found
+    def with_predecessors(self, index: int, limit: int) -> list[int]:
+        """Return an operator and those that it depends on, nearest first, up to `limit` of them."""
+        chosen: list[int] = []
+        pending = [index]
+        while pending and len(chosen) < limit:
+            node = pending.pop(0)
+            chosen.append(node)
+            sources = sorted(
+                {self.producers[name] for name in self.reads[node] if name in self.producers}, reverse=True
+            )
+            pending += [source for source in sources if source not in chosen and source not in pending]
+        return chosen
 
-    def fed(self, kept: Iterable[int]) -> list[str]:
-        """What some operators read that none of them makes: weights, and what a piece is fed."""
+    def inputs_of(self, kept: Iterable[int]) -> list[str]:
+        """Return what some operators read that none of them writes: weights, and the inputs of a piece."""
         inside = set(kept)
-        names = dict.fromkeys(name for at in sorted(inside) for name in self.reads[at])
-        return [name for name in names if self.made.get(name) not in inside]
+        names = dict.fromkeys(name for index in sorted(inside) for name in self.reads[index])
+        return [name for name in names if self.producers.get(name) not in inside]
 
-    def given(self, kept: Sequence[int]) -> list[str]:
-        """What a piece gives: what others read of it, and outputs of the whole; else what its last operator makes."""
+    def outputs_of(self, kept: Sequence[int]) -> list[str]:
+        """Return what other operators read of a piece, and outputs of the graph; else what its last operator writes."""
         inside = set(kept)
-        outside = {name for at, names in enumerate(self.reads) if at not in inside for name in names}
-        wanted = outside | self._results
-        given = [name for at in kept for name in self.makes[at] if name in wanted]
-        return list(dict.fromkeys(given)) or list(self.makes[kept[-1]])
+        outside = {name for index, names in enumerate(self.reads) if index not in inside for name in names}
+        used = outside | self._results
+        outputs = [name for index in kept for name in self.writes[index] if name in used]
+        return list(dict.fromkeys(outputs)) or list(self.writes[kept[-1]])
 
     def is_sizes(self, name: str, value: Array) -> bool:
-        """Whether a tensor is taken for sizes that the model works out. An input of the model stays one."""
-        return name in self.made and value.dtype.kind in "iu" and value.ndim <= 1 and value.size <= _SMALL
+        """Return whether a tensor counts as sizes that the model computes. An input of the model never does."""
+        return name in self.producers and value.dtype.kind in "iu" and value.ndim <= 1 and value.size <= _MAX_SIZES
 
 
 def spec_of(name: str, value: Array, declared: Sequence[int | str | None] | None) -> TensorSpec:
-    """The axes that a model calls dynamic stay so, by their names where they have any, if that fits what was seen.
+    """Return the spec of a recorded tensor; axes that the model declares dynamic stay so if the rank fits.
 
-    Raises ValueError where nothing here carries the dtype.
+    Raises ValueError for a dtype that the formats lack.
     """
     if declared is None or len(declared) != value.ndim:
         return TensorSpec(name, value.dtype.name, value.shape)

@@ -1,7 +1,6 @@
-"""Pieces of a SavedModel: some operators of the graph that it serves as a graph of their own, fed with what they are
-fed in the whole.
+"""Pieces of a SavedModel: some operators of the served graph as a graph, with the inputs that they have in the model.
 
-For finding the smallest piece that a converter fails at (pipeline/minimal_repro/search.py). Worker only.
+Used to find the smallest piece at which a converter fails (pipeline/minimal_repro/search.py). Worker only.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...models.artifact import write_artifact
 from ...models.errors import Refused
@@ -19,58 +18,57 @@ from ...models.signature import DTYPES, Array, Signature, TensorSpec
 from ...models.store import size_of
 from ..to_onnx.frozen_graph import freeze
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE
-from .graph_pieces import Graph, spec_of
+from .graph_pieces import GraphPiece, OperatorGraph, spec_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
+    from tensorflow.core.framework.function_pb2 import FunctionDef, FunctionDefLibrary
+    from tensorflow.core.framework.graph_pb2 import GraphDef
+    from tensorflow.core.framework.node_def_pb2 import NodeDef
 
-_MOST_BYTES = 1_500_000_000  # the pieces hold copies of weights, and protobuf ends at 2 GB
-_OF_FRAMES = frozenset({"Enter", "Exit", "Merge", "NextIteration", "Switch"})  # values in these cannot be read
-_CALL = re.compile(r"(Stateful|Stateless)?PartitionedCall(_\d+)?")  # scopes that saving and inlining leave
+_MAX_BYTES = 1_500_000_000  # pieces hold copies of weights, and protobuf is limited to 2 GB
+_FRAME_OPERATORS = frozenset({"Enter", "Exit", "Merge", "NextIteration", "Switch"})  # their values cannot be fetched
+_CALL = re.compile(r"(Stateful|Stateless)?PartitionedCall(_\d+)?")  # scopes left by saving and inlining
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Some operators as a graph. Its inputs are placeholders that are called as the signature has them. `tensors`: what
-    its inputs and outputs are called in it (`model/Relu:0`), by the signature's names; `expected` is what TensorFlow
-    computes for `feeds` in the whole."""
+class SavedModelPiece(GraphPiece):
+    """Some operators as a graph, whose inputs are placeholders; TensorFlow computed `expected`."""
 
-    graph: Any  # a GraphDef
-    signature: Signature
-    tensors: Mapping[str, str]
-    feeds: Mapping[str, Array]
-    expected: Mapping[str, Array]
-    operators: int  # of the whole model's
+    graph: GraphDef
+    tensors: Mapping[str, str]  # names of the inputs' and outputs' tensors (`model/Relu:0`), by the signature's names
 
     def save(self, path: Path) -> None:
-        """The graph as a file."""
+        """Write the graph to a file."""
         path.write_bytes(self.graph.SerializeToString(deterministic=True))
 
     def write(self, folder: Path) -> None:
-        """A SavedModel of it as an artifact, which a step can be given."""
+        """Write a SavedModel of the graph as an artifact, the input of a step."""
         write_saved_model(folder / PAYLOAD[Format.SAVED_MODEL], self.graph, self.signature, self.tensors)
         write_artifact(folder, Target(Format.SAVED_MODEL), self.signature)
 
     @property
     def runs(self) -> frozenset[str]:
-        """The operators in it, those of its functions among them."""
+        """Return the operators in the graph and its functions."""
         bodies = (node for function in self.graph.library.function for node in function.node_def)
         return frozenset(node.op for node in (*self.graph.node, *bodies))
 
 
-def write_saved_model(path: Path, graph: Any, signature: Signature, tensors: Mapping[str, str]) -> None:
-    """A graph, as a Piece has it, as a SavedModel; its `serving_default` is as the signature says."""
+def write_saved_model(path: Path, graph: GraphDef, signature: Signature, tensors: Mapping[str, str]) -> None:
+    """Write a piece's graph as a SavedModel with a `serving_default` of this signature."""
     import tensorflow as tf
 
     body = tf.compat.v1.GraphDef()
     body.CopyFrom(graph)
     del body.node[:]
     body.node.extend(node for node in graph.node if node.op != "Placeholder")
-    names, given = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
+    names, output_names = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
 
     def piece(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        fed, wanted = dict(zip(names, inputs, strict=True)), [tensors[name] for name in given]
-        return dict(zip(given, tf.graph_util.import_graph_def(body, fed, wanted, name=""), strict=True))
+        inputs_by_name, tensor_names = dict(zip(names, inputs, strict=True)), [tensors[name] for name in output_names]
+        return dict(
+            zip(output_names, tf.graph_util.import_graph_def(body, inputs_by_name, tensor_names, name=""), strict=True)
+        )
 
     module = tf.Module()
     module.piece = tf.function(piece, input_signature=[_tf_spec(spec) for spec in signature.inputs], autograph=False)
@@ -83,125 +81,132 @@ def _tf_spec(spec: TensorSpec) -> tf.TensorSpec:
     return tf.TensorSpec([axis if isinstance(axis, int) else None for axis in spec.shape], spec.dtype, name=spec.name)
 
 
-class Cutter:
-    """What a SavedModel serves, frozen and ready to be cut. Operators are numbered in a topological order; constants
-    and inputs are none. The order that control edges ask for is left out: what is frozen keeps no state."""
+class SavedModelCutter:
+    """The frozen graph that a SavedModel serves, which can be cut into pieces.
+
+    Operators have indices in a topological order; constants and inputs have none. Control edges are ignored: a frozen
+    graph has no state.
+    """
 
     def __init__(self, path: Path, signature: Signature) -> None:
-        if size_of(path) > _MOST_BYTES:
+        if size_of(path) > _MAX_BYTES:
             raise Refused("the model is too large to be cut into pieces", fix="try it with fewer layers of a kind")
-        found = freeze(path)
-        self._graph_def, self._inputs = found.graph.as_graph_def(), found.inputs
-        self._declared = {_key(found.inputs[spec.name]): spec for spec in signature.inputs}
+        frozen = freeze(path)
+        self._graph_def, self._inputs = frozen.graph.as_graph_def(), frozen.inputs
+        self._declared = {_key(frozen.inputs[spec.name]): spec for spec in signature.inputs}
         _check_frames(self._graph_def.node)
-        self._whole = _imported(self._graph_def)
+        self._tf_graph = _import_graph(self._graph_def)
         self._constants = {node.name: node for node in self._graph_def.node if node.op == "Const"}
-        self.nodes = [node for node in _in_order(self._graph_def.node) if self._computes(node)]
-        makes = [[_key(made.name) for made in self._operation(node).outputs] for node in self.nodes]
-        results = map(_key, found.outputs.values())
-        self._graph = Graph([_reads(node) for node in self.nodes], makes, set(results))
-        self._fixed = self._of_constants()
+        self.nodes = [node for node in _sorted_nodes(self._graph_def.node) if self._computes(node)]
+        writes = [[_key(output.name) for output in self._operation(node).outputs] for node in self.nodes]
+        results = map(_key, frozen.outputs.values())
+        self._graph = OperatorGraph([_names_read(node) for node in self.nodes], writes, set(results))
+        self._fixed = self._constant_results()
         self.values: dict[str, Array] = {}
 
     @property
     def operators(self) -> list[tuple[str, str]]:
-        """What the operators are, and what they are called."""
+        """Return each operator and the name of its node."""
         return [(node.op, node.name) for node in self.nodes]
 
     def record(self, feeds: Mapping[str, Array]) -> None:
-        """Run the whole once as it is, unoptimised, and keep every tensor in it that an array holds."""
+        """Run the full graph once, unoptimised, and keep every tensor that an array can hold."""
         import tensorflow as tf
 
-        wanted = {
-            _key(made.name): made
+        recorded = {
+            _key(output.name): output
             for node in self.nodes
-            for made in self._operation(node).outputs
-            if made.dtype.name in DTYPES
+            for output in self._operation(node).outputs
+            if output.dtype.name in DTYPES
         }
         config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         config.graph_options.optimizer_options.opt_level = -1
-        with tf.compat.v1.Session(graph=self._whole, config=config) as session:
-            found = session.run(wanted, {self._inputs[name]: array for name, array in feeds.items()})
-        self.values = {**{_key(self._inputs[name]): array for name, array in feeds.items()}, **found}
+        with tf.compat.v1.Session(graph=self._tf_graph, config=config) as session:
+            results = session.run(recorded, {self._inputs[name]: array for name, array in feeds.items()})
+        self.values = {**{_key(self._inputs[name]): array for name, array in feeds.items()}, **results}
 
-    def piece(self, chosen: Iterable[int]) -> Piece | None:
-        """These operators as a graph, with those whose results no array holds where they read such, as a list of
-        tensors. None where nothing goes in, or nothing comes out that was seen."""
-        kept = self._with_makers(chosen)
-        needed = [name for name in self._graph.fed(kept) if name not in self._constants]
-        known = {name for name in needed if self._is_known(name)}
-        fed = [name for name in needed if name not in known]
-        given = self._given(kept)
-        # tf.function has its own way with capitals in the names of what it takes.
-        plain = {name: re.sub(r"\W", "_", _own(name)).lower() for name in (*needed, *given)}
-        nodes = {self.nodes[at].name for at in kept}
-        alike = len(set(plain.values())) < len(plain) or nodes.intersection(plain[name] for name in needed)
-        if not fed or not given or alike:
+    def piece(self, chosen: Iterable[int]) -> SavedModelPiece | None:
+        """Return these operators as a graph; None without inputs or recorded outputs.
+
+        An operator that reads a value that no array can hold, as a list of tensors, brings its producer along.
+        """
+        kept = self._with_producers(chosen)
+        needed = [name for name in self._graph.inputs_of(kept) if name not in self._constants]
+        fixed = {name for name in needed if self._is_known(name)}
+        inputs = [name for name in needed if name not in fixed]
+        outputs = self._outputs(kept)
+        # tf.function changes capitals in the names of its arguments.
+        plain = {name: re.sub(r"\W", "_", _without_call_scopes(name)).lower() for name in (*needed, *outputs)}
+        nodes = {self.nodes[index].name for index in kept}
+        ambiguous = len(set(plain.values())) < len(plain) or nodes.intersection(plain[name] for name in needed)
+        if not inputs or not outputs or ambiguous:
             return None
-        signature = Signature(*(tuple(self._spec(name, plain[name]) for name in each) for each in (fed, given)))
-        placed = [_constant(plain[name], self.values[name]) for name in needed if name in known]
-        graph = self._assembled(kept, [*map(_placeholder, signature.inputs), *placed], plain)
-        tensors = {plain[name]: f"{plain[name]}:0" for name in fed} | {plain[name]: _tensor(name) for name in given}
-        feeds, expected = ({plain[name]: self.values[name] for name in names} for names in (fed, given))
-        return Piece(graph, signature, tensors, feeds, expected, len(kept))
+        signature = Signature(*(tuple(self._spec(name, plain[name]) for name in names) for names in (inputs, outputs)))
+        placed = [_constant(plain[name], self.values[name]) for name in needed if name in fixed]
+        graph = self._build_graph(kept, [*map(_placeholder, signature.inputs), *placed], plain)
+        tensors = {plain[name]: f"{plain[name]}:0" for name in inputs} | {
+            plain[name]: _tensor_name(name) for name in outputs
+        }
+        feeds, expected = ({plain[name]: self.values[name] for name in names} for names in (inputs, outputs))
+        return SavedModelPiece(signature, feeds, expected, len(kept), graph, tensors)
 
-    def behind(self, at: int, most: int) -> list[int]:
-        """An operator and those before it that it depends on, nearest first, up to `most` of them."""
-        return self._graph.behind(at, most)
+    def with_predecessors(self, index: int, limit: int) -> list[int]:
+        """Return an operator and those that it depends on, nearest first, up to `limit` of them."""
+        return self._graph.with_predecessors(index, limit)
 
-    def described(self, at: int) -> tuple[str, str]:
-        """An operator as TensorFlow calls it, and for a person, with its scope, which Keras gives each layer."""
-        node = self.nodes[at]
-        scope, _, name = _own(node.name).rpartition("/")
+    def describe(self, index: int) -> tuple[str, str]:
+        """Return an operator's name in TensorFlow, and a description with its scope, which Keras gives each layer."""
+        node = self.nodes[index]
+        scope, _, name = _without_call_scopes(node.name).rpartition("/")
         return node.op, f"the operator {node.op} ({name}){f', in the scope {scope}' if scope else ''}"
 
-    def _computes(self, node: Any) -> bool:
+    def _computes(self, node: NodeDef) -> bool:
         return node.op not in ("Const", "Placeholder") and bool(self._operation(node).outputs)
 
-    def _operation(self, node: Any) -> Any:
-        return self._whole.get_operation_by_name(node.name)
+    def _operation(self, node: NodeDef) -> tf.Operation:
+        return self._tf_graph.get_operation_by_name(node.name)
 
-    def _of_constants(self) -> set[str]:
-        """What follows from constants alone, as a variable that was frozen and is read: converters want to know it."""
-        found = set(self._constants)
-        for node, reads, makes in zip(self.nodes, self._graph.reads, self._graph.makes, strict=True):
-            if found.issuperset(reads) and not self._operation(node).op_def.is_stateful:
-                found.update(makes)
-        return found
+    def _constant_results(self) -> set[str]:
+        """Return the tensors that depend on constants alone, as frozen variables do; converters need their values."""
+        constant = set(self._constants)
+        for node, reads, writes in zip(self.nodes, self._graph.reads, self._graph.writes, strict=True):
+            if constant.issuperset(reads) and not self._operation(node).op_def.is_stateful:
+                constant.update(writes)
+        return constant
 
     def _is_known(self, name: str) -> bool:
         return name in self._fixed or self._graph.is_sizes(name, self.values[name])
 
-    def _with_makers(self, chosen: Iterable[int]) -> list[int]:
+    def _with_producers(self, chosen: Iterable[int]) -> list[int]:
         kept = set(chosen)
         while more := {
-            self._graph.made[name]
-            for name in self._graph.fed(kept)
-            if name in self._graph.made and name not in self.values
+            self._graph.producers[name]
+            for name in self._graph.inputs_of(kept)
+            if name in self._graph.producers and name not in self.values
         }:
             kept |= more
         return sorted(kept)
 
-    def _given(self, kept: Sequence[int]) -> list[str]:
-        """What it gives as far as arrays hold it; where others read nothing but lists, what there is beside them."""
-        given = [name for name in self._graph.given(kept) if name in self.values]
-        return given or [name for at in kept for name in self._graph.makes[at] if name in self.values][-1:]
+    def _outputs(self, kept: Sequence[int]) -> list[str]:
+        """Return the outputs that arrays can hold; if others read nothing but lists, the last recorded tensor."""
+        outputs = [name for name in self._graph.outputs_of(kept) if name in self.values]
+        return outputs or [name for index in kept for name in self._graph.writes[index] if name in self.values][-1:]
 
     def _spec(self, name: str, plain: str) -> TensorSpec:
         if name in self._declared:
             return replace(self._declared[name], name=plain)
-        shape = self._whole.get_tensor_by_name(_tensor(name)).shape
+        shape = self._tf_graph.get_tensor_by_name(_tensor_name(name)).shape
         value = self.values[name]
         return spec_of(plain, value, [None] * value.ndim if shape.rank is None else shape.as_list())
 
-    def _assembled(self, kept: Sequence[int], inputs: Sequence[Any], plain: Mapping[str, str]) -> Any:
-        """A GraphDef of the operators, the constants that they read, and what they are fed."""
+    def _build_graph(self, kept: Sequence[int], inputs: Sequence[NodeDef], plain: Mapping[str, str]) -> GraphDef:
+        """Build a graph of the operators, the constants that they read, and their inputs."""
         import tensorflow as tf
 
         placed = {node.name for node in inputs}
-        nodes = [self.nodes[at] for at in kept]
-        read = dict.fromkeys(name for node in nodes for name in _reads(node))
+        nodes = [self.nodes[index] for index in kept]
+        read = dict.fromkeys(name for node in nodes for name in _names_read(node))
         constants = [self._constants[name] for name in read if name in self._constants]
         graph = tf.compat.v1.GraphDef(versions=self._graph_def.versions)
         graph.node.extend(inputs)
@@ -209,34 +214,34 @@ class Cutter:
             copy = graph.node.add()
             copy.CopyFrom(node)
             copy.device = ""
-            copy.attr.pop("_class", None)  # names others that need not be here
-            wanted = [plain[name] if plain.get(name) in placed else name for name in _reads(node)]
+            copy.attr.pop("_class", None)  # may name nodes that are not in the piece
+            inputs_of_copy = [plain[name] if plain.get(name) in placed else name for name in _names_read(node)]
             del copy.input[:]
-            copy.input.extend(wanted)
+            copy.input.extend(inputs_of_copy)
         graph.library.function.extend(_functions(graph.node, self._graph_def.library))
         return graph
 
 
 def _key(tensor: str) -> str:
-    """A tensor's name as nodes have it: `a` for `a:0`."""
+    """Return a tensor's name as nodes refer to it: `a` for `a:0`."""
     return tensor.removesuffix(":0")
 
 
-def _own(name: str) -> str:
-    """A name without the scopes of calls that were written out."""
+def _without_call_scopes(name: str) -> str:
+    """Remove the scopes of inlined calls from a name."""
     *scopes, last = name.split("/")
     return "/".join([*(scope for scope in scopes if not _CALL.fullmatch(scope)), last])
 
 
-def _tensor(key: str) -> str:
+def _tensor_name(key: str) -> str:
     return key if ":" in key else f"{key}:0"
 
 
-def _reads(node: Any) -> list[str]:
+def _names_read(node: NodeDef) -> list[str]:
     return [_key(name) for name in node.input if not name.startswith("^")]
 
 
-def _imported(graph_def: Any) -> Any:
+def _import_graph(graph_def: GraphDef) -> tf.Graph:
     import tensorflow as tf
 
     with tf.Graph().as_default() as graph:
@@ -244,58 +249,61 @@ def _imported(graph_def: Any) -> Any:
     return graph
 
 
-def _check_frames(nodes: Iterable[Any]) -> None:
+def _check_frames(nodes: Iterable[NodeDef]) -> None:
     for node in nodes:
-        if node.op in _OF_FRAMES:
+        if node.op in _FRAME_OPERATORS:
             raise Refused(
                 f"the model has control flow of TensorFlow 1 ({node.op}), which cannot be cut into pieces",
                 fix="read the log of the step",
             )
 
 
-def _in_order(nodes: Iterable[Any]) -> list[Any]:
-    """Each behind those that it reads."""
-    named, found = {node.name: node for node in nodes}, dict[str, Any]()
-    for name in named:
-        waiting = [name]
-        while waiting:
-            node = named[waiting[-1]]
-            before = [each for each in (read.partition(":")[0] for read in _reads(node)) if each not in found]
-            if before:
-                waiting += before
+def _sorted_nodes(nodes: Iterable[NodeDef]) -> list[NodeDef]:
+    """Sort nodes topologically."""
+    by_name = {node.name: node for node in nodes}
+    ordered: dict[str, NodeDef] = {}
+    for name in by_name:
+        pending = [name]
+        while pending:
+            node = by_name[pending[-1]]
+            sources = [
+                source for source in (read.partition(":")[0] for read in _names_read(node)) if source not in ordered
+            ]
+            if sources:
+                pending += sources
             else:
-                found[waiting.pop()] = node
-    return list(found.values())
+                ordered[pending.pop()] = node
+    return list(ordered.values())
 
 
-def _functions(nodes: Iterable[Any], library: Any) -> Iterator[Any]:
-    """Those of a library that nodes run, and that these run themselves."""
-    known = {each.signature.name: each for each in library.function}
-    waiting = list(nodes)
-    while waiting:
-        for name in _called(waiting.pop()):
-            if function := known.pop(name, None):
-                waiting += function.node_def
+def _functions(nodes: Iterable[NodeDef], library: FunctionDefLibrary) -> Iterator[FunctionDef]:
+    """Yield the functions of a library that the nodes call, directly or indirectly."""
+    unused = {function.signature.name: function for function in library.function}
+    pending = list(nodes)
+    while pending:
+        for name in _called_names(pending.pop()):
+            if function := unused.pop(name, None):
+                pending += function.node_def
                 yield function
 
 
-def _called(node: Any) -> Iterator[str]:
+def _called_names(node: NodeDef) -> Iterator[str]:
     yield node.op
     for attribute in node.attr.values():
-        yield from (each.name for each in (attribute.func, *attribute.list.func))
+        yield from (function.name for function in (attribute.func, *attribute.list.func))
 
 
-def _placeholder(spec: TensorSpec) -> Any:
+def _placeholder(spec: TensorSpec) -> NodeDef:
     import tensorflow as tf
 
     node = tf.compat.v1.NodeDef(name=spec.name, op="Placeholder")
-    kind = _tf_spec(spec)
-    node.attr["dtype"].type = kind.dtype.as_datatype_enum
-    node.attr["shape"].shape.CopyFrom(kind.shape.as_proto())
+    tensor_spec = _tf_spec(spec)
+    node.attr["dtype"].type = tensor_spec.dtype.as_datatype_enum
+    node.attr["shape"].shape.CopyFrom(tensor_spec.shape.as_proto())
     return node
 
 
-def _constant(name: str, value: Array) -> Any:
+def _constant(name: str, value: Array) -> NodeDef:
     import tensorflow as tf
 
     node = tf.compat.v1.NodeDef(name=name, op="Const")

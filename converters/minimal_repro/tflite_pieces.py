@@ -1,7 +1,6 @@
-"""Pieces of a TFLite file: some operators of its main graph as a file of their own, fed with what they are fed in the
-whole.
+"""Pieces of a TFLite file: some operators of its main graph as a file, with the inputs that they have in the graph.
 
-For finding the smallest piece that a converter fails at (pipeline/minimal_repro/search.py). Worker only.
+Used to find the smallest piece at which a converter fails (pipeline/minimal_repro/search.py). Worker only.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,35 +21,35 @@ from ...models.signature import DTYPES, Array, Signature, TensorSpec
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE
 from ..to_tflite.flatbuffer import main_operators
 from ..to_tflite.tflite_signature import inputs_and_outputs, model_of, packed, with_unique_names
-from .graph_pieces import Graph, spec_of
+from .graph_pieces import GraphPiece, OperatorGraph, spec_of
+
+if TYPE_CHECKING:
+    from ai_edge_litert.schema_py_generated import SignatureDefT, TensorMapT
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Some operators as a file. `tensors`: what its inputs and outputs are called in it, by the signature's names;
-    `expected` is what TFLite computes for `feeds` in the whole."""
+class TflitePiece(GraphPiece):
+    """Some operators as a TFLite file; TFLite computed `expected`."""
 
     flat: bytes
-    signature: Signature
-    tensors: Mapping[str, str]
-    feeds: Mapping[str, Array]
-    expected: Mapping[str, Array]
-    operators: int  # of the whole model's
-    runs: frozenset[str]  # as tf2onnx calls them: TFL_RELU
+    tensors: Mapping[str, str]  # names of the inputs' and outputs' tensors, by the signature's names
+    runs: frozenset[str]  # its operators as tf2onnx calls them: TFL_RELU
 
     def save(self, path: Path) -> None:
-        """The file."""
+        """Write the file."""
         path.write_bytes(self.flat)
 
     def write(self, folder: Path) -> None:
-        """The file as an artifact, which a step can be given."""
+        """Write the file as an artifact, the input of a step."""
         self.save(folder / PAYLOAD[Format.TFLITE])
         write_artifact(folder, Target(Format.TFLITE), self.signature)
 
 
-class Cutter:
-    """The main graph of a TFLite file, ready to be cut. Its operators are numbered in their order, in which they run;
-    the graphs of loops and branches come along whole."""
+class TfliteCutter:
+    """The main graph of a TFLite file, which can be cut into pieces. Operators have indices in the order of execution.
+
+    The graphs of loops and branches are included unchanged.
+    """
 
     def __init__(self, path: Path) -> None:
         from ai_edge_litert.schema_py_generated import ModelT
@@ -59,22 +58,22 @@ class Cutter:
         self._model = ModelT.InitFromObj(model_of(self._flat))
         self._main = self._model.subgraphs[0]
         self._names = [tensor.name.decode() for tensor in self._main.tensors]
-        self._at = {name: at for at, name in enumerate(self._names)}
+        self._index_by_name = {name: index for index, name in enumerate(self._names)}
         self.nodes = main_operators(self._flat)
-        reads = [[self._names[at] for at in node.inputs if at >= 0] for node in self.nodes]
-        makes = [[self._names[at] for at in node.outputs] for node in self.nodes]
-        inputs, outputs = ({self._names[at] for at in side} for side in (self._main.inputs, self._main.outputs))
-        self._graph = Graph(reads, makes, outputs)
-        self._kept_along = set(self._names) - inputs - set(self._graph.made)  # constants, and state
+        reads = [[self._names[index] for index in node.inputs if index >= 0] for node in self.nodes]
+        writes = [[self._names[index] for index in node.outputs] for node in self.nodes]
+        inputs, outputs = ({self._names[index] for index in side} for side in (self._main.inputs, self._main.outputs))
+        self._graph = OperatorGraph(reads, writes, outputs)
+        self._constants = set(self._names) - inputs - set(self._graph.producers)  # constants, and state
         self.values: dict[str, Array] = {}
 
     @property
     def operators(self) -> list[tuple[str, str]]:
-        """What the operators are, and what they make."""
-        return [(node.name, self._graph.makes[at][0]) for at, node in enumerate(self.nodes)]
+        """Return each operator, and the first tensor that it writes."""
+        return [(node.name, self._graph.writes[index][0]) for index, node in enumerate(self.nodes)]
 
     def record(self, feeds: Mapping[str, Array]) -> None:
-        """Run the whole once, by plain kernels, and keep every tensor in it that an array holds."""
+        """Run the full model once by reference kernels, and keep every tensor that an array can hold."""
         import tensorflow as tf
 
         with warnings.catch_warnings():
@@ -84,94 +83,95 @@ class Cutter:
                 experimental_op_resolver_type=tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
                 experimental_preserve_all_tensors=True,
             )
-        named = {each.name: each.index for each in inputs_and_outputs(model_of(self._flat))[0]}
+        index_by_name = {tensor.name: tensor.index for tensor in inputs_and_outputs(model_of(self._flat))[0]}
         for name, array in feeds.items():
-            interpreter.resize_tensor_input(named[name], array.shape)
+            interpreter.resize_tensor_input(index_by_name[name], array.shape)
         interpreter.allocate_tensors()
         for name, array in feeds.items():
-            interpreter.set_tensor(named[name], array)
+            interpreter.set_tensor(index_by_name[name], array)
         interpreter.invoke()
-        wanted = [*named.values(), *(self._at[name] for name in self._graph.made)]
-        self.values = {self._names[at]: interpreter.get_tensor(at) for at in wanted if self._dtype(at) in DTYPES}
+        recorded = [*index_by_name.values(), *(self._index_by_name[name] for name in self._graph.producers)]
+        self.values = {
+            self._names[index]: interpreter.get_tensor(index) for index in recorded if self._dtype(index) in DTYPES
+        }
 
-    def piece(self, chosen: Iterable[int]) -> Piece | None:
-        """These operators as a file. None where what they read or give is no tensor that was seen, or nothing goes
-        in."""
+    def piece(self, chosen: Iterable[int]) -> TflitePiece | None:
+        """Return these operators as a file; None if an input or output is no recorded tensor, or nothing goes in."""
         kept = sorted(set(chosen))
-        needed = [name for name in self._graph.fed(kept) if name not in self._kept_along]
-        given = self._graph.given(kept)
-        if not given or any(name not in self.values for name in (*needed, *given)):
+        needed = [name for name in self._graph.inputs_of(kept) if name not in self._constants]
+        outputs = self._graph.outputs_of(kept)
+        if not outputs or any(name not in self.values for name in (*needed, *outputs)):
             return None
         sizes = {name for name in needed if self._graph.is_sizes(name, self.values[name])}
-        fed = [name for name in needed if name not in sizes]
-        plain = {name: re.sub(r"\W", "_", name) for name in (*fed, *given)}
-        if not fed or len(set(plain.values())) < len(plain):
+        inputs = [name for name in needed if name not in sizes]
+        plain = {name: re.sub(r"\W", "_", name) for name in (*inputs, *outputs)}
+        if not inputs or len(set(plain.values())) < len(plain):
             return None
-        signature = Signature(*(tuple(self._spec(name, plain[name]) for name in each) for each in (fed, given)))
-        return Piece(
-            flat=self._assembled(kept, fed, given, sizes),
+        signature = Signature(*(tuple(self._spec(name, plain[name]) for name in names) for names in (inputs, outputs)))
+        return TflitePiece(
+            flat=self._build_file(kept, inputs, outputs, sizes),
             signature=signature,
-            tensors={plain[name]: name for name in (*fed, *given)},
-            feeds={plain[name]: self.values[name] for name in fed},
-            expected={plain[name]: self.values[name] for name in given},
+            tensors={plain[name]: name for name in (*inputs, *outputs)},
+            feeds={plain[name]: self.values[name] for name in inputs},
+            expected={plain[name]: self.values[name] for name in outputs},
             operators=len(kept),
-            runs=frozenset(f"TFL_{self.nodes[at].name}" for at in kept),
+            runs=frozenset(f"TFL_{self.nodes[index].name}" for index in kept),
         )
 
-    def behind(self, at: int, most: int) -> list[int]:
-        """An operator and those before it that it depends on, nearest first, up to `most` of them."""
-        return self._graph.behind(at, most)
+    def with_predecessors(self, index: int, limit: int) -> list[int]:
+        """Return an operator and those that it depends on, nearest first, up to `limit` of them."""
+        return self._graph.with_predecessors(index, limit)
 
-    def described(self, at: int) -> tuple[str, str]:
-        """An operator as TFLite's schema calls it, and for a person, with what it makes, whose name has its scope."""
-        operator = self.nodes[at].name
-        return operator, f"the operator {operator} ({', '.join(self._graph.makes[at])})"
+    def describe(self, index: int) -> tuple[str, str]:
+        """Return an operator's name in TFLite's schema, and a description with its outputs, whose names have scopes."""
+        operator = self.nodes[index].name
+        return operator, f"the operator {operator} ({', '.join(self._graph.writes[index])})"
 
-    def _dtype(self, at: int) -> str:
+    def _dtype(self, index: int) -> str:
         from ai_edge_litert.schema_py_generated import TensorType
 
-        kind = self._main.tensors[at].type
-        return next((name.lower() for name, number in vars(TensorType).items() if number == kind), "")
+        type_ = self._main.tensors[index].type
+        return next((name.lower() for name, number in vars(TensorType).items() if number == type_), "")
 
     def _spec(self, name: str, plain: str) -> TensorSpec:
-        tensor, value = self._main.tensors[self._at[name]], self.values[name]
+        tensor, value = self._main.tensors[self._index_by_name[name]], self.values[name]
         declared = tensor.shapeSignature if tensor.shapeSignature is not None else value.shape
         return spec_of(plain, value, [None if size < 0 else int(size) for size in declared])
 
-    def _assembled(self, kept: Sequence[int], fed: Sequence[str], given: Sequence[str], sizes: set[str]) -> bytes:
-        """The file with these operators alone. Tensors keep their numbers; weights that none of them reads go."""
+    def _build_file(self, kept: Sequence[int], inputs: Sequence[str], outputs: Sequence[str], sizes: set[str]) -> bytes:
+        """Build the file with these operators alone. Tensors keep their indices; unread weights are removed."""
         from ai_edge_litert.schema_py_generated import BufferT
 
         model, main = copy.copy(self._model), copy.copy(self._main)
-        main.operators = [self._main.operators[at] for at in kept]
-        main.inputs, main.outputs = ([self._at[name] for name in names] for names in (fed, given))
+        main.operators = [self._main.operators[index] for index in kept]
+        main.inputs, main.outputs = ([self._index_by_name[name] for name in names] for names in (inputs, outputs))
         main.tensors = list(self._main.tensors)
         model.subgraphs = [main, *self._model.subgraphs[1:]]
-        read = {self._at[name] for at in kept for name in self._graph.reads[at]}
-        used = {self._main.tensors[at].buffer for at in read}
+        read = {self._index_by_name[name] for index in kept for name in self._graph.reads[index]}
+        used = {self._main.tensors[index].buffer for index in read}
         used |= {tensor.buffer for graph in self._model.subgraphs[1:] for tensor in graph.tensors}
-        model.buffers = [each if at in used else BufferT() for at, each in enumerate(self._model.buffers)]
+        model.buffers = [tensor if index in used else BufferT() for index, tensor in enumerate(self._model.buffers)]
         for name in sizes:
-            tensor = copy.copy(main.tensors[self._at[name]])
+            tensor = copy.copy(main.tensors[self._index_by_name[name]])
             tensor.buffer, tensor.shapeSignature = len(model.buffers), None
             tensor.shape = list(self.values[name].shape)
             buffer = BufferT()
             buffer.data = np.frombuffer(self.values[name].tobytes(), np.uint8)
             model.buffers.append(buffer)
-            main.tensors[self._at[name]] = tensor
-        model.signatureDefs = [self._signature(fed, given)]
-        model.metadata, model.metadataBuffer = None, None  # of the whole
+            main.tensors[self._index_by_name[name]] = tensor
+        model.signatureDefs = [self._signature(inputs, outputs)]
+        model.metadata, model.metadataBuffer = None, None  # they describe the full model
         return packed(model)
 
-    def _signature(self, fed: Sequence[str], given: Sequence[str]) -> Any:
+    def _signature(self, inputs: Sequence[str], outputs: Sequence[str]) -> SignatureDefT:
         from ai_edge_litert.schema_py_generated import SignatureDefT, TensorMapT
 
-        def mapped(name: str) -> Any:
+        def mapped(name: str) -> TensorMapT:
             entry = TensorMapT()
-            entry.name, entry.tensorIndex = re.sub(r"\W", "_", name).encode(), self._at[name]
+            entry.name, entry.tensorIndex = re.sub(r"\W", "_", name).encode(), self._index_by_name[name]
             return entry
 
-        made = SignatureDefT()
-        made.signatureKey = SIGNATURE.encode()
-        made.inputs, made.outputs = ([mapped(name) for name in names] for names in (fed, given))
-        return made
+        signature = SignatureDefT()
+        signature.signatureKey = SIGNATURE.encode()
+        signature.inputs, signature.outputs = ([mapped(name) for name in names] for names in (inputs, outputs))
+        return signature

@@ -1,6 +1,6 @@
-"""The modules inside a PyTorch model, each as a model of its own, fed with what it is fed in the whole.
+"""The modules inside a PyTorch model, each as a model with the inputs that it has in the full model.
 
-For finding the smallest module that a converter fails at (torch_search.py). Runs the user's code: worker only.
+Used to find the smallest module at which a converter fails (torch_search.py). Runs the user's code: worker only.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _held: list[torch.nn.Module] = []
 
 
 def held() -> torch.nn.Module:
-    """The module that is being tried: what the source of a piece names as its code."""
+    """Return the module of the current trial, which the source of a piece names as its code."""
     return _held[-1]
 
 
 def hold(module: torch.nn.Module, signature: Signature, folder: Path) -> None:
-    """Make `folder` a source that builds this very module, in this process."""
+    """Make `folder` a source that builds this module object, in this process."""
     _held[:] = [module]
     write_source(folder, Source(CodeRef(f"{__name__}:{held.__name__}"), signature, ""))
 
 
 def flat(module: torch.nn.Module, inputs: Sequence[str]) -> torch.nn.Module:
-    """A module that gives nested tuples, as an LSTM does, giving one tuple."""
+    """Wrap a module that returns nested tuples, as an LSTM does, so that it returns one tuple."""
     import torch
 
     class Flat(torch.nn.Module):
@@ -46,38 +46,40 @@ def flat(module: torch.nn.Module, inputs: Sequence[str]) -> torch.nn.Module:
         def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
             return tuple(_leaves(self.inner(*inputs)))
 
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD  # torch.export goes by the names of forward's arguments
-    Flat.forward.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # where inspect looks for it
-        [inspect.Parameter(name, kind) for name in ("self", *inputs)]
+    parameter_kind = inspect.Parameter.POSITIONAL_OR_KEYWORD  # torch.export reads the names of forward's arguments
+    Flat.forward.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it there
+        [inspect.Parameter(name, parameter_kind) for name in ("self", *inputs)]
     )
     return Flat().eval()
 
 
-def _leaves(made: Any) -> list[Any]:
-    return [leaf for each in made for leaf in _leaves(each)] if isinstance(made, tuple | list) else [made]
+def _leaves(result: Any) -> list[Any]:
+    return [leaf for item in result for leaf in _leaves(item)] if isinstance(result, tuple | list) else [result]
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A module of the model, as two calls of the whole called it: first with `feeds`, then with `others`, of another
-    batch size. Inputs of the whole are called as they are, those of a module inside x0, x1 and so on; outputs y0 and
-    so on, or by their keys."""
+class ModulePiece:
+    """A module of the model, as two calls of the full model called it: with `feeds`, then with `second_feeds`.
 
-    path: str  # in the model; empty for the whole
+    The second call has another batch size. Inputs of the full model keep their names; those of an inner module are x0,
+    x1 and so on. Outputs are y0 and so on, or have their keys as names.
+    """
+
+    path: str  # in the model; empty for the full model
     module: torch.nn.Module
     signature: Signature
     feeds: Mapping[str, Array]
     expected: Mapping[str, Array]
-    others: Mapping[str, Array]
-    nested: bool = False  # what it gives: it is tried flat
+    second_feeds: Mapping[str, Array]
+    nested: bool = False  # whether it returns nested tuples, which trials flatten
 
     def write(self, folder: Path) -> None:
-        """As a source, which a step can be given: it builds the very module."""
+        """Write a source that builds this module object, the input of a step."""
         hold(flat(self.module, list(self.feeds)) if self.nested else self.module, self.signature, folder)
 
     @property
-    def described(self) -> str:
-        """For a person: where it is in the model, its class, and the line that begins it where that is the user's."""
+    def description(self) -> str:
+        """Describe the module for a user: its path, its class, and the class's line if it is the user's code."""
         kind = type(self.module)
         name = f"the module {self.path} ({kind.__name__}" if self.path else f"the model itself ({kind.__name__}"
         line = _line(kind)
@@ -92,63 +94,66 @@ def _line(kind: type) -> str:
     return "" if _SITE in file else f"{Path(file).name}:{line}"
 
 
-class Axes:
-    """How the dynamic axes of pieces are called, and what their bounds are: two calls of the whole tell, in which every
-    dynamic axis has another size. What changes as an axis of the model's inputs does is that axis."""
+class AxisNames:
+    """Names and bounds of the dynamic axes of pieces, from two calls in which every dynamic axis changes its size.
+
+    An axis that changes as an axis of the model's inputs does is that axis.
+    """
 
     def __init__(self, signature: Signature, first: Mapping[str, Array], second: Mapping[str, Array]) -> None:
         self._bounds = signature.bounds
         self._names: dict[tuple[int, int], str] = {}
         for spec in signature.inputs:
-            one, two = first[spec.name].shape, second[spec.name].shape
+            first_shape, second_shape = first[spec.name].shape, second[spec.name].shape
             for at, axis in spec.dynamic_axes.items():
-                self._names.setdefault((one[at], two[at]), axis)
+                self._names.setdefault((first_shape[at], second_shape[at]), axis)
 
-    def spec(self, name: str, one: Array, two: Array) -> TensorSpec:
-        """Of a tensor as both calls had it. Raises ValueError where nothing here carries its dtype."""
+    def spec(self, name: str, first: Array, second: Array) -> TensorSpec:
+        """Return the spec of a tensor from both calls. Raises ValueError for a dtype that the formats lack."""
         shape: list[Axis] = [
-            a if a == b else self._names.get((a, b), f"n{a}_{b}") for a, b in zip(one.shape, two.shape, strict=True)
+            size if size == other else self._names.get((size, other), f"n{size}_{other}")
+            for size, other in zip(first.shape, second.shape, strict=True)
         ]
-        own = dict.fromkeys(axis for axis in shape if axis in self._bounds)
-        bounds = tuple((str(axis), self._bounds[str(axis)]) for axis in own)
-        return TensorSpec(name, one.dtype.name, tuple(shape), bounds)
+        bounded = dict.fromkeys(axis for axis in shape if axis in self._bounds)
+        bounds = tuple((str(axis), self._bounds[str(axis)]) for axis in bounded)
+        return TensorSpec(name, first.dtype.name, tuple(shape), bounds)
 
 
-class Recorder:
-    """Calls of the modules in a model, as two calls of the whole make them."""
+class ModuleRecorder:
+    """A recorder of the calls of a model's modules during two calls of the full model."""
 
     def __init__(
         self, model: torch.nn.Module, signature: Signature, first: Mapping[str, Array], second: Mapping[str, Array]
     ) -> None:
         self._model = model
-        self._axes = Axes(signature, first, second)
+        self._axes = AxisNames(signature, first, second)
         self._inputs = [*first]
         self._nested: set[str] = set()
         self._calls = [_calls(model, feeds, self._nested) for feeds in (first, second)]
 
-    def piece(self, path: str) -> Piece | None:
-        """The module at a path; None where it was not called, or with something else than tensors by position."""
-        one, two = (calls.get(path) for calls in self._calls)
+    def piece(self, path: str) -> ModulePiece | None:
+        """Return the module at a path; None if it was not called with tensors by position alone."""
+        first, second = (calls.get(path) for calls in self._calls)
         if (
-            one is None
-            or two is None
-            or [a.ndim for a in one[0]] != [a.ndim for a in two[0]]
-            or set(one[1]) != set(two[1])
+            first is None
+            or second is None
+            or [array.ndim for array in first[0]] != [array.ndim for array in second[0]]
+            or set(first[1]) != set(second[1])
         ):
             return None
-        names = [f"x{at}" for at in range(len(one[0]))] if path else self._inputs
-        feeds, others = (dict(zip(names, call[0], strict=True)) for call in (one, two))
+        names = [f"x{at}" for at in range(len(first[0]))] if path else self._inputs
+        feeds, second_feeds = (dict(zip(names, call[0], strict=True)) for call in (first, second))
         try:
-            inputs = tuple(self._axes.spec(name, feeds[name], others[name]) for name in feeds)
-            outputs = tuple(self._axes.spec(name, one[1][name], two[1][name]) for name in one[1])
+            inputs = tuple(self._axes.spec(name, feeds[name], second_feeds[name]) for name in feeds)
+            outputs = tuple(self._axes.spec(name, first[1][name], second[1][name]) for name in first[1])
             signature = Signature(inputs, outputs)
         except ValueError:
             return None
         module, nested = self._model.get_submodule(path), path in self._nested
-        return Piece(path, module, signature, feeds, one[1], others, nested)
+        return ModulePiece(path, module, signature, feeds, first[1], second_feeds, nested)
 
     def inside(self, path: str) -> Iterator[str]:
-        """The nearest modules inside one that were called themselves: a list of layers is looked through."""
+        """Yield the nearest inner modules that were called; a list of layers is not called, but its layers are."""
         for name, child in self._model.get_submodule(path).named_children():
             inner = f"{path}.{name}" if path else name
             if inner in self._calls[0]:
@@ -160,18 +165,20 @@ class Recorder:
 def _calls(
     model: torch.nn.Module, feeds: Mapping[str, Array], nested: set[str]
 ) -> dict[str, tuple[list[Array], dict[str, Array]]]:
-    """The first call of every module by its path: what it was given by position, and what it gave. Those that give
-    nested tuples are noted in `nested`."""
+    """Return the arguments and results of every module's first call, by path.
+
+    The paths of modules that return nested tuples are added to `nested`.
+    """
     import torch
 
-    found: dict[str, tuple[list[Array], dict[str, Array]]] = {}
+    calls: dict[str, tuple[list[Array], dict[str, Array]]] = {}
 
     def note(path: str) -> Any:
-        def hook(_module: Any, given: tuple[Any, ...], keywords: Mapping[str, Any], made: Any) -> None:
-            arrays, results = [array_of(each) for each in given], _results(made)
-            if path not in found and not keywords and results and all(each is not None for each in arrays):
-                found[path] = ([each for each in arrays if each is not None], results)
-                if isinstance(made, tuple | list) and len(made) != len(results):
+        def hook(_module: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any], result: Any) -> None:
+            arrays, results = [array_of(argument) for argument in arguments], _results(result)
+            if path not in calls and not keywords and results and all(argument is not None for argument in arrays):
+                calls[path] = ([argument for argument in arrays if argument is not None], results)
+                if isinstance(result, tuple | list) and len(result) != len(results):
                     nested.add(path)
 
         return hook
@@ -183,23 +190,27 @@ def _calls(
         with torch.no_grad():
             model(*(torch.from_numpy(np.array(array)) for array in feeds.values()))
     finally:
-        for each in hooks:
-            each.remove()
-    return found
+        for argument in hooks:
+            argument.remove()
+    return calls
 
 
-def _results(made: Any) -> dict[str, Array]:
-    """Outputs by name; nothing where one of them is no tensor."""
-    if isinstance(made, Mapping):
-        named = {str(key): value for key, value in made.items()}
+def _results(outputs: Any) -> dict[str, Array]:
+    """Return outputs by name; nothing if one of them is no tensor."""
+    if isinstance(outputs, Mapping):
+        named = {str(key): value for key, value in outputs.items()}
     else:
-        named = {f"y{at}": each for at, each in enumerate(_leaves(made))}
-    arrays = {name: array_of(each) for name, each in named.items()}
-    return {} if any(each is None for each in arrays.values()) else {n: a for n, a in arrays.items() if a is not None}
+        named = {f"y{at}": value for at, value in enumerate(_leaves(outputs))}
+    arrays = {name: array_of(value) for name, value in named.items()}
+    return (
+        {}
+        if any(value is None for value in arrays.values())
+        else {name: array for name, array in arrays.items() if array is not None}
+    )
 
 
 def array_of(value: Any) -> Array | None:
-    """A copy of a tensor; None where it is none, or of a dtype that nothing here carries."""
+    """Return a copy of a tensor; None for anything else, or a dtype that the formats lack."""
     import torch
 
     if not isinstance(value, torch.Tensor) or str(value.dtype).removeprefix("torch.") not in DTYPES:

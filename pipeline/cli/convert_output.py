@@ -9,7 +9,7 @@ from pathlib import Path
 from ...models.formats import Format, parse_target
 from ..commands.convert import ConvertResult, agreement
 from ..commands.convert_many import ConvertManyResult
-from ..minimal_repro.search import Smallest
+from ..minimal_repro.search import MinimalRepro
 from ..report.units import needs_flex, size, stretch
 from ..result.schema import ArtifactRow, RouteStatus, Status, TriedRow
 from .render import table
@@ -73,7 +73,7 @@ def _passed_over(rows: Sequence[ArtifactRow]) -> Iterator[str]:
 _NO_ANSWER = " gave no answer to "  # serving/checked_session.py
 
 
-def _why(folder: Path, rows: Sequence[ArtifactRow], pieces: Sequence[Smallest]) -> Iterator[str]:
+def _why(folder: Path, rows: Sequence[ArtifactRow], pieces: Sequence[MinimalRepro]) -> Iterator[str]:
     """What keeps some targets from being there, all by one cause; where their routes fail, and what helps."""
     said = agreement(rows[0])
     log = _log(folder, rows[0])
@@ -85,7 +85,7 @@ def _why(folder: Path, rows: Sequence[ArtifactRow], pieces: Sequence[Smallest]) 
     for tried in others:
         yield f"  by {' > '.join(tried.route)}: {_before(tried.reason, '; ', fixes)}"
     if pieces:
-        what = _before(pieces[0].what, ": ", [said, *(tried.reason for tried in others)])
+        what = _before(pieces[0].message, ": ", [said, *(tried.reason for tried in others)])
         yield f"  at its smallest: {what}"
         yield from dict.fromkeys(f"  script: {folder / each.script}" for each in pieces)
         yield f"  fix: {pieces[0].fix}"

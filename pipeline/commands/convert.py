@@ -17,7 +17,7 @@ from ...models.whole_files import copy_folder_whole
 from ..context import Context
 from ..intake.model_argument import ModelRequest, start_of
 from ..intake.run_inputs import RunInputs, resolve_inputs
-from ..minimal_repro.search import Smallest, smallest_pieces
+from ..minimal_repro.search import MinimalRepro, find_minimal_repros
 from ..plan.router import TargetResult
 from ..plan.routes import steps_for
 from ..plan.run_plan import Plan, plan_conversion, plan_routes
@@ -38,7 +38,7 @@ class ConvertResult:
 
     artifacts: tuple[ArtifactRow, ...]
     folder: Path
-    smallest: tuple[Smallest, ...] = ()  # for the targets that are not there: where their routes fail
+    smallest: tuple[MinimalRepro, ...] = ()  # for the targets that are not there: where their routes fail
 
     @property
     def decided(self) -> tuple[Verdict, Exit]:
@@ -51,7 +51,7 @@ class ConvertResult:
         return document_of(
             self.decided,
             artifacts=(tuple[ArtifactRow, ...], self.artifacts),
-            smallest=(tuple[Smallest, ...], self.smallest),
+            smallest=(tuple[dict[str, object], ...], tuple(repro.to_json() for repro in self.smallest)),
         )
 
 
@@ -102,12 +102,12 @@ def convert(
     return converted
 
 
-def _minimal_repros(context: Context, inputs: RunInputs, results: Sequence[TargetResult]) -> tuple[Smallest, ...]:
+def _minimal_repros(context: Context, inputs: RunInputs, results: Sequence[TargetResult]) -> tuple[MinimalRepro, ...]:
     """Return the smallest pieces of the model at which the routes to the lost targets fail."""
     if not any(result.failures for result in results if result.stored is None):
         return ()
     with context.progress.stage("shrink") as stage:
-        pieces = smallest_pieces(context, inputs, results)
+        pieces = find_minimal_repros(context, inputs, results)
         stage.note = f"pieces that fail by themselves: {len({piece.script for piece in pieces})}, in repeat/"
     return pieces
 

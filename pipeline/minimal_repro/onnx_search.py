@@ -1,4 +1,4 @@
-"""The smallest part of an ONNX model at which a step fails as it does at the whole. Worker only."""
+"""The smallest part of an ONNX model at which a step fails as it does at the full model. Worker only."""
 
 from __future__ import annotations
 
@@ -6,35 +6,39 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...converters.minimal_repro.onnx_pieces import Cutter, described, line_of
+from ...converters.minimal_repro.onnx_pieces import OnnxCutter, describe_node, line_of
 from ...models.artifact import read_artifact
 from ...models.job import Job
 from .script import PIECE, script_of_onnx
-from .trial import WRONG, Trial, facts_of, found_or_refused, smallest, suspects
-from .trial_samples import whole_failing, write_groups
+from .trial import WRONG, Trial, mentioned_operators, repro_facts, require_piece, search_smallest
+from .trial_samples import full_model_failure, write_groups
 
 
-def shrink(job: Job) -> Mapping[str, Any]:
-    """Find the piece of the artifact in inputs["source"] that the step of the options fails at, and write it with a
-    script that shows it. Samples: samples.py.
+def find_piece(job: Job) -> Mapping[str, Any]:
+    """Find the smallest piece of the artifact in inputs["source"] at which a step fails; write it and a script.
 
-    Options: step, reason, chain, target, least_db, seconds, model. The facts are {operators, operator, where, line,
-    what, fix, whole}. Raises Refused where the whole does not fail here, or cannot be run to compare with.
+    Options: step, reason, chain, target, least_db, seconds, model. Facts: operators, operator, where, line, what, fix,
+    whole. Raises Refused if the full model does not fail here, or cannot be run to compare with.
     """
     options = job.options
     trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
-    cutter = Cutter(read_artifact(job.inputs["source"]).path)
-    whole = whole_failing(cutter, trial, job)
-    flat = whole.kind == WRONG and not whole.moved
-    named = suspects(whole.what, [(node.op_type, node.name) for node in cutter.nodes])
-    at, found = smallest(
-        len(cutter.nodes), lambda chosen: cutter.piece(chosen, flat=flat), cutter.behind, trial, whole, named
+    cutter = OnnxCutter(read_artifact(job.inputs["source"]).path)
+    full_failure = full_model_failure(cutter, trial, job)
+    flat = full_failure.kind == WRONG and not full_failure.has_lost_layout
+    mentioned = mentioned_operators(full_failure.message, [(node.op_type, node.name) for node in cutter.nodes])
+    index, result = search_smallest(
+        len(cutter.nodes),
+        lambda chosen: cutter.piece(chosen, flat=flat),
+        cutter.with_predecessors,
+        trial,
+        full_failure,
+        mentioned,
     )
-    piece, seen = found_or_refused(found, whole, trial)
-    node = cutter.nodes[at]
+    piece, failure = require_piece(result, full_failure, trial)
+    node = cutter.nodes[index]
     piece.save(job.out / f"{PIECE}.onnx")
-    kinds = {"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}}
-    write_groups(job.out / f"{PIECE}.npz", **kinds)
-    facts = facts_of(seen, piece.operators, node.op_type, described(node), line_of(node), trial)
-    (job.out / f"{PIECE}.py").write_text(script_of_onnx(options, facts, piece.signature, kind=seen.kind))
+    arrays = {"in": piece.feeds, "expected": piece.expected, "got": failure.outputs or {}}
+    write_groups(job.out / f"{PIECE}.npz", **arrays)
+    facts = repro_facts(failure, piece.operators, node.op_type, describe_node(node), line_of(node), trial)
+    (job.out / f"{PIECE}.py").write_text(script_of_onnx(options, facts, piece.signature, kind=failure.kind))
     return facts

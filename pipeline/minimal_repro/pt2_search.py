@@ -1,6 +1,6 @@
-"""The smallest part of an exported program at which a step fails as it does at the whole. Worker only.
+"""The smallest part of an exported program at which a step fails as it does at the full program. Worker only.
 
-A piece is a module of the program's own operators: it is exported once more, and the step is given that.
+A piece is a module of the program's own operators, which is exported again as the step's input.
 """
 
 from __future__ import annotations
@@ -10,41 +10,48 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...converters.minimal_repro.pt2_pieces import Cutter, described, line_of
+from ...converters.minimal_repro.pt2_pieces import ProgramCutter, describe_node, line_of
 from ...models.artifact import read_artifact
 from ...models.exported_program import load_program
 from ...models.job import Job
 from .script import PIECE, script_of_program
-from .trial import Trial, Trouble, does_not_fail, facts_of, found_or_refused, smallest
-from .trial_samples import calls, recorded, write_groups
+from .trial import Trial, TrialFailure, refuse_no_failure, repro_facts, require_piece, search_smallest
+from .trial_samples import record_first_accepted, recorded_calls, write_groups
 
 
-def shrink(job: Job) -> Mapping[str, Any]:
-    """Find the piece of the program in inputs["source"] that the step of the options fails at, and write it with a
-    script that shows it. Options and facts as in onnx.py; the chain begins with torch.export.
+def find_piece(job: Job) -> Mapping[str, Any]:
+    """Find the smallest piece of the program in inputs["source"] at which a step fails; write it and a script.
 
-    Raises Refused where the whole does not fail here.
+    Options and facts as in onnx_search.py; the chain begins with torch.export. Raises Refused if the full program does
+    not fail here.
     """
     options = job.options
     trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
-    cutter, whole = _whole_failing(job, trial)
-    at, found = smallest(len(cutter.nodes), cutter.piece, cutter.behind, trial, whole)
-    piece, seen = found_or_refused(found, whole, trial)
-    node = cutter.nodes[at]
-    kinds = {"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}, "example": piece.others}
-    write_groups(job.out / f"{PIECE}.npz", **kinds, weight=piece.weights)
-    facts = facts_of(seen, piece.operators, str(node.target), described(node), line_of(node), trial)
-    script = script_of_program(options, facts, piece.signature, imports=piece.imports, code=piece.code, kind=seen.kind)
+    cutter, full_failure = _full_program_failure(job, trial)
+    index, result = search_smallest(len(cutter.nodes), cutter.piece, cutter.with_predecessors, trial, full_failure)
+    piece, failure = require_piece(result, full_failure, trial)
+    node = cutter.nodes[index]
+    arrays = {
+        "in": piece.feeds,
+        "expected": piece.expected,
+        "got": failure.outputs or {},
+        "example": piece.second_feeds,
+    }
+    write_groups(job.out / f"{PIECE}.npz", **arrays, weight=piece.weights)
+    facts = repro_facts(failure, piece.operators, str(node.target), describe_node(node), line_of(node), trial)
+    script = script_of_program(
+        options, facts, piece.signature, imports=piece.imports, code=piece.code, kind=failure.kind
+    )
     (job.out / f"{PIECE}.py").write_text(script)
     return facts
 
 
-def _whole_failing(job: Job, trial: Trial) -> tuple[Cutter, Trouble]:
+def _full_program_failure(job: Job, trial: Trial) -> tuple[ProgramCutter, TrialFailure]:
     artifact = read_artifact(job.inputs["source"])
     program = load_program(artifact.path)
-    for first, seconds in calls(job):
-        cutter = recorded(partial(Cutter, program, artifact.signature), first, seconds)
+    for first, second_candidates in recorded_calls(job):
+        cutter = record_first_accepted(partial(ProgramCutter, program, artifact.signature), first, second_candidates)
         piece = cutter.piece(range(len(cutter.nodes)))
-        if piece and (trouble := trial(piece.write, piece.feeds, piece.expected)):
-            return cutter, trouble
-    raise does_not_fail()
+        if piece and (failure := trial(piece.write, piece.feeds, piece.expected)):
+            return cutter, failure
+    raise refuse_no_failure()

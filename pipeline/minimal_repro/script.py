@@ -1,7 +1,7 @@
-"""The script that shows a defect at its smallest piece, for a bug report: versions, inputs, and what is expected of it.
+"""Scripts that show a defect at its smallest piece, for a bug report: versions, inputs and expected outputs.
 
-It needs the files beside it, the library at fault, and nothing else of the run. It fails for as long as the defect is
-there, with the converter's own error or at the comparison.
+A script needs the files beside it, the library at fault, and nothing else of the run. It fails for as long as the
+defect exists, with the converter's own error or at the comparison.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...converters.to_onnx.onnx_from_pt2 import DYNAMO_OPSET
+from ...converters.to_onnx.onnx_from_source import TORCHSCRIPT_OPSET
 from ...models.formats import PAYLOAD, Format
 from ...models.signature import Signature
 from ..workers.toolchain import version_of
 
-PIECE = "piece"  # the name of the files in the result, before the run gives them its own
+PIECE = "piece"  # the name of the files in the result, which the run renames
 
 _HEAD = '''"""{title}
 
@@ -244,7 +246,7 @@ def script_of_module(
     root: str | None,
     kind: str,
 ) -> str:
-    """The script for a module of a model in PyTorch and the step of a shrink job's options."""
+    """Return the script for a module of a PyTorch model and the step in the options of a search."""
     piece = _ROOT.format(root=root) if root else ""
     piece += _OF_MODEL.format(path=path)
     piece += _FLAT.format(inputs=[spec.name for spec in signature.inputs]) if nested else ""
@@ -260,7 +262,7 @@ def script_of_program(
     code: str,
     kind: str,
 ) -> str:
-    """The script for a piece of an exported program: `code` is its method `forward`."""
+    """Return the script for a piece of an exported program. `code`: its method `forward`."""
     lines = "".join(f"{line}\n" for line in imports)
     piece = _OF_PROGRAM.format(imports=f"{lines}\n" if lines else "", code=code)
     return _script_of_torch(options, facts, signature, piece, kind)
@@ -269,27 +271,27 @@ def script_of_program(
 def _script_of_torch(
     options: Mapping[str, Any], facts: Mapping[str, Any], signature: Signature, piece: str, kind: str
 ) -> str:
-    (_, step_options), alone = options["chain"][-1], len(options["chain"]) == 1
+    (_, step_options), is_single = options["chain"][-1], len(options["chain"]) == 1
     template = _CONVERT.get(options["step"].partition("@")[0], _ANY_STEP)
     convert = template.format(
-        chain=[(entry, dict(given)) for entry, given in options["chain"]],
+        chain=[(entry, dict(step_arguments)) for entry, step_arguments in options["chain"]],
         signature=signature.to_json(),
         dynamic=[list(spec.dynamic_axes) for spec in signature.inputs],
-        opset=step_options.get("opset", 17 if alone else 20),  # as converters/to_onnx/onnx_from_source.py has them
+        opset=step_options.get("opset", TORCHSCRIPT_OPSET if is_single else DYNAMO_OPSET),
     )
     inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
     body = _TORCH.format(piece=piece, inputs=inputs, outputs=outputs, convert=convert)
-    return head(options, facts, kind) + body + comparison(options["least_db"])
+    return script_head(options, facts, kind) + body + comparison(options["least_db"])
 
 
 def script_of_onnx(options: Mapping[str, Any], facts: Mapping[str, Any], signature: Signature, *, kind: str) -> str:
-    """The script for a piece of an ONNX model and the step of a shrink job's options."""
+    """Return the script for a piece of an ONNX model and the step in the options of a search."""
     if options["step"] == "onnx2tf":
         inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
         body = _ONNX2TF.format(inputs=inputs, outputs=outputs)
     else:
         body = by_step(options, signature, Format.ONNX)
-    return head(options, facts, kind) + body + comparison(options["least_db"])
+    return script_head(options, facts, kind) + body + comparison(options["least_db"])
 
 
 def by_step(
@@ -301,10 +303,12 @@ def by_step(
     write: str = "",
     imports: str = "",
 ) -> str:
-    """The part of a script that converts by the step itself, of transload or of another package, and runs the result.
-    `write`: the line that makes the payload of what is beside the script, with another `suffix`, and what it imports;
-    by default that is the payload."""
-    entry, given = options["chain"][-1]
+    """Return the part of a script that converts by the step itself, of transload or another package, and runs it.
+
+    `write`: the lines that make the payload from the file beside the script, which has another `suffix`, with their
+    `imports`. By default that file is the payload.
+    """
+    entry, step_options = options["chain"][-1]
     module, _, function = entry.partition(":")
     payload = PAYLOAD[form]
     return _OURS.format(
@@ -315,12 +319,12 @@ def by_step(
         signature=pprint.pformat(signature.to_json(), width=110, sort_dicts=False).replace("\n", "\n    "),
         write=write or f'(given / "{payload}").write_bytes(MODEL.read_bytes())',
         format=form.value,
-        options=dict(given),
+        options=dict(step_options),
     )
 
 
-def head(options: Mapping[str, Any], facts: Mapping[str, Any], kind: str) -> str:
-    """The docstring: what fails, where it comes from, with which versions."""
+def script_head(options: Mapping[str, Any], facts: Mapping[str, Any], kind: str) -> str:
+    """Return the script's docstring: what fails, where it comes from, with which versions."""
     story = (
         f"{facts['where'][:1].upper()}{facts['where'][1:]}, converted by {options['step']}: {kind}: {facts['what']}. "
         f"It is {_count(facts['operators'])} of the model {options['model']}, fed with what it is fed there."
@@ -331,7 +335,7 @@ def head(options: Mapping[str, Any], facts: Mapping[str, Any], kind: str) -> str
 
 
 def comparison(least_db: float) -> str:
-    """The end of a script, which holds what came against what was expected."""
+    """Return the end of a script, which compares the outputs with the expected ones."""
     return _COMPARE.format(least_db=least_db, share=10 ** (-least_db / 10))
 
 
@@ -342,6 +346,6 @@ def _count(operators: int | None) -> str:
 
 
 def _versions(requires: tuple[str, ...]) -> str:
-    found = {"Python": platform.python_version(), "numpy": version_of("numpy")}
-    found |= {name: version_of(name) for name in requires}
-    return ", ".join(f"{name} {version}" for name, version in found.items() if version)
+    versions = {"Python": platform.python_version(), "numpy": version_of("numpy")}
+    versions |= {name: version_of(name) for name in requires}
+    return ", ".join(f"{name} {version}" for name, version in versions.items() if version)

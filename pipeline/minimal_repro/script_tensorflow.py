@@ -1,6 +1,7 @@
-"""The scripts for pieces of SavedModels and TFLite files, which lie beside them as graphs and as files. TensorFlow, and
-tf2onnx with ONNX Runtime where that is what fails, are all that they need. That of another step, or of operators that
-our step mends, needs transload.
+"""Scripts for pieces of SavedModels and TFLite files, which lie beside them as graphs and as files.
+
+They need only TensorFlow, or tf2onnx with ONNX Runtime if that fails. The script of another step, or of operators that
+our step patches, needs transload.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ...converters.patches.tf2onnx.handlers import MENDED
 from ...converters.to_onnx.onnx_from_tensorflow import OPSET
 from ...models.formats import Format
 from ...models.signature import Signature, TensorSpec
-from .script import by_step, comparison, head
+from .script import by_step, comparison, script_head
 
 _TF2ONNX = """
 from pathlib import Path
@@ -110,52 +111,56 @@ from transload.converters.minimal_repro.saved_model_pieces import write_saved_mo
 SUFFIX = {Format.SAVED_MODEL: ".pb", Format.TFLITE: ".tflite"}  # of the file of a piece
 
 
-class Shown(Protocol):
-    """What a script says of a piece."""
+class ScriptablePiece(Protocol):
+    """A piece as a script describes it."""
 
     @property
     def signature(self) -> Signature:
-        """Of what it is as a model."""
+        """The signature of the piece as a model."""
 
     @property
     def tensors(self) -> Mapping[str, str]:
-        """What its inputs and outputs are called in the file, by name."""
+        """The inputs' and outputs' names in the file, by the signature's names."""
 
     @property
     def runs(self) -> frozenset[str]:
         """Its operators, as tf2onnx calls them."""
 
 
-def script_of(form: Format, options: Mapping[str, Any], facts: Mapping[str, Any], piece: Shown, kind: str) -> str:
-    """The script for a piece of a SavedModel or of a TFLite file, and the step of a shrink job's options."""
-    kept, suffix = _kept(options), SUFFIX[form]
-    if kept == "tf2onnx" and MENDED.isdisjoint(piece.runs):
+def script_of(
+    form: Format, options: Mapping[str, Any], facts: Mapping[str, Any], piece: ScriptablePiece, kind: str
+) -> str:
+    """Return the script for a piece of a SavedModel or TFLite file and the step in the options of a search."""
+    step, suffix = _base_step(options), SUFFIX[form]
+    if step == "tf2onnx" and MENDED.isdisjoint(piece.runs):
         body = _tf2onnx(piece, suffix)
     elif form is Format.TFLITE:
         body = by_step(options, piece.signature, form)
-    elif kept == "tflite":
+    elif step == "tflite":
         body = _tflite(options, piece)
     else:
         write = _WRITE.format(tensors=dict(piece.tensors))
         body = by_step(options, piece.signature, form, suffix=suffix, write=write, imports=_IMPORTS)
-    return head(options, facts, kind) + body + comparison(options["least_db"])
+    return script_head(options, facts, kind) + body + comparison(options["least_db"])
 
 
-def _kept(options: Mapping[str, Any]) -> str:
-    """The step, precision and variants aside: tf2onnx-tflite is tf2onnx."""
+def _base_step(options: Mapping[str, Any]) -> str:
+    """Return the step's name without precision and variant: tf2onnx-tflite is tf2onnx."""
     return re.split(r"[-@]", options["step"])[0]
 
 
-def _tf2onnx(piece: Shown, suffix: str) -> str:
-    inputs, outputs = (_called(specs, piece.tensors) for specs in (piece.signature.inputs, piece.signature.outputs))
+def _tf2onnx(piece: ScriptablePiece, suffix: str) -> str:
+    inputs, outputs = (
+        _format_names(specs, piece.tensors) for specs in (piece.signature.inputs, piece.signature.outputs)
+    )
     return _TF2ONNX.format(inputs=inputs, outputs=outputs, made=_MADE[suffix], suffix=suffix)
 
 
-def _called(specs: Sequence[TensorSpec], tensors: Mapping[str, str]) -> str:
+def _format_names(specs: Sequence[TensorSpec], tensors: Mapping[str, str]) -> str:
     return pprint.pformat({spec.name: tensors[spec.name] for spec in specs}, width=100, sort_dicts=False)
 
 
-def _tflite(options: Mapping[str, Any], piece: Shown) -> str:
+def _tflite(options: Mapping[str, Any], piece: ScriptablePiece) -> str:
     signature = piece.signature
     shapes = [[axis if isinstance(axis, int) else None for axis in spec.shape] for spec in signature.inputs]
     specs = [
@@ -165,7 +170,7 @@ def _tflite(options: Mapping[str, Any], piece: Shown) -> str:
     kernels = ["TFLITE_BUILTINS", *(["SELECT_TF_OPS"] if options["chain"][-1][1].get("flex") else [])]
     return _TFLITE.format(
         specs="\n".join(specs),
-        outputs=_called(signature.outputs, piece.tensors),
-        kernels=", ".join(f"tf.lite.OpsSet.{each}" for each in kernels),
+        outputs=_format_names(signature.outputs, piece.tensors),
+        kernels=", ".join(f"tf.lite.OpsSet.{kernel}" for kernel in kernels),
         precision=_PRECISIONS.get(options["target"], ""),
     )

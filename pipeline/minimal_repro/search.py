@@ -1,8 +1,7 @@
-"""When no route leads to a target: the smallest piece of the model that fails, as a script for a bug report.
+"""Search for minimal repros: for a target without a route, the smallest failing piece as a script for a bug report.
 
-A worker looks for the piece (onnx.py, tensorflow.py, pt2.py, torch.py), in bounded time.
-It is help for a target that is lost already: where nothing is found, or the looking itself fails, that is said, and
-nothing else changes.
+A worker searches (onnx_search.py, tensorflow_search.py, pt2_search.py, torch_search.py), in bounded time. A search that
+finds nothing or fails is reported, and changes nothing else: the target is lost already.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ from ..workers.fork_server import framework_of
 from .script import PIECE
 from .trial import OUT_OF_TIME
 
-_GRACE_S = 180.0  # beyond the seconds that the request gives a search, for the trial that runs at their end
-_MORE = 10  # times as long, where they were too few
-_MOST_TRIED = 2  # failures of one target that are looked into
+_GRACE_S = 180.0  # for the trial that runs when the request's seconds are over
+_LONGER_FACTOR = 10  # of the suggested time, if it was too short
+_MAX_FAILURES = 2  # of one target that are searched
 
-_ONNX, _PT2, _TORCH = (f"{__package__}.{kind}_search:shrink" for kind in ("onnx", "pt2", "torch"))
-_OF_GRAPH = {
-    Format.ONNX: _ONNX,
-    Format.SAVED_MODEL: f"{__package__}.tensorflow_search:of_saved_model",
-    Format.TFLITE: f"{__package__}.tensorflow_search:of_tflite",
+_ONNX_ENTRY, _PT2_ENTRY, _TORCH_ENTRY = (f"{__package__}.{kind}_search:find_piece" for kind in ("onnx", "pt2", "torch"))
+_GRAPH_ENTRIES = {
+    Format.ONNX: _ONNX_ENTRY,
+    Format.SAVED_MODEL: f"{__package__}.tensorflow_search:find_saved_model_piece",
+    Format.TFLITE: f"{__package__}.tensorflow_search:find_tflite_piece",
 }
-_EXPORT = next(step for step in STEPS if step.name == "torch.export")  # what makes a program of a piece of one
+_EXPORT = next(step for step in STEPS if step.name == "torch.export")  # exports a piece of a program again
 _LIBRARIES = {
     "onnx2tf": "onnx2tf",
     "lowering": "transload",
@@ -50,8 +49,8 @@ _LIBRARIES = {
     "tf2onnx": "tf2onnx",
     "tflite": "TensorFlow",
 }
-# What helps where a step is known to fail at an operator (docs/design/onnx2tf.md, tests of both exporters).
-_KNOWN: Mapping[tuple[str, str], str] = {
+# Fixes for operators at which a step is known to fail (docs/design/onnx2tf.md, tests of both exporters).
+_KNOWN_FIXES: Mapping[tuple[str, str], str] = {
     ("onnx2tf", "Resize"): "an ONNX file of opset 17 is converted rightly, and so is nearest in place of linear",
     ("onnx2tf", "CumSum"): "multiply with a triangular matrix instead",
     ("onnx2tf", "TopK"): "sort on the client, or leave TopK out of the exported part",
@@ -60,70 +59,81 @@ _KNOWN: Mapping[tuple[str, str], str] = {
 
 
 @dataclass(frozen=True)
-class Smallest:
-    """The smallest piece that was found for a target which is not there."""
+class MinimalRepro:
+    """The smallest failing piece that was found for a target without an artifact."""
 
     target: str
     route: tuple[str, ...]  # up to the step that fails
-    operators: int | None  # of a graph or an exported program; None where it is a module
-    what: str  # one sentence: the operator or the module, its line, how it fails
+    operators: int | None  # of a graph or an exported program; None for a module
+    message: str  # one sentence: the operator or the module, its line, how it fails
     script: str  # relative to the folder of the results
     fix: str
 
+    def to_json(self) -> dict[str, object]:
+        """Return its row in convert.json."""
+        first = {"target": self.target, "route": self.route, "operators": self.operators}
+        return {**first, "what": self.message, "script": self.script, "fix": self.fix}
 
-def smallest_pieces(context: Context, prepared: RunInputs, made: Sequence[TargetResult]) -> tuple[Smallest, ...]:
-    """A piece for each target that no route led to, as far as one is found. A step that keeps several targets from
-    being made is looked into once. None is begun when the request's time for searches is over."""
+
+def find_minimal_repros(
+    context: Context, prepared: RunInputs, results: Sequence[TargetResult]
+) -> tuple[MinimalRepro, ...]:
+    """Find a minimal repro for each target without a route, within the request's time for searches.
+
+    A step that prevents several targets is searched once.
+    """
     started = time.monotonic()
-    until = started + context.request.convert.search_seconds
-    known: dict[tuple[str, ...], Smallest | None] = {}
-    there = [str(each.target) for each in made if each.stored]
-    found = []
-    for each in made:
-        for failure in _worth_a_look(each):
+    deadline = started + context.request.convert.search_seconds
+    known: dict[tuple[str, ...], MinimalRepro | None] = {}
+    verified = [str(result.target) for result in results if result.stored]
+    repros = []
+    for result in results:
+        for failure in _searchable_failures(result):
             names = failure.route.names
-            if names not in known and time.monotonic() >= until:
+            if names not in known and time.monotonic() >= deadline:
                 known[names] = None
-                if until > started:
-                    context.progress.note(f"what {names[-1]} fails at is not looked for: {_search_on(context)}")
+                if deadline > started:
+                    context.progress.note(
+                        f"what {names[-1]} fails at is not looked for: {_how_to_search_longer(context)}"
+                    )
             if names not in known:
-                context.progress.step(f"{each.target}: looking for what {names[-1]} fails at")
-                known[names] = _look(context, prepared, each.target, failure, there)
-            if piece := known[names]:
-                found.append(replace(piece, target=str(each.target)))
+                context.progress.step(f"{result.target}: looking for what {names[-1]} fails at")
+                known[names] = _find_repro(context, prepared, result.target, failure, verified)
+            if repro := known[names]:
+                repros.append(replace(repro, target=str(result.target)))
                 break
-    return tuple(found)
+    return tuple(repros)
 
 
-def _worth_a_look(made: TargetResult) -> Iterator[FailedStep]:
-    """The failures that can be looked into; wrong answers first, as nobody else would find them."""
-    if made.stored is not None:
+def _searchable_failures(result: TargetResult) -> Iterator[FailedStep]:
+    """Yield the failures that can be searched; wrong answers first, as nobody else would notice them."""
+    if result.stored is not None:
         return
-    fitting = [each for each in made.failures if _lookers(each)]
-    yield from sorted(fitting, key=lambda each: each.status is not RouteStatus.WRONG)[:_MOST_TRIED]
+    fitting = [failure for failure in result.failures if _entries_for(failure)]
+    yield from sorted(fitting, key=lambda failure: failure.status is not RouteStatus.WRONG)[:_MAX_FAILURES]
 
 
-def _lookers(failure: FailedStep) -> list[str]:
-    """The entries that can look into a failure, the one that finds the smallest pieces first."""
+def _entries_for(failure: FailedStep) -> list[str]:
+    """Return the entries that can search a failure, the one with the smallest pieces first."""
     step = failure.route.steps[-1]
-    reduced = step.target.precision is not Precision.FP32
-    if step.environment or step.calibrates or (reduced and failure.status is RouteStatus.WRONG):
+    is_reduced = step.target.precision is not Precision.FP32
+    if step.environment or step.calibrates or (is_reduced and failure.status is RouteStatus.WRONG):
         return []
-    if step.source and step.source.precision is Precision.FP32 and step.source.format in _OF_GRAPH:
-        return [_OF_GRAPH[step.source.format]]
-    if any(framework_of(each.requires) != "torch" for each in failure.route.steps):  # one process does them all
+    if step.source and step.source.precision is Precision.FP32 and step.source.format in _GRAPH_ENTRIES:
+        return [_GRAPH_ENTRIES[step.source.format]]
+    if any(framework_of(part.requires) != "torch" for part in failure.route.steps):  # one process runs the chain
         return []
-    of_program = [_PT2] if step.source == Target(Format.PT2) else []
-    of_source = [_TORCH] if failure.route.steps[0].source is None else []
-    return of_program + of_source
+    program_entries = [_PT2_ENTRY] if step.source == Target(Format.PT2) else []
+    source_entries = [_TORCH_ENTRY] if failure.route.steps[0].source is None else []
+    return program_entries + source_entries
 
 
-def _look(
-    context: Context, prepared: RunInputs, target: Target, failure: FailedStep, there: Sequence[str]
-) -> Smallest | None:
+def _find_repro(
+    context: Context, prepared: RunInputs, target: Target, failure: FailedStep, verified: Sequence[str]
+) -> MinimalRepro | None:
     step = failure.route.steps[-1]
     name = f"smallest.{target.slug}.{step.name}"
-    stored = _found(context, prepared, name, failure)
+    stored = _run_search(context, prepared, name, failure)
     if stored is None:
         return None
     repeat = context.folder / "repeat"
@@ -131,52 +141,52 @@ def _look(
         if file.name.startswith(PIECE):
             _copy(file, repeat / file.name.replace(PIECE, name, 1))
     facts = stored.facts
-    what, fix = (
+    message, fix = (
         f"{step.name} fails at {facts['where']}: {without_store_paths(facts['what'])}",
-        _mend(step.name, facts, there),
+        _suggest_fix(step.name, facts, verified),
     )
     if not facts["whole"]:
-        what += f"; the search ended after {_given(context)}, and there may be a smaller piece"
-        fix += f"; {_search_on(context)}"
-    return Smallest(
+        message += f"; the search ended after {_time_allowed(context)}, and there may be a smaller piece"
+        fix += f"; {_how_to_search_longer(context)}"
+    return MinimalRepro(
         target=str(target),
         route=failure.route.names,
         operators=facts.get("operators"),
-        what=what,
+        message=message,
         script=f"repeat/{name}.py",
         fix=fix,
     )
 
 
-def _found(context: Context, prepared: RunInputs, name: str, failure: FailedStep) -> Stored | None:
-    """The piece that the first entry finds which finds one."""
-    for entry in _lookers(failure):
+def _run_search(context: Context, prepared: RunInputs, name: str, failure: FailedStep) -> Stored | None:
+    """Return the piece of the first entry that finds one."""
+    for entry in _entries_for(failure):
         try:
             return context.executor.perform(_action(context, prepared, name, failure, entry))
         except DiskFull:
             raise
         except TransloadError as error:
-            why = error.what
-            if why == OUT_OF_TIME:
-                why = f"{why} of {_given(context)}; {_search_on(context)}"
+            reason = error.what
+            if reason == OUT_OF_TIME:
+                reason = f"{reason} of {_time_allowed(context)}; {_how_to_search_longer(context)}"
     step = failure.route.steps[-1]
-    context.progress.note(f"{step.target}: no smaller piece was found that {step.name} fails at: {why}")
+    context.progress.note(f"{step.target}: no smaller piece was found that {step.name} fails at: {reason}")
     return None
 
 
-def _given(context: Context) -> str:
+def _time_allowed(context: Context) -> str:
     return f"{context.request.convert.search_seconds:g} s"
 
 
-def _search_on(context: Context) -> str:
-    """How a person has it looked for longer: what was made meanwhile is kept."""
-    return f"--search-seconds {context.request.convert.search_seconds * _MORE:g} searches on"
+def _how_to_search_longer(context: Context) -> str:
+    """Return how a user can search longer, which continues from the stored results."""
+    return f"--search-seconds {context.request.convert.search_seconds * _LONGER_FACTOR:g} searches on"
 
 
 def _chain(failure: FailedStep, entry: str) -> tuple[Step, ...]:
-    """The steps that a piece goes through."""
+    """Return the steps that convert a piece."""
     step = failure.route.steps[-1]
-    return {_PT2: (_EXPORT, step), _TORCH: failure.route.steps}.get(entry, (step,))
+    return {_PT2_ENTRY: (_EXPORT, step), _TORCH_ENTRY: failure.route.steps}.get(entry, (step,))
 
 
 def _action(context: Context, prepared: RunInputs, name: str, failure: FailedStep, entry: str) -> Action:
@@ -185,20 +195,20 @@ def _action(context: Context, prepared: RunInputs, name: str, failure: FailedSte
     if step.target.precision is Precision.FP32:
         least_db = context.request.validate_.sqnr_db
     run_by = verification_runtime(step.target).requires
-    requires = tuple(dict.fromkeys([*(name for each in chain for name in each.requires), *run_by]))
-    of_source = entry == _TORCH
+    requires = tuple(dict.fromkeys([*(name for chain_step in chain for name in chain_step.requires), *run_by]))
+    is_source = entry == _TORCH_ENTRY
     return Action(
         name=name,
         entry=entry,
         inputs={
-            "source": prepared.source if of_source else failure.source,
+            "source": prepared.source if is_source else failure.source,
             "data": prepared.data,
             "reference": prepared.reference,
         },
         options={
             "step": step.name,
             "reason": failure.reason,
-            "chain": [[each.entry, dict(each.options)] for each in chain],
+            "chain": [[chain_step.entry, dict(chain_step.options)] for chain_step in chain],
             "target": str(step.target),
             "least_db": least_db,
             "seconds": context.request.convert.search_seconds,
@@ -207,27 +217,29 @@ def _action(context: Context, prepared: RunInputs, name: str, failure: FailedSte
         },
         requires=("onnx", "onnxruntime", *requires),
         framework=framework_of(step.requires),
-        code="".join(entry_digest(each.entry) for each in chain) + (prepared.model.code if of_source else ""),
-        root=prepared.model.root if of_source else None,
-        folders=tuple(folder for each in chain for folder in third_party.folders(each)),
+        code="".join(entry_digest(chain_step.entry) for chain_step in chain)
+        + (prepared.model.code if is_source else ""),
+        root=prepared.model.root if is_source else None,
+        folders=tuple(folder for chain_step in chain for folder in third_party.folders(chain_step)),
         limits=replace(context.convert_limits(), seconds=context.request.convert.search_seconds + _GRACE_S),
         remembers_refusal=True,
     )
 
 
-def _mend(step: str, facts: Mapping[str, Any], there: Sequence[str]) -> str:
-    """What helps now: a spelling that is known to work, or what the step itself says; another target; else who should
-    hear of it."""
-    kind = re.split(r"[-.@]", step)[0]
-    known = _KNOWN.get((kind, facts["operator"]), facts["fix"])
-    others = [f"{' and '.join(there)} {'is' if len(there) == 1 else 'are'} there and verified"] if there else []
+def _suggest_fix(step: str, facts: Mapping[str, Any], verified: Sequence[str]) -> str:
+    """Return what helps: a known fix or the step's own, verified targets, and else where to report the defect."""
+    library_key = re.split(r"[-.@]", step)[0]
+    known_fix = _KNOWN_FIXES.get((library_key, facts["operator"]), facts["fix"])
+    verified_note = (
+        [f"{' and '.join(verified)} {'is' if len(verified) == 1 else 'are'} there and verified"] if verified else []
+    )
     not_run = facts["what"].startswith("onnxruntime cannot open")
-    library = "ONNX Runtime" if not_run else _LIBRARIES.get(kind, "the step's author")
-    own = "write that line in other operators, or " if facts["line"] else ""
+    library = "ONNX Runtime" if not_run else _LIBRARIES.get(library_key, "the step's author")
+    own_fix = "write that line in other operators, or " if facts["line"] else ""
     if "its program is for sizes with " in facts["what"]:  # serving/runtimes/torch_callable.py
-        own = "where your sizes keep to that, fix such an axis or give it bounds in --input, or "
-    report = f"{own}send the script and its files to {library}"
-    return "; ".join(filter(None, [known, *others, "" if facts["fix"] else report]))
+        own_fix = "where your sizes keep to that, fix such an axis or give it bounds in --input, or "
+    report = f"{own_fix}send the script and its files to {library}"
+    return "; ".join(filter(None, [known_fix, *verified_note, "" if facts["fix"] else report]))
 
 
 def _copy(file: Path, to: Path) -> None:

@@ -1,4 +1,4 @@
-"""The smallest part of a SavedModel or a TFLite file at which a step fails as it does at the whole. Worker only."""
+"""The smallest part of a SavedModel or a TFLite file at which a step fails as at the full model. Worker only."""
 
 from __future__ import annotations
 
@@ -11,42 +11,53 @@ from ...models.artifact import read_artifact
 from ...models.formats import Format
 from ...models.job import Job
 from .script import PIECE
-from .script_tensorflow import SUFFIX, Shown, script_of
-from .trial import Piece, Trial, facts_of, found_or_refused, smallest, suspects
-from .trial_samples import whole_failing, write_groups
+from .script_tensorflow import SUFFIX, ScriptablePiece, script_of
+from .trial import Piece, Trial, mentioned_operators, repro_facts, require_piece, search_smallest
+from .trial_samples import full_model_failure, write_groups
 
 
-class _Piece(Piece, Shown, Protocol):
-    """What both kinds have."""
+class _SavablePiece(Piece, ScriptablePiece, Protocol):
+    """A piece of a SavedModel or a TFLite file."""
 
     def save(self, path: Path) -> None:
-        """As a file for a script."""
+        """Write it to a file for a script."""
 
 
-def of_saved_model(job: Job) -> Mapping[str, Any]:
-    """Find the piece of the SavedModel in inputs["source"] that the step of the options fails at, and write it with a
-    script that shows it. Options and facts as in onnx.py.
+def find_saved_model_piece(job: Job) -> Mapping[str, Any]:
+    """Find the smallest piece of the SavedModel in inputs["source"] at which a step fails; write it and a script.
 
-    Raises Refused where the whole does not fail here, or cannot be frozen and run to compare with.
+    Options and facts as in onnx_search.py. Raises Refused if the full model does not fail here, or cannot be frozen and
+    run to compare with.
     """
     source = read_artifact(job.inputs["source"])
-    return _shrunk(job, saved_model_pieces.Cutter(source.path, source.signature), Format.SAVED_MODEL)
+    return _find_piece(job, saved_model_pieces.SavedModelCutter(source.path, source.signature), Format.SAVED_MODEL)
 
 
-def of_tflite(job: Job) -> Mapping[str, Any]:
-    """The same of the TFLite file in inputs["source"]."""
-    return _shrunk(job, tflite_pieces.Cutter(read_artifact(job.inputs["source"]).path), Format.TFLITE)
+def find_tflite_piece(job: Job) -> Mapping[str, Any]:
+    """Find the smallest piece of the TFLite file in inputs["source"], as for a SavedModel."""
+    return _find_piece(job, tflite_pieces.TfliteCutter(read_artifact(job.inputs["source"]).path), Format.TFLITE)
 
 
-def _shrunk(job: Job, cutter: saved_model_pieces.Cutter | tflite_pieces.Cutter, form: Format) -> Mapping[str, Any]:
+def _find_piece(
+    job: Job, cutter: saved_model_pieces.SavedModelCutter | tflite_pieces.TfliteCutter, form: Format
+) -> Mapping[str, Any]:
     options = job.options
     trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
-    whole = whole_failing(cutter, trial, job)
-    cut: Callable[[Sequence[int]], _Piece | None] = cutter.piece
-    at, found = smallest(len(cutter.nodes), cut, cutter.behind, trial, whole, suspects(whole.what, cutter.operators))
-    piece, seen = found_or_refused(found, whole, trial)
-    facts = facts_of(seen, piece.operators, *cutter.described(at), None, trial)
+    full_failure = full_model_failure(cutter, trial, job)
+    cut: Callable[[Sequence[int]], _SavablePiece | None] = cutter.piece
+    index, result = search_smallest(
+        len(cutter.nodes),
+        cut,
+        cutter.with_predecessors,
+        trial,
+        full_failure,
+        mentioned_operators(full_failure.message, cutter.operators),
+    )
+    piece, failure = require_piece(result, full_failure, trial)
+    facts = repro_facts(failure, piece.operators, *cutter.describe(index), None, trial)
     piece.save(job.out / f"{PIECE}{SUFFIX[form]}")
-    write_groups(job.out / f"{PIECE}.npz", **{"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}})
-    (job.out / f"{PIECE}.py").write_text(script_of(form, options, facts, piece, seen.kind))
+    write_groups(
+        job.out / f"{PIECE}.npz", **{"in": piece.feeds, "expected": piece.expected, "got": failure.outputs or {}}
+    )
+    (job.out / f"{PIECE}.py").write_text(script_of(form, options, facts, piece, failure.kind))
     return facts

@@ -1,6 +1,6 @@
-"""The smallest module of a PyTorch model at which a step fails as it does at the whole. Worker only.
+"""The smallest module of a PyTorch model at which a step fails as it does at the full model. Worker only.
 
-From the whole down: as long as one of the modules inside fails by itself, with what it is fed in the model, that one.
+The search descends as long as one of the inner modules fails alone, with the inputs that it has in the model.
 """
 
 from __future__ import annotations
@@ -12,58 +12,65 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...converters.minimal_repro.torch_pieces import Piece, Recorder
+from ...converters.minimal_repro.torch_pieces import ModulePiece, ModuleRecorder
 from ...models.job import Job
 from ...models.loading.build import build_model
 from ...models.sources import read_source
 from .script import PIECE, script_of_module
-from .trial import OutOfTime, Trial, Trouble, does_not_fail, facts_of
-from .trial_samples import calls, recorded, write_groups
+from .trial import OutOfTime, Trial, TrialFailure, refuse_no_failure, repro_facts
+from .trial_samples import record_first_accepted, recorded_calls, write_groups
 
 
-def shrink(job: Job) -> Mapping[str, Any]:
-    """Find the module of the source in inputs["source"] that the step of the options fails at, and write a script that
-    shows it. Options and facts as in onnx.py; `operators` is None, `operator` the module's class.
+def find_piece(job: Job) -> Mapping[str, Any]:
+    """Find the smallest module of the source in inputs["source"] at which a step fails; write a script that shows it.
 
-    Raises Refused where the whole does not fail here.
+    Options and facts as in onnx_search.py; `operators` is None, `operator` the module's class. Raises Refused if the
+    full model does not fail here.
     """
     options = job.options
     trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
-    recorder, piece, seen = _whole_failing(job, trial)
-    whole = seen
+    recorder, piece, failure = _full_model_failure(job, trial)
+    full_failure = failure
     try:
-        while inner := _failing_inside(recorder, piece, trial, whole):
-            piece, seen = inner
+        while inner := _failing_inside(recorder, piece, trial, full_failure):
+            piece, failure = inner
     except OutOfTime:
         print("out of time: the smallest module so far is taken")
-    told = replace(seen, fix=whole.fix)  # a mend may name inputs: the person has those of the whole
-    facts = facts_of(told, None, type(piece.module).__name__, piece.described, None, trial)
+    reported = replace(failure, fix=full_failure.fix)  # a fix may name inputs: the user knows those of the full model
+    facts = repro_facts(reported, None, type(piece.module).__name__, piece.description, None, trial)
     shutil.copytree(job.inputs["source"], job.out / f"{PIECE}.source")
-    kinds = {"in": piece.feeds, "expected": piece.expected, "got": seen.got or {}, "example": piece.others}
-    write_groups(job.out / f"{PIECE}.npz", **kinds)
+    arrays = {
+        "in": piece.feeds,
+        "expected": piece.expected,
+        "got": failure.outputs or {},
+        "example": piece.second_feeds,
+    }
+    write_groups(job.out / f"{PIECE}.npz", **arrays)
     root = read_source(job.inputs["source"]).ref.root
     script = script_of_module(
-        options, facts, piece.signature, nested=piece.nested, path=piece.path, root=root, kind=seen.kind
+        options, facts, piece.signature, nested=piece.nested, path=piece.path, root=root, kind=failure.kind
     )
     (job.out / f"{PIECE}.py").write_text(script)
     return facts
 
 
-def _whole_failing(job: Job, trial: Trial) -> tuple[Recorder, Piece, Trouble]:
+def _full_model_failure(job: Job, trial: Trial) -> tuple[ModuleRecorder, ModulePiece, TrialFailure]:
     model, signature = build_model(job.inputs["source"]), read_source(job.inputs["source"]).signature
-    for first, seconds in calls(job):
-        recorder = recorded(partial(Recorder, model, signature), first, seconds)
+    for first, second_candidates in recorded_calls(job):
+        recorder = record_first_accepted(partial(ModuleRecorder, model, signature), first, second_candidates)
         piece = recorder.piece("")
-        if piece and (trouble := trial(piece.write, piece.feeds, piece.expected)):
-            return recorder, piece, trouble
-    raise does_not_fail()
+        if piece and (failure := trial(piece.write, piece.feeds, piece.expected)):
+            return recorder, piece, failure
+    raise refuse_no_failure()
 
 
-def _failing_inside(recorder: Recorder, outer: Piece, trial: Trial, whole: Trouble) -> tuple[Piece, Trouble] | None:
-    """The first module inside that fails in the same way by itself."""
+def _failing_inside(
+    recorder: ModuleRecorder, outer: ModulePiece, trial: Trial, full_failure: TrialFailure
+) -> tuple[ModulePiece, TrialFailure] | None:
+    """Return the first inner module that fails alone in the same way."""
     for path in recorder.inside(outer.path):
         piece = recorder.piece(path)
-        seen = trial(piece.write, piece.feeds, piece.expected) if piece else None
-        if piece and seen and seen.like(whole):
-            return piece, seen
+        failure = trial(piece.write, piece.feeds, piece.expected) if piece else None
+        if piece and failure and failure.is_like(full_failure):
+            return piece, failure
     return None

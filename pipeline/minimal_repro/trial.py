@@ -1,7 +1,6 @@
-"""One trial of a step on a piece of a model: does it fail there too, and in the same way? Worker only.
+"""Trials of a step on pieces of a model: does it fail there too, in the same way? Worker only.
 
-A trial runs in the worker that looks for the piece, again and again: a framework is loaded once. What a step leaves in
-its working directory is in a folder of that trial.
+All trials run in the worker that searches, so that a framework is loaded once. Each has a working directory of its own.
 """
 
 from __future__ import annotations
@@ -25,30 +24,28 @@ from ..drift.numeric import combine, compare
 from ..drift.sessions import default_runtime, open_session
 
 WRONG = "answers wrongly"
-_MOVED = "the layout was lost"  # in the words of pipeline/drift/mismatch_hints.py
-_HEAD = 40  # characters of a message that say what kind of failure it is, numbers and names aside
-
-
-_MOST_SUSPECTS = 3
+_LOST_LAYOUT = "the layout was lost"  # in the words of pipeline/drift/mismatch_hints.py
+_HEAD_CHARACTERS = 40  # of a message without numbers and names, which tell the kind of failure
+_MAX_MENTIONED = 3
 
 
 class Piece(Protocol):
-    """A part of a model as a model of its own, with what it is fed in the whole, and what it should give."""
+    """A part of a model as a model, with the inputs that it has in the full model, and the expected outputs."""
 
     @property
     def operators(self) -> int:
-        """How many of the whole model's it has."""
+        """How many of the full model's operators it has."""
 
     @property
     def feeds(self) -> Mapping[str, Array]:
-        """What goes in, by name."""
+        """The inputs by name."""
 
     @property
     def expected(self) -> Mapping[str, Array]:
-        """What must come out of what is made of it."""
+        """The outputs that the converted piece must have."""
 
     def write(self, folder: Path) -> None:
-        """As something that the first step of a trial takes."""
+        """Write the input of a trial's first step."""
 
 
 _P = TypeVar("_P", bound=Piece)
@@ -58,50 +55,52 @@ OUT_OF_TIME = "nothing smaller was found in the time"
 
 
 class OutOfTime(Exception):
-    """The search has used its time: what was found so far counts."""
+    """The search has used its time; its best piece so far counts."""
 
 
 @dataclass(frozen=True)
-class Trouble:
-    """How a step fails at something. `got`: the answers, where there are any."""
+class TrialFailure:
+    """How a step fails at a piece. `outputs`: the wrong answers, if there are any."""
 
     kind: str  # the error's class, or WRONG
-    what: str
-    got: Mapping[str, Array] | None = None
-    fix: str = ""  # where the step refuses by name, it says what helps
+    message: str
+    outputs: Mapping[str, Array] | None = None
+    fix: str = ""  # of the step's own refusal
 
-    def like(self, other: Trouble) -> bool:
-        """Whether two are one defect, as far as that shows: a piece may fail because it is a piece. onnx2tf, for one,
-        gives images of any model in a layout of its own, which is another defect than wrong numbers."""
+    def is_like(self, other: TrialFailure) -> bool:
+        """Return whether two failures look like one defect, since a piece may fail because it is a piece.
+
+        Onnx2tf returns images of any piece in a layout of its own, which is another defect than wrong numbers.
+        """
         if self.kind != other.kind:
             return False
         if self.kind == WRONG:
-            return self.moved == other.moved
-        # Where a step lists the operators that it does not take, a piece has some of them.
-        return _head(self.what) == _head(other.what) or _words(self.what) <= _words(other.what)
+            return self.has_lost_layout == other.has_lost_layout
+        # If a step lists the operators that it refuses, a piece has some of them.
+        return _head_of(self.message) == _head_of(other.message) or _words_of(self.message) <= _words_of(other.message)
 
     @property
-    def moved(self) -> bool:
-        """Whether the numbers are right, and lie in another order."""
-        return _MOVED in self.what
+    def has_lost_layout(self) -> bool:
+        """Whether the numbers are right, but in another order."""
+        return _LOST_LAYOUT in self.message
 
 
-def _head(what: str) -> str:
-    return re.sub(r"\s+", "", _nameless(what))[:_HEAD]
+def _head_of(message: str) -> str:
+    return re.sub(r"\s+", "", _without_names(message))[:_HEAD_CHARACTERS]
 
 
-def _words(what: str) -> set[str]:
-    return set(re.findall(r"[^\s,]+", _nameless(what)))
+def _words_of(message: str) -> set[str]:
+    return set(re.findall(r"[^\s,]+", _without_names(message)))
 
 
-def _nameless(what: str) -> str:
-    """Without names and numbers, which differ from piece to piece."""
-    return re.sub(r"['\"(\[].*?['\")\]]|\d+", "", what)
+def _without_names(message: str) -> str:
+    """Remove names and numbers, which differ from piece to piece."""
+    return re.sub(r"['\"(\[].*?['\")\]]|\d+", "", message)
 
 
 @dataclass
 class Trial:
-    """A step, with those that lead to it from what is tried, to be tried on one thing after another."""
+    """A chain of steps that is tried on one piece after another."""
 
     chain: Sequence[tuple[str, Mapping[str, Any]]]  # entry and options of each step
     least_db: float
@@ -109,163 +108,173 @@ class Trial:
     seconds: float  # for all trials together
     started: float = 0.0
     count: int = 0
-    out_of_time: bool = False  # whether a trial was asked for that was too late
+    out_of_time: bool = False  # whether a trial was refused for lack of time
 
     def __post_init__(self) -> None:
         self.started = time.monotonic()
-        self._steps = [(_loaded(entry), options) for entry, options in self.chain]
+        self._steps = [(_load_step(entry), options) for entry, options in self.chain]
 
     def __call__(
         self, write: Callable[[Path], None], feeds: Mapping[str, Array], expected: Mapping[str, Array]
-    ) -> Trouble | None:
-        """What goes wrong when the step is given what `write` puts into a folder; None where nothing does.
+    ) -> TrialFailure | None:
+        """Run the chain on what `write` puts into a folder; return its failure, or None.
 
-        Raises OutOfTime instead of starting a trial too late; the first is never, as it is of the whole.
+        Raises OutOfTime instead of starting a trial too late; the first trial, of the full model, always runs.
         """
         if self.count and time.monotonic() - self.started > self.seconds:
             self.out_of_time = True
             raise OutOfTime
         self.count += 1
         folder = self.scratch / f"trial{self.count}"
-        given, out = folder / "given", folder / "given"
-        given.mkdir(parents=True)
-        write(given)
+        source, out = folder / "given", folder / "given"
+        source.mkdir(parents=True)
+        write(source)
         try:
-            for at, (step, options) in enumerate(self._steps):
-                given, out, cwd = out, folder / f"out{at}", folder / f"cwd{at}"
+            for index, (step, options) in enumerate(self._steps):
+                source, out, cwd = out, folder / f"out{index}", folder / f"cwd{index}"
                 out.mkdir()
                 cwd.mkdir()
                 os.chdir(cwd)
-                step(Job(inputs={"source": given}, out=out, options=options))
+                step(Job(inputs={"source": source}, out=out, options=options))
         except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a converter raises is what is looked for)
             traceback.print_exc()
             if isinstance(error, TransloadError):
-                return Trouble(type(error).__name__, error.what, fix=error.fix)
-            return Trouble(type(error).__name__, first_words(error))
+                return TrialFailure(type(error).__name__, error.what, fix=error.fix)
+            return TrialFailure(type(error).__name__, first_words(error))
         finally:
             os.chdir(self.scratch)
         return self._answers(out, feeds, expected)
 
-    def _answers(self, out: Path, feeds: Mapping[str, Array], expected: Mapping[str, Array]) -> Trouble | None:
+    def _answers(self, out: Path, feeds: Mapping[str, Array], expected: Mapping[str, Array]) -> TrialFailure | None:
         try:
             session = open_session(default_runtime(out), out)
-            got = session.run(feeds)
+            outputs = session.run(feeds)
             session.close()
         except TransloadError as error:
-            return Trouble(type(error).__name__, error.what)
-        return differs(got, expected, self.least_db)
+            return TrialFailure(type(error).__name__, error.what)
+        return find_difference(outputs, expected, self.least_db)
 
 
-def _loaded(entry: str) -> Work:
+def _load_step(entry: str) -> Work:
     module, _, name = entry.partition(":")
-    found: Work = getattr(import_module(module), name)
-    return found
+    work: Work = getattr(import_module(module), name)
+    return work
 
 
-def differs(got: Mapping[str, Array], expected: Mapping[str, Array], least_db: float) -> Trouble | None:
-    """What is wrong with answers, in one sentence with what they look like; None where they agree."""
-    if what := structure(got, expected):
-        return Trouble(WRONG, _with_looks(what, got, expected), dict(got))
-    drift = combine({name: compare(got[name], array) for name, array in expected.items()})
+def find_difference(
+    outputs: Mapping[str, Array], expected: Mapping[str, Array], least_db: float
+) -> TrialFailure | None:
+    """Describe what is wrong with outputs in one sentence, with a guess at the cause; None if they agree."""
+    if message := structure(outputs, expected):
+        return TrialFailure(WRONG, _with_appearance(message, outputs, expected), dict(outputs))
+    drift = combine({name: compare(outputs[name], array) for name, array in expected.items()})
     if drift.mismatches or drift.non_finite or (drift.sqnr_db is not None and drift.sqnr_db < least_db):
         db = "" if drift.sqnr_db is None else f"agrees to {drift.sqnr_db:.0f} dB"
         counts = f"{drift.mismatches + drift.non_finite} of {drift.elements} elements differ"
-        return Trouble(WRONG, _with_looks(db or counts, got, expected), dict(got))
+        return TrialFailure(WRONG, _with_appearance(db or counts, outputs, expected), dict(outputs))
     return None
 
 
-def _with_looks(what: str, got: Mapping[str, Array], expected: Mapping[str, Array]) -> str:
-    looks = explain(got, expected)
-    return f"{what}; {looks}" if looks else what
+def _with_appearance(message: str, outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> str:
+    appearance = explain(outputs, expected)
+    return f"{message}; {appearance}" if appearance else message
 
 
-def first_failing(most: int, fails: Callable[[int], bool], works: int = 0) -> int:
-    """The least length up to `most` at which `fails`, if longer ones fail as well; `most` is known to, and `works` not
-    to."""
-    failing = most
-    while failing - works > 1:
-        middle = (works + failing) // 2
+def shortest_failing_length(length: int, fails: Callable[[int], bool], passing: int = 0) -> int:
+    """Return the least failing length by bisection, if longer ones fail as well.
+
+    `length` is known to fail, and `passing` not to.
+    """
+    failing = length
+    while failing - passing > 1:
+        middle = (passing + failing) // 2
         if fails(middle):
             failing = middle
         else:
-            works = middle
+            passing = middle
     return failing
 
 
-def suspects(what: str, operators: Sequence[tuple[str, str]]) -> list[int]:
-    """Of operators and their names, those that a failure's words mention, a few; first those that they name."""
-    words = set(re.findall(r"\w+", what))
-    mentioned = [at for at, (operator, _) in enumerate(operators) if operator in words]
-    return sorted(mentioned, key=lambda at: operators[at][1] not in what)[:_MOST_SUSPECTS]
+def mentioned_operators(message: str, operators: Sequence[tuple[str, str]]) -> list[int]:
+    """Return a few of the operators (type, name) that a failure's message mentions, those that it names first."""
+    words = set(re.findall(r"\w+", message))
+    mentioned = [index for index, (operator, _) in enumerate(operators) if operator in words]
+    return sorted(mentioned, key=lambda index: operators[index][1] not in message)[:_MAX_MENTIONED]
 
 
-def smallest(  # noqa: PLR0917  (what is searched, how, and what for)
+def search_smallest(  # noqa: PLR0917  (what is searched, how, and what for)
     count: int,
     cut: Callable[[Sequence[int]], _P | None],
-    behind: Callable[[int, int], Sequence[int]],
+    with_predecessors: Callable[[int, int], Sequence[int]],
     trial: Trial,
-    whole: Trouble,
+    full_failure: TrialFailure,
     suspects: Sequence[int] = (),
-) -> tuple[int, tuple[_P, Trouble] | None]:
-    """The operator, of `count` in their order, where it happens, and the smallest piece that fails as the whole does,
-    as far as one is found in time. First the `suspects`, each alone: large pieces take long. Then the shortest
-    beginning that fails, by bisection: its last operator is where it happens. Then that one alone; then it with those
-    before it, two, four, eight (`behind`), and back to the fewest."""
-    best: tuple[_P, Trouble] | None = None
-    at = count - 1
+) -> tuple[int, tuple[_P, TrialFailure] | None]:
+    """Search the smallest piece that fails as the full model does; return the failing operator and the piece, or None.
+
+    First the `suspects` are tried, each alone, because large pieces take long. Then bisection finds the shortest
+    failing prefix of the `count` operators, whose last operator is the failing one. Then that is tried alone, then with
+    two, four, eight operators of `with_predecessors`, and back to the fewest. The best piece counts when time is up.
+    """
+    best: tuple[_P, TrialFailure] | None = None
+    index = count - 1
 
     def fails(chosen: Sequence[int]) -> bool:
         nonlocal best
         piece = cut(chosen)
         if piece is None:
             return False
-        seen = trial(piece.write, piece.feeds, piece.expected)
-        if seen is None or not seen.like(whole):
+        failure = trial(piece.write, piece.feeds, piece.expected)
+        if failure is None or not failure.is_like(full_failure):
             return False
         if best is None or piece.operators < best[0].operators:
-            best = piece, seen
+            best = piece, failure
         return True
 
     try:
         for suspect in suspects:
             if fails([suspect]):
                 return suspect, best
-        at = first_failing(count, lambda length: fails(range(length))) - 1
+        index = shortest_failing_length(count, lambda length: fails(range(length))) - 1
         size = 1
         while (best is None or size < best[0].operators) and size <= count:
-            if fails(behind(at, size)):
-                first_failing(size, lambda length: fails(behind(at, length)), works=size // 2)
+            if fails(with_predecessors(index, size)):
+                shortest_failing_length(size, lambda length: fails(with_predecessors(index, length)), passing=size // 2)
                 break
             size *= 2
     except OutOfTime:
         print("out of time: the smallest piece so far is taken")
-    return at, best
+    return index, best
 
 
-def found_or_refused(found: tuple[_P, Trouble] | None, whole: Trouble, trial: Trial) -> tuple[_P, Trouble]:
-    """What `smallest` has found. Raises Refused where that is nothing."""
-    if found is None and trial.out_of_time:
+def require_piece(
+    result: tuple[_P, TrialFailure] | None, full_failure: TrialFailure, trial: Trial
+) -> tuple[_P, TrialFailure]:
+    """Return the piece of `search_smallest`. Raises Refused if there is none."""
+    if result is None and trial.out_of_time:
         raise Refused(OUT_OF_TIME, fix="allow more: --search-seconds")
-    if found is None:
-        raise Refused(f"the step does not fail at any part of the model alone: {whole.what}", fix="read its log")
-    return found
+    if result is None:
+        raise Refused(
+            f"the step does not fail at any part of the model alone: {full_failure.message}", fix="read its log"
+        )
+    return result
 
 
-def facts_of(  # noqa: PLR0917  (what is told of it)
-    seen: Trouble, operators: int | None, operator: str, where: str, line: str | None, trial: Trial
+def repro_facts(  # noqa: PLR0917  (what is told of it)
+    failure: TrialFailure, operators: int | None, operator: str, where: str, line: str | None, trial: Trial
 ) -> dict[str, Any]:
-    """What a search tells of a piece, how it fails among it. `whole`: whether it came to its end in time."""
+    """Return the facts of a search about its piece. `whole`: whether the search was completed in time."""
     return {
         "whole": not trial.out_of_time,
         "operators": operators,
         "operator": operator,
         "where": where,
         "line": line,
-        "what": seen.what,
-        "fix": seen.fix,
+        "what": failure.message,
+        "fix": failure.fix,
     }
 
 
-def does_not_fail() -> Refused:
-    """For a whole that fails at none of the samples."""
+def refuse_no_failure() -> Refused:
+    """Return the refusal of a full model that fails at none of the samples."""
     return Refused("the whole model does not fail when it is converted once more", fix="read the log of the step")

@@ -1,6 +1,6 @@
-"""The samples that a search for the smallest piece tries: the calls that the check makes of a copy. Worker only.
+"""The samples that a search for the smallest piece tries: the calls with which artifacts are validated. Worker only.
 
-A copy may be wrong at another size only, than the data has: then it is a sample of that size that shows it.
+An artifact may be wrong only at a size that the data does not have; then a sample of that size shows it.
 """
 
 from __future__ import annotations
@@ -19,88 +19,94 @@ from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, TensorSpec
 from ..drift.recorded_answers import ReferenceRecord, read_record
 from ..drift.sessions import read_test_set
-from .trial import Piece, Trial, Trouble, does_not_fail
+from .trial import Piece, Trial, TrialFailure, refuse_no_failure
 
 Feeds: TypeAlias = Mapping[str, Array]
 _T = TypeVar("_T")
 
 
-def calls(job: Job) -> Iterator[tuple[Feeds, list[Feeds]]]:
-    """What the reference in inputs["reference"] was asked, of the data in inputs["data"]: one call for each batch, for
-    each other size of an axis and for each size of integers. With it others, one of which will do: every dynamic axis
-    has another size there, the batch at least. What changes from one call to the other is dynamic. Options: reason, why
-    the copy was refused."""
+def recorded_calls(job: Job) -> Iterator[tuple[Feeds, list[Feeds]]]:
+    """Yield the feeds of each call in inputs["reference"], made from inputs["data"], and candidates of a second call.
+
+    There is one call for each batch, each other size of an axis and each size of integers. In the second call every
+    dynamic axis has another size, at least the batch; any of the candidates will do. An axis that changes between the
+    calls is dynamic. Options: reason, why the artifact was refused.
+    """
     record = read_record(job.inputs["reference"])
     data = read_test_set(job, record.signature.inputs)
     reason = job.options["reason"]
-    own = sizes_in(data, record.signature)
+    data_sizes = sizes_in(data, record.signature)
     answered = {axis: size for probe in record.probes for axis, size in probe.sizes.items()}
     for probe in sorted(record.probes, key=lambda probe: _order(probe, record.signature.inputs, reason)):
-        sizes = {**own, **probe.sizes}
-        back = {axis: own[axis] for axis in probe.sizes if axis in own}
-        all_others = {axis: answered.get(axis, size) for axis, size in sizes.items()} | back
-        batch = _another(record, probe.batch)
-        seconds = [_feeds(data, record, Probe(batch, each)) for each in (all_others, back)]
-        yield _feeds(data, record, probe), seconds
+        sizes = {**data_sizes, **probe.sizes}
+        own_sizes = {axis: data_sizes[axis] for axis in probe.sizes if axis in data_sizes}
+        all_other_sizes = {axis: answered.get(axis, size) for axis, size in sizes.items()} | own_sizes
+        batch = _other_batch(record, probe.batch)
+        second_candidates = [
+            _feeds(data, record, Probe(batch, sizes_of_second)) for sizes_of_second in (all_other_sizes, own_sizes)
+        ]
+        yield _feeds(data, record, probe), second_candidates
 
 
-class Whole(Protocol):
-    """A graph that can be cut into pieces, as it was run on one sample."""
+class GraphCutter(Protocol):
+    """A graph that can be cut into pieces after a run on one sample."""
 
     @property
     def nodes(self) -> Sequence[object]:
         """Its operators."""
 
     def record(self, feeds: Feeds, /) -> None:
-        """Run it, and keep what is in it."""
+        """Run the graph, and keep its tensors."""
 
     def piece(self, chosen: Sequence[int], /) -> Piece | None:
-        """Some operators, fed with what they are fed in that run."""
+        """Return some operators with the inputs that they had in that run."""
 
 
-def whole_failing(cutter: Whole, trial: Trial, job: Job) -> Trouble:
-    """How the whole model fails, with the first samples at which it does; the cutter holds them.
+def full_model_failure(cutter: GraphCutter, trial: Trial, job: Job) -> TrialFailure:
+    """Return the full model's failure at the first samples at which it fails, which the cutter keeps.
 
-    Raises Refused where it fails at none.
+    Raises Refused if it fails at none.
     """
-    for feeds, _ in calls(job):
+    for feeds, _ in recorded_calls(job):
         cutter.record(feeds)
         piece = cutter.piece(range(len(cutter.nodes)))
-        if piece and (trouble := trial(piece.write, piece.feeds, piece.expected)):
-            return trouble
-    raise does_not_fail()
+        if piece and (failure := trial(piece.write, piece.feeds, piece.expected)):
+            return failure
+    raise refuse_no_failure()
 
 
-def recorded(make: Callable[[Feeds, Feeds], _T], first: Feeds, seconds: list[Feeds]) -> _T:
-    """What `make` gives for the first of the other calls that the model takes: it need not take every size at once."""
-    *most, last = seconds
-    for second in most:
+def record_first_accepted(make: Callable[[Feeds, Feeds], _T], first: Feeds, second_candidates: list[Feeds]) -> _T:
+    """Return `make` of the first call and the first second call that the model accepts: it may refuse some sizes."""
+    *tries, last = second_candidates
+    for second in tries:
         try:
             return make(first, second)
-        except Exception as error:  # noqa: BLE001  (whatever a model raises over sizes)
+        except Exception as error:  # noqa: BLE001  (a model may raise anything for sizes)
             print(f"the model does not take several other sizes at once: {error}")
     return make(first, last)
 
 
 def _order(probe: Probe, specs: Sequence[TensorSpec], reason: str) -> tuple[bool, bool, bool, int]:
-    """First the sizes, the integers and the masks that the check has named when it refused the copy. Else the data's
-    own, and several samples: of one alone an axis cannot be told from another."""
-    where = ", ".join(f"{axis}={size}" for axis, size in probe.sizes.items())  # as drift/check.py says it
-    said = describe_values(probe, specs) or (where and f"at {where}")
-    named = bool(said) and f"{said}: " in reason
-    return not named, bool(said), probe.batch == 1, probe.batch
+    """Return a sort key: probes that the refusal names come first, then the data's own sizes with several samples.
+
+    With one sample an axis cannot be told from another.
+    """
+    sizes = ", ".join(f"{axis}={size}" for axis, size in probe.sizes.items())  # worded as in drift/check.py
+    description = describe_values(probe, specs) or (sizes and f"at {sizes}")
+    is_named = bool(description) and f"{description}: " in reason
+    return not is_named, bool(description), probe.batch == 1, probe.batch
 
 
-def _another(record: ReferenceRecord, batch: int) -> int:
+def _other_batch(record: ReferenceRecord, batch: int) -> int:
     bounds = bounds_within(record.signature.inputs, record.signature.batch)
     return next((size for size in map(bounds.nearest, (batch + 1, batch - 1)) if size != batch), batch)
 
 
 def _feeds(data: Dataset, record: ReferenceRecord, probe: Probe) -> Feeds:
-    seen = probe.of(data)
-    return make_feeds(seen, np.arange(probe.batch) % len(seen), record.signature, probe.sizes)
+    samples = probe.of(data)
+    return make_feeds(samples, np.arange(probe.batch) % len(samples), record.signature, probe.sizes)
 
 
 def write_groups(path: Path, **groups: Feeds) -> None:
-    """Keep arrays for a script, each under `KIND/NAME`: what goes `in`, what is `expected`, and so on."""
+    """Write arrays for a script, each under `KIND/NAME`, as `in/x` or `expected/y`."""
     write_arrays(path, {f"{kind}/{name}": array for kind, group in groups.items() for name, array in group.items()})

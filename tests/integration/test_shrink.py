@@ -88,7 +88,9 @@ def test_the_operator_that_onnx2tf_gets_wrong_is_found_and_shown(
     assert done.decided[1] == 1
     (found,) = done.smallest
     assert (found.target, found.route, found.operators) == ("saved-model", ("onnx2tf",), 1)
-    assert found.what.startswith(f"onnx2tf fails at the operator Resize (grow), from net.py:14 (`{line}`): agrees to ")
+    assert found.message.startswith(
+        f"onnx2tf fails at the operator Resize (grow), from net.py:14 (`{line}`): agrees to "
+    )
     assert found.fix.startswith("an ONNX file of opset 17 is converted rightly")
     assert done.document["smallest"][0]["script"] == found.script == "repeat/smallest.saved-model.onnx2tf.py"
     text = (done.folder / found.script).read_text()
@@ -119,7 +121,7 @@ def test_an_operator_that_no_route_takes_is_cut_out(tmp_path: Path, monkeypatch:
     (found,) = done.smallest
     assert found.route == ("lowering-tflite",)
     assert found.operators == 1
-    assert found.what.startswith("lowering-tflite fails at the operator TfIdfVectorizer (count): ")
+    assert found.message.startswith("lowering-tflite fails at the operator TfIdfVectorizer (count): ")
     (tmp_path / "alone").mkdir()
     said = run_alone(done.folder / found.script, tmp_path / "alone")
     assert "TfIdfVectorizer" in said.splitlines()[-2]
@@ -154,7 +156,7 @@ def test_the_module_that_cannot_be_exported_is_found_inside_of_the_model(
     assert done.artifacts[0].path is None
     (found,) = done.smallest
     assert (found.target, found.route, found.operators) == ("pt2", ("torch.export",), None)
-    assert found.what.startswith("torch.export fails at the module body.1.0 (Gate, net.py:4): ")
+    assert found.message.startswith("torch.export fails at the module body.1.0 (Gate, net.py:4): ")
     assert found.fix == "compute both and choose with torch.where, or write the branch as torch.cond"
     said = run_alone(done.folder / found.script, tmp_path / "made")
     assert 'net.py", line 6, in forward' in said
@@ -181,7 +183,7 @@ def test_the_operator_that_an_exported_program_cannot_be_carried_by_is_cut_out_o
     assert done.decided[1] == 4
     (found,) = done.smallest
     assert (found.target, found.route, found.operators) == ("onnx", ("torch.onnx-dynamo",), 1)
-    assert found.what.startswith(
+    assert found.message.startswith(
         "torch.onnx-dynamo fails at the operator aten.special_bessel_j0.default (special_bessel_j0), from "
         "test_shrink.py:"
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from transload.converters.minimal_repro.pt2_pieces import Cutter, described, line_of
+from transload.converters.minimal_repro.pt2_pieces import ProgramCutter, describe_node, line_of
 from transload.models.signature import Signature, parse_input
 
 SIGNATURE = Signature(
@@ -31,7 +31,7 @@ class Net(torch.nn.Module):
 
 
 @pytest.fixture(scope="module")
-def cutter(tmp_path_factory: pytest.TempPathFactory) -> Cutter:
+def cutter(tmp_path_factory: pytest.TempPathFactory) -> ProgramCutter:
     path = tmp_path_factory.mktemp("program") / "model.pt2"
     dynamic = torch.export.Dim.DYNAMIC
     given = (torch.randn(3, 3, 7), torch.randn(2))
@@ -43,15 +43,15 @@ def cutter(tmp_path_factory: pytest.TempPathFactory) -> Cutter:
         {"x": rng.standard_normal((batch, 3, time)).astype(np.float32), "bias": bias}
         for batch, time in ((2, 9), (3, 5))
     ]
-    return Cutter(torch.export.load(path), SIGNATURE, *feeds)
+    return ProgramCutter(torch.export.load(path), SIGNATURE, *feeds)
 
 
-def at(cutter: Cutter, name: str) -> int:
+def at(cutter: ProgramCutter, name: str) -> int:
     return next(number for number, node in enumerate(cutter.nodes) if name in str(node.target))
 
 
 @pytest.mark.parametrize("names", [["conv1d"], ["relu_"], ["topk"], ["reshape"], ["topk", "reshape"], ["clamp"]])
-def test_a_piece_is_fed_and_gives_what_it_is_and_does_in_the_whole(names: list[str], cutter: Cutter) -> None:
+def test_a_piece_is_fed_and_gives_what_it_is_and_does_in_the_whole(names: list[str], cutter: ProgramCutter) -> None:
     piece = cutter.piece([at(cutter, name) for name in names])
     assert piece is not None
     assert piece.operators == len(names)
@@ -63,27 +63,27 @@ def test_a_piece_is_fed_and_gives_what_it_is_and_does_in_the_whole(names: list[s
             np.testing.assert_array_equal(value, inner[name].numpy())
 
 
-def test_sizes_are_worked_out_in_the_piece_and_axes_keep_their_names(cutter: Cutter) -> None:
+def test_sizes_are_worked_out_in_the_piece_and_axes_keep_their_names(cutter: ProgramCutter) -> None:
     piece = cutter.piece([at(cutter, "reshape")])
     assert piece is not None
     assert [(spec.name, spec.shape) for spec in piece.signature.inputs] == [("getitem", ("batch", 2, "time"))]
     assert [spec.shape for spec in piece.signature.outputs] == [("n18_15", 2)]
 
 
-def test_an_operator_is_named_with_its_line(cutter: Cutter) -> None:
+def test_an_operator_is_named_with_its_line(cutter: ProgramCutter) -> None:
     node = cutter.nodes[at(cutter, "reshape")]
     line = "rows = values.reshape(x.shape[0] * x.shape[2], 2) + bias"
     assert (line_of(node) or "").endswith(f" (`{line}`)")
-    assert described(node).startswith("the operator aten.reshape.default (reshape), from test_shrink_programs.py:")
+    assert describe_node(node).startswith("the operator aten.reshape.default (reshape), from test_pt2_pieces.py:")
 
 
-def test_what_is_behind_an_operator_comes_nearest_first(cutter: Cutter) -> None:
+def test_what_is_behind_an_operator_comes_nearest_first(cutter: ProgramCutter) -> None:
     reshape = at(cutter, "reshape")
-    assert cutter.behind(reshape, 1) == [reshape]
-    assert cutter.behind(reshape, 3) == [reshape, at(cutter, "topk"), at(cutter, "relu_")]
+    assert cutter.with_predecessors(reshape, 1) == [reshape]
+    assert cutter.with_predecessors(reshape, 3) == [reshape, at(cutter, "topk"), at(cutter, "relu_")]
 
 
-def test_the_code_of_a_piece_needs_torch_and_what_it_says_alone(cutter: Cutter) -> None:
+def test_the_code_of_a_piece_needs_torch_and_what_it_says_alone(cutter: ProgramCutter) -> None:
     piece = cutter.piece([at(cutter, "conv1d"), at(cutter, "clamp")])
     assert piece is not None
     held: dict[str, object] = {}
@@ -97,7 +97,7 @@ def test_the_code_of_a_piece_needs_torch_and_what_it_says_alone(cutter: Cutter) 
         np.testing.assert_allclose(value.numpy(), piece.expected[name], rtol=1e-6)
 
 
-def test_a_piece_is_a_source_that_answers_as_it_does(cutter: Cutter, tmp_path: Path) -> None:
+def test_a_piece_is_a_source_that_answers_as_it_does(cutter: ProgramCutter, tmp_path: Path) -> None:
     from transload.models.loading.build import build_model
 
     piece = cutter.piece([at(cutter, "topk"), at(cutter, "reshape")])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.minimal_repro.saved_model_pieces import Cutter
+from transload.converters.minimal_repro.saved_model_pieces import SavedModelCutter
 from transload.models.artifact import write_artifact
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.formats import Format, Target
@@ -24,8 +24,8 @@ from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.drift.sessions import TEST
 from transload.pipeline.minimal_repro.script_tensorflow import script_of
-from transload.pipeline.minimal_repro.tensorflow_search import of_saved_model
-from transload.pipeline.minimal_repro.trial import Trial, smallest
+from transload.pipeline.minimal_repro.tensorflow_search import find_saved_model_piece
+from transload.pipeline.minimal_repro.trial import Trial, search_smallest
 
 TF2ONNX = "transload.converters.to_onnx.onnx_from_tensorflow:onnx_from_saved_model"
 TFLITE = "transload.converters.to_tflite.tflite_from_onnx:tflite_fp32"
@@ -69,15 +69,15 @@ def sums(tf: Any, x: Any, **grows: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def cutter(tmp_path_factory: pytest.TempPathFactory) -> Cutter:
+def cutter(tmp_path_factory: pytest.TempPathFactory) -> SavedModelCutter:
     folder = tmp_path_factory.mktemp("given")
     write(folder, lambda tf, x: tf.nn.softmax(sums(tf, x, element_shape=[4])))
-    found = Cutter(folder / "saved_model", SIGNATURE)
+    found = SavedModelCutter(folder / "saved_model", SIGNATURE)
     found.record({"x": normal(2, 3, 5)})
     return found
 
 
-def at(cutter: Cutter, operator: str) -> int:
+def at(cutter: SavedModelCutter, operator: str) -> int:
     return next(number for number, node in enumerate(cutter.nodes) if node.op == operator)
 
 
@@ -93,7 +93,9 @@ def served(folder: Path, feeds: Mapping[str, Array]) -> dict[str, Array]:
     "names",
     [["Relu"], ["Reshape"], ["MatMul"], ["AddV2"], ["MatMul", "AddV2"], ["TensorListStack"], ["Softmax"], []],
 )
-def test_a_piece_computes_what_it_computes_in_the_whole(names: list[str], cutter: Cutter, tmp_path: Path) -> None:
+def test_a_piece_computes_what_it_computes_in_the_whole(
+    names: list[str], cutter: SavedModelCutter, tmp_path: Path
+) -> None:
     piece = cutter.piece([at(cutter, name) for name in names] if names else range(len(cutter.nodes)))
     assert piece is not None
     piece.write(tmp_path)
@@ -103,7 +105,7 @@ def test_a_piece_computes_what_it_computes_in_the_whole(names: list[str], cutter
         np.testing.assert_array_equal(got[name], want)
 
 
-def test_axes_stay_dynamic_sizes_and_weights_are_constants(cutter: Cutter) -> None:
+def test_axes_stay_dynamic_sizes_and_weights_are_constants(cutter: SavedModelCutter) -> None:
     reshape, product = (cutter.piece([at(cutter, name)]) for name in ("Reshape", "MatMul"))
     assert reshape is not None
     assert [spec.shape for spec in reshape.signature.inputs] == [("head_relu_0", 3, 5)]
@@ -112,22 +114,22 @@ def test_axes_stay_dynamic_sizes_and_weights_are_constants(cutter: Cutter) -> No
     assert product.operators == 1
 
 
-def test_a_list_of_tensors_is_no_input_what_makes_it_comes_along(cutter: Cutter) -> None:
+def test_a_list_of_tensors_is_no_input_what_makes_it_comes_along(cutter: SavedModelCutter) -> None:
     piece = cutter.piece([at(cutter, "TensorListStack")])
     assert piece is not None
     assert {"TensorListReserve", "TensorListSetItem", "TensorListStack"} <= piece.runs
     assert piece.operators == 3
 
 
-def test_an_operator_is_named_with_its_scope(cutter: Cutter) -> None:
+def test_an_operator_is_named_with_its_scope(cutter: SavedModelCutter) -> None:
     said_of_it = "the operator AddV2 (add), in the scope head"
-    assert cutter.described(at(cutter, "AddV2")) == ("AddV2", said_of_it)
+    assert cutter.describe(at(cutter, "AddV2")) == ("AddV2", said_of_it)
 
 
-def test_what_is_behind_an_operator_comes_nearest_first(cutter: Cutter) -> None:
+def test_what_is_behind_an_operator_comes_nearest_first(cutter: SavedModelCutter) -> None:
     add = at(cutter, "AddV2")
-    assert cutter.behind(add, 1) == [add]
-    assert at(cutter, "MatMul") in cutter.behind(add, 3)
+    assert cutter.with_predecessors(add, 1) == [add]
+    assert at(cutter, "MatMul") in cutter.with_predecessors(add, 3)
 
 
 @pytest.fixture
@@ -148,7 +150,9 @@ def shrunk(here: Path, step: str, entry: str, to: str, monkeypatch: pytest.Monke
         "step": step, "reason": "", "chain": [[entry, {}]], "target": to, "least_db": 60.0, "seconds": 500.0,
         "model": "net", "requires": ["tensorflow", "tf2onnx"],
     }  # fmt: skip
-    return of_saved_model(Job({"source": source, "data": data, "reference": here / "reference"}, here / "out", options))
+    return find_saved_model_piece(
+        Job({"source": source, "data": data, "reference": here / "reference"}, here / "out", options)
+    )
 
 
 def test_an_operator_that_tflite_has_no_kernel_for(
@@ -199,7 +203,7 @@ def test_what_tensorflow_gets_wrong_without_a_word_is_cut_to_the_fewest_operator
     module.serve = serve
     tf.saved_model.save(module, str(tmp_path / "saved_model"), signatures={"serving_default": serve})
     shapes = parse_input("x=float32[1,4,4,4]"), parse_input("y=float32[4,4,4]")
-    cutter = Cutter(tmp_path / "saved_model", Signature((shapes[0],), (shapes[1],)))
+    cutter = SavedModelCutter(tmp_path / "saved_model", Signature((shapes[0],), (shapes[1],)))
     cutter.record({"x": normal(1, 4, 4, 4)})
     monkeypatch.chdir(tmp_path)
     trial = Trial([(TFLITE, {})], 60.0, tmp_path, 500.0)
@@ -207,13 +211,13 @@ def test_what_tensorflow_gets_wrong_without_a_word_is_cut_to_the_fewest_operator
     assert everything is not None
     whole = trial(everything.write, everything.feeds, everything.expected)
     assert whole is not None
-    _, found = smallest(len(cutter.nodes), cutter.piece, cutter.behind, trial, whole)
+    _, found = search_smallest(len(cutter.nodes), cutter.piece, cutter.with_predecessors, trial, whole)
     assert found is not None
     piece, seen = found
     assert sorted(node.op for node in piece.graph.node if node.op not in ("Const", "Placeholder")) == [
         "Reshape", "Transpose", "Transpose",
     ]  # fmt: skip
-    assert seen.moved
+    assert seen.has_lost_layout
 
 
 BROKEN = """

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.minimal_repro.tflite_pieces import Cutter
+from transload.converters.minimal_repro.tflite_pieces import TfliteCutter
 from transload.models.artifact import write_artifact
 from transload.models.dataset import Dataset, write_dataset
 from transload.models.formats import Format, Target
@@ -23,7 +23,7 @@ from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.drift.sessions import TEST
-from transload.pipeline.minimal_repro.tensorflow_search import of_tflite
+from transload.pipeline.minimal_repro.tensorflow_search import find_tflite_piece
 from transload.serving.runtimes.tflite_session import open_session
 
 SIGNATURE = Signature((parse_input("x=float32[batch,6]"),), (parse_input("y=float32[batch,4]"),))
@@ -59,20 +59,20 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cutter(given: Path) -> Cutter:
-    found = Cutter(given / "model.tflite")
+def cutter(given: Path) -> TfliteCutter:
+    found = TfliteCutter(given / "model.tflite")
     found.record({"x": normal(3, 6)})
     return found
 
 
-def at(cutter: Cutter, operator: str) -> int:
+def at(cutter: TfliteCutter, operator: str) -> int:
     return next(number for number, node in enumerate(cutter.nodes) if node.name == operator)
 
 
 @pytest.mark.parametrize(
     "names", [["FULLY_CONNECTED"], ["BITCAST"], ["BITCAST", "CAST"], ["RESHAPE"], ["IF"], ["SOFTMAX"], []]
 )
-def test_a_piece_computes_what_it_computes_in_the_whole(names: list[str], cutter: Cutter, tmp_path: Path) -> None:
+def test_a_piece_computes_what_it_computes_in_the_whole(names: list[str], cutter: TfliteCutter, tmp_path: Path) -> None:
     piece = cutter.piece([at(cutter, name) for name in names] if names else range(len(cutter.nodes)))
     assert piece is not None
     assert piece.operators == (len(names) or len(cutter.nodes))
@@ -85,7 +85,7 @@ def test_a_piece_computes_what_it_computes_in_the_whole(names: list[str], cutter
         np.testing.assert_allclose(got[name], want, rtol=1e-6)
 
 
-def test_axes_stay_dynamic_sizes_are_constants_and_other_weights_go(cutter: Cutter, given: Path) -> None:
+def test_axes_stay_dynamic_sizes_are_constants_and_other_weights_go(cutter: TfliteCutter, given: Path) -> None:
     reshape, soft = (cutter.piece([at(cutter, name)]) for name in ("RESHAPE", "SOFTMAX"))
     assert reshape is not None
     assert [spec.shape[0] for spec in reshape.signature.inputs] == [4]
@@ -111,7 +111,7 @@ def test_the_operator_that_tf2onnx_has_nothing_for(
         "chain": [["transload.converters.to_onnx.onnx_from_tensorflow:onnx_from_tflite", {}]],
         "requires": ["tensorflow", "tf2onnx"],
     }  # fmt: skip
-    facts = of_tflite(Job({"source": given, "data": data, "reference": reference}, out, options))
+    facts = find_tflite_piece(Job({"source": given, "data": data, "reference": reference}, out, options))
     assert (facts["operators"], facts["operator"]) == (1, "BITCAST")
     assert "transload" not in (out / "piece.py").read_text(), "a report to tf2onnx needs that alone"
     done = subprocess.run(

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transload.converters.minimal_repro.torch_pieces import Recorder
+from transload.converters.minimal_repro.torch_pieces import ModuleRecorder
 from transload.models.signature import Signature, parse_input
 
 
 @pytest.fixture
-def recorder() -> Recorder:
+def recorder() -> ModuleRecorder:
     import torch
 
     class Net(torch.nn.Module):
@@ -30,30 +30,30 @@ def recorder() -> Recorder:
     rng = np.random.default_rng(0)
     feeds = [{"rows": rng.standard_normal((batch, 4, 7)).astype(np.float32)} for batch in (2, 3)]
     signature = Signature((parse_input("rows=float32[batch,4,7]"),), (parse_input("y=float32[batch,4,6]"),))
-    return Recorder(Net().eval(), signature, *feeds)
+    return ModuleRecorder(Net().eval(), signature, *feeds)
 
 
-def test_lists_are_looked_through_and_what_is_not_called_is_no_piece(recorder: Recorder) -> None:
+def test_lists_are_looked_through_and_what_is_not_called_is_no_piece(recorder: ModuleRecorder) -> None:
     assert list(recorder.inside("")) == ["layers.0", "layers.1", "rnn"]
     assert recorder.piece("idle") is None
     assert recorder.piece("layers") is None
 
 
-def test_the_whole_has_the_names_that_a_mend_may_speak_of(recorder: Recorder) -> None:
+def test_the_whole_has_the_names_that_a_mend_may_speak_of(recorder: ModuleRecorder) -> None:
     names = {path: [*piece.feeds] for path in ("", "layers.0") if (piece := recorder.piece(path))}
     assert names == {"": ["rows"], "layers.0": ["x0"]}
 
 
-def test_a_module_has_the_axes_that_changed_with_the_batch(recorder: Recorder) -> None:
+def test_a_module_has_the_axes_that_changed_with_the_batch(recorder: ModuleRecorder) -> None:
     piece = recorder.piece("layers.1")
     assert piece is not None
     assert [spec.shape for spec in piece.signature.inputs] == [("batch", 4, 5)]
-    assert piece.described == "the module layers.1 (Linear)"
+    assert piece.description == "the module layers.1 (Linear)"
 
 
 @pytest.mark.parametrize("path", ["", "layers.0", "rnn"])
 def test_a_piece_is_a_source_that_answers_as_the_module_does_in_the_whole(
-    path: str, recorder: Recorder, tmp_path: Path
+    path: str, recorder: ModuleRecorder, tmp_path: Path
 ) -> None:
     import torch
 

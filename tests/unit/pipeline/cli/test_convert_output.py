@@ -9,7 +9,7 @@ from transload.models.formats import parse_target
 from transload.pipeline.cli.convert_output import lines, lines_of_all
 from transload.pipeline.commands.convert import ConvertResult
 from transload.pipeline.commands.convert_many import ConvertedModel, ConvertManyResult
-from transload.pipeline.minimal_repro.search import Smallest
+from transload.pipeline.minimal_repro.search import MinimalRepro
 from transload.pipeline.result.schema import ArtifactRow, RouteStatus, Status, TriedRow
 
 CODE = "u = [" + ", ".join(f"F.max_pool2d(x, {size})" for size in range(2, 12)) + "]"
@@ -49,7 +49,9 @@ def test_a_cause_that_keeps_several_targets_from_being_made_is_told_once() -> No
         ),
     )
     smallest = tuple(
-        Smallest(row.name, ("torch.export",), None, f"torch.export fails at the module a: {WHY}", "repeat/a.py", MEND)
+        MinimalRepro(
+            row.name, ("torch.export",), None, f"torch.export fails at the module a: {WHY}", "repeat/a.py", MEND
+        )
         for row in rows
     )
     done = ConvertResult(rows, Path("out"), smallest)
@@ -69,7 +71,7 @@ def test_a_cause_that_keeps_several_targets_from_being_made_is_told_once() -> No
 
 def test_other_causes_are_told_by_themselves() -> None:
     rows = (lost("onnx", ("torch.onnx-dynamo", "no operator")), lost("tflite", ("lowering", "no kernel; use another")))
-    piece = Smallest("tflite", ("lowering",), 1, "lowering fails at Conv: off by 3", "repeat/b.py", "shrink it")
+    piece = MinimalRepro("tflite", ("lowering",), 1, "lowering fails at Conv: off by 3", "repeat/b.py", "shrink it")
     assert lines(ConvertResult(rows, Path("out"), (piece,)))[3:-2] == [
         "onnx: no operator",
         "tflite: no kernel; use another",

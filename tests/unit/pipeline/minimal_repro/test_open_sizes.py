@@ -19,10 +19,10 @@ from transload.models.signature import Signature, parse_input
 from transload.models.sources import CodeRef, Source, write_source
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.drift.sessions import TEST
-from transload.pipeline.minimal_repro.onnx_search import shrink as shrink_onnx
-from transload.pipeline.minimal_repro.pt2_search import shrink as shrink_pt2
-from transload.pipeline.minimal_repro.torch_search import shrink as shrink_torch
-from transload.pipeline.minimal_repro.trial_samples import calls
+from transload.pipeline.minimal_repro.onnx_search import find_piece as find_onnx_piece
+from transload.pipeline.minimal_repro.pt2_search import find_piece as find_pt2_piece
+from transload.pipeline.minimal_repro.torch_search import find_piece as find_torch_piece
+from transload.pipeline.minimal_repro.trial_samples import recorded_calls
 
 TIME = 5  # of the data, and the size that the broken steps take for a constant
 SIGNATURE = Signature((parse_input("x=float32[batch,time,3]"),), (parse_input("y=float32[batch,3]"),))
@@ -139,7 +139,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def shrunk(
     here: Path,
-    shrink: Callable[[Job], Mapping[str, Any]],
+    find_piece: Callable[[Job], Mapping[str, Any]],
     runtime: str,
     chain: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -153,7 +153,7 @@ def shrunk(
         "seconds": 500.0, "model": "net", "requires": [],
     }  # fmt: skip
     inputs = {"source": source, "data": data, "reference": here / "reference"}
-    return shrink(Job(inputs, here / "out", options))
+    return find_piece(Job(inputs, here / "out", options))
 
 
 def lengths(here: Path) -> set[int]:
@@ -184,7 +184,7 @@ def write_onnx(folder: Path) -> None:
 
 def test_an_operator_of_an_onnx_graph(here: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[Path], str]) -> None:
     write_onnx(here / "source")
-    facts = shrunk(here, shrink_onnx, "onnxruntime", ["broken_steps:mean_of_five"], monkeypatch)
+    facts = shrunk(here, find_onnx_piece, "onnxruntime", ["broken_steps:mean_of_five"], monkeypatch)
     assert (facts["operators"], facts["operator"]) == (1, "ReduceMean")
     assert lengths(here).isdisjoint({TIME})
     assert "AssertionError: b: off by up to " in said(here)
@@ -194,7 +194,7 @@ def test_a_module_of_a_model_in_pytorch(
     here: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[Path], str]
 ) -> None:
     write_source(here / "source", Source(CodeRef("size_net:Net", str(here)), SIGNATURE, ""))
-    facts = shrunk(here, shrink_torch, "torch", ["broken_steps:trace_of_source"], monkeypatch)
+    facts = shrunk(here, find_torch_piece, "torch", ["broken_steps:trace_of_source"], monkeypatch)
     assert facts["where"] == "the module sum (Sum, size_net.py:5)"
     assert lengths(here).isdisjoint({TIME})
     assert "SessionLost: torchscript gave no answer to inputs that fit the signature: " in said(here)
@@ -212,7 +212,7 @@ def test_an_operator_of_an_exported_program(
     torch.export.save(made, here / "source" / "model.pt2")
     write_artifact(here / "source", Target(Format.PT2), SIGNATURE)
     chain = ["transload.converters.to_pytorch.pt2_from_source:pt2_from_source", "broken_steps:trace_of_program"]
-    facts = shrunk(here, shrink_pt2, "torch", chain, monkeypatch)
+    facts = shrunk(here, find_pt2_piece, "torch", chain, monkeypatch)
     assert (facts["operators"], facts["operator"]) == (1, "aten.div.Tensor")
     assert facts["line"].startswith("size_net.py:24 (`return self.last((torch.relu(self.first(x)) / x.shape[1])")
     assert lengths(here).isdisjoint({TIME})
@@ -229,7 +229,8 @@ def test_the_datas_own_sizes_are_tried_first_and_every_axis_changes_in_the_other
 
     def asked(reason: str) -> list[tuple[tuple[int, ...], list[tuple[int, ...]]]]:
         job = Job({"data": data, "reference": here / "reference"}, here, {"reason": reason})
-        return [(first["x"].shape, [each["x"].shape for each in seconds]) for first, seconds in calls(job)]
+        calls = recorded_calls(job)
+        return [(first["x"].shape, [second["x"].shape for second in candidates]) for first, candidates in calls]
 
     shapes = asked("at batch 1: output y agrees to 3 dB")
     assert [first[:2] for first, _ in shapes[:2]] == [(2, TIME), (1, TIME)]
