@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import onnx.numpy_helper
 
-from transload.converters.onnx_to_tf.kernels import TENSORFLOW, TFLITE, Kernels
+from transload.converters.onnx_to_tf.kernels.dialects import TENSORFLOW, TFLITE, Kernels
 from transload.models.errors import Refused
 
 Array = np.ndarray[Any, np.dtype[Any]]

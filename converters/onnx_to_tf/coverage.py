@@ -1,4 +1,4 @@
-"""What onnx knows and what is lowered of it, as a table for docs/design/lowering.md: a new operator shows up there."""
+"""The table of docs/design/lowering.md: which operators of onnx are lowered. A new operator shows up there."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ END = "<!-- operators: end -->"
 
 
 def table() -> str:
-    """The part of the page between the marks: the operators of the standard domain in their newest wording."""
+    """Return the part of the page between the marks: the standard domain's operators in their newest wording."""
     import onnx.defs
 
-    schemas: list[Any] = [each for each in onnx.defs.get_all_schemas() if not each.domain and not each.deprecated]
-    newest = {each.name: each.since_version for each in schemas}
-    bodies = {each.name for each in schemas if each.has_function or each.has_context_dependent_function}
+    schemas: list[Any] = [
+        schema for schema in onnx.defs.get_all_schemas() if not schema.domain and not schema.deprecated
+    ]
+    newest = {schema.name: schema.since_version for schema in schemas}
+    bodies = {schema.name for schema in schemas if schema.has_function or schema.has_context_dependent_function}
     lowered = sorted(name for name in newest if ("", name) in entries())
     spelled = sorted(bodies.difference(lowered))
     unread = sorted(f"{name} ({newest[name]})" for name in lowered if not find("", name, newest[name]))
@@ -34,6 +36,6 @@ def table() -> str:
 
 
 def updated(page: str) -> str:
-    """A page with the table between the marks brought up to date."""
+    """Return a page with the table between the marks brought up to date."""
     before, _, rest = page.partition(BEGIN)
     return f"{before}{BEGIN}\n{table()}\n{END}{rest.partition(END)[2]}"

@@ -1,8 +1,8 @@
-"""A dialect that computes in few dtypes: an operator whose inputs have another one is lowered in a wider one that holds
-the same numbers, and what it makes is cast back.
+"""Wider dtypes for a dialect that computes in few: inputs are cast to a wider dtype, and results are cast back.
 
-Exact, and so done by rule for every operator but those whose answer speaks of the dtype itself: integers are cast back
-modulo their width, as the narrow kernel wraps; 16-bit floats are rounded once, where narrow kernels round more often.
+The wider dtype holds the same numbers, so this is exact, and is done by rule for every operator except those whose
+result depends on the dtype itself. Integers are cast back modulo their width, as the narrow kernel wraps. 16-bit floats
+are rounded once, where narrow kernels round more often.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from ..onnx_graph.graph import Node
 from .lazy_tensorflow import tf
 from .values import Value, known, mapped
 
-Wider = Mapping[str, str]  # by dtype, the one that a dialect computes in instead
+Wider = Mapping[str, str]  # by dtype, the one that a dialect computes in instead of it
 
-# Their answers depend on the width of a dtype, or they only hand on what they are given.
+# Their results depend on the width of a dtype, or they only hand on their inputs.
 OF_THE_DTYPE = frozenset(
     {
         "Bernoulli", "BitCast", "BitShift", "Cast", "CastLike", "ConcatFromSequence", "Constant", "ConstantOfShape",
@@ -27,12 +27,12 @@ OF_THE_DTYPE = frozenset(
 )  # fmt: skip
 
 
-# Of no elements they make the lowest or the highest integer, which in the wider dtype lies outside the narrow one.
+# They reduce no elements to the lowest or the highest integer, which in the wider dtype lies outside the narrow one.
 _EXTREMES = frozenset({"ReduceMax", "ReduceMin"})
 
 
 def carried(node: Node, inputs: Sequence[Value | None], wider: Wider) -> list[Value | None]:
-    """The inputs of a node in the dtypes that the dialect computes in; what only carries a name stays as it lies."""
+    """Return the inputs of a node in the dtypes that the dialect computes in; others stay as they are."""
     if node.domain or node.op_type in OF_THE_DTYPE:
         return list(inputs)
     return [
@@ -41,20 +41,22 @@ def carried(node: Node, inputs: Sequence[Value | None], wider: Wider) -> list[Va
 
 
 def restored(
-    node: Node, answers: Sequence[Value | None], made: Sequence[str], narrow: Mapping[str, str], wider: Wider
+    node: Node, results: Sequence[Value | None], variables: Sequence[str], narrow: Mapping[str, str], wider: Wider
 ) -> list[Value | None]:
-    """What a node made of carried inputs, in the dtypes that the specification gives it. `made`: the type variable of
-    each output; `narrow`: by type variable, the dtype that its inputs had before they were carried."""
+    """Return the results of a node with promoted inputs in the dtypes of the specification.
+
+    `variables`: the type variable of each output; `narrow`: by type variable, the dtype of its inputs before promotion.
+    """
     return [
-        _cast(_cut(answer, narrow[variable]) if node.op_type in _EXTREMES else answer, narrow[variable])
-        if answer is not None and variable in narrow and answer.dtype == wider[narrow[variable]]
-        else answer
-        for answer, variable in zip(answers, made, strict=True)
+        _cast(_clamped(result, narrow[variable]) if node.op_type in _EXTREMES else result, narrow[variable])
+        if result is not None and variable in narrow and result.dtype == wider[narrow[variable]]
+        else result
+        for result, variable in zip(results, variables, strict=True)
     ]
 
 
-def _cut(value: Value, dtype: str) -> Value:
-    """Integers cut to what a dtype holds."""
+def _clamped(value: Value, dtype: str) -> Value:
+    """Clamp integers to the range of a dtype."""
     narrow = tf.as_dtype(dtype)
     if value.array is not None or not narrow.is_integer:
         return value

@@ -1,10 +1,10 @@
-"""Batch normalisation that directly follows a convolution, folded into its weight and bias.
+"""Folding of a batch normalisation that directly follows a convolution into its weight and bias.
 
-    scale (W * x + b - mean) / sqrt(var + epsilon) + bias  =  (W f) * x + (b - mean) f + bias
+scale (W * x + b - mean) / sqrt(var + epsilon) + bias  =  (W f) * x + (b - mean) f + bias
     f = scale / sqrt(var + epsilon)
 
-Exact up to rounding; computed in float64 and rounded once. Exporters mostly do it themselves, but not all of them, and
-what they leave would cost a pass over the picture in every layer, and in 8 bits a rounding more.
+Exact up to rounding; computed in float64 and rounded once. Exporters mostly do it themselves, but not all of them. A
+normalisation that is left costs a pass over the image in every layer, and in 8 bits one more rounding.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from ...models.signature import Array
 from ..onnx_graph.graph import Graph, Node, attribute_value, needed, outer_names
 
 _ATTRIBUTES = {"epsilon", "momentum", "training_mode"}
-_SINCE = 9  # before, an attribute said whether a mean stood for one channel or for one place of the picture
+_SINCE = 9  # before, an attribute said whether a mean stood for one channel or for one place of the image
 
 
-def folded(graph: Graph) -> Graph:
-    """The graph with each such pair as one convolution; equal in every answer up to rounding."""
+def folded_graph(graph: Graph) -> Graph:
+    """Return the graph with each such pair as one convolution; equal in every answer up to rounding."""
     makers = {name: node for node in graph.nodes for name in node.outputs}
     readers = Counter(_reads(graph))
     constants = dict(graph.constants)
-    made: dict[str, Node] = {}
+    convolutions: dict[str, Node] = {}
     for node in graph.nodes:
         convolution = makers.get(node.inputs[0]) if _is_plain(node) else None
         if convolution is None or readers[node.inputs[0]] != 1:
             continue
-        arrays = _folded(convolution, node, constants)
+        arrays = _folded_arrays(convolution, node, constants)
         if arrays is not None:
             names = tuple(f"{part}_of_{node.outputs[0]}" for part in ("weight", "bias"))
             constants.update(zip(names, arrays, strict=True))
             inputs = (convolution.inputs[0], *names)
-            made[node.outputs[0]] = replace(convolution, inputs=inputs, outputs=node.outputs[:1])
-    nodes = [made.get(node.outputs[0], node) for node in graph.nodes]
+            convolutions[node.outputs[0]] = replace(convolution, inputs=inputs, outputs=node.outputs[:1])
+    nodes = [convolutions.get(node.outputs[0], node) for node in graph.nodes]
     return replace(graph, nodes=needed(nodes, graph.outputs), constants=constants)
 
 
 def _reads(graph: Graph) -> Iterator[str]:
-    """Every name as often as it is read, by graphs inside nodes and as an output too."""
+    """Yield every name as often as it is read, by graphs inside nodes and as an output too."""
     yield from graph.outputs
     for node in graph.nodes:
         yield from node.inputs
@@ -52,7 +52,7 @@ def _reads(graph: Graph) -> Iterator[str]:
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether it is a batch normalisation that does not train."""
+    """Return whether a node is a batch normalisation that does not train."""
     training = "training_mode" in node.attributes and attribute_value(node.attributes["training_mode"])
     return (
         (node.domain, node.op_type) == ("", "BatchNormalization")
@@ -64,7 +64,7 @@ def _is_plain(node: Node) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Normal:
+class _FloatNormalization:
     """A batch normalisation in float64."""
 
     factor: Array
@@ -72,31 +72,31 @@ class _Normal:
     bias: Array
 
 
-def _folded(convolution: Node, node: Node, constants: dict[str, Array]) -> tuple[Array, Array] | None:
-    """The weight and the bias of both together; None where one of them is not known by heart, or would overflow."""
-    names = [*convolution.inputs[1:], *node.inputs[1:]]
-    known = all(name in constants for name in names if name)
-    if (convolution.domain, convolution.op_type) not in (("", "Conv"), ("", "ConvTranspose")) or not known:
+def _folded_arrays(convolution: Node, node: Node, constants: dict[str, Array]) -> tuple[Array, Array] | None:
+    """Return the folded weight and bias; None where an input is not a constant, or a result would overflow."""
+    sources = [*convolution.inputs[1:], *node.inputs[1:]]
+    constant = all(name in constants for name in sources if name)
+    if (convolution.domain, convolution.op_type) not in (("", "Conv"), ("", "ConvTranspose")) or not constant:
         return None
     weight = constants[convolution.inputs[1]]
-    normal = _normal(node, constants)
-    given = convolution.inputs[2] if len(convolution.inputs) > 2 else ""
-    before = np.asarray(constants[given], np.float64) if given else np.zeros_like(normal.factor)
+    normal = _float_normalization(node, constants)
+    bias = convolution.inputs[2] if len(convolution.inputs) > 2 else ""
+    old_bias = np.asarray(constants[bias], np.float64) if bias else np.zeros_like(normal.factor)
     product = np.asarray(weight, np.float64) * _along_filters(convolution, weight, normal.factor)
-    offset = (before - normal.mean) * normal.factor + normal.bias
+    offset = (old_bias - normal.mean) * normal.factor + normal.bias
     with np.errstate(over="ignore"):
         arrays = product.astype(weight.dtype), offset.astype(weight.dtype)
-    return arrays if all(np.isfinite(each).all() for each in arrays) else None
+    return arrays if all(np.isfinite(array).all() for array in arrays) else None
 
 
-def _normal(node: Node, constants: dict[str, Array]) -> _Normal:
+def _float_normalization(node: Node, constants: dict[str, Array]) -> _FloatNormalization:
     scale, bias, mean, variance = (np.asarray(constants[name], np.float64) for name in node.inputs[1:5])
     epsilon = attribute_value(node.attributes["epsilon"]) if "epsilon" in node.attributes else 1e-5
-    return _Normal(scale / np.sqrt(variance + epsilon), mean, bias)
+    return _FloatNormalization(scale / np.sqrt(variance + epsilon), mean, bias)
 
 
 def _along_filters(convolution: Node, weight: Array, factor: Array) -> Array:
-    """The factors in a shape that goes with the weight: (M, C / group, ...), or transposed (C, M / group, ...)."""
+    """Return the factors in a shape that fits the weight: (M, C / group, ...), or transposed (C, M / group, ...)."""
     ones = (1,) * (weight.ndim - 2)
     if convolution.op_type == "Conv":
         return factor.reshape(-1, 1, *ones)

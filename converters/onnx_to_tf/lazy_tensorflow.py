@@ -1,4 +1,4 @@
-"""TensorFlow, imported when it is first used: a table of operators can be read without it."""
+"""TensorFlow, imported when it is first used: the table of operators can be read without it."""
 
 from __future__ import annotations
 

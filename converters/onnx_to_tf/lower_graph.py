@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
@@ -11,7 +12,7 @@ from ...models.foreign_errors import first_line
 from ..onnx_graph.graph import Graph, Node, type_variable
 from ..onnx_graph.graph_walk import GraphWalk
 from .dtype_promotion import carried, restored
-from .kernels import TENSORFLOW, Kernels
+from .kernels.dialects import TENSORFLOW, Kernels
 from .lazy_tensorflow import tf
 from .lowerings import Entry, find
 from .narrow_dtypes import CARRIERS
@@ -77,7 +78,7 @@ class Walk(GraphWalk[Value]):
             with tf.init_scope() if fold else nullcontext():
                 made = entry.function(op)
                 answers = [made] if isinstance(made, Value) else list(made)
-                _name_carried(op.node, inputs, answers)
+                answers = _with_narrow_dtypes(op.node, inputs, answers)
                 return [self._folded(each) for each in answers] if fold else answers
         except (ValueError, TypeError, NotImplementedError, tf.errors.OpError) as error:
             raise Refused(
@@ -105,14 +106,18 @@ def _restored(
     return restored(node, answers, made, narrow, kernels.wider)
 
 
-def _name_carried(node: Node, inputs: Sequence[Value | None], answers: Sequence[Value | None]) -> None:
-    """Write the dtype's own name to what was only moved, where its tensor lies in a carrier."""
+def _with_narrow_dtypes(
+    node: Node, inputs: Sequence[Value | None], answers: Sequence[Value | None]
+) -> list[Value | None]:
+    """Return the results with the dtype's own name where a value was only moved and its tensor lies in a carrier."""
     narrow = {
         type_variable(node, at): value.dtype
         for at, value in enumerate(inputs)
         if value is not None and value.dtype in CARRIERS
     }
+    named = list(answers)
     for at, answer in enumerate(answers if narrow else ()):
         dtype = narrow.get(type_variable(node, at, made=True), "")
         if answer is not None and answer.computing and answer.dtype == CARRIERS.get(dtype):
-            answer.dtype = dtype
+            named[at] = replace(answer, dtype=dtype)
+    return named

@@ -1,4 +1,4 @@
-"""ONNX in, tf.function out: a model as a whole, with its inputs and outputs by name."""
+"""The lowering of a model: ONNX in, tf.function out, with the model's inputs and outputs by name."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ...models.signature import NARROW_DTYPES, TensorSpec
 from ..onnx_graph.graph import Node, read_model
 from ..onnx_graph.patterns import fused
 from .common.tensor_sequence import TensorSequence
-from .folding import folded
-from .kernels import TENSORFLOW, Kernels
+from .folding import folded_graph
+from .kernels.dialects import TENSORFLOW, Kernels
 from .lazy_tensorflow import tf
 from .lower_graph import Walk
 from .narrow_dtypes import CARRIERS
@@ -24,8 +24,10 @@ from .weight_variables import Weights
 
 @dataclass(frozen=True)
 class LoweredModel:
-    """`module.serve`, a concrete function, takes the inputs as positional arguments, in the ONNX model's order and
-    under aliases of their names (`arguments`), and returns a dict of the outputs by their ONNX names."""
+    """A lowered model, whose `module.serve`, a concrete function, returns a dict of the outputs by their ONNX names.
+
+    It takes the inputs as positional arguments, in the ONNX model's order, under aliases of their names (`arguments`).
+    """
 
     module: Any  # a tf.Module with `serve` and the variables in `weights`
     inputs: tuple[TensorSpec, ...]
@@ -33,19 +35,19 @@ class LoweredModel:
     outputs: tuple[str, ...]
     opset: int
     operators: int
-    origins: Mapping[str, str]  # by the name of an operator of `serve`, the node that it was made for, and its origin
+    origins: Mapping[str, str]  # by the name of an operator of `serve`, the node that it lowers, and that node's origin
 
 
 def lower(path: Path, kernels: Kernels = TENSORFLOW) -> LoweredModel:
-    """The ONNX model at `path` as a tf.Module, in operators that `kernels` has: TensorFlow's or TFLite's.
+    """Lower the ONNX model at `path` to a tf.Module, in operators of the dialect `kernels`.
 
-    Raises BadRequest where the file is no model, Refused where an operator cannot be carried as the specification
-    words it; the message names the node, the module and the line it comes from.
+    Raises BadRequest where the file is no model, Refused where an operator cannot be lowered as the specification words
+    it; the message names the node, the module and the line it comes from.
     """
     model = read_model(path)
-    graph = folded(fused(model.graph))
+    graph = folded_graph(fused(model.graph))
     weights = Weights(graph.constants)
-    walk = Walk(weights, kernels, model.functions)
+    lowering = Walk(weights, kernels, model.functions)
     arguments = aliases([spec.name for spec in model.inputs])
     specs = [
         tf.TensorSpec([axis if isinstance(axis, int) else None for axis in spec.shape], spec.dtype, name=name)
@@ -53,52 +55,57 @@ def lower(path: Path, kernels: Kernels = TENSORFLOW) -> LoweredModel:
     ]
 
     def serve(*inputs: TfTensor) -> dict[str, TfTensor]:
-        made = walk.run_inside(graph, arguments_of(model.inputs, inputs), {})
-        return {name: _answer(name, value) for name, value in zip(graph.outputs, made, strict=True)}
+        values = lowering.run_inside(graph, arguments_of(model.inputs, inputs), {})
+        return {name: _output_tensor(name, value) for name, value in zip(graph.outputs, values, strict=True)}
 
     module = tf.Module(name="lowered")
     # Traced once, here; a tf.function would be traced again when it is saved.
     module.serve = tf.function(serve, input_signature=specs, autograph=False).get_concrete_function()
     module.weights = tuple(weights.variables)
-    origins = _origins(module.serve.graph, walk.made)
+    origins = _node_of_operators(module.serve.graph, lowering.made)
     return LoweredModel(module, model.inputs, arguments, graph.outputs, model.opset, len(graph.nodes), origins)
 
 
-def _origins(graph: Any, made: Sequence[tuple[TfTensor, Node]]) -> dict[str, str]:
-    """What each operator of a graph was made for. Operators lie in the order in which they were made, and those of a
-    node end with the one that makes its answer."""
+def _node_of_operators(graph: Any, results: Sequence[tuple[TfTensor, Node]]) -> dict[str, str]:
+    """Map each operator of a graph to the node that it lowers.
+
+    Operators lie in the order in which they were created, and those of a node end with the one that computes its
+    result.
+    """
     last: dict[str, str] = {}
-    for tensor, node in made:
+    for tensor, node in results:
         if tf.is_symbolic_tensor(tensor) and tensor.graph is graph:
             where = f", {node.origin}" if str(node.origin) else ""
-            last.setdefault(tensor.op.name, f"{node.op_type} node {node.name or node.outputs[0]}{where}")  # its maker
-    found: dict[str, str] = {}
+            last.setdefault(tensor.op.name, f"{node.op_type} node {node.name or node.outputs[0]}{where}")
+    origins: dict[str, str] = {}
     origin = ""
     for operator in reversed(graph.get_operations()):
         origin = last.get(operator.name, origin)
-        found[operator.name] = origin
-    return {name: origin for name, origin in found.items() if origin}
+        origins[operator.name] = origin
+    return {name: origin for name, origin in origins.items() if origin}
 
 
 def arguments_of(specs: Sequence[TensorSpec], tensors: Sequence[TfTensor]) -> list[Value]:
-    """The inputs as values. An axis that has the name of an earlier one is as long as that."""
+    """Return the inputs as values. An axis that has the name of an earlier one is as long as that."""
     first: dict[str, tuple[Value, int]] = {}
-    values = [_given(tensor) for tensor in tensors]
-    for spec, value in zip(specs, values, strict=True):
+    values = []
+    for spec, tensor in zip(specs, tensors, strict=True):
+        value = _input_value(tensor)
         for axis, name in enumerate(spec.shape):
             if isinstance(name, str):
-                other, its = first.setdefault(name, (value, axis))
-                value.as_long_as(other, [(axis, its)])
+                other, other_axis = first.setdefault(name, (value, axis))
+                value = value.with_sizes_of(other, [(axis, other_axis)])
+        values.append(value)
     return values
 
 
-def _given(tensor: TfTensor) -> Value:
+def _input_value(tensor: TfTensor) -> Value:
     dtype = tensor.dtype.name
     return computed(tf.cast(tensor, CARRIERS[dtype]), dtype=dtype) if dtype in CARRIERS else computed(tensor)
 
 
-def _answer(name: str, value: Value) -> TfTensor:
-    """An output of the model. Raises Refused where TensorFlow cannot make one of its dtype."""
+def _output_tensor(name: str, value: Value) -> TfTensor:
+    """Return an output of the model as a tensor. Raises Refused where TensorFlow has none of its dtype."""
     if isinstance(value, TensorSequence):
         raise Refused(f"the output {name} is a sequence of tensors", fix="return its tensors one by one")
     if value.dtype not in CARRIERS:
@@ -112,7 +119,10 @@ def _answer(name: str, value: Value) -> TfTensor:
 
 
 def aliases(names: Sequence[str]) -> tuple[str, ...]:
-    """What TensorFlow calls the inputs: their names where it can hold them, and else their places. To it X is x."""
+    """Return TensorFlow's names of the inputs: their own where it accepts all of them, and else numbered ones.
+
+    To TensorFlow X is x.
+    """
     fits = all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and name != "self" for name in names)
     fits = fits and len({name.lower() for name in names}) == len(names)
     return tuple(names) if fits else tuple(f"input_{at}" for at in range(len(names)))

@@ -1,4 +1,4 @@
-"""Which operator is lowered by which function, for which wordings of the specification and which dtypes."""
+"""The table of lowerings: which function lowers which operator, for which opsets and dtypes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 SIGNED = frozenset({"int8", "int16", "int32", "int64"})
 INTEGERS = SIGNED | frozenset({"uint8", "uint16", "uint32", "uint64"})
 BOOL = frozenset({"bool"})
-SUMMABLE = FLOATS | {"int32", "int64", "uint32", "uint64"}  # which the specification lets be summed and multiplied
+SUMMABLE = FLOATS | {"int32", "int64", "uint32", "uint64"}  # that the specification lets be summed and multiplied
 NUMBERS = FLOATS | INTEGERS
 ANY = NUMBERS | BOOL
 INDICES = frozenset({"int32", "int64"})
-# What TensorFlow has no arithmetic for. Such values lie in a wider dtype (carriers.py), and an operator that takes
-# ANY, and so only moves what it is given, takes them too.
+# TensorFlow has no arithmetic for these. Such values lie in a wider dtype (narrow_dtypes.py), and an operator that
+# takes ANY, and so only moves its input, takes them too.
 SMALL_INTEGERS = frozenset({"int2", "int4", "uint2", "uint4"})
 SMALL_FLOATS = frozenset(
     {"float4_e2m1fn", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"}

@@ -1,5 +1,7 @@
-"""What TensorFlow computes nothing in: dtypes below 8 bits, and floats of 8. Such a value keeps its own dtype's name,
-and its tensor lies in a wider dtype that holds the same numbers."""
+"""Dtypes without arithmetic in TensorFlow (below 8 bits, and 8-bit floats), and the wider dtypes that carry them.
+
+Such a value keeps its own dtype's name, and its tensor lies in a wider dtype that holds the same numbers.
+"""
 
 from __future__ import annotations
 

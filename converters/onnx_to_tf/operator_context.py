@@ -10,7 +10,7 @@ from ...models.signature import Array
 from ..onnx_graph.graph import Graph, Node
 from ..onnx_graph.node_reader import NodeReader
 from .common.tensor_sequence import GrownSequence, TensorSequence
-from .kernels import Kernels
+from .kernels.dialects import Kernels
 from .lowerings import ANY, NARROW
 from .values import Layout, Size, TfTensor, Value, computed, known, sizes
 from .weight_variables import Weights

@@ -1,14 +1,15 @@
-"""What flows between operators: a value with a logical shape, and apart from it the layout in which it lies in memory.
+"""What flows between operators: values with a logical shape and, apart from it, the layout of their memory.
 
 A value is known (an array: it is folded while lowering), partly known (a vector of sizes of which some are numbers and
 some are tensors: the arithmetic of shapes), or computed (a tensor). Shapes and axes are always the logical ones, those
-of the ONNX model. Convolutions want channels last; what they make stays in that layout until somebody asks for the
+of the ONNX model. Convolutions want channels last; their results stay in that layout until an operator asks for the
 logical one, and the transpose is placed there, once. Nothing is ever concluded from sizes that happen to be equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import reduce
 from math import prod
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 TfTensor: TypeAlias = Any  # tensorflow has no types
 Size: TypeAlias = Any  # an int, or an int32 scalar tensor where it is known only when the model runs
 
-FAR = 2**31 - 1  # sizes and places are int32
+FAR = 2**31 - 1  # sizes and indices are int32
 MOST_BROADCAST = 5  # axes that every kernel broadcasts along
 
 
@@ -36,53 +37,54 @@ class Layout(Enum):
     CHANNELS_LAST = "channels-last"  # N, spatial axes, C
 
     def order(self, rank: int) -> tuple[int, ...]:
-        """The logical axis that lies at each physical place."""
+        """Return the logical axis that lies at each physical place."""
         if self is Layout.CHANNELS_LAST and rank > 2:
             return (0, *range(2, rank), 1)
         return tuple(range(rank))
 
     def place(self, axis: int, rank: int) -> int:
-        """The physical place of a logical axis."""
+        """Return the physical place of a logical axis."""
         return self.order(rank).index(axis)
 
 
 # The dtypes whose numbers can be sizes, and their bits.
-_OF_SIZES = {"int8": 7, "int16": 15, "int32": 31, "int64": 63, "uint8": 8, "uint16": 16, "uint32": 32}
+_SIZE_BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63, "uint8": 8, "uint16": 16, "uint32": 32}
 
-_NONE: Any = None  # a computed value asks for no weights
+_NO_WEIGHTS: Any = None  # a computed value asks for no weights
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class SizeOrigin:
+    """The axis of a tensor that a size is read from. Axes that share an origin are known to be equally long."""
+
+    tensor: TfTensor
+    place: int
+    sizes: dict[object, Size] = field(default_factory=dict)  # by graph; filled as sizes are asked for
+
+    def size(self) -> Size:
+        """Return the size as an int32 scalar of the graph that is being built, the same one at every call."""
+        graph = graph_now()
+        if graph not in self.sizes:
+            self.sizes[graph] = tf.shape(self.tensor)[self.place]
+        return self.sizes[graph]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Value:
-    """One value of the model. Made by `known`, `sizes` and `computed` below."""
+    """One value of the model, made by `known`, `sizes` and `computed` below; nothing of it changes afterwards."""
 
-    __slots__ = (
-        "_forms", "_origins", "_sizes",
-        "array", "dtype", "layout", "native", "non_negative", "parts", "shape", "weights",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        dtype: str,
-        shape: tuple[int | None, ...],
-        *,
-        array: Array | None = None,
-        parts: tuple[Size, ...] | None = None,
-        native: TfTensor = None,
-        layout: Layout = Layout.LOGICAL,
-        non_negative: bool = False,
-        weights: Weights = _NONE,
-    ) -> None:
-        self.dtype = dtype  # a numpy name; the tensor's is another one where CARRIERS has it
-        self.shape = shape  # logical; None is a size known only when the model runs
-        self.array = array
-        self.parts = parts  # the elements of a vector (or of a scalar) of sizes
-        self.native = native  # the tensor, as it was computed, in `layout`
-        self.layout = layout if len(shape) > 2 else Layout.LOGICAL
-        self.non_negative = non_negative  # by the operator that made it, as after Relu
-        self.weights = weights
-        self._forms: dict[tuple[object, Layout], TfTensor] = {}
-        self._sizes: dict[tuple[object, int], Size] = {}
-        self._origins: dict[int, tuple[Value, int]] = {}  # by axis, the value and the axis that it has its size from
+    dtype: str  # a numpy name; the tensor's is another one where CARRIERS has it
+    shape: tuple[int | None, ...] = ()  # logical; None is a size known only when the model runs
+    array: Array | None = None
+    parts: tuple[Size, ...] | None = None  # the elements of a vector (or of a scalar) of sizes
+    native: TfTensor = None  # the tensor, as it was computed, in `layout`
+    layout: Layout = Layout.LOGICAL
+    non_negative: bool = False  # by the operator that computed it, as after Relu
+    weights: Weights = _NO_WEIGHTS
+    origins: tuple[SizeOrigin, ...] = ()  # by axis, of a computed value
+    _forms: dict[tuple[object, Layout], TfTensor] = field(
+        default_factory=dict, repr=False
+    )  # by graph; filled on demand
 
     @property
     def rank(self) -> int:
@@ -91,19 +93,19 @@ class Value:
 
     @property
     def computing(self) -> bool:
-        """Whether it is known only when the model runs, wholly or in part."""
+        """Whether it is known only when the model runs, in full or in part."""
         return self.array is None
 
     def tensor(self, layout: Layout = Layout.LOGICAL) -> TfTensor:
-        """The value in a layout. The transpose, where there must be one, is made once."""
+        """Return the value in a layout. A transpose that this takes is placed once in each graph."""
         if self.native is not None and (self.rank < 3 or layout is self.layout):
             return self.native
         key = (graph_now(), layout)
         if key not in self._forms:
-            self._forms[key] = self._in(layout)
+            self._forms[key] = self._form(layout)
         return self._forms[key]
 
-    def _in(self, layout: Layout) -> TfTensor:
+    def _form(self, layout: Layout) -> TfTensor:
         if self.array is not None:
             return self.weights.hold(self.array, layout.order(self.rank))
         if self.parts is not None:
@@ -113,97 +115,97 @@ class Value:
         return transpose(self.native, order)
 
     def size(self, axis: int) -> Size:
-        """The size of a logical axis: an int, or an int32 scalar tensor."""
+        """Return the size of a logical axis: an int, or an int32 scalar tensor."""
         known_size = self.shape[axis]
-        if known_size is not None:
-            return known_size
-        if axis in self._origins:
-            value, its = self._origins[axis]
-            return value.size(its)
-        key = (graph_now(), axis)
-        if key not in self._sizes:
-            self._sizes[key] = tf.shape(self.native)[self.layout.place(axis, self.rank)]
-        return self._sizes[key]
+        return self.origins[axis].size() if known_size is None else known_size
 
-    def origin(self, axis: int) -> tuple[Value, int]:
-        """The value and the axis that a logical axis has its size from. Equal origins are equal sizes."""
-        return self._origins.get(axis, (self, axis))
+    def with_sizes_of(self, other: Value, axes: Iterable[tuple[int, int]] | None = None) -> Value:
+        """Return this value with the knowledge that its axes are as long as those of `other`.
 
-    def as_long_as(self, other: Value, axes: Iterable[tuple[int, int]] | None = None) -> Value:
-        """This value, now knowing that its axes are as long as those of `other`: of the same places, or by pairs of
-        (own axis, axis of the other). Sizes that have one origin are one tensor, and cancel in shape arithmetic."""
-        for own, its in axes if axes is not None else ((axis, axis) for axis in range(self.rank)):
-            if self.shape[own] is None and other.shape[its] is None and other.origin(its) != (self, own):
-                self._origins[own] = other.origin(its)
-        return self
+        `axes` are pairs of (own axis, axis of the other); without it axes of the same place are meant. Sizes that have
+        one origin are one tensor, and cancel in shape arithmetic.
+        """
+        origins = list(self.origins)
+        for axis, other_axis in axes if axes is not None else ((axis, axis) for axis in range(self.rank)):
+            if self.shape[axis] is None and other.shape[other_axis] is None:
+                origins[axis] = other.origins[other_axis]
+        return replace(self, origins=tuple(origins))
 
-    def of_sizes(self, target: Sequence[Size]) -> Value:
-        """This value, now knowing by which tensors its sizes were made: those that cannot stand for "what is left"."""
+    def with_sizes(self, target: Sequence[Size]) -> Value:
+        """Return this value with the tensors that its sizes come from, except those that may stand for "the rest"."""
+        origins = list(self.origins)
         for axis, size in enumerate(target):
             if self.shape[axis] is None and not isinstance(size, int) and is_axis_size(size):
-                self._sizes[graph_now(), axis] = size
-        return self
+                origins[axis] = replace(origins[axis], sizes={graph_now(): size})
+        return replace(self, origins=tuple(origins))
 
     @property
     def only_parts(self) -> tuple[Size, ...] | None:
-        """`parts` where they are all there is. Beside a tensor some of them may be numbers cut to what a size can be:
-        good for who wants sizes, and not for who hands them on."""
+        """`parts`, unless the value also has a tensor.
+
+        Beside a tensor some parts may be numbers cut to the range of a size: right as sizes, wrong as a result.
+        """
         return self.parts if self.native is None else None
 
     def with_parts_of(self, value: Value, arrange: Callable[[Array], Array] = lambda places: places) -> Value:
-        """This value, now knowing what is known of its elements: those of `value`, as `arrange` puts their places. So
-        exporters turn pads round: a vector by pairs, from behind, by columns. No more than matrices: they lie one way.
+        """Return this value with the known elements of `value`, whose places `arrange` reorders.
+
+        Exporters turn pads round in this way: a vector by pairs, from behind, by columns. Only up to matrices, which
+        lie in one way.
         """
-        if value.parts is not None and None not in value.shape and value.rank <= 2:
-            places = arrange(np.arange(len(value.parts)).reshape(value.shape))
-            self.parts = tuple(value.parts[at] for at in places.reshape(-1))
-        return self
+        if value.parts is None or None in value.shape or value.rank > 2:
+            return self
+        places = arrange(np.arange(len(value.parts)).reshape(value.shape))
+        return replace(self, parts=tuple(value.parts[at] for at in places.reshape(-1)))
 
     def size_parts(self, *, exact: bool = False) -> tuple[Size, ...] | None:
-        """The elements of an integer scalar or vector of known length, or None where it is none.
+        """Return the elements of an integer scalar or vector of known length, or None where it is none.
 
         A number that does not fit into an int32 becomes the nearest one that does, as exporters write the largest
         integer for "to the end". Arithmetic asks for `exact` parts: None for numbers that might be such.
         """
         if self.parts is not None and not (exact and self.native is not None):
             return self.parts
-        if self.rank > 1 or self.dtype not in _OF_SIZES:
+        if self.rank > 1 or self.dtype not in _SIZE_BITS:
             return None
         if self.array is not None:
-            return tuple(int(each) for each in self.array.reshape(-1))
-        if self.shape == (None,) or (exact and _OF_SIZES[self.dtype] > 31):
+            return tuple(int(number) for number in self.array.reshape(-1))
+        if self.shape == (None,) or (exact and _SIZE_BITS[self.dtype] > 31):
             return None
         vector = as_int32(self.native)
         return tuple(vector[at] for at in range(self.shape[0] or 0)) if self.shape else (vector,)
 
     def place(self, axis: int) -> int:
-        """Where a logical axis lies in `native`."""
+        """Return where a logical axis lies in `native`."""
         return self.layout.place(axis, self.rank)
 
 
 def as_int32(tensor: TfTensor) -> TfTensor:
-    """Integers, not uint64, as int32; one that does not fit becomes the largest or the smallest but one."""
+    """Cast integers, not uint64, to int32; one that does not fit becomes the largest or the smallest but one."""
     if tensor.dtype.size > 4 or tensor.dtype == tf.uint32:
         tensor = tf.clip_by_value(tf.cast(tensor, tf.int64), -FAR, FAR)
     return tf.cast(tensor, tf.int32)
 
 
 def graph_now() -> object:
-    """The graph that tensors are made in at the moment. One graph's tensors mean nothing in another one, as in a
-    branch; and while something is folded, the graph that is being traced stays the default one of TensorFlow."""
+    """Return the graph in which tensors are made at the moment, or None while something is folded.
+
+    One graph's tensors mean nothing in another one, as in a branch. While something is folded, the graph that is being
+    traced stays TensorFlow's default one.
+    """
     return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
 def known(array: Array, weights: Weights) -> Value:
-    """A value that is known while lowering."""
+    """Return a value that is known while lowering."""
     array = np.asarray(array)
     return Value(array.dtype.name, array.shape, array=array, weights=weights)
 
 
 def sizes(parts: Sequence[Size], weights: Weights, *, scalar: bool = False, dtype: str = "int64") -> Value:
-    """A vector of sizes, or one of them as a scalar. Known as a whole where every element is."""
+    """Return a vector of sizes, or one of them as a scalar; a known value where every element is a number."""
     shape = () if scalar else (len(parts),)
-    if all(isinstance(each, int) for each in parts):
+    if all(isinstance(part, int) for part in parts):
         return known(np.array(parts, dtype).reshape(shape), weights)
     return Value(dtype, shape, parts=tuple(parts), weights=weights)
 
@@ -211,19 +213,23 @@ def sizes(parts: Sequence[Size], weights: Weights, *, scalar: bool = False, dtyp
 def computed(
     tensor: TfTensor, layout: Layout = Layout.LOGICAL, *, non_negative: bool = False, dtype: str = ""
 ) -> Value:
-    """A value that TensorFlow computes, lying in `layout`. `dtype` is its own where the tensor's only carries it."""
+    """Return a value that TensorFlow computes, lying in `layout`; `dtype` where the tensor only carries it.
+
+    Raises ValueError where the tensor's rank is not known.
+    """
     rank = tensor.shape.rank
     if rank is None:
         raise ValueError("a tensor of unknown rank")
     if rank < 3:
         layout = Layout.LOGICAL
-    physical = tensor.shape.as_list()
-    shape = tuple(physical[layout.place(axis, rank)] for axis in range(rank))
-    return Value(dtype or tensor.dtype.name, shape, native=tensor, layout=layout, non_negative=non_negative)
+    physical, order = tensor.shape.as_list(), [layout.place(axis, rank) for axis in range(rank)]
+    shape, origins = tuple(physical[place] for place in order), tuple(SizeOrigin(tensor, place) for place in order)
+    dtype = dtype or tensor.dtype.name
+    return Value(dtype, shape, native=tensor, layout=layout, non_negative=non_negative, origins=origins)
 
 
 def transpose(tensor: TfTensor, order: Sequence[int]) -> TfTensor:
-    """tf.transpose; nothing where nothing moves, and a reshape where only axes of size 1 move."""
+    """Transpose a tensor: not at all where nothing moves, and by a reshape where only axes of size 1 move."""
     if list(order) == list(range(len(order))):
         return tensor
     shape = tensor.shape.as_list()
@@ -235,9 +241,9 @@ def transpose(tensor: TfTensor, order: Sequence[int]) -> TfTensor:
 
 
 def reshape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor:
-    """tf.reshape to sizes of which some are tensors: one such becomes -1, so that the shape is a constant.
+    """Reshape to sizes of which some are tensors: a single one becomes -1, so that the shape is a constant.
 
-    What TFLite's converter may take for no reshape at all (reshapes.py) gets an axis more, which a gather takes off.
+    A reshape that a converter may drop (kernels/tflite_reshapes.py) gets one axis more, which a gather takes off.
     """
     from .kernels.tflite_reshapes import looks_like_none, of_that_shape  # kernels import this module
 
@@ -261,46 +267,47 @@ def _reshape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor:
 
 
 def ranked(tensor: TfTensor, rank: int) -> TfTensor:
-    """The tensor, of a rank that TensorFlow did not see."""
+    """Return the tensor with its rank, which TensorFlow could not infer."""
     tensor.set_shape([None] * rank)
     return tensor
 
 
 def pack(target: Sequence[Size]) -> TfTensor:
-    """Sizes as an int32 vector for TensorFlow; a plain list where all are known."""
+    """Return sizes as an int32 vector for TensorFlow; a plain list where all are known."""
     if all(isinstance(size, int) for size in target):
         return [int(size) for size in target]
     return tf.stack([tf.cast(size, tf.int32) for size in target])
 
 
 def mapped(value: Value, function: Callable[[TfTensor], TfTensor], *, non_negative: bool = False) -> Value:
-    """An elementwise function, in whichever layout the value lies."""
+    """Apply an elementwise function in whichever layout the value lies."""
     native = value.tensor(value.layout)
-    return computed(function(native), value.layout, non_negative=non_negative).as_long_as(value)
+    return computed(function(native), value.layout, non_negative=non_negative).with_sizes_of(value)
 
 
 def broadcast(function: Callable[..., TfTensor], *values: Value) -> Value:
-    """An elementwise function of several values under numpy's broadcasting, which ONNX shares.
+    """Apply an elementwise function to several values under numpy's broadcasting, which ONNX shares.
 
     Channels last where a value of the result's rank lies so: then the others are brought there.
     """
     rank = max(value.rank for value in values)
     last = any(value.layout is Layout.CHANNELS_LAST and value.rank == rank for value in values)
     layout = Layout.CHANNELS_LAST if last else Layout.LOGICAL
-    aligned = [_aligned(value, layout, rank, [each for each in values if each is not value]) for value in values]
-    answer = computed(function(*(_spread(aligned) if rank > MOST_BROADCAST else aligned)), layout)
-    for axis in range(rank):
-        own = [(value, axis - rank + value.rank) for value in values if axis >= rank - value.rank]
-        origins = {value.origin(its) for value, its in own if value.shape[its] != 1}
-        if len(origins) == 1:
-            ((value, its),) = origins
-            answer.as_long_as(value, [(axis, its)])
-    return answer
+    aligned = [_aligned(value, layout, rank, [other for other in values if other is not value]) for value in values]
+    result = computed(function(*(_spread(aligned) if rank > MOST_BROADCAST else aligned)), layout)
+    for axis in (axis for axis in range(rank) if result.shape[axis] is None):
+        at = axis - rank  # the same axis of every value, counted from the end
+        long = [value for value in values if value.rank >= -at and value.shape[at] != 1]
+        if len({value.origins[at] if value.shape[at] is None else None for value in long}) == 1:
+            result = result.with_sizes_of(long[0], [(axis, at)])
+    return result
 
 
 def _spread(tensors: Sequence[TfTensor]) -> list[TfTensor]:
-    """Tensors in the shape that they broadcast to, where TensorFlow's kernels might not: they take five axes of sizes
-    that are repeated in turns by the one and by the other."""
+    """Broadcast tensors to their common shape, for TensorFlow's kernels take five axes at most.
+
+    More they take only where the sizes are not repeated in turns by the one and by the other.
+    """
     shape = reduce(tf.broadcast_dynamic_shape, [tf.shape(tensor) for tensor in tensors])
     static = reduce(tf.broadcast_static_shape, [tensor.shape for tensor in tensors])
     spread = [tf.broadcast_to(tensor, shape) for tensor in tensors]
@@ -310,9 +317,9 @@ def _spread(tensors: Sequence[TfTensor]) -> list[TfTensor]:
 
 
 def _aligned(value: Value, layout: Layout, rank: int, others: Sequence[Value]) -> TfTensor:
-    """A value in a layout of `rank` axes: axes of size 1 come before its own, where it has fewer."""
+    """Return a value in a layout of `rank` axes; where it has fewer, axes of size 1 come before its own."""
     if value.array is not None and value.rank > 0:
-        beside = [each for each in others if each.computing]
+        beside = [other for other in others if other.computing]
         return _constant(value.array, value.weights, layout, rank, beside)
     if layout is Layout.LOGICAL or value.rank in (0, rank):
         return value.tensor(layout if value.rank == rank else Layout.LOGICAL)
@@ -322,34 +329,34 @@ def _aligned(value: Value, layout: Layout, rank: int, others: Sequence[Value]) -
 
 
 def _constant(array: Array, weights: Weights, layout: Layout, rank: int, beside: Sequence[Value]) -> TfTensor:
-    """A known array beside computed values: a single number is a scalar where another value has the result's rank.
+    """Return a known array beside computed values; a single number as a scalar where another value has the full rank.
 
     TensorFlow 2.21's graph optimiser takes an Add of a constant for one with the bias of the BiasAdd before it, and
-    fails where the constant is not as wide as that: such an array is held where the optimiser does not see it.
+    fails where the constant is not as wide as that. Such an array is held where the optimiser does not see it.
     """
-    if array.size == 1 and any(each.rank == rank for each in beside):
+    if array.size == 1 and any(value.rank == rank for value in beside):
         return known(array.reshape(()), weights).tensor()
     missing = rank - array.ndim if layout is Layout.CHANNELS_LAST else 0
     order = layout.order(missing + array.ndim)
     shape = [1 if axis < missing else array.shape[axis - missing] for axis in order]
     last = layout.order(rank)[-1]
-    as_wide = all(each.rank == rank and each.shape[last] == shape[-1] for each in beside)
-    own = [axis - missing for axis in order if axis >= missing]
-    return weights.hold(array, own, shape if missing else (), hidden=array.dtype.kind not in "iub" and not as_wide)
+    as_wide = all(value.rank == rank and value.shape[last] == shape[-1] for value in beside)
+    axes = [axis - missing for axis in order if axis >= missing]
+    return weights.hold(array, axes, shape if missing else (), hidden=array.dtype.kind not in "iub" and not as_wide)
 
 
 def biased(tensor: TfTensor, bias: Value | None) -> TfTensor:
-    """The tensor plus a vector along its last axis, by the operator that runtimes fuse into a product before it."""
+    """Add a vector along the last axis, by the operator that runtimes fuse into a product before it."""
     return tensor if bias is None else tf.nn.bias_add(tensor, bias.tensor())
 
 
 def same_size(a: Size, b: Size) -> bool:
-    """Whether two sizes are known to be the same."""
+    """Return whether two sizes are known to be the same."""
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
 def broadcast_size(a: Size, b: Size) -> Size:
-    """The size of an axis under broadcasting: where one side is 1 the other one's."""
+    """Return the size of an axis under broadcasting: where one side is 1, the other side's."""
     if a is b or (isinstance(b, int) and b == 1):
         return a
     if isinstance(a, int):
@@ -358,22 +365,22 @@ def broadcast_size(a: Size, b: Size) -> Size:
 
 
 def product(parts: Sequence[Size]) -> Size:
-    """The product of sizes; the known ones are multiplied now."""
-    answer: Size = prod(part for part in parts if isinstance(part, int))
+    """Return the product of sizes; the known ones are multiplied now."""
+    total: Size = prod(part for part in parts if isinstance(part, int))
     for part in parts:
         if not isinstance(part, int):
-            answer = part if isinstance(answer, int) and answer == 1 else answer * part
-    return answer
+            total = part if isinstance(total, int) and total == 1 else total * part
+    return total
 
 
-# Which inputs of an operator have to be sizes for its answer to be one.
+# Which inputs of an operator have to be sizes for its result to be one.
 _MAKE_SIZES = {"Mul": slice(None), "AddV2": slice(None), "FloorDiv": slice(None), "SelectV2": slice(1, None)}
 
 
 def is_axis_size(tensor: TfTensor) -> bool:
-    """Whether it is one element of tf.shape, or made of such by sums, products and choices: never negative."""
+    """Return whether a tensor is never negative: an element of tf.shape, or sums, products and choices of such."""
     if tensor.op.type in _MAKE_SIZES:
-        return all(is_axis_size(each) for each in tensor.op.inputs[_MAKE_SIZES[tensor.op.type]])
+        return all(is_axis_size(source) for source in tensor.op.inputs[_MAKE_SIZES[tensor.op.type]])
     if tensor.op.type == "Const":
         return bool(np.all(tf.get_static_value(tensor) >= 0))
     return bool(tensor.op.type == "StridedSlice" and tensor.op.inputs[0].op.type == "Shape")

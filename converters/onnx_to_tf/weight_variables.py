@@ -1,4 +1,4 @@
-"""What the model knows by heart: held as variables, so that the graph stays small and is saved apart from them."""
+"""The constants of a model as variables, so that the graph stays small and is saved apart from them."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ class Weights:
         *,
         hidden: bool = False,
     ) -> Any:
-        """The array, or one part of it along axis 0, as a tensor: its axes put in `order` and then into `shape`
-        where these are given. The same array asked for in the same way is held once. A `hidden` one is a variable
-        even where it is short."""
-        if tf.executing_eagerly():  # folding: what is made now lives only for a moment
+        """Return an array, or one part of it along axis 0, as a tensor.
+
+        Its axes are put in `order` and then into `shape` where these are given. The same array with the same arguments
+        is held once. A `hidden` one is a variable even where it is short.
+        """
+        if tf.executing_eagerly():  # folding: the tensor lives only for a moment
             return tf.constant(_arranged(array, order, shape, part))
         in_graph = _short(array, part) and not hidden
         key = (id(array), tuple(order), tuple(shape), part, in_graph)
@@ -59,14 +61,14 @@ class Weights:
 
 
 def _short(array: Array, part: int | None) -> bool:
-    """Whether it stays in the graph unless it is to be hidden."""
+    """Return whether an array stays in the graph unless it is to be hidden."""
     integers = np.dtype(CARRIERS.get(array.dtype.name, array.dtype)).kind in "iub"
-    taken = array if part is None else array[part]
-    return taken.size < (LEAST_INTEGERS if integers else LEAST_ELEMENTS)
+    piece = array if part is None else array[part]
+    return piece.size < (LEAST_INTEGERS if integers else LEAST_ELEMENTS)
 
 
 def _arranged(array: Array, order: Sequence[int], shape: Sequence[int], part: int | None) -> Array:
-    taken = array if part is None else array[part]
-    moved = np.transpose(taken, order) if len(order) else taken
+    piece = array if part is None else array[part]
+    moved = np.transpose(piece, order) if len(order) else piece
     wide = np.asarray(moved, CARRIERS.get(array.dtype.name), order="C")
     return wide.reshape(shape or wide.shape)

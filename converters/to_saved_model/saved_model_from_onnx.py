@@ -11,7 +11,7 @@ from ...models.errors import Refused
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.signature import Signature
-from ..onnx_to_tf.kernels import TENSORFLOW, Kernels
+from ..onnx_to_tf.kernels.dialects import TENSORFLOW, Kernels
 from ..onnx_to_tf.lower_model import LoweredModel, lower
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from ...models.job import Job
 from ...models.probes.feeds import make_feeds
 from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, Signature
-from ..onnx_to_tf.kernels import TFLITE
+from ..onnx_to_tf.kernels.dialects import TFLITE
 from ..patches import private_tensorflow
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE, lowered_with_names, save
 from .flatbuffer import count_operators, float_operators, put_in_order, repeated_bytes

@@ -1,4 +1,4 @@
-"""What the attention operators share: heads, scores, masks, and softmax over what is allowed.
+"""Parts that the attention operators share: heads, scores, masks, and softmax over the visible keys.
 
 Everything is (batch, heads, queries, keys or features). Numbers of 16 bits are widened to float32 and rounded once, at
 the end. Keys and values of grouped queries are not repeated: the queries of a group stand below each other instead.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..kernels import Kernels
+from ..kernels.dialects import Kernels
 from ..lazy_tensorflow import tf
 from ..values import Size, TfTensor, Value, reshape, same_size
 
@@ -27,35 +27,38 @@ class Heads:
 
     @property
     def wide(self) -> TfTensor:
-        """In float32 where it has 16 bits."""
+        """The tensor in float32 where it has 16 bits."""
         return widened(self.tensor)
 
     def after(self, past: Heads) -> Heads:
-        """Behind what came before it in the sequence, in float32 where it has 16 bits."""
+        """Append to the past of the sequence, in float32 where it has 16 bits."""
         return replace(self, tensor=tf.concat([past.wide, self.wide], 2), length=past.length + self.length)
 
 
 def heads_of(value: Value, count: int = 0) -> Heads:
-    """A value (batch, heads, sequence, features), or one of rank 3 with `count` heads in its last axis."""
+    """Split a value by heads: (batch, heads, sequence, features), or of rank 3 with `count` heads in its last axis."""
     if value.rank == 4:
         return Heads(value.tensor(), *(value.size(axis) for axis in range(4)))
     batch, length, width = (value.size(axis) for axis in range(3))
-    apart = reshape(value.tensor(), [batch, length, count, width // count])
-    return Heads(tf.transpose(apart, (0, 2, 1, 3)), batch, count, length, width // count)
+    split = reshape(value.tensor(), [batch, length, count, width // count])
+    return Heads(tf.transpose(split, (0, 2, 1, 3)), batch, count, length, width // count)
 
 
 def merged(tensor: TfTensor, like: Heads, width: Size) -> TfTensor:
-    """(batch, heads, sequence, `width`) as (batch, sequence, heads * width)."""
+    """Merge (batch, heads, sequence, `width`) into (batch, sequence, heads * width)."""
     return reshape(tf.transpose(tensor, (0, 2, 1, 3)), [like.batch, like.length, like.heads * width])
 
 
 def widened(tensor: TfTensor) -> TfTensor:
-    """In float32 where it has 16 bits."""
+    """Cast to float32 where the tensor has 16 bits."""
     return tf.cast(tensor, tf.float32) if tensor.dtype.size < 4 else tensor
 
 
 def _grouped(tensor: TfTensor, queries: Heads, keys: Heads, width: Size) -> TfTensor:
-    """(batch, heads, queries, `width`) with the heads that share a key's head below each other, as queries of it."""
+    """Stack the heads that share a key's head as further queries of it.
+
+    Takes (batch, heads, queries, `width`).
+    """
     if same_size(queries.heads, keys.heads):
         return tensor
     shared = queries.heads // keys.heads
@@ -63,7 +66,7 @@ def _grouped(tensor: TfTensor, queries: Heads, keys: Heads, width: Size) -> TfTe
 
 
 def scores(queries: Heads, keys: Heads, scale: float | None) -> TfTensor:
-    """(batch, heads, queries, keys): the products with each key, by `scale`, or by 1 / sqrt(features)."""
+    """Return the products with each key, times `scale` or 1 / sqrt(features): (batch, heads, queries, keys)."""
     scaled = queries.wide * (_inverse_root(queries) if scale is None else tf.cast(scale, queries.wide.dtype))
     product = tf.matmul(_grouped(scaled, queries, keys, queries.width), keys.wide, transpose_b=True)
     if same_size(queries.heads, keys.heads):
@@ -78,15 +81,15 @@ def _inverse_root(queries: Heads) -> TfTensor:
 
 
 def weighted(weights: TfTensor, queries: Heads, values: Heads) -> TfTensor:
-    """(batch, heads, queries, features of the values): the values by their weights (batch, heads, queries, keys)."""
-    made = tf.matmul(_grouped(weights, queries, values, values.length), values.wide)
+    """Return the values weighted by (batch, heads, queries, keys): (batch, heads, queries, features of the values)."""
+    sums = tf.matmul(_grouped(weights, queries, values, values.length), values.wide)
     if same_size(queries.heads, values.heads):
-        return made
-    return reshape(made, [queries.batch, queries.heads, queries.length, values.width])
+        return sums
+    return reshape(sums, [queries.batch, queries.heads, queries.length, values.width])
 
 
 def capped(tensor: TfTensor, cap: float) -> TfTensor:
-    """Cap tanh(x / cap); the same where `cap` is 0."""
+    """Return cap tanh(x / cap), or x where `cap` is 0."""
     if cap <= 0:
         return tensor
     number = tf.cast(cap, tensor.dtype)
@@ -95,9 +98,9 @@ def capped(tensor: TfTensor, cap: float) -> TfTensor:
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """What is added to the scores, and which keys each query may see; None where nothing says so.
+    """A mask over the scores: what is added to them, and which keys each query may see; None where nothing says so.
 
-    Both broadcast to (batch, heads, queries, keys). `blind`: whether a query may see no key at all.
+    Both parts broadcast to (batch, heads, queries, keys). `blind`: whether a query may see no key at all.
     """
 
     bias: TfTensor | None = None
@@ -105,24 +108,24 @@ class Mask:
     blind: bool = False
 
     def only(self, allowed: TfTensor, *, blind: bool) -> Mask:
-        """Also only these keys."""
-        both = allowed if self.allowed is None else tf.logical_and(self.allowed, allowed)
-        return replace(self, allowed=both, blind=self.blind or blind)
+        """Return the mask further limited to these keys."""
+        limited = allowed if self.allowed is None else tf.logical_and(self.allowed, allowed)
+        return replace(self, allowed=limited, blind=self.blind or blind)
 
     def biased(self, tensor: TfTensor) -> TfTensor:
-        """The scores with what is added to them."""
+        """Add the mask's bias to the scores."""
         return tensor if self.bias is None else tensor + tf.cast(self.bias, tensor.dtype)
 
     def masked(self, biased: TfTensor) -> TfTensor:
-        """Biased scores, and the lowest number where a key may not be seen."""
+        """Return biased scores, with the lowest number where a key may not be seen."""
         return biased if self.allowed is None else tf.where(self.allowed, biased, biased.dtype.min)
 
     def endless(self, biased: TfTensor, kernels: Kernels) -> TfTensor:
-        """Biased scores, and minus infinity where a key may not be seen."""
+        """Return biased scores, with minus infinity where a key may not be seen."""
         return biased if self.allowed is None else tf.where(self.allowed, biased, kernels.minus_infinity(biased))
 
     def softmax(self, biased: TfTensor, precision: str | None = None) -> TfTensor:
-        """Over the keys; zeros where a query sees none. `precision`: the dtype in which it is taken."""
+        """Return the softmax over the keys, computed in the dtype `precision`; zeros where a query sees no key."""
         masked = self.masked(biased)
         exact = masked if precision is None else widened(tf.cast(masked, precision))
         soft = tf.nn.softmax(exact, -1)
@@ -130,14 +133,14 @@ class Mask:
         return tf.where(self._sighted(), soft, tf.zeros_like(soft)) if self.blind else soft
 
     def _sighted(self) -> TfTensor:
-        """Whether a query sees any key: (batch, heads, queries, 1), or what broadcasts to it."""
+        """Return whether a query sees any key: (batch, heads, queries, 1), or a tensor that broadcasts to it."""
         bias = None if self.bias is None else widened(self.bias)
         finite = None if bias is None else bias >= bias.dtype.min  # minus infinity is below
-        each = [part for part in (self.allowed, finite) if part is not None]
-        both = each[0] if len(each) == 1 else tf.logical_and(*each)
-        return tf.reduce_any(both, -1, keepdims=True)
+        visible = [part for part in (self.allowed, finite) if part is not None]
+        combined = visible[0] if len(visible) == 1 else tf.logical_and(*visible)
+        return tf.reduce_any(combined, -1, keepdims=True)
 
 
 def places(length: Size) -> TfTensor:
-    """0 .. length - 1, int32; a constant where the length is known."""
+    """Return 0 .. length - 1, int32; a constant where the length is known."""
     return tf.constant(np.arange(length), tf.int32) if isinstance(length, int) else tf.range(length)

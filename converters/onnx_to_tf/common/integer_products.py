@@ -1,8 +1,8 @@
-"""Sums of products of 8-bit integers, exact, in float32: it holds every integer of 24 bits, and is what runtimes have
-their fastest kernels for.
+"""Exact sums of products of 8-bit integers, in float32.
 
-A sum that could need more bits is taken in parts that cannot, along the axis that is summed over; the parts are added
-as int32, which wraps around where the specification lets it.
+float32 holds every integer of 24 bits, and runtimes have their fastest kernels for it. A sum that could need more bits
+is computed in parts that cannot, along the axis that is summed over. The parts are added as int32, which wraps around
+where the specification allows it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Integers:
 
 
 def centred(op: Op, value: Value, zero: Value | None) -> Integers:
-    """8-bit numbers minus a zero point that broadcasts to them."""
+    """Subtract a zero point that broadcasts to 8-bit numbers."""
     if value.dtype not in _RANGES:
         op.refuse(f"it multiplies {value.dtype}, and only int8 and uint8 can be carried")
     low, high = _RANGES[value.dtype]
@@ -60,25 +60,28 @@ def _difference(value: Value, zero: Value) -> Value:
 
 
 def matrix_product(op: Op, left: Integers, right: Integers) -> TfTensor:
-    """numpy.matmul, as int32."""
+    """Multiply as numpy.matmul does, as int32."""
     a, b = left.value, right.value
     axis = max(b.rank - 2, 0)  # of b; of a it is the last
     size = b.shape[axis] if b.shape[axis] is not None else a.shape[-1]
-    if size is None:  # nothing tells how large the sums can be
-        whole = [computed(tf.cast(each.tensor(), tf.int32)) for each in (a, b)]
-        return matmul(op.over(*whole)).tensor()
+    if size is None:  # the sums have no known bound
+        factors = [computed(tf.cast(factor.tensor(), tf.int32)) for factor in (a, b)]
+        return matmul(op.over(*factors)).tensor()
     magnitudes = np.full((size, 1), float(right.most))
     if b.array is not None:
         magnitudes = np.moveaxis(np.abs(b.array), axis, 0).reshape(size, -1).astype(np.float64)
     products = [
-        _whole(matmul(op.over(_slice(a, a.rank - 1, part), _slice(b, axis, part))).tensor())
+        _rounded(matmul(op.over(_slice(a, a.rank - 1, part), _slice(b, axis, part))).tensor())
         for part in _parts(op, magnitudes, left.most)
     ]
     return reduce(tf.add, products)
 
 
 def convolution(op: Op, value: Integers, kernel: Integers, window: Window, group: int) -> TfTensor:
-    """(N, C, ...) * (M, C / group, ...), as int32 with channels last. Pads are 0, as if the zero point stood there."""
+    """Convolve (N, C, ...) with (M, C / group, ...), as int32 with channels last.
+
+    Pads are 0, as if the zero point stood there.
+    """
     filters, width = kernel.value.shape[:2]
     if filters is None or width is None:
         op.refuse("its number of channels is known only when the model runs", fix="fix it when exporting")
@@ -88,25 +91,28 @@ def convolution(op: Op, value: Integers, kernel: Integers, window: Window, group
         magnitudes = np.abs(kernel.value.array).sum(tuple(range(2, kernel.value.rank)), np.float64).T
     parts = _parts(op, magnitudes, value.most)
     if len(parts) == 1:
-        return _whole(convolve(op, tensor, kernel.value, window, group))
-    each = filters // group
+        return _rounded(convolve(op, tensor, kernel.value, window, group))
+    filters_per_group = filters // group
     groups = []
     for at in range(group):
-        own = _slice(kernel.value, 0, slice(at * each, (at + 1) * each))
+        weight = _slice(kernel.value, 0, slice(at * filters_per_group, (at + 1) * filters_per_group))
         channels = tensor[..., at * width : (at + 1) * width]
-        sums = [_whole(convolve(op, channels[..., part], _slice(own, 1, part), window, 1)) for part in parts]
+        sums = [_rounded(convolve(op, channels[..., part], _slice(weight, 1, part), window, 1)) for part in parts]
         groups.append(reduce(tf.add, sums))
     return tf.concat(groups, -1)
 
 
-def _whole(tensor: TfTensor) -> TfTensor:
-    """The integers that floats stand for; a kernel that computes by a transform may be off by a little."""
+def _rounded(tensor: TfTensor) -> TfTensor:
+    """Return the integers that floats stand for; a kernel that computes by a transform may be off by a little."""
     return tf.cast(tf.round(tensor), tf.int32)
 
 
 def _parts(op: Op, magnitudes: Array, most: int) -> list[slice]:
-    """The summed axis in as few equal parts as keep every sum exact. `magnitudes` (places along the axis, sums) is how
-    much each place adds to a sum for each unit of the other factor, which is `most` at most."""
+    """Split the summed axis into as few equal parts as keep every sum exact.
+
+    `magnitudes` (places along the axis, sums) is how much each place adds to a sum for each unit of the other factor,
+    which is `most` at most.
+    """
     size = len(magnitudes)
     if magnitudes.max(initial=0) * most > _MOST:
         op.refuse("a single one of its channels can add up to more than 24 bits", fix="use smaller kernels")
@@ -119,7 +125,7 @@ def _parts(op: Op, magnitudes: Array, most: int) -> list[slice]:
 
 
 def _slice(value: Value, axis: int, part: slice) -> Value:
-    """A part of a value along an axis; the value itself where that is all of it."""
+    """Return a part of a value along an axis; the value itself where that is all of it."""
     if (part.start, part.stop) == (0, value.shape[axis]):
         return value
     cut = (slice(None),) * axis + (part,)

@@ -1,6 +1,6 @@
 """The steps of a recurrent layer: unrolled where they are few, a loop where they are many or not counted yet.
 
-Scan, the operator, lies with Loop in converters/onnx_to_tf/operators/control/loops.py.
+Scan, the operator, is lowered with Loop in converters/onnx_to_tf/operators/control/loops.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from ..lazy_tensorflow import tf
 from ..operator_context import Op
 from ..values import Size, TfTensor, pack
-from .while_loop import MOST_UNROLLED, Turn, repeat
+from .while_loop import StepResult, repeat
 
 # From a step's input and the states before it, the states after it. The first state is also the step's output.
 Step = Callable[[TfTensor, "tuple[TfTensor, ...]"], "tuple[TfTensor, ...]"]
@@ -29,11 +29,11 @@ def along_steps(
 ) -> tuple[TfTensor | None, tuple[TfTensor, ...]]:
     """Run `step` along axis 0 of `inputs` (T, B, ...), from the end if `backwards`.
 
-    A sample's states stay, and its outputs are zero, from its length on (`lengths` (B,), or None for all T).
-    Returns the outputs (T, B, H) in the order of the inputs, or None if they are not asked for, and the final states.
+    A sample's states stay, and its outputs are zero, from its length on (`lengths` (B,), or None for all T). Returns
+    the outputs (T, B, H) in the order of the inputs, or None unless `outputs` is set, and the final states.
     """
     masked = _masked(step, lengths)
-    if isinstance(steps, int) and 0 < steps <= MOST_UNROLLED:
+    if isinstance(steps, int) and 0 < steps <= op.kernels.most_unrolled:
         return _unrolled(inputs, steps, masked, tuple(initial), backwards=backwards, outputs=outputs)
     return _looped(op, inputs, steps, masked, tuple(initial), backwards=backwards, outputs=outputs)
 
@@ -42,15 +42,15 @@ _Masked = Callable[[Size, TfTensor, "tuple[TfTensor, ...]"], "tuple[TfTensor, tu
 
 
 def _masked(step: Step, lengths: TfTensor | None) -> _Masked:
-    """The step at a place, as (output, states), with what lies behind a sample's length held still."""
+    """Return the step at a place, as (output, states), with samples held still behind their length."""
 
-    def at_place(place: Size, given: TfTensor, states: tuple[TfTensor, ...]) -> tuple[TfTensor, tuple[TfTensor, ...]]:
-        after = step(given, states)
+    def at_place(place: Size, row: TfTensor, states: tuple[TfTensor, ...]) -> tuple[TfTensor, tuple[TfTensor, ...]]:
+        after = step(row, states)
         if lengths is None:
             return after[0], after
         alive = (place < lengths)[:, None]
-        kept = tuple(tf.where(alive, new, old) for new, old in zip(after, states, strict=True))
-        return tf.where(alive, after[0], tf.zeros_like(after[0])), kept
+        held = tuple(tf.where(alive, new, old) for new, old in zip(after, states, strict=True))
+        return tf.where(alive, after[0], tf.zeros_like(after[0])), held
 
     return at_place
 
@@ -58,11 +58,11 @@ def _masked(step: Step, lengths: TfTensor | None) -> _Masked:
 def _unrolled(
     inputs: TfTensor, steps: int, step: _Masked, states: tuple[TfTensor, ...], *, backwards: bool, outputs: bool
 ) -> tuple[TfTensor | None, tuple[TfTensor, ...]]:
-    given = tf.unstack(inputs, steps)
-    made: list[TfTensor] = [None] * steps
+    rows = tf.unstack(inputs, steps)
+    results: list[TfTensor] = [None] * steps
     for place in reversed(range(steps)) if backwards else range(steps):
-        made[place], states = step(place, given[place], states)
-    return (tf.stack(made) if outputs else None), states
+        results[place], states = step(place, rows[place], states)
+    return (tf.stack(results) if outputs else None), states
 
 
 def _looped(
@@ -78,12 +78,12 @@ def _looped(
     batch = tf.shape(inputs)[1] if inputs.shape[1] is None else inputs.shape[1]
     first = [tf.broadcast_to(state, pack([batch, state.shape[-1]])) for state in states]
 
-    def turn(count: TfTensor, _told: TfTensor, before: Sequence[TfTensor]) -> Turn:
+    def turn(count: TfTensor, _goes_on: TfTensor, before: Sequence[TfTensor]) -> StepResult:
         place = steps - 1 - count if backwards else count
         output, after = step(place, tf.gather(inputs, place), tuple(before))
-        return Turn(after, [output] if outputs else [])
+        return StepResult(after, [output] if outputs else [])
 
-    final, made = repeat(op, turn, first, steps)
+    final, stacked = repeat(op, turn, first, steps)
     if not outputs:
         return None, tuple(final)
-    return tf.reverse(made[0], [0]) if backwards else made[0], tuple(final)
+    return tf.reverse(stacked[0], [0]) if backwards else stacked[0], tuple(final)

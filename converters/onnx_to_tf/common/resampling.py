@@ -1,6 +1,6 @@
-"""Axes of a tensor resampled, each by itself: where its new places lie in the old axis, and what is read there.
+"""Resampling of axes, each by itself: where new places lie in the old axis, and which elements they read.
 
-Formulas are those of ONNX's Resize. What is known while lowering is computed then, by the same functions.
+The formulas are those of ONNX's Resize. What is known while lowering is computed then, by the same functions.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...onnx_graph.semantics.resize_attributes import ResizeMethod
+from ..kernels.converter_safe import within
 from ..lazy_tensorflow import tf
 from ..values import Layout, Size, TfTensor, Value, computed, known, pack, product
-from .sortable_integers import within
 
 if TYPE_CHECKING:
     from ..weight_variables import Weights
@@ -27,21 +27,21 @@ _REPEATING = ("asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
-    """One logical axis. Each number is a Python one where it is known, and else a scalar tensor."""
+class ResampledAxis:
+    """One logical axis to resample. Each number is a Python one where it is known, and else a scalar tensor."""
 
     at: int
     size: Size
     target: Size
-    scale: Any  # by which places are divided
+    scale: Any  # the divisor of places
     length: Any  # the new length before it is cut to the whole number `target`
     exact: bool  # whether length is target, and scale is target / size
-    region: tuple[Any, Any] = (0.0, 1.0)  # what is cut out, in shares of the axis
+    region: tuple[Any, Any] = (0.0, 1.0)  # start and end of what is cut out, in shares of the axis
 
     @property
     def known(self) -> bool:
-        """Whether all of it is known while lowering."""
-        return all(isinstance(each, int | float) for each in (self.size, self.target, self.scale, *self.region))
+        """Whether all numbers are known while lowering."""
+        return all(isinstance(number, int | float) for number in (self.size, self.target, self.scale, *self.region))
 
 
 def _suits_kernel(method: ResizeMethod) -> bool:
@@ -52,7 +52,7 @@ def _suits_kernel(method: ResizeMethod) -> bool:
 _OTHERS = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
 
 
-def resampled(value: Value, axes: Sequence[Axis], method: ResizeMethod, wide: str, weights: Weights) -> Value:
+def resampled(value: Value, axes: Sequence[ResampledAxis], method: ResizeMethod, wide: str, weights: Weights) -> Value:
     """The value with `axes` resampled, computed in the dtype `wide`. Integers are rounded, halves to even; the nearest
     are only moved."""
     layout = Layout.CHANNELS_LAST
@@ -61,25 +61,25 @@ def resampled(value: Value, axes: Sequence[Axis], method: ResizeMethod, wide: st
     native = value.tensor(layout)
     if method.mode != "nearest":
         native = tf.cast(native, wide)
-    left = list(axes)
+    remaining = list(axes)
     images = [axis for axis in axes if axis.at > 1 and value.rank == 4]
     if len(images) == 2 and all(_has_kernel(axis, method, native) for axis in images):
         native = _by_kernel(native, sorted(images, key=lambda axis: axis.at), method)
-        left = [axis for axis in axes if axis not in images]
-    for axis in left:
+        remaining = [axis for axis in axes if axis not in images]
+    for axis in remaining:
         native = _along(native, layout.place(axis.at, value.rank), axis, method, weights)
     if native.dtype.name != value.dtype:
-        whole = tf.as_dtype(value.dtype).is_integer
-        native = tf.saturate_cast(tf.round(native), value.dtype) if whole else tf.cast(native, value.dtype)
+        is_integer = tf.as_dtype(value.dtype).is_integer
+        native = tf.saturate_cast(tf.round(native), value.dtype) if is_integer else tf.cast(native, value.dtype)
     return computed(native, layout)
 
 
-def _empty(value: Value, axes: Sequence[Axis]) -> Value:
+def _empty(value: Value, axes: Sequence[ResampledAxis]) -> Value:
     targets = {axis.at: axis.target for axis in axes}
     return computed(tf.zeros(pack([targets.get(at, value.size(at)) for at in range(value.rank)]), value.dtype))
 
 
-def _along(native: TfTensor, place: int, axis: Axis, method: ResizeMethod, weights: Weights) -> TfTensor:
+def _along(native: TfTensor, place: int, axis: ResampledAxis, method: ResizeMethod, weights: Weights) -> TfTensor:
     """One axis, which lies at `place`."""
     if _has_kernel(axis, method, native):
         return _by_kernel_along(native, place, axis, method)
@@ -94,32 +94,32 @@ def _along(native: TfTensor, place: int, axis: Axis, method: ResizeMethod, weigh
 
 
 def _lying(line: TfTensor, place: int, native: TfTensor) -> TfTensor:
-    """A vector along one axis, to be broadcast along the others."""
+    """Reshape a vector along one axis, to be broadcast along the others."""
     return tf.reshape(line, [-1 if at == place else 1 for at in range(native.shape.rank)])
 
 
 # By TensorFlow's kernels
 
 
-def _has_kernel(axis: Axis, method: ResizeMethod, native: TfTensor) -> bool:
+def _has_kernel(axis: ResampledAxis, method: ResizeMethod, native: TfTensor) -> bool:
     if method.mode == "nearest":
         return native.dtype in (tf.float32, tf.int8, tf.uint8) and _repeats(axis, method)
     return _suits_kernel(method) and native.dtype == tf.float32 and axis.exact
 
 
-def _repeats(axis: Axis, method: ResizeMethod) -> bool:
+def _repeats(axis: ResampledAxis, method: ResizeMethod) -> bool:
     """Whether each element is only repeated: by a whole factor, and from its first to its last copy the nearest."""
     factor = axis.scale if isinstance(axis.scale, int | float) else 0
     if factor < 1 or factor != int(factor) or method.coordinates not in _REPEATING or not axis.exact:
         return False
-    size = axis.size if isinstance(axis.size, int) else 4  # the pattern is the same for every size
+    size = axis.size if isinstance(axis.size, int) else 4  # the pattern is equal for every size
     with tf.init_scope():
-        sample = Axis(axis.at, size, size * int(factor), factor, size * int(factor), exact=True)
+        sample = ResampledAxis(axis.at, size, size * int(factor), factor, size * int(factor), exact=True)
         index = _nearest(_places(sample, method, tf.float32), method, size).numpy()
     return bool((index == [at // int(factor) for at in range(size * int(factor))]).all())
 
 
-def _by_kernel(native: TfTensor, axes: Sequence[Axis], method: ResizeMethod) -> TfTensor:
+def _by_kernel(native: TfTensor, axes: Sequence[ResampledAxis], method: ResizeMethod) -> TfTensor:
     """Both spatial axes of (N, H, W, C)."""
     target = pack([axis.target for axis in axes])
     if method.mode == "nearest":  # half pixels lie well between the places where the rounding changes
@@ -132,8 +132,8 @@ def _by_kernel(native: TfTensor, axes: Sequence[Axis], method: ResizeMethod) -> 
     )
 
 
-def _first_for_one(native: TfTensor, axes: Sequence[Axis]) -> TfTensor:
-    """Only the first element of an axis that becomes 1 long: there PyTorch's half pixels read it."""
+def _first_for_one(native: TfTensor, axes: Sequence[ResampledAxis]) -> TfTensor:
+    """Keep only the first element of an axis that becomes 1 long: there PyTorch's half pixels read it."""
     ends: list[Any] = []
     for axis in axes:
         shrinks = not isinstance(axis.scale, int | float) or axis.scale < 1
@@ -144,28 +144,29 @@ def _first_for_one(native: TfTensor, axes: Sequence[Axis]) -> TfTensor:
     return native if ends == [None, None] else native[:, : ends[0], : ends[1]]
 
 
-def _by_kernel_along(native: TfTensor, place: int, axis: Axis, method: ResizeMethod) -> TfTensor:
+def _by_kernel_along(native: TfTensor, place: int, axis: ResampledAxis, method: ResizeMethod) -> TfTensor:
     """One axis of a tensor of any rank, as the height of an image; the width is whatever lies inside of it."""
     sizes = [size if size is not None else tf.shape(native)[at] for at, size in enumerate(native.shape.as_list())]
     inner = sizes[place + 1 :]
     outer, middle, depth = product(sizes[:place]), product(inner[:-1]), inner[-1] if inner else 1
     image = tf.reshape(native, pack([outer, axis.size, middle, depth]))
-    passed_on = Axis(axis.at, middle, middle, 1.0, middle, exact=True)
-    made = _by_kernel(image, [axis, passed_on], method)
-    return tf.reshape(made, pack([*sizes[:place], axis.target, *inner]))
+    passed_on = ResampledAxis(axis.at, middle, middle, 1.0, middle, exact=True)
+    image_result = _by_kernel(image, [axis, passed_on], method)
+    return tf.reshape(image_result, pack([*sizes[:place], axis.target, *inner]))
 
 
-# By what each place reads
+# By the elements that each place reads
 
 
-def _read(axis: Axis, method: ResizeMethod, dtype: Any, weights: Weights) -> list[TfTensor]:
+def _read(axis: ResampledAxis, method: ResizeMethod, dtype: Any, weights: Weights) -> list[TfTensor]:
     """What each new place reads: of the nearest its index (target,); with antialias a matrix (target, size); and else
     the indices of its elements and their shares, both (target, elements). And last, whether it lies outside.
 
-    What is known of all of it is computed now, in float64 but for the nearest.
+    For the nearest its index (target,); with antialias a matrix (target, size); and else the indices of its elements
+    and their shares, both (target, elements). If all of it is known it is computed now, in float64 but for the nearest.
     """
 
-    def made(wide: Any) -> list[TfTensor]:
+    def tables(wide: Any) -> list[TfTensor]:
         places = _places(axis, method, wide)
         outside = (places < 0) | (places > _real(axis.size, wide) - 1)
         if method.mode == "nearest":
@@ -176,28 +177,28 @@ def _read(axis: Axis, method: ResizeMethod, dtype: Any, weights: Weights) -> lis
         return [index, tf.cast(shares, dtype), outside]
 
     if not axis.known:
-        return made(tf.float32 if method.mode == "nearest" else dtype)
+        return tables(tf.float32 if method.mode == "nearest" else dtype)
     with tf.init_scope():
-        found = [each.numpy() for each in made(tf.float32 if method.mode == "nearest" else tf.float64)]
-    return [known(each, weights).tensor() for each in found]
+        arrays = [array.numpy() for array in tables(tf.float32 if method.mode == "nearest" else tf.float64)]
+    return [known(array, weights).tensor() for array in arrays]
 
 
 def _real(number: Any, dtype: Any) -> TfTensor:
     return tf.constant(number, dtype) if isinstance(number, int | float) else tf.cast(number, dtype)
 
 
-def _places(axis: Axis, method: ResizeMethod, dtype: Any) -> TfTensor:
+def _places(axis: ResampledAxis, method: ResizeMethod, dtype: Any) -> TfTensor:
     """Where each new place lies in the old axis.
 
     The nearest are computed in float32, as ONNX Runtime and PyTorch do: places just between two elements depend on it.
     """
     at = tf.cast(tf.range(axis.target), dtype)
-    size, target, scale, length = (_real(each, dtype) for each in (axis.size, axis.target, axis.scale, axis.length))
+    size, target, scale, length = (_real(number, dtype) for number in (axis.size, axis.target, axis.scale, axis.length))
     steps = tf.where(tf.equal(length, 1), tf.ones_like(length), length - 1)
     if method.coordinates == "align_corners":
         return at * (size - 1) / steps
     if method.coordinates == "tf_crop_and_resize":
-        start, end = (_real(each, dtype) for each in axis.region)
+        start, end = (_real(number, dtype) for number in axis.region)
         middle = (start + end) / 2 * (size - 1)
         return tf.where(tf.equal(length, 1), middle, start * (size - 1) + at * (end - start) * (size - 1) / steps)
     if method.coordinates == "asymmetric":
@@ -214,7 +215,7 @@ def _nearest(places: TfTensor, method: ResizeMethod, size: Size) -> TfTensor:
     return within(tf.cast(NEAREST[method.rounding](places), tf.int32), size)
 
 
-def _taps(places: TfTensor, axis: Axis, method: ResizeMethod) -> tuple[TfTensor, TfTensor]:
+def _taps(places: TfTensor, axis: ResampledAxis, method: ResizeMethod) -> tuple[TfTensor, TfTensor]:
     """Elements and shares. Beyond the edge its element counts again; with exclude_outside nothing does, and the rest is
     scaled up. Antialias stretches the filter where the axis shrinks."""
     linear = method.mode == "linear"
@@ -239,7 +240,7 @@ def _cubic(z: TfTensor, a: float) -> TfTensor:
 
 
 def _sum(native: TfTensor, place: int, index: TfTensor, shares: TfTensor) -> TfTensor:
-    """The weighted sum of a few elements."""
+    """Return the weighted sum of a few elements."""
     return sum(
         tf.gather(native, index[:, tap], axis=place) * _lying(shares[:, tap], place, native)
         for tap in range(index.shape[1])
@@ -247,12 +248,12 @@ def _sum(native: TfTensor, place: int, index: TfTensor, shares: TfTensor) -> TfT
 
 
 def _matrix(index: TfTensor, shares: TfTensor, size: Size) -> TfTensor:
-    """(target, size): the share of each element in each new place."""
+    """Return the share of each element in each new place: (target, size)."""
     return tf.reduce_sum(tf.one_hot(index, size, dtype=shares.dtype) * tf.expand_dims(shares, -1), 1)
 
 
 def _by_matrix(native: TfTensor, place: int, matrix: TfTensor) -> TfTensor:
-    """The weighted sum of many elements, as a product."""
+    """Return the weighted sum of many elements, as a product."""
     last = native.shape.rank - 1
     order = [at for at in range(last + 1) if at != place] + [place]
     back = [order.index(at) for at in range(last + 1)]

@@ -1,20 +1,17 @@
-"""Sequences of tensors, which nothing but the lowering sees: lists whose length is known, or what a loop appended."""
+"""Sequences of tensors, which exist while lowering only: lists of known length, or what a loop appended."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from ..values import Layout, TfTensor, Value
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class TensorSequence(Value):
-    """Tensors of one dtype in a row. It is no tensor, and whoever takes it for one is refused."""
+    """Tensors of one dtype in a row. It is no tensor, and an operator that takes it for one is refused."""
 
-    __slots__ = ("elements",)
-
-    def __init__(self, dtype: str, elements: Sequence[Value]) -> None:
-        super().__init__(dtype, ())
-        self.elements = tuple(elements)
+    elements: tuple[Value, ...] = field(default=(), kw_only=True)
 
     @property
     def is_empty(self) -> bool:
@@ -24,28 +21,25 @@ class TensorSequence(Value):
     @property
     def computing(self) -> bool:
         """Whether an element is known only when the model runs."""
-        return any(each.computing for each in self.elements)
+        return any(element.computing for element in self.elements)
 
     def tensor(self, layout: Layout = Layout.LOGICAL) -> TfTensor:  # noqa: ARG002 - a tensor's own
-        """Raises ValueError: there is none."""
+        """Raise ValueError: there is none."""
         raise ValueError("a sequence of tensors stands where one tensor is needed")
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class GrownSequence(TensorSequence):
-    """What a loop appended, a tensor of one shape at each step; how many there are is known only when it has run."""
+    """The tensors of one shape that a loop appended, one a step; how many is known only when it has run."""
 
-    __slots__ = ("stack",)
-
-    def __init__(self, stack: Value) -> None:
-        super().__init__(stack.dtype, ())
-        self.stack = stack  # the steps along its first axis
+    stack: Value = field(kw_only=True)  # the steps along its first axis
 
     @property
     def is_empty(self) -> bool:
-        """Nobody knows."""
+        """Whether it is known to have no tensor: never."""
         return False
 
     @property
     def computing(self) -> bool:
-        """It is."""
+        """Whether it is known only when the model runs: always."""
         return True

@@ -1,4 +1,4 @@
-"""What convolutions and pools share: a window that moves over the spatial axes, and the padding around it."""
+"""The window of convolutions and pools, which moves over the spatial axes, and the padding around it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from .padding_modes import positive
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """All along the spatial axes, in the logical order. A dilated kernel reaches over (kernel - 1) dilation + 1."""
+    """A window along the spatial axes, in the logical order.
+    A dilated kernel reaches over (kernel - 1) dilation + 1."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -30,7 +31,7 @@ class Window:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """How far the kernel reaches."""
+        """How far the kernel reaches along each axis."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     @property
@@ -41,12 +42,12 @@ class Window:
     @property
     def fixed(self) -> bool:
         """Whether the pads are numbers, and not computed."""
-        return all(isinstance(each, int) for pair in self.pads for each in pair)
+        return all(isinstance(width, int) for pair in self.pads for width in pair)
 
     @property
     def padded(self) -> bool:
         """Whether there may be any padding."""
-        return not all(isinstance(each, int) and each == 0 for pair in self.pads for each in pair)
+        return not all(isinstance(width, int) and width == 0 for pair in self.pads for width in pair)
 
     @property
     def same(self) -> bool:
@@ -71,7 +72,7 @@ class Window:
         return [(0, 0), *self.pads, (0, 0)]
 
     def of(self, axes: slice) -> Window:
-        """Some of its axes alone."""
+        """Return the window of some of its axes alone."""
         return Window(
             self.kernel[axes],
             self.strides[axes],
@@ -82,7 +83,10 @@ class Window:
         )
 
     def widened(self) -> Window:
-        """With a spatial axis of size 1 before the others. Kernels want strides alike, and it has no use for any."""
+        """Return the window with a spatial axis of size 1 before the others.
+
+        Kernels want equal strides, and that axis has no use for any.
+        """
         stride, dilation = self.strides[0], self.dilations[0]
         return Window(
             (1, *self.kernel),
@@ -113,7 +117,7 @@ def window_over(attributes: WindowAttributes, value: Value) -> Window:
 
 
 def _same_pads(window: Window, *, upper: bool) -> tuple[tuple[Size, Size], ...]:
-    """So that the answer has ceil(size / stride) places; the odd one goes after (upper) or before."""
+    """Return pads so that the output has ceil(size / stride) places; the odd one goes after (upper) or before."""
     return tuple(
         _split(_same_total(size, stride, extent), upper=upper)
         for size, stride, extent in zip(window.sizes, window.strides, window.extents, strict=True)
@@ -132,26 +136,30 @@ def _split(total: Size, *, upper: bool) -> tuple[Size, Size]:
 
 
 def reaching_over(window: Window) -> Window:
-    """With the pads that ceil_mode adds: the last window may reach over the edge, but it begins inside the input or
-    the pads before it."""
+    """Return the window with the pads that ceil_mode adds.
+
+    The last window may reach over the edge, but it begins inside the input or the pads before it.
+    """
     pads = []
-    for size, stride, extent, (low, given) in zip(
+    for size, stride, extent, (low, after) in zip(
         window.sizes, window.strides, window.extents, window.pads, strict=True
     ):
-        high = min(given, extent - 1)  # no window that begins early enough reaches further
+        high = min(after, extent - 1)  # no window that may begin reaches further
         if stride == 1:
             pads.append((low, high))
             continue
         last = (size + low + high - extent + stride - 1) // stride * stride  # where the last window begins
-        begun = (size + low - 1) // stride * stride  # the last one that begins early enough
-        last = min(last, begun) if isinstance(last, int) else tf.minimum(last, begun)
+        latest = (size + low - 1) // stride * stride  # the last place where one may begin
+        last = min(last, latest) if isinstance(last, int) else tf.minimum(last, latest)
         pads.append((low, high + positive(last + extent - size - low - high)))
     return replace(window, pads=tuple(pads))
 
 
 def taps(tensor: TfTensor, axis: int, window: Window, at: int) -> list[TfTensor]:
-    """What each element of the kernel sees along one spatial axis, `at`, which lies at `axis` and is padded already:
-    tensors of the output's size."""
+    """Return what each element of the kernel sees along one spatial axis: tensors of the output's size.
+
+    The spatial axis `at` lies at `axis` and is padded already.
+    """
     reach = window.extents[at] - 1
     starts = [k * window.dilations[at] for k in range(window.kernel[at])]
     before = (slice(None),) * axis

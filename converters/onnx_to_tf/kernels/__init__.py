@@ -1,18 +1,11 @@
-"""What TensorFlow and TFLite have different kernels for.
+"""The dialects: the operations that TensorFlow and TFLite have different kernels for.
 
 An operator's function is written once. Where TFLite has no kernel for what TensorFlow would call, the function calls
-`op.kernels.NAME(...)`: `Kernels` (tensorflow.py) is TensorFlow's own, `TFLiteKernels` (tflite.py) an equivalent in what
-TFLite has. An operator whose TensorFlow function TFLite takes as it is calls `tf` itself.
+`op.kernels.NAME(...)`: `Kernels` (tensorflow_kernels.py) is TensorFlow's own, `TFLiteKernels` (tflite_kernels.py) an
+equivalent in what TFLite has. An operator whose TensorFlow function TFLite takes as it is calls `tf` itself.
 
-What an equivalent needs lies by meaning in modules beside: functions.py (elementary functions of float32), integers.py
-(division and bits of integers), quotients.py (what an optimiser would make less exact), running.py (products and
-extremes along axes), scatters.py, matrices.py, spectral.py, boxes.py, and piles.py (what the steps of a loop make).
+What an equivalent needs lies by meaning in modules beside: tflite_functions.py (elementary functions of float32),
+tflite_integers.py (division and bits of integers), tflite_cumulative.py (products and extremes along axes),
+tflite_scatters.py, tflite_matrices.py, tflite_fourier.py, tflite_boxes.py, tflite_slices.py, tflite_reshapes.py and
+loop_outputs.py. exact_quotients.py (what an optimiser would make less exact) and converter_safe.py serve both dialects.
 """
-
-from .tensorflow_kernels import Kernels
-from .tflite_kernels import TFLiteKernels
-
-__all__ = ["TENSORFLOW", "TFLITE", "Kernels", "TFLiteKernels"]
-
-TENSORFLOW = Kernels()
-TFLITE = TFLiteKernels()

@@ -1,5 +1,7 @@
-"""Quotients that are rounded once. Of a division by a constant TensorFlow's optimiser and TFLite's converter make a
-product with its reciprocal, which is a bit off: nothing to see, until something is rounded down. Of 7 / 7 it is 0 then.
+"""Quotients that are rounded once.
+
+TensorFlow's optimiser and TFLite's converter turn a division by a constant into a product with its reciprocal, which is
+a bit off. That shows as soon as something is rounded down: 7 / 7 becomes 0 then.
 """
 
 from __future__ import annotations
@@ -9,30 +11,40 @@ from operator import is_
 from ..lazy_tensorflow import tf
 from ..values import TfTensor
 
-_THROUGH = {  # as in floor(x / y + 0.5), or the places of a line: start + (end - start) / steps * at
+_THROUGH = {  # as in floor(x / y + 0.5), or along a line: start + (end - start) / steps * at
     "AddV2": "add", "Maximum": "maximum", "Minimum": "minimum", "Mul": "multiply", "Neg": "negative",
     "SelectV2": "where", "Sub": "subtract",
 }  # fmt: skip
-_FAR = 6  # operators between a quotient and what rounds
+_DEPTH = 6  # operators between a quotient and what rounds
 
 
 def quotient(x: TfTensor, y: TfTensor) -> TfTensor:
-    """The quotient, where y is a constant that TensorFlow's optimiser must not know: it looks behind no placeholder."""
+    """Return x / y, where y is a constant that TensorFlow's optimiser must not see: it looks behind no placeholder."""
     if tf.executing_eagerly():
         return x / y
     return x / tf.compat.v1.placeholder_with_default(y, y.shape)
 
 
-def before_rounding(x: TfTensor, far: int = _FAR) -> TfTensor:
-    """What is rounded next, in TFLite: a quotient by what its converter cannot know, for it depends on the dividend."""
-    if not tf.is_symbolic_tensor(x) or not far:
+def before_rounding(x: TfTensor, depth: int = _DEPTH) -> TfTensor:
+    """Rewrite the quotients in a tensor that is rounded next, in TFLite.
+
+    Its converter cannot know the new divisors, because they depend on the dividend.
+    """
+    if not tf.is_symbolic_tensor(x) or not depth:
         return x
     if x.op.type in _THROUGH:
-        given = list(x.op.inputs)
-        made = [before_rounding(each, far - 1) for each in given]
-        return x if all(map(is_, made, given)) else getattr(tf, _THROUGH[x.op.type])(*made)
+        inputs = list(x.op.inputs)
+        exact = [before_rounding(operand, depth - 1) for operand in inputs]
+        return x if all(map(is_, exact, inputs)) else getattr(tf, _THROUGH[x.op.type])(*exact)
     if x.op.type != "RealDiv":
         return x
     dividend, divisor = x.op.inputs
     least = tf.minimum(tf.abs(divisor), tf.abs(dividend) + tf.abs(divisor))
     return dividend / tf.where(divisor < 0, -least, least)
+
+
+def truncated_remainder(a: TfTensor, b: TfTensor) -> TfTensor:
+    """Return the remainder of integers with the sign of a: from the one with the sign of b, which differs by b."""
+    rest = tf.math.floormod(a, b)
+    differs = tf.logical_and(tf.not_equal(rest, 0), tf.not_equal(a < 0, rest < 0))
+    return tf.where(differs, rest - b, rest)

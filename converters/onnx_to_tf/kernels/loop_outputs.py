@@ -1,4 +1,4 @@
-"""What the steps of a loop make, collected into one tensor with the steps as its first axis."""
+"""The outputs of a loop's steps, collected into one tensor with the steps as its first axis."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..lazy_tensorflow import tf
 from ..values import Size, TfTensor, pack
 
 
-class Pile(ABC):
-    """Carried through a loop by its state, which `empty` begins and `add` goes on with.
+class OutputCollector(ABC):
+    """Collects one output of a loop; the loop carries a state, which `empty` begins and `add` extends.
 
-    `spec`: shape (without the steps) and dtype of what a step makes; sizes may be None. `steps`: how many there will
+    `spec`: shape (without the steps) and dtype of one step's output; sizes may be None. `steps`: how many there will
     be, or None where that shows only at the end.
     """
 
@@ -22,29 +22,29 @@ class Pile(ABC):
 
     @abstractmethod
     def empty(self) -> Any:
-        """The state before the first step."""
+        """Return the state before the first step."""
 
     @abstractmethod
     def invariant(self) -> Any:
-        """What tf.while_loop may count on of the state's shape."""
+        """Return what tf.while_loop may rely on in the state's shape."""
 
     @abstractmethod
     def add(self, state: Any, count: TfTensor, value: TfTensor) -> Any:
-        """The state with one more; `count` lie there already."""
+        """Return the state with one more output; it holds `count` already."""
 
     @abstractmethod
     def stacked(self, state: Any, count: TfTensor) -> TfTensor:
-        """The whole, (count, *shape). Of no steps at all, sizes that are not known are 0, as ONNX Runtime has it."""
+        """Return all outputs, (count, *shape); without any, sizes that are not known are 0, as ONNX Runtime has it."""
 
     def _nothing(self) -> TfTensor:
         return tf.zeros([0, *(size or 0 for size in self.spec.shape)], self.spec.dtype)
 
 
-class ListPile(Pile):
-    """TensorFlow's list of tensors: nothing is copied before the end."""
+class ListCollector(OutputCollector):
+    """Collects in TensorFlow's list of tensors: nothing is copied before the end."""
 
     def empty(self) -> Any:
-        """A list of no tensors."""
+        """Return a list of no tensors."""
         size = 0 if self.steps is None else tf.maximum(self.steps, 0)
         return tf.TensorArray(
             self.spec.dtype,
@@ -55,34 +55,36 @@ class ListPile(Pile):
         )
 
     def invariant(self) -> Any:
-        """A list has no shape."""
+        """Return None: a list has no shape."""
         return None
 
     def add(self, state: Any, count: TfTensor, value: TfTensor) -> Any:
-        """At its place."""
+        """Write the output at its place."""
         return state.write(count, value)
 
     def stacked(self, state: Any, count: TfTensor) -> TfTensor:
-        """One tensor of all."""
+        """Return one tensor of all outputs."""
         if self.spec.shape.is_fully_defined() or (isinstance(self.steps, int) and self.steps > 0):
             return state.stack()
         return tf.cond(count > 0, state.stack, self._nothing)
 
 
-class GrownPile(Pile):
-    """One tensor that grows: TFLite has no list of tensors whose sizes are not all known. It copies what a loop
-    carries at every step as it is, so that this costs no other order of time than the loop itself."""
+class GrowingCollector(OutputCollector):
+    """Collects in one tensor that grows: TFLite has no list of tensors whose sizes are not all known.
+
+    TFLite copies what a loop carries at every step anyway, so this costs no other order of time than the loop itself.
+    """
 
     def empty(self) -> Any:
-        """A tensor of no steps."""
+        """Return a tensor of no steps."""
         return self._nothing()
 
     def invariant(self) -> Any:
-        """Only the number of steps changes."""
+        """Return the state's shape, of which only the number of steps changes."""
         return tf.TensorShape([None, *self.spec.shape])
 
     def add(self, state: Any, count: TfTensor, value: TfTensor) -> Any:
-        """At the end."""
+        """Append the output."""
         # Shaped anew: sizes may differ from the zeros before the first step, and the runtime fails to join a tensor of
         # no elements as it comes into a loop.
         sizes = [tf.shape(value)[axis] if size is None else size for axis, size in enumerate(self.spec.shape)]
@@ -90,6 +92,6 @@ class GrownPile(Pile):
         return tf.concat([before, value[None]], 0)
 
     def stacked(self, state: Any, count: TfTensor) -> TfTensor:
-        """It is one already."""
+        """Return the state, which is the result already."""
         del count
         return state

@@ -9,43 +9,47 @@ from ..values import Size, TfTensor
 
 
 def product(x: TfTensor, axis: int, exclusive: bool, reverse: bool) -> TfTensor:
-    """By doubling: after k rounds each element is the product of the 2^k elements that end with it."""
+    """Return the running product by doubling.
+
+    After k rounds each element is the product of the 2^k elements that end with it.
+    """
     x = tf.reverse(x, [axis]) if reverse else x
     length = x.shape[axis] if x.shape[axis] is not None else tf.shape(x)[axis]
-    made = _later(x, 1, axis) if exclusive else x
+    products = _later(x, 1, axis) if exclusive else x
     if isinstance(length, int):
         for power in range(max(length - 1, 0).bit_length()):
-            made = made * _later(made, 2**power, axis)
+            products = products * _later(products, 2**power, axis)
     else:
-        _, made = tf.while_loop(
+        _, products = tf.while_loop(
             lambda step, _: step < length,
             lambda step, so_far: (step * 2, so_far * _later(so_far, step, axis)),
-            (tf.constant(1), made),
+            (tf.constant(1), products),
         )
-    return tf.reverse(made, [axis]) if reverse else made
+    return tf.reverse(products, [axis]) if reverse else products
 
 
 def _later(x: TfTensor, step: Size, axis: int) -> TfTensor:
-    """Every element moved on by `step` places; ones come in, what lies behind the end goes."""
+    """Move every element on by `step` places; ones come in, what lies behind the end is dropped."""
     step = tf.minimum(step, tf.shape(x)[axis])
     front = tf.ones_like(x[(slice(None),) * axis + (slice(0, step),)])
     return tf.concat([front, x[(slice(None),) * axis + (slice(0, tf.shape(x)[axis] - step),)]], axis)
 
 
 def largest(x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
-    """Of no elements TFLite says the lowest number; it becomes minus infinity where that can happen."""
-    made, lowest = tf.reduce_max(x, axes, keep), _below_nothing(x, axes)
-    return made if lowest is None else made + lowest
+    """Return the largest.
+    TFLite's is the lowest number of no elements; it becomes minus infinity if that can happen."""
+    extreme, lowest = tf.reduce_max(x, axes, keep), _below_nothing(x, axes)
+    return extreme if lowest is None else extreme + lowest
 
 
 def smallest(x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
-    """As `largest`, the other way round."""
-    made, lowest = tf.reduce_min(x, axes, keep), _below_nothing(x, axes)
-    return made if lowest is None else made - lowest
+    """Return the smallest, as `largest` the other way round."""
+    extreme, lowest = tf.reduce_min(x, axes, keep), _below_nothing(x, axes)
+    return extreme if lowest is None else extreme - lowest
 
 
 def _below_nothing(x: TfTensor, axes: Sequence[int] | TfTensor) -> TfTensor | None:
-    """0, or minus infinity if there are no elements to reduce; None where there are some, or they are integers."""
+    """Return 0, or minus infinity if there are no elements to reduce; None for some elements, or integers."""
     reduced = [x.shape[axis] for axis in axes] if isinstance(axes, Sequence) else [None]
     if not x.dtype.is_floating or (None not in reduced and 0 not in reduced):
         return None

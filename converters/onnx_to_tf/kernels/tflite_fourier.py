@@ -1,4 +1,4 @@
-"""The Fourier transform as a product with a matrix, for want of a kernel that takes every length and both parts."""
+"""The Fourier transform as a product with a matrix: TFLite has no kernel for every length and both parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..values import Size, TfTensor
 
 
 def transform(real: TfTensor, imaginary: TfTensor | None, length: Size, bins: Size) -> tuple[TfTensor, TfTensor]:
-    """The first `bins` of sum_n x_n exp(-2 pi j k n / length), along the last axis, which has `length` elements."""
+    """Return the first `bins` of sum_n x_n exp(-2 pi j k n / length), along a last axis of `length` elements."""
     cosines, sines = _turns(length, bins, real.dtype)
     first, second = tf.matmul(real, cosines), -tf.matmul(real, sines)
     if imaginary is None:
@@ -18,7 +18,8 @@ def transform(real: TfTensor, imaginary: TfTensor | None, length: Size, bins: Si
 
 
 def _turns(length: Size, bins: Size, dtype: TfTensor) -> tuple[TfTensor, TfTensor]:
-    """Cosines and sines of 2 pi k n / length, (length, bins). The angle is reduced while it is still an integer."""
+    """Return cosines and sines of 2 pi k n / length, (length, bins).
+    The angle is reduced while it is still an integer."""
     if isinstance(length, int) and isinstance(bins, int):
         angles = 2 * np.pi / max(length, 1) * (np.outer(np.arange(length), np.arange(bins)) % max(length, 1))
         return tf.constant(np.cos(angles), dtype), tf.constant(np.sin(angles), dtype)

@@ -1,8 +1,10 @@
-"""Elementary functions of float32 in the operators that TFLite has. Each is right to a few units in the last place
-where nothing else is said; the formulas are those of Kahan, "Branch cuts for complex elementary functions" (1987), and
-of Cody and Waite, "Software manual for the elementary functions" (1980).
+"""Elementary functions of float32 in the operators that TFLite has.
 
-XNNPACK's log is exact to an absolute error near 1, and not to a relative one: what needs more has a series there.
+Each is right to a few units in the last place where nothing else is said. The formulas are those of Kahan, "Branch cuts
+for complex elementary functions" (1987), and of Cody and Waite, "Software manual for the elementary functions" (1980).
+
+XNNPACK's log is exact to an absolute error near 1, and not to a relative one: functions that need more have a series
+there.
 """
 
 from __future__ import annotations
@@ -19,60 +21,62 @@ _LN2 = log(2)
 
 
 def erf(x: TfTensor) -> TfTensor:
-    """As x P(x^2) / Q(x^2) on [-4, 4], beyond which it is 1 to the last bit of float32; Eigen's coefficients.
-    Within 4e-7."""
+    """Return x P(x^2) / Q(x^2) on [-4, 4], beyond which erf is 1 to the last bit of float32; Eigen's coefficients.
+
+    Within 4e-7.
+    """
     clamped = tf.clip_by_value(x, -4.0, 4.0)
     square = clamped * clamped
     return clamped * polynomial(square, _ERF_P) / polynomial(square, _ERF_Q)
 
 
 def tan(x: TfTensor) -> TfTensor:
-    """The quotient sin x / cos x"""
+    """Return the quotient sin x / cos x."""
     return tf.sin(x) / tf.cos(x)
 
 
 def asin(x: TfTensor) -> TfTensor:
-    """The angle whose sine is x and whose cosine is sqrt((1 - x) (1 + x)); NaN outside of [-1, 1]."""
+    """Return the angle whose sine is x and whose cosine is sqrt((1 - x) (1 + x)); NaN outside of [-1, 1]."""
     return tf.atan2(x, tf.sqrt((1.0 - x) * (1.0 + x)))
 
 
 def acos(x: TfTensor) -> TfTensor:
-    """Twice the angle whose tangent is sqrt((1 - x) / (1 + x)); NaN outside of [-1, 1]."""
+    """Return twice the angle whose tangent is sqrt((1 - x) / (1 + x)); NaN outside of [-1, 1]."""
     return 2.0 * tf.atan2(tf.sqrt(1.0 - x), tf.sqrt(1.0 + x))
 
 
 def atan(x: TfTensor) -> TfTensor:
-    """The angle of the point (1, x)."""
+    """Return the angle of the point (1, x)."""
     return tf.atan2(x, tf.ones_like(x))
 
 
 def expm1(x: TfTensor) -> TfTensor:
-    """Exp(x) - 1. TFLite's ELU is it below 0; above, exp(x) - 1 = exp(x) (1 - exp(-x))."""
+    """Return exp(x) - 1. TFLite's ELU is it below 0; above, exp(x) - 1 = exp(x) (1 - exp(-x))."""
     return tf.where(x < 0, tf.nn.elu(x), -tf.exp(x) * tf.nn.elu(-tf.abs(x)))
 
 
 def log1p(x: TfTensor) -> TfTensor:
-    """Log(1 + x): 2 atanh(x / (2 + x)) by its series near 0."""
+    """Return log(1 + x): 2 atanh(x / (2 + x)) by its series near 0."""
     s = x / (2.0 + x)
     near = 2.0 * s * polynomial(s * s, _ATANH)
     return tf.where(tf.abs(x) < 0.4, near, tf.math.log(1.0 + x))
 
 
 def sinh(x: TfTensor) -> TfTensor:
-    """Exp|x| (1 - exp(-2 |x|)) / 2 with x's sign; exp|x| in two halves, for it alone would overflow."""
+    """Return exp|x| (1 - exp(-2 |x|)) / 2 with x's sign; exp|x| in two halves, for it alone would overflow."""
     size = tf.abs(x)
     half = tf.exp(size * 0.5)
     return tf.sign(x) * (half * (-0.5 * tf.nn.elu(-2.0 * size)) * half)
 
 
 def cosh(x: TfTensor) -> TfTensor:
-    """(exp|x| + exp(-|x|)) / 2, exp|x| in two halves, for it alone would overflow."""
+    """Return (exp|x| + exp(-|x|)) / 2, exp|x| in two halves, for it alone would overflow."""
     half = tf.exp(tf.abs(x) * 0.5)
     return (half * 0.5) * half + 0.5 * tf.exp(-tf.abs(x))
 
 
 def asinh(x: TfTensor) -> TfTensor:
-    """Log1p(|x| + x^2 / (1 + sqrt(1 + x^2))) with x's sign, and log(2 |x|) where x is large."""
+    """Return log1p(|x| + x^2 / (1 + sqrt(1 + x^2))) with x's sign, and log(2 |x|) where x is large."""
     size = tf.abs(x)
     small = tf.minimum(size, _LARGE)
     square = small * small
@@ -81,32 +85,32 @@ def asinh(x: TfTensor) -> TfTensor:
 
 
 def acosh(x: TfTensor) -> TfTensor:
-    """Log1p(t + sqrt(2 t + t^2)) with t = x - 1, and log(2 x) where x is large; NaN below 1."""
+    """Return log1p(t + sqrt(2 t + t^2)) with t = x - 1, and log(2 x) where x is large; NaN below 1."""
     t = tf.minimum(x, _LARGE) - 1.0
     return tf.where(x < _LARGE, log1p(t + tf.sqrt(t * (2.0 + t))), tf.math.log(x) + _LN2)
 
 
 def atanh(x: TfTensor) -> TfTensor:
-    """(log1p(x) - log1p(-x)) / 2; infinite at -1 and 1, NaN beyond."""
+    """Return (log1p(x) - log1p(-x)) / 2; infinite at -1 and 1, NaN beyond."""
     return 0.5 * (log1p(x) - log1p(-x))
 
 
 def softplus(x: TfTensor) -> TfTensor:
-    """Log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|)), which overflows nowhere."""
+    """Return log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|)), which overflows nowhere."""
     return tf.nn.relu(x) + log1p(tf.exp(-tf.abs(x)))
 
 
 def is_inf(x: TfTensor) -> TfTensor:
-    """Beyond the largest number: TFLite's converter makes that of an infinity that is a constant."""
+    """Return whether x lies beyond the largest number: the converter turns a constant infinity into that number."""
     return tf.abs(x) > x.dtype.max
 
 
 def polynomial(x: TfTensor, coefficients: Sequence[float]) -> TfTensor:
-    """By Horner's rule; the highest power's coefficient first."""
-    answer = x * coefficients[0] + coefficients[1]
+    """Evaluate a polynomial by Horner's rule; the highest power's coefficient first."""
+    total = x * coefficients[0] + coefficients[1]
     for coefficient in coefficients[2:]:
-        answer = answer * x + coefficient
-    return answer
+        total = total * x + coefficient
+    return total
 
 
 # Highest power first. Eigen, unsupported/Eigen/src/SpecialFunctions: the rational approximation for float.

@@ -6,52 +6,53 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..lazy_tensorflow import tf
-from ..values import Size, TfTensor
+from ..values import Size, TfTensor, pack
 from . import tflite_cumulative, tflite_fourier, tflite_functions, tflite_integers, tflite_scatters
 from .exact_quotients import before_rounding
-from .loop_outputs import GrownPile, Pile
+from .loop_outputs import GrowingCollector, OutputCollector
 from .tensorflow_kernels import Kernels
 from .tflite_boxes import non_max_suppression
 from .tflite_matrices import determinant
+from .tflite_slices import left_open
 
 
 class TFLiteKernels(Kernels):
-    """In float32 where nothing else is said."""
+    """TFLite's dialect, in float32 where nothing else is said."""
 
     name = "TFLite"
-    # 8-bit integers it takes for quantised numbers: it aborts, or answers with zeros. In others it has few kernels.
+    # TFLite takes 8-bit integers for quantised numbers: it aborts, or answers zeros. For others it has few kernels.
     wider: Mapping[str, str] = {
         "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64",
         "float16": "float32", "bfloat16": "float32",
     }  # fmt: skip
-    three_axes = False  # it has some, which are slow, and in float only
+    three_axes = False  # TFLite's are slow, and in float only
     doubles = False
-    # Its kernel takes rows of any rank. Reshapes to a computed shape around it left XNNPACK with memory that was
-    # another's by the second call, where a loop followed (litert 2.3): one interpreter in twenty answered wrongly.
+    # TFLite's kernel takes rows of any rank. With reshapes to a computed shape around it, and a loop behind it,
+    # XNNPACK (litert 2.3) used the memory of another tensor at the second call: one interpreter in twenty was wrong.
     flattens_rows = False
 
     def depthwise_conv2d(
         self, x: TfTensor, weight: TfTensor, strides: Sequence[int], padding: str, dilations: Sequence[int]
     ) -> TfTensor:
-        """With dilations as the operator's own, where tf.nn moves space into the batch for TensorFlow's kernel."""
+        """Convolve with the operator's own dilations: tf.nn moves space into the batch for TensorFlow's kernel."""
         return tf.raw_ops.DepthwiseConv2dNative(
             input=x, filter=weight, strides=(1, *strides, 1), padding=padding, dilations=(1, *dilations, 1)
         )
 
     def max_pool2d(self, x: TfTensor, kernel: Sequence[int], strides: Sequence[int], padding: str) -> TfTensor:
-        """In float32, which holds an integer that comes from 8 bits (`wider`)."""
+        """Pool in float32, which holds an integer that comes from 8 bits (`wider`)."""
         as_float = tf.nn.max_pool2d(tf.cast(x, tf.float32), kernel, strides, padding)
         return tf.cast(as_float, x.dtype)
 
-    def pile(self, spec: Any, steps: Size | None) -> Pile:
-        return GrownPile(spec, steps)
+    def collector(self, spec: Any, steps: Size | None) -> OutputCollector:
+        return GrowingCollector(spec, steps)
 
     def elementwise(self, name: str) -> Callable[..., TfTensor]:
-        own = super().elementwise(name)
+        plain = super().elementwise(name)
 
         def function(*tensors: TfTensor) -> TfTensor:
             table = tflite_integers.FUNCTIONS if tensors[0].dtype.is_integer else tflite_functions.FUNCTIONS
-            return table.get(name, own)(*tensors)
+            return table.get(name, plain)(*tensors)
 
         return function
 
@@ -65,23 +66,23 @@ class TFLiteKernels(Kernels):
         )
 
     def divided(self, x: TfTensor, y: TfTensor) -> TfTensor:
-        return x / y  # by what its converter sees anyway: cast and others see to it where it matters
+        return x / y  # the converter sees the divisor anyway; `before_rounding` mends it where a result is rounded
 
     def shifted(self, x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
         return tflite_integers.shifted(x, places, left=left)
 
     def places(self, condition: TfTensor) -> TfTensor:
-        # As an output of the model nobody can read what its own kernel makes where the condition holds nowhere.
+        # As an output of the model, the empty result of TFLite's own kernel cannot be read.
         return tf.cast(tf.cast(tf.where(condition), tf.int32), tf.int64)
 
     def reverse_sequence(self, x: TfTensor, lengths: TfTensor, time: int, batch: int) -> TfTensor:
-        through = {tf.bool: "int32", tf.uint64: "int64"}.get(x.dtype)  # of which it has none
+        through = {tf.bool: "int32", tf.uint64: "int64"}.get(x.dtype)  # TFLite reverses neither
         if through is None:
             return super().reverse_sequence(x, lengths, time, batch)
         return self.cast(super().reverse_sequence(self.cast(x, through), lengths, time, batch), x.dtype.name)
 
     def minus_infinity(self, like: TfTensor) -> TfTensor:
-        # Its converter makes the lowest number of an infinity that is a constant, and its sums stop there too.
+        # The converter turns an infinity that is a constant into the lowest number, and TFLite's sums stop there too.
         return tf.math.log(tf.nn.relu(-tf.abs(like)))
 
     def reduce_max(self, x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
@@ -93,7 +94,7 @@ class TFLiteKernels(Kernels):
     def matmul(self, a: TfTensor, b: TfTensor, transpose_a: bool = False, transpose_b: bool = False) -> TfTensor:
         if a.dtype.is_floating:
             return super().matmul(a, b, transpose_a, transpose_b)
-        a = tf.linalg.matrix_transpose(a) if transpose_a else a  # it multiplies no matrices of whole numbers
+        a = tf.linalg.matrix_transpose(a) if transpose_a else a  # TFLite multiplies no matrices of integers
         b = tf.linalg.matrix_transpose(b) if transpose_b else b
         return tf.reduce_sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
 
@@ -122,3 +123,14 @@ class TFLiteKernels(Kernels):
         self, real: TfTensor, imaginary: TfTensor | None, length: Size, bins: Size
     ) -> tuple[TfTensor, TfTensor]:
         return tflite_fourier.transform(real, imaginary, length, bins)
+
+    def sliced(self, tensor: TfTensor, cut: Sequence[slice], size_of: Callable[[int], Size]) -> TfTensor:
+        return left_open(tensor, cut, size_of)
+
+    def with_channels(self, tensor: TfTensor, channels: int) -> TfTensor:
+        # The converter works out shapes anew, and has no convolution of channels whose number it does not find.
+        shape = tf.shape(tensor)
+        return tf.reshape(tensor, pack([*(shape[at] for at in range(tensor.shape.rank - 1)), channels]))
+
+    def scaled_size(self, size: Size, over: Size, under: Size) -> Size:
+        return (2 * over * size + under) // (2 * under)  # TFLite divides 32 bits only: up to size over = 2^30

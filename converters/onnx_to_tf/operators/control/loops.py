@@ -18,7 +18,7 @@ from ....onnx_graph.semantics.loop_signature import (
     without_lists,
 )
 from ...common.tensor_sequence import TensorSequence
-from ...common.while_loop import MOST_UNROLLED, Turn, repeat
+from ...common.while_loop import StepResult, repeat
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, BOOL, lowers
 from ...narrow_dtypes import CARRIERS
@@ -37,7 +37,7 @@ def loop(op: Op) -> list[Value]:
     condition, states, body = arguments.condition, arguments.states, arguments.body
     count = _steps_ahead(op, arguments)
     listing = any(isinstance(each, TensorSequence) for each in states)
-    if count is not None and count <= (MOST_AHEAD if listing else MOST_UNROLLED) and (count or listing):
+    if count is not None and count <= (MOST_AHEAD if listing else op.kernels.most_unrolled) and (count or listing):
         return _unrolled_loop(op, body, count, states)
     run = _growing_loop if listing else _repeated_loop
     if count is not None:  # the condition is settled with it
@@ -74,12 +74,12 @@ def _growing_loop(
 def _repeated_loop(
     op: Op, body: Graph, steps: Size | None, condition: Value | None, states: Sequence[Value]
 ) -> list[Value]:
-    def step(count: TfTensor, told: TfTensor, given: Sequence[TfTensor]) -> Turn:
+    def step(count: TfTensor, told: TfTensor, given: Sequence[TfTensor]) -> StepResult:
         place = computed(tf.cast(count, tf.int64))
         after, *answers = op.branch(body, [place, computed(told), *map(computed, given)])
         tensors = [each.tensor() for each in answers]
         goes_on = tf.reshape(after.tensor(), []) if condition is not None else None
-        return Turn(tensors[: len(states)], tensors[len(states) :], goes_on)
+        return StepResult(tensors[: len(states)], tensors[len(states) :], goes_on)
 
     first = tf.reshape(condition.tensor(), []) if condition is not None else None
     final, made = repeat(op, step, _tensors(op, states), steps, first)
@@ -145,7 +145,7 @@ def scan(op: Op) -> list[Value]:
     body, found = op.graph("body"), scan_of(op)
     first, axis, _ = found.scanned[0]
     steps = first.size(axis) if found.steps is None else found.steps
-    if isinstance(steps, int) and 0 < steps <= MOST_UNROLLED:
+    if isinstance(steps, int) and 0 < steps <= op.kernels.most_unrolled:
         final, made = _unrolled_scan(op, body, steps, found.states, found.scanned)
     else:
         final, made = _repeated_scan(op, body, steps, found.states, found.scanned)
@@ -170,10 +170,10 @@ def _unrolled_scan(op: Op, body: Graph, steps: int, states: Sequence[Value], sca
 def _repeated_scan(op: Op, body: Graph, steps: Size, states: Sequence[Value], scanned: Sequence[Scanned]) -> Made:
     first = [(_along(value, axis), backwards) for value, axis, backwards in scanned]
 
-    def step(count: TfTensor, _told: TfTensor, given: Sequence[TfTensor]) -> Turn:
+    def step(count: TfTensor, _told: TfTensor, given: Sequence[TfTensor]) -> StepResult:
         parts = [tf.gather(tensor, steps - 1 - count if backwards else count) for tensor, backwards in first]
         tensors = [each.tensor() for each in op.branch(body, [computed(each) for each in (*given, *parts)])]
-        return Turn(tensors[: len(states)], tensors[len(states) :])
+        return StepResult(tensors[: len(states)], tensors[len(states) :])
 
     final, made = repeat(op, step, _tensors(op, states), steps)
     return [computed(each) for each in final], [computed(each) for each in made]

@@ -24,13 +24,13 @@ STATIC = "give the axes that the sequence is made along a fixed size, or stack t
 
 def listed(op: Op, elements: list[Value]) -> TensorSequence:
     """Tensors as a sequence; they must share their dtype."""
-    return TensorSequence(common_dtype(op, elements), elements)
+    return TensorSequence(common_dtype(op, elements), elements=tuple(elements))
 
 
 @lowers("SequenceEmpty", since=11)
 def sequence_empty(op: Op) -> TensorSequence:
     """No tensors, of a dtype."""
-    return TensorSequence(dtype_named(op, op.integer("dtype", 1)), ())
+    return TensorSequence(dtype_named(op, op.integer("dtype", 1)))
 
 
 @lowers("SequenceConstruct", since=11, T=ANY)
@@ -70,7 +70,7 @@ def sequence_insert(op: Op) -> TensorSequence:
     elements = list(sequence.elements)
     at = len(elements) if op.optional(2) is None else _place(op, 2, len(elements), end=True)
     elements.insert(at, new)
-    return TensorSequence(sequence.dtype, elements)
+    return TensorSequence(sequence.dtype, elements=tuple(elements))
 
 
 @lowers("SequenceErase", since=11, S=ANY, I=INDICES)
@@ -81,7 +81,7 @@ def sequence_erase(op: Op) -> TensorSequence:
     if not elements:
         op.refuse("it takes a tensor out of an empty sequence", fix="check the model")
     del elements[-1 if op.optional(1) is None else _place(op, 1, len(elements))]
-    return TensorSequence(sequence.dtype, elements)
+    return TensorSequence(sequence.dtype, elements=tuple(elements))
 
 
 def _place(op: Op, index: int, length: int, *, end: bool = False) -> int:
@@ -96,13 +96,13 @@ def split_to_sequence(op: Op) -> TensorSequence:
     keeps = op.flag("keepdims", True) or split is not None  # the specification: ignored where lengths are given
     lengths = _lengths(op, value.shape[axis], axis, split)
     if not keeps:
-        return TensorSequence(value.dtype, unstacked(op, value, axis, len(lengths)) if lengths else ())
-    if value.array is not None:
-        return TensorSequence(
-            value.dtype, [op.known(part) for part in np.split(value.array, np.cumsum(lengths)[:-1], axis)]
-        )
-    cut = tf.split(value.tensor(value.layout), lengths, value.place(axis)) if lengths else []
-    return TensorSequence(value.dtype, [computed(part, value.layout, dtype=value.dtype) for part in cut])
+        parts = unstacked(op, value, axis, len(lengths)) if lengths else []
+    elif value.array is not None:
+        parts = [op.known(part) for part in np.split(value.array, np.cumsum(lengths)[:-1], axis)]
+    else:
+        cut = tf.split(value.tensor(value.layout), lengths, value.place(axis)) if lengths else []
+        parts = [computed(part, value.layout, dtype=value.dtype) for part in cut]
+    return TensorSequence(value.dtype, elements=tuple(parts))
 
 
 def unstacked(op: Op, value: Value, axis: int, size: int) -> list[Value]:
@@ -130,7 +130,7 @@ def longer(op: Op, sequence: Value, rows: Value) -> GrownSequence:
         op.refuse("it appends tensors of another dtype than its sequence has", fix="cast them in the model")
     before = sequence.stack if isinstance(sequence, GrownSequence) else _piled(op, sequence, rows.shape[1:])
     if before is None:
-        return GrownSequence(rows)
+        return GrownSequence(rows.dtype, stack=rows)
     # Of a loop without steps nobody has seen how large a row would have been.
     nothing = tf.equal(rows.size(0), 0)
     sizes = [
@@ -138,7 +138,7 @@ def longer(op: Op, sequence: Value, rows: Value) -> GrownSequence:
         for at in range(1, rows.rank)
     ]
     after = reshape(rows.tensor(), [rows.size(0), *sizes])
-    return GrownSequence(computed(tf.concat([before.tensor(), after], 0)))
+    return GrownSequence(rows.dtype, stack=computed(tf.concat([before.tensor(), after], 0)))
 
 
 def _piled(op: Op, sequence: Value, shape: Sequence[int | None]) -> Value | None:

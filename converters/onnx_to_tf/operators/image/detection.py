@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...common.sortable_integers import within
+from ...kernels.converter_safe import within
 from ...lazy_tensorflow import tf
 from ...lowerings import lowers
 from ...operator_context import Op

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ....onnx_graph.semantics.sampling_attributes import roi_align_attributes
-from ...common.sortable_integers import within
+from ...kernels.converter_safe import within
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, lowers
 from ...operator_context import Op

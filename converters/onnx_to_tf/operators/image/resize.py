@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....onnx_graph.semantics.resize_attributes import ResizeAttributes, ResizeMethod, resize_attributes
-from ...common.resampling import Axis, resampled
+from ...common.resampling import ResampledAxis, resampled
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, NUMBERS, lowers
 from ...operator_context import Op
@@ -35,13 +35,13 @@ def resize(op: Op) -> Value:
     return _resized(op, value, axes, resizing.method)
 
 
-def _resized(op: Op, value: Value, axes: Sequence[Axis], method: ResizeMethod) -> Value:
+def _resized(op: Op, value: Value, axes: Sequence[ResampledAxis], method: ResizeMethod) -> Value:
     axes = [axis for axis in axes if not _passed_on(axis)]
     wide = "float32" if value.dtype in _NARROW or not (value.dtype in FLOATS or op.kernels.doubles) else "float64"
     return resampled(value, axes, method, wide, op.weights) if axes else value
 
 
-def _passed_on(axis: Axis) -> bool:
+def _passed_on(axis: ResampledAxis) -> bool:
     whole = isinstance(axis.scale, float) and isclose(axis.scale, 1) and axis.size is axis.target
     return whole and axis.region == (0.0, 1.0)
 
@@ -68,7 +68,7 @@ def _scales(op: Op, resizing: ResizeAttributes) -> Sequence[Any]:
 
 def _by_scales(
     value: Value, resizing: ResizeAttributes, scales: Sequence[Any], regions: Sequence[tuple[Any, Any]]
-) -> list[Axis]:
+) -> list[ResampledAxis]:
     """Sizes times scales, cut to whole numbers."""
     corners = resizing.exact_corners
     axes = []
@@ -78,7 +78,9 @@ def _by_scales(
         whole = isinstance(length, int | float) and length == target
         known_whole = isinstance(scale, float) and scale == int(scale)
         axes.append(
-            Axis(axis, size, target, scale, target if corners else length, whole or known_whole or corners, region)
+            ResampledAxis(
+                axis, size, target, scale, target if corners else length, whole or known_whole or corners, region
+            )
         )
     return axes
 
@@ -93,13 +95,13 @@ def _product(size: Size, scale: Any) -> tuple[Size, Any]:
     return tf.cast(tf.floor(length), tf.int32), length
 
 
-def _stretched(op: Op, value: Value, axis: int, target: Size, region: tuple[Any, Any]) -> Axis:
+def _stretched(op: Op, value: Value, axis: int, target: Size, region: tuple[Any, Any]) -> ResampledAxis:
     size = value.size(axis)
     if isinstance(size, int) and size == 0 and not (isinstance(target, int) and target == 0):
         op.refuse(f"axis {axis} has no elements to resize", fix="check the model's sizes")
     if same_size(size, target):
-        return Axis(axis, size, size, 1.0, size, exact=True, region=region)
-    return Axis(axis, size, target, _ratio(target, size), target, exact=True, region=region)
+        return ResampledAxis(axis, size, size, 1.0, size, exact=True, region=region)
+    return ResampledAxis(axis, size, target, _ratio(target, size), target, exact=True, region=region)
 
 
 def _ratio(a: Size, b: Size) -> Any:
@@ -116,7 +118,7 @@ def _in_proportion(
     regions: Sequence[tuple[Any, Any]],
     *,
     larger: bool,
-) -> list[Axis]:
+) -> list[ResampledAxis]:
     """All axes by the smallest ratio of a size to what is there, or by the largest; halves are rounded up."""
     over, under = targets[0], value.size(named[0])
     for axis, target in zip(named[1:], targets[1:], strict=True):
@@ -130,25 +132,17 @@ def _in_proportion(
     axes = []
     for axis, region in zip(named, regions, strict=True):
         size = value.size(axis)
-        target = share_of(size, over, under, divides_64_bits=op.kernels.doubles)
+        target = op.kernels.scaled_size(size, over, under)
         length = (
             size * scale if isinstance(size, int) or isinstance(scale, float) else tf.cast(size, tf.float32) * scale
         )
-        axes.append(Axis(axis, size, target, scale, length, exact=False, region=region))
+        axes.append(ResampledAxis(axis, size, target, scale, length, exact=False, region=region))
     return axes
 
 
 def wide_product(a: Size, b: Size) -> Any:
     """The product of two sizes, in 64 bits where it is computed: two lengths of a minute of sound pass 32."""
     return a * b if isinstance(a, int) and isinstance(b, int) else tf.cast(a, tf.int64) * tf.cast(b, tf.int64)
-
-
-def share_of(size: Size, over: Size, under: Size, *, divides_64_bits: bool) -> Size:
-    """`size` over / under, halves rounded up. TFLite divides 32 bits only: there it holds up to size over = 2^30."""
-    if divides_64_bits and not all(isinstance(each, int) for each in (size, over, under)):
-        size, over, under = (tf.cast(each, tf.int64) for each in (size, over, under))
-        return tf.cast((2 * over * size + under) // (2 * under), tf.int32)
-    return (2 * over * size + under) // (2 * under)
 
 
 def _chosen(condition: Any, a: Size, b: Size) -> Size:

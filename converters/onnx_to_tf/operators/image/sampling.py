@@ -7,7 +7,7 @@ from itertools import product as every
 from typing import Any
 
 from ....onnx_graph.semantics.sampling_attributes import grid_sample_attributes
-from ...common.sortable_integers import within
+from ...kernels.converter_safe import within
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, INDICES, lowers
 from ...operator_context import Op

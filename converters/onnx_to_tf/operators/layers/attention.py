@@ -40,7 +40,7 @@ def attention(op: Op) -> list[Value | None]:
         shown = (raw, soft, mask.endless(biased, op.kernels), weights)[mode]
         shown = computed(tf.cast(shown, dtype))
     present = [computed(tf.cast(made.tensor, op.value(at).dtype)) for at, made in ((1, keys), (2, values))]
-    return [computed(answer).as_long_as(op.value(0), sequence), *present, shown]
+    return [computed(answer).with_sizes_of(op.value(0), sequence), *present, shown]
 
 
 def _precision(op: Op) -> str | None:
@@ -210,4 +210,4 @@ def causal_conv_with_state(op: Op) -> list[Value]:
     if op.word("activation", "none", ("none", "silu", "swish")) != "none":
         made = made * tf.sigmoid(made)
     answer, state = tf.cast(made, value.dtype), tf.cast(whole[:, :, length:], value.dtype)
-    return [computed(answer).as_long_as(value), computed(state)]
+    return [computed(answer).with_sizes_of(value), computed(state)]

@@ -11,7 +11,7 @@ from ...common.windows import Window, read_window, taps
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
 from ...operator_context import Op
-from ...values import Layout, TfTensor, Value, biased, computed, pack, product, reshape
+from ...values import Layout, TfTensor, Value, biased, computed, product, reshape
 
 
 @lowers("Conv", since=1, T=FLOATS)
@@ -34,13 +34,9 @@ def channel_sizes(op: Op, kernel: Value) -> tuple[int, int]:
     return first, second
 
 
-def with_channels(tensor: TfTensor, channels: int) -> TfTensor:
-    """The tensor, channels last, with as many channels as its weight has. It is shaped so, and not only said to be:
-    TFLite's converter works out shapes anew, and has no convolution of channels whose number it does not find."""
-    if tensor.shape[-1] is not None:
-        return tensor
-    shape = tf.shape(tensor)
-    return tf.reshape(tensor, pack([*(shape[at] for at in range(tensor.shape.rank - 1)), channels]))
+def with_channels(op: Op, tensor: TfTensor, channels: int) -> TfTensor:
+    """Return the tensor, channels last, with as many channels as its weight has."""
+    return tensor if tensor.shape[-1] is not None else op.kernels.with_channels(tensor, channels)
 
 
 def arranged(op: Op, kernel: Value, order: Sequence[int], shape: Sequence[int] = ()) -> TfTensor:
@@ -54,7 +50,7 @@ def arranged(op: Op, kernel: Value, order: Sequence[int], shape: Sequence[int] =
 def convolve(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
     """(N, ..., C), channels last, * (M, C / group, ...) -> (N, ..., M)"""
     _, width = channel_sizes(op, kernel)
-    tensor = with_channels(tensor, width * group)
+    tensor = with_channels(op, tensor, width * group)
     if window.rank == 1:
         made = _conv2d(op, tf.expand_dims(tensor, 1), kernel, window.widened(), group)
         return tf.squeeze(made, 1)

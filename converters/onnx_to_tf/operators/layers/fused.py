@@ -96,7 +96,7 @@ def simplified_layer_normalization(op: Op) -> list[Value]:
     if op.integer("stash_type", 1) != 1:
         op.refuse("its attribute stash_type is not 1", fix="export without this fusion")
     made, inverse = root_mean_square(widened(value.tensor()), axes_from(op, value), op.real("epsilon", 1e-5))
-    return [computed(tf.cast(made, scale.dtype) * scale.tensor()).as_long_as(value), computed(inverse)]
+    return [computed(tf.cast(made, scale.dtype) * scale.tensor()).with_sizes_of(value), computed(inverse)]
 
 
 @lowers("SkipLayerNormalization", domain=MICROSOFT, T=FLOATS)
@@ -117,15 +117,15 @@ def skip_simplified_layer_normalization(op: Op) -> list[Value | None]:
 
 
 def _sum(op: Op, bias: Value | None) -> Value:
-    total = broadcast(tf.add, op.value(0), op.value(1)).as_long_as(op.value(0))
-    return total if bias is None else broadcast(tf.add, total, bias).as_long_as(total)
+    total = broadcast(tf.add, op.value(0), op.value(1)).with_sizes_of(op.value(0))
+    return total if bias is None else broadcast(tf.add, total, bias).with_sizes_of(total)
 
 
 def _scaled(made: TfTensor, scale: Value, bias: Value | None, like: Value) -> Value:
     """By scale and bias, while 16 bits are still 32, in the dtype and with the sizes of `like`."""
     answer = made * widened(scale.tensor())
     answer = answer if bias is None else answer + widened(bias.tensor())
-    return computed(tf.cast(answer, like.dtype)).as_long_as(like)
+    return computed(tf.cast(answer, like.dtype)).with_sizes_of(like)
 
 
 @lowers("EmbedLayerNormalization", domain=MICROSOFT, T=FLOATS | INDICES)
@@ -139,7 +139,7 @@ def embed_layer_normalization(op: Op) -> list[Value | None]:
     segments, of_segments = op.optional(1), op.optional(4)
     if segments is not None and of_segments is not None:
         total = total + tf.gather(of_segments.tensor(), segments.tensor())
-    like = computed(total).as_long_as(words, [(0, 0), (1, 1)])
+    like = computed(total).with_sizes_of(words, [(0, 0), (1, 1)])
     made, _, _ = normal(widened(total), [2], op.real("epsilon", 1e-12))
     return [_scaled(made, op.value(5), op.value(6), like), _counted(op, words), like]
 

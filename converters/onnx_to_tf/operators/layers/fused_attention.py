@@ -36,7 +36,7 @@ def rotary_embedding(op: Op) -> Value:
     )
     cos, sin = (tf.gather(cache, at)[:, None] for cache in caches)
     turned = rotated(heads, cos, sin, width=width, interleaved=op.flag("interleaved"))
-    return computed(merged(turned, heads, heads.width) if value.rank == 3 else turned).as_long_as(value)
+    return computed(merged(turned, heads, heads.width) if value.rank == 3 else turned).with_sizes_of(value)
 
 
 @lowers("MultiHeadAttention", domain=MICROSOFT, T=FLOATS | INDICES)
@@ -93,7 +93,7 @@ def _self_attention(
     if whole is None:
         op.refuse("the width of its weights is not known", fix="fix it when exporting")
     widths = op.ints("qkv_hidden_sizes", (whole // 3,) * 3)
-    parts = [computed(part).as_long_as(value, [(0, 0), (1, 1)]) for part in tf.split(made.tensor(), widths, -1)]
+    parts = [computed(part).with_sizes_of(value, [(0, 0), (1, 1)]) for part in tf.split(made.tensor(), widths, -1)]
     queries, keys, values = (heads_of(part, op.integer("num_heads")) for part in parts)
     halves = (None, None) if past is None else (computed(past.tensor()[0]), computed(past.tensor()[1]))
     answer, key, kept = _attention(op, (queries, keys, values), halves, mask=mask, added=added)[:3]
@@ -128,7 +128,11 @@ def _attention(
     weights = biases.softmax(biases.biased(scores(queries, keys, scale or None)))
     answer = merged(tf.cast(weighted(weights, queries, values), dtype), queries, values.width)
     present = [computed(tf.cast(each.tensor, dtype)) for each in (keys, values)]
-    return [computed(answer).as_long_as(op.value(0), [(0, 0), (1, 1)]), *present, computed(tf.cast(weights, dtype))]
+    return [
+        computed(answer).with_sizes_of(op.value(0), [(0, 0), (1, 1)]),
+        *present,
+        computed(tf.cast(weights, dtype)),
+    ]
 
 
 def _filtered(op: Op, mask: Value, keys: Heads, bias: TfTensor | None) -> TfTensor:

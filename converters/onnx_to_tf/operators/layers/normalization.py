@@ -82,7 +82,11 @@ def layer_normalization(op: Op) -> list[Value]:
     answer = tf.cast(made, value.dtype) * op.tensor(1)
     bias = op.optional(2)
     answer = answer if bias is None else answer + bias.tensor()
-    return [computed(answer).as_long_as(value), computed(tf.cast(mean, stash)), computed(tf.cast(inverse, stash))]
+    return [
+        computed(answer).with_sizes_of(value),
+        computed(tf.cast(mean, stash)),
+        computed(tf.cast(inverse, stash)),
+    ]
 
 
 @lowers("RMSNormalization", since=23, T=FLOATS, V=FLOATS)
@@ -92,7 +96,7 @@ def rms_normalization(op: Op) -> Value:
     wide = widened(tf.cast(value.tensor(), _stash(op)))
     made, _ = root_mean_square(wide, axes_from(op, value), op.real("epsilon", 1e-5))
     rounded = tf.cast(tf.cast(made, value.dtype), scale.dtype)
-    return computed(rounded * scale.tensor()).as_long_as(value)
+    return computed(rounded * scale.tensor()).with_sizes_of(value)
 
 
 @lowers("InstanceNormalization", since=6, T=FLOATS)
@@ -101,7 +105,7 @@ def instance_normalization(op: Op) -> Value:
     value, epsilon = op.value(0), op.real("epsilon", 1e-5)
     axes = sorted(value.place(axis) for axis in range(2, value.rank))
     wide, _, _ = normal(widened(value.tensor(value.layout)), axes, epsilon)
-    made = computed(tf.cast(wide, value.dtype), value.layout).as_long_as(value)
+    made = computed(tf.cast(wide, value.dtype), value.layout).with_sizes_of(value)
     factors = [_per_channel(op.value(at), value.rank) for at in (1, 2)]
     return broadcast(lambda t, k, c: t * k + c, made, *factors)
 
@@ -120,7 +124,7 @@ def group_normalization(op: Op) -> Value:
     wide = widened(tf.cast(apart, _stash(op)))
     made, _, _ = normal(wide, [*range(1, value.rank - 1), value.rank], epsilon)
     joined = reshape(tf.cast(made, native.dtype), [value.size(0), *spatial, channels])
-    whole = computed(joined, Layout.CHANNELS_LAST).as_long_as(value)
+    whole = computed(joined, Layout.CHANNELS_LAST).with_sizes_of(value)
     factors = [_per_channel(_repeated(op.value(at), repeats), value.rank) for at in (1, 2)]
     return broadcast(lambda t, k, c: t * k + c, whole, *factors)
 
@@ -203,7 +207,7 @@ def _along(function: Callable[..., TfTensor], value: Value, axis: int, *, non_ne
     have = [value.size(each) for each in value.layout.order(value.rank)]
     merged = reshape(value.tensor(value.layout), [product(have[:place]), have[place], product(have[place + 1 :])])
     made = reshape(function(merged, 1), have)
-    return computed(made, value.layout, non_negative=non_negative).as_long_as(value)
+    return computed(made, value.layout, non_negative=non_negative).with_sizes_of(value)
 
 
 def _hardmax(tensor: TfTensor, axis: int) -> TfTensor:

@@ -21,7 +21,7 @@ def conv_transpose(op: Op) -> Value:
     """(N, C, ...) * (C, M / group, ...) + bias -> (N, M, ...), each axis stride (size - 1) + extent - pads wide."""
     value, kernel, group = op.value(0), op.value(1), op.integer("group", 1)
     window = _window(op, value, kernel)
-    tensor = with_channels(value.tensor(Layout.CHANNELS_LAST), channel_sizes(op, kernel)[0])
+    tensor = with_channels(op, value.tensor(Layout.CHANNELS_LAST), channel_sizes(op, kernel)[0])
     if group > 1 or window.dilated or (window.rank == 3 and not op.kernels.three_axes):
         made = _spread(op, tensor, kernel, window, group)
     else:

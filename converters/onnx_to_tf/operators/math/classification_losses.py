@@ -23,7 +23,7 @@ def softmax_cross_entropy_loss(op: Op) -> list[Value]:
     batch, classes, *places = (value.size(axis) for axis in range(value.rank))
     turned = tf.transpose(reshape(logarithms, [batch, product(places), classes]), (0, 2, 1))
     whole = computed(reshape(tf.cast(turned, value.dtype), [batch, classes, *places]))
-    return [_loss(op, logarithms), whole.as_long_as(value)]
+    return [_loss(op, logarithms), whole.with_sizes_of(value)]
 
 
 def _rows(value: Value) -> TfTensor:

@@ -30,4 +30,4 @@ def _running(op: Op, function: Callable[[TfTensor, Size, bool, bool], TfTensor])
         place: Size = as_int32(tf.reshape(axis.tensor(), []))
     else:
         place = layout.place(op.integers(1, "axis")[0] % value.rank, value.rank)
-    return computed(function(value.tensor(layout), place, exclusive, reverse), layout).as_long_as(value)
+    return computed(function(value.tensor(layout), place, exclusive, reverse), layout).with_sizes_of(value)

@@ -42,14 +42,14 @@ def einsum(op: Op) -> Value:
         wanted = output + "".join(each.labels for each in terms[at:])
         term = _product(op, _summed(term, wanted + right.labels), _summed(right, wanted + term.labels), wanted)
     answer = _in_order(_summed(term, output), output)
-    return answer if wide is None else computed(tf.cast(answer.tensor(), given[0].dtype)).as_long_as(answer)
+    return answer if wide is None else computed(tf.cast(answer.tensor(), given[0].dtype)).with_sizes_of(answer)
 
 
 _WIDE = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int32", "uint64": "int64"}
 
 
 def _cast(value: Value, dtype: str | None) -> Value:
-    return value if dtype is None else computed(tf.cast(value.tensor(), dtype)).as_long_as(value)
+    return value if dtype is None else computed(tf.cast(value.tensor(), dtype)).with_sizes_of(value)
 
 
 def _labelled(op: Op, equation: str, ranks: list[int]) -> tuple[list[str], str]:
@@ -88,7 +88,7 @@ def _diagonal(term: Term) -> Term:
             ]
             kept = tf.where(tf.equal(*lines), tensor, tf.zeros_like(tensor))
             left = [axis for axis in range(term.value.rank) if axis != second]
-            value = computed(tf.reduce_sum(kept, second)).as_long_as(term.value, enumerate(left))
+            value = computed(tf.reduce_sum(kept, second)).with_sizes_of(term.value, enumerate(left))
             term = Term(value, term.labels[:second] + term.labels[second + 1 :])
     return term
 
@@ -99,7 +99,7 @@ def _summed(term: Term, wanted: str) -> Term:
     if not gone:
         return term
     left = [at for at in range(term.value.rank) if at not in gone]
-    value = computed(tf.reduce_sum(term.value.tensor(), gone)).as_long_as(term.value, enumerate(left))
+    value = computed(tf.reduce_sum(term.value.tensor(), gone)).with_sizes_of(term.value, enumerate(left))
     return Term(value, "".join(term.labels[at] for at in left))
 
 
@@ -117,7 +117,7 @@ def _product(op: Op, a: Term, b: Term, wanted: str) -> Term:
     made = op.kernels.matmul(left, right)
     sizes = [broadcast_size(a.size(label), b.size(label)) for label in batch]
     sizes += [a.size(label) for label in rows] + [b.size(label) for label in columns]
-    return Term(computed(reshape(made, sizes)).of_sizes(sizes), labels)
+    return Term(computed(reshape(made, sizes)).with_sizes(sizes), labels)
 
 
 def _without_ones(term: Term, other: Term, wanted: str) -> Term:
@@ -136,7 +136,7 @@ def _matrices(term: Term, batch: list[str], rows: list[str], columns: list[str])
 def _in_order(term: Term, labels: str) -> Value:
     """The term's value with its axes in the order of these labels."""
     order = [term.labels.index(label) for label in labels]
-    return computed(transpose(term.value.tensor(), order)).as_long_as(term.value, enumerate(order))
+    return computed(transpose(term.value.tensor(), order)).with_sizes_of(term.value, enumerate(order))
 
 
 def _spread(term: Term, labels: str) -> TfTensor:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....onnx_graph.semantics.selection_arguments import clip_bounds
-from ...kernels.tflite_integers import truncated_remainder
+from ...kernels.exact_quotients import truncated_remainder
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INTEGERS, NUMBERS, SIGNED, lowers
 from ...operator_context import Op

@@ -24,7 +24,7 @@ def gemm(op: Op) -> Value:
         made = made * tf.cast(alpha, made.dtype)
     if bias is not None:
         made = _plus(made, bias if beta == 1 else mapped(bias, lambda t: t * tf.cast(beta, t.dtype)))
-    return computed(made).as_long_as(op.value(0), [(0, 1 if trans_a else 0)])
+    return computed(made).with_sizes_of(op.value(0), [(0, 1 if trans_a else 0)])
 
 
 def _plus(product: TfTensor, addend: Value) -> TfTensor:
@@ -56,8 +56,8 @@ def matmul(op: Op) -> Value:
     else:
         answer = computed(_product(op, left.tensor(), right.tensor()))
     if right.rank == 2:
-        return answer.as_long_as(left, [(axis, axis) for axis in range(left.rank - 1)])
-    return answer.as_long_as(left, [(answer.rank - 2, left.rank - 2)]).as_long_as(
+        return answer.with_sizes_of(left, [(axis, axis) for axis in range(left.rank - 1)])
+    return answer.with_sizes_of(left, [(answer.rank - 2, left.rank - 2)]).with_sizes_of(
         right, [(answer.rank - 1, right.rank - 1)]
     )
 

@@ -4,6 +4,7 @@ axis, or for each block along it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -112,8 +113,7 @@ def dynamically_quantized(value: Value) -> list[Value]:
 
 def named(value: Value, dtype: str) -> Value:
     """What was just computed, with its dtype's own name where the tensor only carries it."""
-    value.dtype = dtype
-    return value
+    return replace(value, dtype=dtype)
 
 
 def _unless_zero(point: Value | None) -> list[Value]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ....onnx_graph.semantics.axis_lists import reduced_axes
-from ...kernels import Kernels
+from ...kernels.dialects import Kernels
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, NUMBERS, SUMMABLE, lowers
 from ...operator_context import Op
@@ -117,7 +117,7 @@ def reduced(op: Op, gone: Sequence[int], over: Over, *, keep: bool) -> Value:
     else:
         made = over(op.kernels, value.tensor(layout), places, keep)
     answer = computed(made, after)
-    return answer.as_long_as(value, zip(left, left, strict=True) if keep else enumerate(left))
+    return answer.with_sizes_of(value, zip(left, left, strict=True) if keep else enumerate(left))
 
 
 _MOST_REDUCED = 6  # axes that XNNPACK reduces; of seven it ends with the interpreter

@@ -31,7 +31,7 @@ def constant_of_shape(op: Op) -> Value:
     target = op.sizes(0, "shape")
     if all(isinstance(size, int) for size in target):
         return op.known(np.full(target, number))
-    return op.computed(tf.fill(pack(target), tf.constant(number))).of_sizes(target)
+    return op.computed(tf.fill(pack(target), tf.constant(number))).with_sizes(target)
 
 
 @lowers("EyeLike", since=9, T1=NUMBERS | {"bool"})
@@ -61,7 +61,7 @@ def number_range(op: Op) -> Value:
         if dtype in ("float16", "bfloat16", "int16"):
             wide = tf.int32 if dtype == "int16" else tf.float32
             start, limit, delta = (tf.cast(each, wide) for each in (start, limit, delta))
-    return op.computed(tf.cast(_counted(start, limit, delta), dtype)).of_sizes(
+    return op.computed(tf.cast(_counted(start, limit, delta), dtype)).with_sizes(
         [limit] if same_size(start, 0) and same_size(delta, 1) else []
     )
 

@@ -20,8 +20,8 @@ def gather(op: Op) -> Value:
         return op.sized(chosen, scalar=indices.rank == 0, dtype=value.dtype)
     answer = computed(tf.gather(value.tensor(), from_start(op, indices, value.size(axis)), axis=axis))
     after = indices.rank - 1
-    answer.as_long_as(value, [(at if at < axis else at + after, at) for at in range(value.rank) if at != axis])
-    return answer.as_long_as(indices, [(axis + at, at) for at in range(indices.rank)])
+    others = [(at if at < axis else at + after, at) for at in range(value.rank) if at != axis]
+    return answer.with_sizes_of(value, others).with_sizes_of(indices, [(axis + at, at) for at in range(indices.rank)])
 
 
 def from_start(op: Op, indices: Value, size: Size) -> TfTensor:
@@ -39,7 +39,7 @@ def gather_elements(op: Op) -> Value:
     """answer[i, j, k] = x[i, indices[i, j, k], k], for the axis in the middle."""
     value, indices = op.value(0), op.value(1)
     axis = op.integer("axis", 0) % value.rank
-    return computed(tf.gather_nd(value.tensor(), element_places(op, value, indices, axis))).as_long_as(indices)
+    return computed(tf.gather_nd(value.tensor(), element_places(op, value, indices, axis))).with_sizes_of(indices)
 
 
 def element_places(op: Op, value: Value, indices: Value, axis: int) -> TfTensor:
@@ -97,4 +97,4 @@ def trilu(op: Op) -> Value:
     offset = columns[None, :] - rows[:, None]
     kept = offset >= shift if upper else offset <= shift
     tensor = value.tensor()
-    return computed(tf.where(kept, tensor, tf.zeros_like(tensor))).as_long_as(value)
+    return computed(tf.where(kept, tensor, tf.zeros_like(tensor))).with_sizes_of(value)

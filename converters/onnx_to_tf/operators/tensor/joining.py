@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ....onnx_graph.semantics.slice_and_pad import split_arguments
 from ...lazy_tensorflow import tf
@@ -30,10 +31,10 @@ def concat(op: Op) -> Value:
     last = any(value.layout is Layout.CHANNELS_LAST for value in values)
     layout = Layout.CHANNELS_LAST if last else Layout.LOGICAL
     place = layout.place(axis % rank, rank)
-    answer = computed(tf.concat([value.tensor(layout) for value in values], place), layout)
-    answer.non_negative = all(value.non_negative for value in values)
-    answer.parts = parts  # beside the tensor, which has the numbers that exceed a size
-    return answer.as_long_as(values[0], [(at, at) for at in range(rank) if at != axis % rank])
+    native = tf.concat([value.tensor(layout) for value in values], place)
+    answer = computed(native, layout, non_negative=all(value.non_negative for value in values))
+    answer = replace(answer, parts=parts)  # beside the tensor, which has the numbers that exceed a size
+    return answer.with_sizes_of(values[0], [(at, at) for at in range(rank) if at != axis % rank])
 
 
 _MOST_PARTS = 32  # sizes, pads or ends of all axes; longer vectors of whole numbers are data
@@ -85,5 +86,5 @@ def _split(op: Op, axis: int, parts: Sequence[Size] | int) -> list[Value]:
         pieces = tf.split(tensor, parts, place)
     others = [(at, at) for at in range(value.rank) if at != axis]
     return [
-        computed(piece, value.layout, non_negative=value.non_negative).as_long_as(value, others) for piece in pieces
+        computed(piece, value.layout, non_negative=value.non_negative).with_sizes_of(value, others) for piece in pieces
     ]

@@ -16,7 +16,7 @@ def scatter_nd(op: Op) -> Value:
     value, indices, updates = op.value(0), op.value(1), op.value(2)
     mode = op.word("reduction", "none", _REDUCTIONS)
     places = nd_places(op, value, indices)
-    return computed(op.kernels.scatter(mode, value.tensor(), places, updates.tensor())).as_long_as(value)
+    return computed(op.kernels.scatter(mode, value.tensor(), places, updates.tensor())).with_sizes_of(value)
 
 
 @lowers("ScatterElements", since=11, T=ANY, Tind=INDICES)
@@ -34,4 +34,4 @@ def scatter(op: Op) -> Value:
 def _at_elements(op: Op, mode: str) -> Value:
     value, indices, updates = op.value(0), op.value(1), op.value(2)
     places = element_places(op, value, indices, op.integer("axis", 0) % value.rank)
-    return computed(op.kernels.scatter(mode, value.tensor(), places, updates.tensor())).as_long_as(value)
+    return computed(op.kernels.scatter(mode, value.tensor(), places, updates.tensor())).with_sizes_of(value)

@@ -89,8 +89,8 @@ def reshaped(value: Value, target: Sequence[Size]) -> Value:
         return value
     if value.layout is Layout.CHANNELS_LAST and _keeps_channels(value, target):
         physical = [target[0], *target[2:], target[1]]
-        return computed(reshape(value.native, physical), Layout.CHANNELS_LAST).of_sizes(target)
-    return computed(reshape(value.tensor(), target), non_negative=value.non_negative).of_sizes(target)
+        return computed(reshape(value.native, physical), Layout.CHANNELS_LAST).with_sizes(target)
+    return computed(reshape(value.tensor(), target), non_negative=value.non_negative).with_sizes(target)
 
 
 def _keeps_channels(value: Value, target: Sequence[Size]) -> bool:
@@ -126,7 +126,7 @@ def squeeze(op: Op) -> Value:
         return op.sized(value.only_parts, scalar=bool(dropped), dtype=value.dtype)
     left = [axis for axis in range(value.rank) if axis not in dropped]
     if any(value.shape[axis] is None for axis in dropped):  # TensorFlow sees to it that they have size 1
-        return computed(tf.squeeze(value.tensor(), dropped)).as_long_as(value, enumerate(left))
+        return computed(tf.squeeze(value.tensor(), dropped)).with_sizes_of(value, enumerate(left))
     return reshaped(value, [value.size(axis) for axis in left])
 
 
@@ -189,14 +189,14 @@ def transpose_axes(op: Op) -> Value:
     native = value.tensor(value.layout)
     physical = [value.layout.place(axis, value.rank) for axis in order]  # of the answer's logical axes
     if physical == list(range(value.rank)):
-        answer = computed(native)
+        moved, layout = native, Layout.LOGICAL
     elif [physical[axis] for axis in Layout.CHANNELS_LAST.order(value.rank)] == list(range(value.rank)):
-        answer = computed(native, Layout.CHANNELS_LAST)
+        moved, layout = native, Layout.CHANNELS_LAST
     else:
-        answer = computed(transpose(native, physical))
-    answer.non_negative = value.non_negative
-    answer.with_parts_of(value, lambda places: places.transpose(order))
-    return answer.as_long_as(value, enumerate(axis % value.rank for axis in order))
+        moved, layout = transpose(native, physical), Layout.LOGICAL
+    answer = computed(moved, layout, non_negative=value.non_negative)
+    answer = answer.with_parts_of(value, lambda places: places.transpose(order))
+    return answer.with_sizes_of(value, enumerate(axis % value.rank for axis in order))
 
 
 @lowers("Expand", since=8, T=ANY)
@@ -208,4 +208,4 @@ def expand(op: Op) -> Value:
     target = [broadcast_size(a, b) for a, b in zip(have, [1] * (rank - len(wanted)) + list(wanted), strict=True)]
     if len(target) == value.rank and all(same_size(a, b) for a, b in zip(have, target, strict=True)):
         return value
-    return computed(tf.broadcast_to(value.tensor(), pack(target))).of_sizes(target)
+    return computed(tf.broadcast_to(value.tensor(), pack(target))).with_sizes(target)

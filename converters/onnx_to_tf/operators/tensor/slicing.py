@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from ....onnx_graph.semantics.slice_and_pad import slice_arguments
-from ...common.padding_modes import computes, sliced
+from ...kernels.converter_safe import computes
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, lowers
 from ...operator_context import Op
 from ...values import FAR, Size, TfTensor, Value, as_int32, computed, ranked, same_size
 
-_NOTHING = slice(FAR, FAR, 1)  # an end of 0 is to XNNPACK the end of the axis
+_NOTHING = slice(0, 0, 1)
 
 
 @lowers("Slice", since=1, T=ANY, Tind=INDICES)
@@ -29,10 +29,10 @@ def slice_axes(op: Op) -> Value:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         cut[value.place(axis)] = _cut(value, axis, start, end, step)
     native = value.tensor(value.layout)
-    answer = computed(sliced(native, _left_open(value, cut)), value.layout, non_negative=value.non_negative)
+    answer = computed(op.kernels.sliced(native, cut, _size_at(value)), value.layout, non_negative=value.non_negative)
     if value.parts is not None and not any(computes(part) for part in cut):
-        answer.with_parts_of(value, lambda places: places[tuple(cut)])
-    return answer.as_long_as(value, [(axis, axis) for axis in range(value.rank) if axis not in axes])
+        answer = answer.with_parts_of(value, lambda places: places[tuple(cut)])
+    return answer.with_sizes_of(value, [(axis, axis) for axis in range(value.rank) if axis not in axes])
 
 
 def bounds(start: int, end: int, step: int, length: int) -> tuple[int, int | None]:
@@ -62,15 +62,9 @@ def _cut(value: Value, axis: int, start: Size, end: Size, step: int) -> slice:
     return slice(None if begins else first, None if same_size(last, whole.stop) else last, step)
 
 
-def _left_open(value: Value, cut: Sequence[slice]) -> tuple[slice, ...]:
-    """The same cut, of which TFLite's converter makes no slice of a known number of elements: those need not be there,
-    and of TFLite's kernels XNNPACK's alone does not mind. It makes one where every start and every end is a number."""
-    if all(isinstance(each.start, int) and isinstance(each.stop, int) and each.stop > 0 for each in cut):
-        for axis in (axis for axis in range(value.rank) if value.shape[axis] is None):
-            at = value.place(axis)
-            ends = tf.minimum(cut[at].stop, value.size(axis))
-            return (*cut[:at], slice(cut[at].start, ends, cut[at].step), *cut[at + 1 :])
-    return tuple(cut)
+def _size_at(value: Value) -> Callable[[int], Size]:
+    """Return a function from a place of the value's layout to its size."""
+    return lambda place: value.size(value.layout.order(value.rank)[place])
 
 
 def _within(size: Size) -> Size:
@@ -106,4 +100,4 @@ def reverse_sequence(op: Op) -> Value:
     """The first lengths[i] elements along the time axis in reverse order, for each i along the batch axis."""
     value, lengths = op.value(0), op.tensor(1)
     batch, time = op.integer("batch_axis", 1) % value.rank, op.integer("time_axis", 0) % value.rank
-    return computed(op.kernels.reverse_sequence(value.tensor(), lengths, time, batch)).as_long_as(value)
+    return computed(op.kernels.reverse_sequence(value.tensor(), lengths, time, batch)).with_sizes_of(value)

@@ -115,7 +115,7 @@ class Bench:
     folder: Path
 
     def lowered(self, case: Case, kernels: Any = None) -> Any:
-        from transload.converters.onnx_to_tf.kernels import TENSORFLOW
+        from transload.converters.onnx_to_tf.kernels.dialects import TENSORFLOW
         from transload.converters.onnx_to_tf.lower_model import lower
 
         path = self.folder / "model.onnx"
@@ -151,7 +151,7 @@ class Bench:
 
     def agrees_in_tflite(self, case: Case, rtol: float = 1e-5, atol: float = 1e-5) -> None:
         """As `agrees`, for the TFLite file that the same model becomes."""
-        from transload.converters.onnx_to_tf.kernels import TFLITE
+        from transload.converters.onnx_to_tf.kernels.dialects import TFLITE
 
         lowered = self.lowered(case, TFLITE)
         feeds = [feeds_of(case, batch) for batch in BATCHES]
@@ -163,7 +163,7 @@ class Bench:
         """As `agrees`, against the specification's reference: of wordings that ONNX Runtime does not know."""
         from onnx.reference import ReferenceEvaluator
 
-        from transload.converters.onnx_to_tf.kernels import TENSORFLOW, TFLITE
+        from transload.converters.onnx_to_tf.kernels.dialects import TENSORFLOW, TFLITE
 
         lowered = self.lowered(case, TFLITE if in_tflite else TENSORFLOW)
         answer = self.in_tflite(lowered) if in_tflite else self.in_tensorflow(lowered)
@@ -175,7 +175,7 @@ class Bench:
         """Hold both dialects of a whole model, in onnx's text form, against ONNX Runtime for each of the feeds."""
         import onnx.parser
 
-        from transload.converters.onnx_to_tf.kernels import TENSORFLOW, TFLITE
+        from transload.converters.onnx_to_tf.kernels.dialects import TENSORFLOW, TFLITE
         from transload.converters.onnx_to_tf.lower_model import lower
 
         path = self.folder / "model.onnx"

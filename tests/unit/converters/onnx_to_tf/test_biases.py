@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from transload.converters.onnx_to_tf.kernels import TENSORFLOW, TFLITE
+from transload.converters.onnx_to_tf.kernels.dialects import TENSORFLOW, TFLITE
 from transload.converters.onnx_to_tf.lower_model import lower
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>'

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from transload.converters.onnx_to_tf.kernels import TENSORFLOW, TFLITE
+from transload.converters.onnx_to_tf.kernels.dialects import TENSORFLOW, TFLITE
 from transload.converters.onnx_to_tf.lower_model import lower
 
 CHAINS = 24  # in one model: TFLite's converter takes its time for each model, not for each chain

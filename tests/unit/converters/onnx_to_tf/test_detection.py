@@ -134,7 +134,7 @@ def test_determinants_in_tflite(bench, case):
 
 def test_one_class_of_one_picture_is_chosen_in_one_loop(bench):
     """TensorFlow's calibrator of int8 ends its process at a loop around a loop."""
-    from transload.converters.onnx_to_tf.kernels import TFLITE
+    from transload.converters.onnx_to_tf.kernels.dialects import TFLITE
     from transload.converters.onnx_to_tf.lower_model import lower
 
     text = """<ir_version: 10, opset_import: ["" : 20]>

@@ -78,7 +78,7 @@ def test_shifts_by_all_bits_or_a_negative_number_leave_the_sign(bench, case, dir
     """ONNX Runtime does not know the wording of opset 28 that says so; numpy's shift by parts is held against it."""
     import tensorflow as tf
 
-    from transload.converters.onnx_to_tf.kernels import TENSORFLOW, TFLITE
+    from transload.converters.onnx_to_tf.kernels.dialects import TENSORFLOW, TFLITE
 
     bits = np.iinfo(dtype).bits
     numbers = DRAWN(dtype)(np.random.default_rng(0), (6,))

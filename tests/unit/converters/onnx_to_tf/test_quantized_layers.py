@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from transload.converters.onnx_to_tf.kernels import TENSORFLOW, TFLITE
+from transload.converters.onnx_to_tf.kernels.dialects import TENSORFLOW, TFLITE
 from transload.converters.onnx_to_tf.lower_model import lower
 from transload.models.errors import Refused
 

@@ -257,10 +257,11 @@ def test_in_tflite(bench, case, mode, coordinates, shape):
 def test_a_share_of_a_long_axis_does_not_wrap_around(size, over, under):
     import tensorflow as tf
 
-    from transload.converters.onnx_to_tf.operators.image.resize import share_of, wide_product
+    from transload.converters.onnx_to_tf.kernels.dialects import TENSORFLOW
+    from transload.converters.onnx_to_tf.operators.image.resize import wide_product
 
     computed = [tf.constant(each, tf.int32) for each in (size, over, under)]
     expected = (2 * over * size + under) // (2 * under)
-    assert share_of(size, over, under, divides_64_bits=True) == expected
-    assert int(share_of(*computed, divides_64_bits=True)) == expected
+    assert TENSORFLOW.scaled_size(size, over, under) == expected
+    assert int(TENSORFLOW.scaled_size(*computed)) == expected
     assert int(wide_product(*computed[:2])) == size * over

@@ -48,7 +48,7 @@ def test_a_transform_is_a_product_of_matrices_in_tflite(bench, case, sizes, name
 @pytest.mark.parametrize("in_tflite", [False, True])
 def test_half_of_a_spectrum_becomes_real_again(bench, case, length, in_tflite):
     """Against numpy: of the numbers that count once, the imaginary parts mean nothing."""
-    from transload.converters.onnx_to_tf.kernels import TENSORFLOW, TFLITE
+    from transload.converters.onnx_to_tf.kernels.dialects import TENSORFLOW, TFLITE
 
     lowered = bench.lowered(
         dft(case, ("N", 5, 2), length=length, inverse=1, onesided=1), [TENSORFLOW, TFLITE][in_tflite]
