@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import parser
 
-from transload.converters.onnx_to_tf import kernels
+from transload.converters.onnx_to_tf.kernels import dialects
 from transload.converters.onnx_to_tf.lower_model import lower
 from transload.models.errors import Refused
 
@@ -27,7 +27,7 @@ def kinds_of(lowered):
     return {operation.type for operation in lowered.module.serve.graph.get_operations()}
 
 
-def lowered(bench, text, dialect=kernels.TENSORFLOW):
+def lowered(bench, text, dialect=dialects.TENSORFLOW):
     onnx.save(parser.parse_model(HEAD + text), bench.folder / "model.onnx")
     return lower(bench.folder / "model.onnx", dialect)
 
@@ -153,7 +153,7 @@ def test_no_step_at_all_leaves_the_states_as_they_are(bench, dialect, known):
     )  # fmt: skip
     # By their shapes: TFLite's runtime cannot hand out a tensor of no elements.
     text = text.replace("=> (float[] y, float[] z, float[] v)", "=> (float[] y, int64[2] zs, int64[2] vs)")
-    made = lowered(bench, text.removeprefix(HEAD)[:-1] + "zs = Shape (z)  vs = Shape (v) }", getattr(kernels, dialect))
+    made = lowered(bench, text.removeprefix(HEAD)[:-1] + "zs = Shape (z)  vs = Shape (v) }", getattr(dialects, dialect))
     answer = bench.in_tensorflow(made) if dialect == "TENSORFLOW" else bench.in_tflite(made)
     given = {"x": x(2, 3), **({} if known else {"n": np.array(0)})}
     got = answer(given)

@@ -10,7 +10,7 @@ MANY = 20_000
 
 def drawn(tmp_path, op_type, inputs=(), dialect="TENSORFLOW", **attributes):
     """The operator as a function of its inputs, given as (name, dtype, shape)."""
-    from transload.converters.onnx_to_tf import kernels
+    from transload.converters.onnx_to_tf.kernels import dialects
     from transload.converters.onnx_to_tf.lower_model import lower
 
     node = helper.make_node(op_type, [name for name, *_ in inputs], ["y"], **attributes)
@@ -20,7 +20,7 @@ def drawn(tmp_path, op_type, inputs=(), dialect="TENSORFLOW", **attributes):
     )  # fmt: skip
     path = tmp_path / "model.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10), path)
-    return lower(path, getattr(kernels, dialect))
+    return lower(path, getattr(dialects, dialect))
 
 
 def call(lowered, *arrays):
