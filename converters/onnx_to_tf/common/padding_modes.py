@@ -50,7 +50,7 @@ def _slice(low: Size, high: Size, size: Size) -> slice:
 def pad(tensor: TfTensor, widths: Widths, number: TfTensor | None = None) -> TfTensor:
     """Pad with a scalar of the tensor's dtype, or zeros; negative widths cut.
 
-    Of more than five axes, neighbours that are not padded are merged meanwhile: TFLite pads no more.
+    Of more axes than every dialect pads, neighbours that are not padded are merged meanwhile.
     """
     tensor, widths = cut(tensor, widths), [(positive(low), positive(high)) for low, high in widths]
     if len(widths) <= _MOST_AXES:
@@ -62,7 +62,7 @@ def pad(tensor: TfTensor, widths: Widths, number: TfTensor | None = None) -> TfT
     return reshape(padded, [low + size + high for size, (low, high) in zip(sizes, widths, strict=True)])
 
 
-_MOST_AXES = 5
+_MOST_AXES = 5  # of the pads of both dialects
 
 
 def _is_bare(width: tuple[Size, Size]) -> bool:

@@ -45,7 +45,7 @@ class ResampledAxis:
 
 
 def _suits_kernel(method: ResizeMethod) -> bool:
-    """Return whether TensorFlow's and TFLite's bilinear kernel follows the method, on axes that are exact."""
+    """Return whether the dialects' bilinear kernel follows the method, on axes that are exact."""
     return method.mode == "linear" and not method.antialias and method.coordinates not in _OTHERS
 
 

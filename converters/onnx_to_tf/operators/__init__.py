@@ -1,1 +1,1 @@
-"""One function for each ONNX operator, grouped by family. Registered by the decorator `lowers`."""
+"""One function for each ONNX operator, grouped by family and registered by the decorator `lowers`."""

@@ -14,7 +14,7 @@ from ...values import TfTensor, Value, computed
 
 @lowers("If", since=1, B=BOOL, V=ANY)
 def if_else(op: Op) -> list[Value]:
-    """One of two graphs; only that one where the condition is known. Their answers may differ in their sizes."""
+    """Lower If: one of two graphs, only that one where the condition is known. Their outputs may differ in size."""
     condition, branches = op.value(0), (op.graph("then_branch"), op.graph("else_branch"))
     if condition.array is not None:
         return op.branch(branches[0] if condition.array.reshape(()) else branches[1], [])
@@ -25,19 +25,19 @@ def if_else(op: Op) -> list[Value]:
 
 
 def _call(op: Op, graph: Graph, kinds: list[list[str]]) -> Callable[[], list[TfTensor]]:
-    """A branch for tf.cond. `kinds`: what the branches made so far answer, which must be the same for both."""
+    """Return a branch for tf.cond. `kinds`: the outputs of the branches so far, which must be the same for both."""
 
     def call() -> list[TfTensor]:
-        made = op.branch(graph, [])
-        if any(isinstance(value, TensorSequence) for value in made):
+        outputs = op.branch(graph, [])
+        if any(isinstance(value, TensorSequence) for value in outputs):
             op.refuse("it chooses between sequences of tensors when the model runs")
-        kinds.append([f"{value.dtype} of {value.rank} axes" for value in made])
-        for at, (one, other) in enumerate(zip(kinds[0], kinds[-1], strict=True)):
-            if one != other:
+        kinds.append([f"{value.dtype} of {value.rank} axes" for value in outputs])
+        for at, (first, other) in enumerate(zip(kinds[0], kinds[-1], strict=True)):
+            if first != other:
                 op.refuse(
-                    f"its output {at} is {one} in one branch and {other} in the other",
+                    f"its output {at} is {first} in one branch and {other} in the other",
                     fix="make what the condition depends on static, or give both branches the same rank and dtype",
                 )
-        return [value.tensor() for value in made]
+        return [value.tensor() for value in outputs]
 
     return call

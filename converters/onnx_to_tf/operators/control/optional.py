@@ -1,4 +1,4 @@
-"""Optional values, as far as it is known while lowering whether there is one: they are what they hold."""
+"""Optional values: they are the value that they hold, as far as it is known while lowering whether there is one."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ...values import Value
 
 @lowers("Optional", since=15, until=28, V=ANY)
 def optional(op: Op) -> Value:
-    """What it is given."""
-    found = op.anything(0)
-    if found is None:
+    """Lower Optional: its input."""
+    value = op.anything(0)
+    if value is None:
         op.refuse("it makes an empty optional value")
     op.ignore("type", because="it says what an empty one would hold")
-    return found
+    return value
 
 
 @lowers("OptionalHasElement", since=15, until=28, O=ANY)
 def optional_has_element(op: Op) -> Value:
-    """Whether it is given something."""
+    """Lower OptionalHasElement: whether it has an input."""
     return op.known(np.array(op.anything(0) is not None))
 
 
 @lowers("OptionalGetElement", since=15, until=28, O=ANY)
 def optional_get_element(op: Op) -> Value:
-    """What it is given."""
+    """Lower OptionalGetElement: its input."""
     return op.anything(0) or op.value(0)

@@ -1,7 +1,8 @@
 """Sequences of tensors as lists that exist while lowering only: their lengths and the places in them must be known.
 
-torch's exporter writes a split as SplitToSequence and SequenceAt. What is in a sequence may be computed; how many
-tensors there are, and which of them is meant, may not; but for what a loop appends, which is one tensor of rows.
+torch's exporter writes a split as SplitToSequence and SequenceAt. The tensors of a sequence may be computed; their
+number, and which of them is meant, may not. The exception is a sequence that a loop appends to, which is one tensor of
+rows.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ STATIC = "give the axes that the sequence is made along a fixed size, or stack t
 
 
 def listed(op: Op, elements: list[Value]) -> TensorSequence:
-    """Tensors as a sequence; they must share their dtype."""
+    """Return tensors as a sequence; they must share their dtype."""
     return TensorSequence(common_dtype(op, elements), elements=tuple(elements))
 
 
 @lowers("SequenceEmpty", since=11)
 def sequence_empty(op: Op) -> TensorSequence:
-    """No tensors, of a dtype."""
+    """Lower SequenceEmpty: no tensors, of a dtype."""
     return TensorSequence(dtype_named(op, op.integer("dtype", 1)))
 
 
 @lowers("SequenceConstruct", since=11, T=ANY)
 def sequence_construct(op: Op) -> TensorSequence:
-    """The inputs."""
+    """Lower SequenceConstruct: the inputs as a sequence."""
     return listed(op, op.values())
 
 
 @lowers("SequenceLength", since=11, S=ANY)
 def sequence_length(op: Op) -> Value:
-    """How many there are."""
+    """Lower SequenceLength: the number of tensors."""
     grown = op.grown(0)
     if grown is not None:
         return computed(tf.cast(grown.size(0), tf.int64))
@@ -50,7 +51,7 @@ def sequence_length(op: Op) -> Value:
 
 @lowers("SequenceAt", since=11, S=ANY, I=INDICES)
 def sequence_at(op: Op) -> Value:
-    """One of them."""
+    """Lower SequenceAt: the tensor at a place."""
     grown = op.grown(0)
     if grown is not None:
         return computed(tf.gather(grown.tensor(), from_start(op, op.value(1), grown.size(0))))
@@ -60,7 +61,7 @@ def sequence_at(op: Op) -> Value:
 
 @lowers("SequenceInsert", since=11, S=ANY, T=ANY, I=INDICES)
 def sequence_insert(op: Op) -> TensorSequence:
-    """One more, at the end or before a place."""
+    """Lower SequenceInsert: one more tensor, at the end or before a place."""
     grown, new = op.anything(0), op.value(1)
     if isinstance(grown, GrownSequence) and op.optional(2) is None:
         return longer(op, grown, computed(tf.expand_dims(new.tensor(), 0)))
@@ -75,7 +76,7 @@ def sequence_insert(op: Op) -> TensorSequence:
 
 @lowers("SequenceErase", since=11, S=ANY, I=INDICES)
 def sequence_erase(op: Op) -> TensorSequence:
-    """One less: the last, or that at a place."""
+    """Lower SequenceErase: without the last tensor, or without that at a place."""
     sequence = op.sequence(0)
     elements = list(sequence.elements)
     if not elements:
@@ -90,7 +91,7 @@ def _place(op: Op, index: int, length: int, *, end: bool = False) -> int:
 
 @lowers("SplitToSequence", since=11, T=ANY, I=INDICES)
 def split_to_sequence(op: Op) -> TensorSequence:
-    """The parts of a tensor along an axis: each of a length, of lengths, or one by one and then without the axis."""
+    """Lower SplitToSequence: the parts along an axis, of one length, of listed lengths, or without the axis."""
     value, split = op.value(0), op.optional(1)
     axis = op.axis("axis", rank=value.rank)
     keeps = op.flag("keepdims", True) or split is not None  # the specification: ignored where lengths are given
@@ -106,7 +107,7 @@ def split_to_sequence(op: Op) -> TensorSequence:
 
 
 def unstacked(op: Op, value: Value, axis: int, size: int) -> list[Value]:
-    """The parts of a tensor at each place of an axis of this size, without that axis."""
+    """Return the parts of a tensor at each place of an axis of this size, without that axis."""
     if value.only_parts is not None:
         return [op.sized([part], scalar=True, dtype=value.dtype) for part in value.only_parts]
     if value.array is not None:
@@ -115,17 +116,17 @@ def unstacked(op: Op, value: Value, axis: int, size: int) -> list[Value]:
 
 
 def stacked(op: Op, values: Sequence[Value], axis: int) -> Value:
-    """Tensors of one shape along a new axis."""
-    if all(each.array is not None for each in values):
-        return op.known(np.stack([each.array for each in values if each.array is not None], axis))
+    """Stack tensors of one shape along a new axis."""
+    if all(value.array is not None for value in values):
+        return op.known(np.stack([value.array for value in values if value.array is not None], axis))
     sizes = _sizes(values, 0)
     if sizes is not None:
         return op.sized(sizes, dtype=values[0].dtype)
-    return computed(tf.stack([each.tensor() for each in values], axis), dtype=values[0].dtype)
+    return computed(tf.stack([value.tensor() for value in values], axis), dtype=values[0].dtype)
 
 
 def longer(op: Op, sequence: Value, rows: Value) -> GrownSequence:
-    """A sequence, and behind it the places along the first axis of a tensor, which are known only when it runs."""
+    """Append to a sequence the places along the first axis of a tensor, which are known only when it runs."""
     if rows.dtype != sequence.dtype:
         op.refuse("it appends tensors of another dtype than its sequence has", fix="cast them in the model")
     before = sequence.stack if isinstance(sequence, GrownSequence) else _piled(op, sequence, rows.shape[1:])
@@ -142,12 +143,14 @@ def longer(op: Op, sequence: Value, rows: Value) -> GrownSequence:
 
 
 def _piled(op: Op, sequence: Value, shape: Sequence[int | None]) -> Value | None:
-    """Tensors that are of a shape all of them, along a new first axis; None where there are none."""
+    """Stack tensors that all have this shape along a new first axis; None where there are none."""
     elements = sequence.elements if isinstance(sequence, TensorSequence) else ()
-    for each in elements:
-        if each.rank != len(shape) or any(a != b for a, b in zip(each.shape, shape, strict=True) if None not in (a, b)):
+    for element in elements:
+        if element.rank != len(shape) or any(
+            a != b for a, b in zip(element.shape, shape, strict=True) if None not in (a, b)
+        ):
             op.refuse(
-                f"it appends a tensor of the shape {tuple(shape)} to a sequence that has one of {each.shape}, "
+                f"it appends a tensor of the shape {tuple(shape)} to a sequence that has one of {element.shape}, "
                 "and how often is known only when the model runs",
                 fix="append tensors of one shape",
             )
@@ -155,28 +158,28 @@ def _piled(op: Op, sequence: Value, shape: Sequence[int | None]) -> Value | None
 
 
 def _sizes(values: Sequence[Value], rank: int) -> list[Size] | None:
-    """All numbers in a row, where the values are sizes of this rank."""
-    parts = [each.size_parts(exact=True) for each in values if each.rank == rank]
-    if len(parts) < len(values) or None in parts or not any(each.parts is not None for each in values):
+    """Return all numbers in a row, where the values are sizes of this rank."""
+    parts = [value.size_parts(exact=True) for value in values if value.rank == rank]
+    if len(parts) < len(values) or None in parts or not any(value.parts is not None for value in values):
         return None
-    return [part for each in parts for part in each or ()]
+    return [part for value in parts for part in value or ()]
 
 
 def _lengths(op: Op, size: int | None, axis: int, split: Value | None) -> list[int]:
-    """Of the parts. The size along the axis may be open where the lengths are listed."""
+    """Return the lengths of the parts. The size along the axis may be open where the lengths are listed."""
     if split is not None and split.array is None:
         op.refuse("its split is computed by the model", fix=STATIC)
     if split is not None and split.rank == 1:
-        given = list(op.integers(1, "split"))
-        if min(given, default=0) < 0 or size not in (None, sum(given)):
-            op.refuse(f"its split {given} is not that of {size} elements", fix="check the model")
-        return given
+        lengths = list(op.integers(1, "split"))
+        if min(lengths, default=0) < 0 or size not in (None, sum(lengths)):
+            op.refuse(f"its split {lengths} is not that of {size} elements", fix="check the model")
+        return lengths
     return part_lengths(op, size, axis, STATIC)
 
 
 @lowers("ConcatFromSequence", since=11, S=ANY)
 def concat_from_sequence(op: Op) -> Value:
-    """All of them as one, joined along an axis or stacked along a new one."""
+    """Lower ConcatFromSequence: all tensors as one, joined along an axis or stacked along a new one."""
     grown = op.grown(0)
     if grown is not None:
         return _joined(op, grown, op.integer("axis"), new=op.flag("new_axis"))
@@ -189,29 +192,29 @@ def concat_from_sequence(op: Op) -> Value:
     sizes = _sizes(elements, 1)
     if sizes is not None:
         return op.sized(sizes, dtype=elements[0].dtype)
-    return computed(tf.concat([each.tensor() for each in elements], axis), dtype=elements[0].dtype)
+    return computed(tf.concat([element.tensor() for element in elements], axis), dtype=elements[0].dtype)
 
 
 def _joined(op: Op, stack: Value, axis: int, *, new: bool) -> Value:
-    """The places along the first axis of a tensor, as `concat_from_sequence` joins them."""
+    """Join the places along the first axis of a tensor as `concat_from_sequence` joins them."""
     rank = stack.rank - 1
     axis = op.placed(axis, rank + new)
     order = [*range(1, axis + 1), 0, *range(axis + 1, rank + 1)]
-    made = transpose(stack.tensor(), order)
+    moved = transpose(stack.tensor(), order)
     if new:
-        return computed(made)
+        return computed(moved)
     sizes = [stack.size(1 + at) for at in range(rank)]
-    return computed(reshape(made, [*sizes[:axis], product([stack.size(0), sizes[axis]]), *sizes[axis + 1 :]]))
+    return computed(reshape(moved, [*sizes[:axis], product([stack.size(0), sizes[axis]]), *sizes[axis + 1 :]]))
 
 
 @lowers("SequenceMap", since=17, S=ANY, V=ANY)
 def sequence_map(op: Op) -> list[Value]:
-    """Its body for each place of the first sequence; tensors among the inputs are given whole every time."""
+    """Lower SequenceMap: its body for each place of the first sequence; tensors are passed in full every time."""
     count, body = len(op.sequence(0).elements), op.graph("body")
-    given = op.everything()
-    check_mapped(op, [count, *(len(each.elements) for each in given if isinstance(each, TensorSequence))])
-    made = [
-        op.branch(body, [each.elements[at] if isinstance(each, TensorSequence) else each for each in given])
+    inputs = op.everything()
+    check_mapped(op, [count, *(len(value.elements) for value in inputs if isinstance(value, TensorSequence))])
+    results = [
+        op.branch(body, [value.elements[at] if isinstance(value, TensorSequence) else value for value in inputs])
         for at in range(count)
     ]
-    return [listed(op, list(parts)) for parts in zip(*made, strict=True)]
+    return [listed(op, list(parts)) for parts in zip(*results, strict=True)]

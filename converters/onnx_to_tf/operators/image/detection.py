@@ -13,36 +13,39 @@ from ...values import FAR, Size, TfTensor, Value, computed, pack, product
 
 @lowers("NonMaxSuppression", since=10)
 def non_max_suppression(op: Op) -> Value:
-    """Boxes (N, boxes, 4) and scores (N, classes, boxes) to rows of (batch, class, box): of each class of each sample,
-    by falling score, those that overlap none of the ones before by more than a share of the area of both."""
+    """Lower NonMaxSuppression: boxes (N, boxes, 4), scores (N, classes, boxes) to rows of (batch, class, box).
+
+    For each class of each sample, by falling score, those that overlap none of the ones before by more than a share of
+    the area of both.
+    """
     boxes, scores = op.value(0), op.value(1)
     classes, count = scores.size(1), _at_most(op, boxes.size(1))
     corners = _corners(boxes.tensor(), centred=op.flag("center_point_box"))
-    every = product([scores.size(0), classes])
-    lines = tf.reshape(scores.tensor(), pack([every, scores.size(2)]))
+    pairs = product([scores.size(0), classes])
+    lines = tf.reshape(scores.tensor(), pack([pairs, scores.size(2)]))
     overlap = tf.zeros([]) if op.optional(3) is None else tf.reshape(op.tensor(3), [])
     least = None if op.optional(4) is None else tf.reshape(op.tensor(4), [])
     if isinstance(count, int) and count == 0:
         return op.known(np.zeros((0, 3), np.int64))
     count = tf.constant(count) if isinstance(count, int) else count
-    if isinstance(every, int) and every == 1:  # a loop around a loop ends the process of TensorFlow's calibrator
-        found, valid = op.kernels.non_max_suppression(corners[0], lines[0], count, overlap, least)
-        return computed(_rows(found[None], tf.reshape(valid, [1]), count, classes))
+    if isinstance(pairs, int) and pairs == 1:  # a loop around a loop ends the process of TensorFlow's calibrator
+        best, valid = op.kernels.non_max_suppression(corners[0], lines[0], count, overlap, least)
+        return computed(_rows(best[None], tf.reshape(valid, [1]), count, classes))
 
     def choose(at: TfTensor, chosen: TfTensor, counts: TfTensor) -> tuple[TfTensor, TfTensor, TfTensor]:
-        own = tf.gather(corners, at // classes)
-        found, valid = op.kernels.non_max_suppression(own, tf.gather(lines, at), count, overlap, least)
+        boxes_of_sample = tf.gather(corners, at // classes)
+        best, valid = op.kernels.non_max_suppression(boxes_of_sample, tf.gather(lines, at), count, overlap, least)
         place = tf.reshape(at, [1, 1])
-        chosen = tf.tensor_scatter_nd_update(chosen, place, found[None])
+        chosen = tf.tensor_scatter_nd_update(chosen, place, best[None])
         return at + 1, chosen, tf.tensor_scatter_nd_update(counts, place, tf.reshape(valid, [1]))
 
-    start = (tf.constant(0), tf.zeros(tf.stack([every, count]), tf.int32), tf.zeros([every], tf.int32))
-    _, chosen, counts = tf.while_loop(lambda at, *_: (at < every) & (count > 0), choose, start)
+    start = (tf.constant(0), tf.zeros(tf.stack([pairs, count]), tf.int32), tf.zeros([pairs], tf.int32))
+    _, chosen, counts = tf.while_loop(lambda at, *_: (at < pairs) & (count > 0), choose, start)
     return computed(_rows(chosen, counts, count, classes))
 
 
 def _at_most(op: Op, boxes: Size) -> Size:
-    """How many boxes of a class are chosen at most; none where the model does not say."""
+    """Return how many boxes of a class are chosen at most; none where the model does not say."""
     (limit,) = (0,) if op.optional(2) is None else op.sizes(2, "number of boxes of a class")
     if isinstance(limit, int) and isinstance(boxes, int):
         return max(min(limit, boxes), 0)
@@ -50,7 +53,10 @@ def _at_most(op: Op, boxes: Size) -> Size:
 
 
 def _corners(boxes: TfTensor, *, centred: bool) -> TfTensor:
-    """Any two opposite corners are right for the kernels. A box of negative width or height overlaps nothing."""
+    """Return two opposite corners, any of which are right for the kernels.
+
+    A box of negative width or height overlaps nothing.
+    """
     if not centred:
         return boxes
     x, y, width, height = tf.unstack(boxes, 4, axis=-1)
@@ -59,7 +65,7 @@ def _corners(boxes: TfTensor, *, centred: bool) -> TfTensor:
 
 
 def _rows(chosen: TfTensor, counts: TfTensor, count: TfTensor, classes: Size) -> TfTensor:
-    """What was chosen for each class of each sample, of which the first `counts` are meant, as rows."""
+    """Return the boxes chosen for each class of each sample, of which the first `counts` are meant, as rows."""
     places = tf.cast(tf.where(tf.range(count)[None] < counts[:, None]), tf.int32)
     line, box = places[:, 0], tf.gather_nd(chosen, places)
     return tf.cast(tf.stack([line // classes, line % classes, box], 1), tf.int64)

@@ -12,7 +12,7 @@ from ...lowerings import FLOATS, INDICES, lowers
 from ...operator_context import Op
 from ...values import Layout, Size, TfTensor, Value, computed, pack
 
-# One sample of every bin, added to what was made of those before: (step along height, step along width, before).
+# Adds one sample of every bin to the result of those before: (step along height, step along width, before).
 _Step = Callable[[Size, Size, TfTensor], TfTensor]
 _MOST_UNROLLED = 16
 
@@ -28,7 +28,7 @@ class _Bins:
     axis: Size  # the axis' size
 
     def read(self, step: Size) -> list[tuple[TfTensor, TfTensor]]:
-        """The two elements around the sample at a step of every bin: index and share, (regions, bins)."""
+        """Return the two elements around the sample at a step of every bin: index and share, (regions, bins)."""
         bins = tf.cast(tf.range(self.count), self.size.dtype)[None]
         samples = tf.cast(tf.maximum(self.samples, 1), self.size.dtype)
         offset = (tf.cast(step, self.size.dtype) + 0.5) * self.size / samples
@@ -44,17 +44,19 @@ class _Bins:
 
 
 def _bins(start: TfTensor, end: TfTensor, count: int, ratio: int, axis: Size, *, shifted: bool) -> _Bins:
-    """`ratio` samples in each bin, or where that is 0 about one for each pixel."""
-    whole = end - start if shifted else tf.maximum(end - start, 1)  # without a shift malformed regions have one pixel
-    size = whole / count
+    """Return bins with `ratio` samples each, or where that is 0 about one for each pixel."""
+    length = end - start if shifted else tf.maximum(end - start, 1)  # without a shift malformed regions have one pixel
+    size = length / count
     samples = tf.fill(tf.shape(size), ratio) if ratio > 0 else tf.cast(tf.math.ceil(size), tf.int32)
     return _Bins(start, size, samples, count, axis)
 
 
 @lowers("RoiAlign", since=10, T1=FLOATS, T2=INDICES)
 def roi_align(op: Op) -> Value:
-    """Regions (count, 4) of X (N, C, H, W), each divided into bins, of which samples are averaged or the largest is
-    taken: (count, C, bins along the height, bins along the width)."""
+    """Lower RoiAlign: regions (count, 4) of X (N, C, H, W), divided into bins, to (count, C, bins, bins).
+
+    The samples of a bin are averaged, or the largest is taken; bins lie along the height and along the width.
+    """
     value, align = op.value(0), roi_align_attributes(op)
     (height, width), ratio, scale, shifted = align.bins, align.samples, align.scale, align.shifted
     wide = tf.float64 if value.dtype == "float64" else tf.float32
@@ -66,21 +68,21 @@ def roi_align(op: Op) -> Value:
     most = (ratio, ratio) if ratio else (_most(rows.samples), _most(columns.samples))
 
     def sample(row: Size, column: Size, before: TfTensor) -> TfTensor:
-        found = [
+        taps = [
             pixels.at(y, x) * tf.expand_dims(down[:, :, None] * across[:, None], -1)
             for y, down in rows.read(row)
             for x, across in columns.read(column)
         ]
-        alive = tf.reshape((row < rows.samples) & (column < columns.samples), [-1, 1, 1, 1])
+        sampled = tf.reshape((row < rows.samples) & (column < columns.samples), [-1, 1, 1, 1])
         if not align.takes_largest:
-            return before + tf.where(alive, tf.add_n(found), tf.zeros_like(before))
-        largest = tf.maximum(tf.maximum(found[0], found[1]), tf.maximum(found[2], found[3]))
-        return tf.where(alive, tf.maximum(before, largest), before)
+            return before + tf.where(sampled, tf.add_n(taps), tf.zeros_like(before))
+        largest = tf.maximum(tf.maximum(taps[0], taps[1]), tf.maximum(taps[2], taps[3]))
+        return tf.where(sampled, tf.maximum(before, largest), before)
 
     empty = pixels.filled(corners, height, width, wide.min if align.takes_largest else 0.0)
-    made = _accumulated(sample, empty, *most)
+    accumulated = _accumulated(sample, empty, *most)
     samples = tf.reshape(tf.maximum(rows.samples, 0) * tf.maximum(columns.samples, 0), [-1, 1, 1, 1])
-    mean = made if align.takes_largest else made / tf.cast(tf.maximum(samples, 1), wide)
+    mean = accumulated if align.takes_largest else accumulated / tf.cast(tf.maximum(samples, 1), wide)
     return computed(tf.cast(tf.where(samples > 0, mean, tf.zeros_like(mean)), value.dtype), Layout.CHANNELS_LAST)
 
 
@@ -93,11 +95,11 @@ class _Pixels:
         self.first = image[:, None, None] * (self.height * self.width)
 
     def at(self, y: TfTensor, x: TfTensor) -> TfTensor:
-        """(regions, bins, bins, C), by the rows (regions, bins) and the columns (regions, bins)."""
+        """Return the pixels (regions, bins, bins, C) at rows (regions, bins) and columns (regions, bins)."""
         return tf.gather(self.rows, self.first + y[:, :, None] * self.width + x[:, None])
 
     def filled(self, corners: TfTensor, height: int, width: int, number: float) -> TfTensor:
-        """The same number for every bin of every region."""
+        """Return the same number for every bin of every region."""
         return tf.fill(pack([tf.shape(corners)[0], height, width, self.channels]), tf.constant(number, self.rows.dtype))
 
 
@@ -106,14 +108,14 @@ def _most(samples: TfTensor) -> TfTensor:
 
 
 def _accumulated(sample: _Step, before: TfTensor, rows: Size, columns: Size) -> TfTensor:
-    """Every sample of every bin, one after the other: memory is that of the answer, whatever the regions' sizes."""
+    """Accumulate the samples of every bin, one after the other: memory is the result's, for regions of any size."""
     if isinstance(rows, int) and isinstance(columns, int) and rows * columns <= _MOST_UNROLLED:
         for step in range(rows * columns):
             before = sample(step // columns, step % columns, before)
         return before
 
-    def body(step: TfTensor, made: TfTensor) -> tuple[TfTensor, TfTensor]:
-        return step + 1, sample(step // columns, step % columns, made)
+    def body(step: TfTensor, so_far: TfTensor) -> tuple[TfTensor, TfTensor]:
+        return step + 1, sample(step // columns, step % columns, so_far)
 
     start, invariants = (tf.constant(0), before), (tf.TensorShape([]), before.shape)
     return tf.while_loop(lambda step, _: step < rows * columns, body, start, shape_invariants=invariants)[1]
@@ -121,8 +123,11 @@ def _accumulated(sample: _Step, before: TfTensor, rows: Size, columns: Size) -> 
 
 @lowers("MaxRoiPool", since=1, T=FLOATS)
 def max_roi_pool(op: Op) -> Value:
-    """Regions (count, 5), their image first, of X (N, C, H, W), each divided into bins of whole pixels, of which the
-    largest is taken; 0 for a bin without pixels. The rounding is that of Fast R-CNN, which the operator is from."""
+    """Lower MaxRoiPool: regions (count, 5), their image first, of X (N, C, H, W), each divided into bins.
+
+    The largest of a bin's whole pixels is taken; 0 for a bin without pixels. The rounding is that of Fast R-CNN, where
+    the operator comes from.
+    """
     value = op.value(0)
     height, width = op.ints("pooled_shape")
     wide = tf.float64 if value.dtype == "float64" else tf.float32
@@ -136,21 +141,21 @@ def max_roi_pool(op: Op) -> Value:
 
     def sample(row: Size, column: Size, before: TfTensor) -> TfTensor:
         y, x = first_row + row, first_column + column
-        alive = tf.expand_dims((y < last_row)[:, :, None] & (x < last_column)[:, None], -1)
-        found = pixels.at(tf.minimum(y, pixels.height - 1), tf.minimum(x, pixels.width - 1))
-        return tf.where(alive, tf.maximum(before, found), before)
+        inside = tf.expand_dims((y < last_row)[:, :, None] & (x < last_column)[:, None], -1)
+        pixel = pixels.at(tf.minimum(y, pixels.height - 1), tf.minimum(x, pixels.width - 1))
+        return tf.where(inside, tf.maximum(before, pixel), before)
 
     most = [
         _most(tf.reshape(last - first, [-1])) for first, last in ((first_row, last_row), (first_column, last_column))
     ]
-    made = _accumulated(sample, pixels.filled(corners, height, width, wide.min), *most)
-    some = (last_row > first_row)[:, :, None] & (last_column > first_column)[:, None]
-    made = tf.where(tf.expand_dims(some, -1), made, tf.zeros_like(made))
-    return computed(tf.cast(made, value.dtype), Layout.CHANNELS_LAST)
+    largest = _accumulated(sample, pixels.filled(corners, height, width, wide.min), *most)
+    filled = (last_row > first_row)[:, :, None] & (last_column > first_column)[:, None]
+    largest = tf.where(tf.expand_dims(filled, -1), largest, tf.zeros_like(largest))
+    return computed(tf.cast(largest, value.dtype), Layout.CHANNELS_LAST)
 
 
 def _whole_bins(start: TfTensor, end: TfTensor, count: int, axis: Size) -> tuple[TfTensor, TfTensor]:
-    """The first pixel of each bin and the one behind its last, (regions, bins), cut to the image."""
+    """Return the first pixel of each bin and the one behind its last, (regions, bins), cut to the image."""
     size = tf.maximum(end - start + 1, 1)[:, None] / count
     bins = tf.cast(tf.range(count), size.dtype)[None]
     first, last = tf.floor(bins * size), tf.math.ceil((bins + 1) * size)

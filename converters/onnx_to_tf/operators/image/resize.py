@@ -1,4 +1,4 @@
-"""Resize, and what it was called before: by scales or to sizes."""
+"""Resize and Upsample, by scales or to sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NARROW = ("float16", "bfloat16", "float32")
 @lowers("Resize", since=10, until=10, T=ANY)
 @lowers("Upsample", since=7, T=ANY)
 def resize(op: Op) -> Value:
-    """By scales or to sizes, along all axes or those that are named."""
+    """Lower Resize and Upsample: by scales or to sizes, along all axes or those that are named."""
     value, resizing = op.value(0), resize_attributes(op, NUMBERS)
     regions = _regions(op, len(resizing.axes), resizing.method)
     if not resizing.by_sizes:
@@ -42,17 +42,17 @@ def _resized(op: Op, value: Value, axes: Sequence[ResampledAxis], method: Resize
 
 
 def _passed_on(axis: ResampledAxis) -> bool:
-    whole = isinstance(axis.scale, float) and isclose(axis.scale, 1) and axis.size is axis.target
-    return whole and axis.region == (0.0, 1.0)
+    unscaled = isinstance(axis.scale, float) and isclose(axis.scale, 1) and axis.size is axis.target
+    return unscaled and axis.region == (0.0, 1.0)
 
 
 def _regions(op: Op, count: int, method: ResizeMethod) -> list[tuple[Any, Any]]:
-    """Start and end of what is cut out of each axis: only one of the modes cuts."""
+    """Return start and end of what is cut out of each axis: only one of the modes cuts."""
     if method.outside is None:
         return [(0.0, 1.0)] * count
     value = op.value(1)
     parts: Any = (
-        [float(each) for each in value.array] if value.array is not None else tf.unstack(value.tensor(), 2 * count)
+        [float(end) for end in value.array] if value.array is not None else tf.unstack(value.tensor(), 2 * count)
     )
     return list(zip(parts[:count], parts[count:], strict=True))
 
@@ -69,24 +69,24 @@ def _scales(op: Op, resizing: ResizeAttributes) -> Sequence[Any]:
 def _by_scales(
     value: Value, resizing: ResizeAttributes, scales: Sequence[Any], regions: Sequence[tuple[Any, Any]]
 ) -> list[ResampledAxis]:
-    """Sizes times scales, cut to whole numbers."""
+    """Return the axes by sizes times scales, cut to whole numbers."""
     corners = resizing.exact_corners
     axes = []
     for axis, scale, region in zip(resizing.axes, scales, regions, strict=True):
         size = value.size(axis)
         target, length = _product(size, scale)
-        whole = isinstance(length, int | float) and length == target
+        is_integer = isinstance(length, int | float) and length == target
         known_whole = isinstance(scale, float) and scale == int(scale)
         axes.append(
             ResampledAxis(
-                axis, size, target, scale, target if corners else length, whole or known_whole or corners, region
+                axis, size, target, scale, target if corners else length, is_integer or known_whole or corners, region
             )
         )
     return axes
 
 
 def _product(size: Size, scale: Any) -> tuple[Size, Any]:
-    """(whole, length): in float32, as onnx's shape inference has it."""
+    """Return (whole, length), in float32 as onnx's shape inference has it."""
     if isinstance(scale, float) and scale == int(scale):
         return (size if scale == 1 else size * int(scale)), (size if scale == 1 else size * int(scale))
     if isinstance(size, int) and isinstance(scale, float):
@@ -119,7 +119,7 @@ def _in_proportion(
     *,
     larger: bool,
 ) -> list[ResampledAxis]:
-    """All axes by the smallest ratio of a size to what is there, or by the largest; halves are rounded up."""
+    """Return all axes scaled by the smallest ratio of a target to a size, or by the largest; halves are rounded up."""
     over, under = targets[0], value.size(named[0])
     for axis, target in zip(named[1:], targets[1:], strict=True):
         a, b = wide_product(target, under), wide_product(over, value.size(axis))
@@ -141,7 +141,7 @@ def _in_proportion(
 
 
 def wide_product(a: Size, b: Size) -> Any:
-    """The product of two sizes, in 64 bits where it is computed: two lengths of a minute of sound pass 32."""
+    """Return the product of two sizes, in 64 bits where it is computed: two lengths of a minute of sound pass 32."""
     return a * b if isinstance(a, int) and isinstance(b, int) else tf.cast(a, tf.int64) * tf.cast(b, tf.int64)
 
 

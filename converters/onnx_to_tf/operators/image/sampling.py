@@ -18,7 +18,10 @@ _CUBIC = -0.75
 
 @lowers("GridSample", since=16, T1=ANY, T2=FLOATS)
 def grid_sample(op: Op) -> Value:
-    """X (N, C, spatial axes) read at grid (N, places, one number for each spatial axis, the innermost first)."""
+    """Lower GridSample: X (N, C, spatial axes) read at a grid (N, places, one number for each spatial axis).
+
+    The number of the innermost axis comes first.
+    """
     value, grid, sampling = op.value(0), op.value(1), grid_sample_attributes(op)
     mode, padding, corners, dtype = sampling.mode, sampling.padding, sampling.align_corners, value.dtype
     if mode != "nearest" and dtype not in FLOATS:
@@ -29,13 +32,14 @@ def grid_sample(op: Op) -> Value:
     wide = tf.float64 if "float64" in (grid.dtype, dtype) else tf.float32
     points = tf.cast(grid.tensor(), wide)
     axes = [
-        _Axis(value.size(axis), points[..., value.rank - 1 - axis], padding, corners) for axis in range(2, value.rank)
+        _GridAxis(value.size(axis), points[..., value.rank - 1 - axis], padding, corners)
+        for axis in range(2, value.rank)
     ]
-    made = _read(image, [value.size(axis) for axis in range(value.rank)], [axis.taps(mode) for axis in axes])
-    return computed(tf.cast(made, dtype), Layout.CHANNELS_LAST)
+    pixels = _read(image, [value.size(axis) for axis in range(value.rank)], [axis.taps(mode) for axis in axes])
+    return computed(tf.cast(pixels, dtype), Layout.CHANNELS_LAST)
 
 
-class _Axis:
+class _GridAxis:
     """One spatial axis: its size, and where the grid's places lie along it, as torch and the specification have it."""
 
     def __init__(self, size: Size, normalized: TfTensor, padding: str, corners: bool) -> None:
@@ -48,7 +52,7 @@ class _Axis:
         self.at = half * (self.length - 1) if corners else half * self.length - 0.5
 
     def taps(self, mode: str) -> list[tuple[TfTensor, TfTensor, TfTensor]]:
-        """The elements that are read: index, weight, and whether it lies inside, each in the shape of the places."""
+        """Return the elements that are read: index, weight, and whether it lies inside, in the shape of the places."""
         if mode == "nearest":
             at = self._inside(tf.round(self.at))  # halves to even, as the specification says
             return [self._tap(at, None)]
@@ -60,14 +64,17 @@ class _Axis:
         return [self._tap(low + (first + step), weight) for step, weight in enumerate(weights)]
 
     def _inside(self, at: TfTensor) -> TfTensor:
-        """A place beyond the border mirrored at it. With zeros and border it stays, and its elements are looked at one
-        by one, as PyTorch and ONNX Runtime do; the specification's reference moves the places of cubic ones too."""
+        """Mirror a place beyond the border for reflection, and leave it for zeros and border.
+
+        There its elements are looked at one by one, as PyTorch and ONNX Runtime do; the specification's reference moves
+        the places of cubic ones too.
+        """
         if self.padding != "reflection":
             return at
         return tf.where((at < self.low) | (at > self.high), self._mirrored(at), at)
 
     def _mirrored(self, at: TfTensor) -> TfTensor:
-        """To and fro between the two borders. Between borders that coincide there is one place."""
+        """Mirror a place to and fro between the two borders. Between borders that coincide there is one place."""
         span = self.high - self.low
         twice = tf.where(span > 0, 2 * span, tf.ones_like(span))
         along = tf.math.floormod(at - self.low, twice)
@@ -80,7 +87,7 @@ class _Axis:
 
 
 def _cubic(t: TfTensor) -> list[TfTensor]:
-    """The weights of the four elements around a place that lies `t` behind the second one."""
+    """Return the weights of the four elements around a place that lies `t` behind the second one."""
     a = _CUBIC
 
     def near(x: TfTensor) -> TfTensor:
@@ -93,7 +100,8 @@ def _cubic(t: TfTensor) -> list[TfTensor]:
 
 
 def _read(image: TfTensor, sizes: Sequence[Size], axes: Sequence[Sequence[Any]]) -> TfTensor:
-    """The weighted sum over every choice of one tap for each axis: (N, places, C). `sizes` are (N, C, spatial)."""
+    """Return the weighted sum over every choice of one tap for each axis: (N, places, C).
+    `sizes` are (N, C, spatial)."""
     batch, channels, *spatial = sizes
     rows = tf.reshape(image, pack([-1, channels]) if isinstance(channels, int) else tf.stack([-1, channels]))
     places = axes[0][0][0].shape.rank
@@ -116,8 +124,10 @@ def _read(image: TfTensor, sizes: Sequence[Size], axes: Sequence[Sequence[Any]])
 
 @lowers("AffineGrid", since=20, T1=FLOATS, T2=INDICES)
 def affine_grid(op: Op) -> Value:
-    """Matrices (N, 2, 3) or (N, 3, 4) applied to the places of an image of `size` (N, C, spatial axes), each axis from
-    -1 to 1: (N, spatial axes, 2 or 3)."""
+    """Lower AffineGrid: matrices (N, 2, 3) or (N, 3, 4) applied to the places of an image.
+
+    The image has `size` (N, C, spatial axes), each axis from -1 to 1; the result is (N, spatial axes, 2 or 3).
+    """
     theta, corners = op.tensor(0), op.flag("align_corners")
     spatial = op.sizes(1, "size")[2:]
     wide = tf.float64 if theta.dtype == tf.float64 else tf.float32
@@ -133,14 +143,17 @@ def affine_grid(op: Op) -> Value:
 
 
 def _line(size: Size, dtype: Any, corners: bool) -> TfTensor:
-    """The centres of the pixels of an axis: its ends are -1 and 1, or with `corners` the first and last centre are."""
+    """Return the centres of an axis' pixels: its ends are -1 and 1, or with `corners` the first and last centre are."""
     at, length = tf.cast(tf.range(size), dtype), tf.cast(size, dtype)
     return at * 2 / tf.maximum(length - 1, 1) - 1 if corners else (2 * at + 1) / length - 1
 
 
 @lowers("DepthToSpace", since=1, until=28, T=ANY)
 def depth_to_space(op: Op) -> Value:
-    """(N, C b b, H, W) -> (N, C, H b, W b). DCR: the block's axes come before C in the depth; CRD: after."""
+    """Lower DepthToSpace: (N, C b b, H, W) -> (N, C, H b, W b).
+
+    DCR: the block's axes come before C in the depth; CRD: after.
+    """
     block, mode, value = op.integer("blocksize"), op.word("mode", "DCR", ("DCR", "CRD")), op.value(0)
     native = value.tensor(Layout.CHANNELS_LAST)
     if mode == "CRD":
@@ -150,7 +163,10 @@ def depth_to_space(op: Op) -> Value:
 
 @lowers("SpaceToDepth", since=1, until=28, T=ANY)
 def space_to_depth(op: Op) -> Value:
-    """(N, C, H b, W b) -> (N, b b C, H, W). DCR: the block's axes come before C in the depth; CRD: after."""
+    """Lower SpaceToDepth: (N, C, H b, W b) -> (N, b b C, H, W).
+
+    DCR: the block's axes come before C in the depth; CRD: after.
+    """
     block, mode, value = op.integer("blocksize"), op.word("mode", "DCR", ("DCR", "CRD")), op.value(0)
     native = value.tensor(Layout.CHANNELS_LAST)
     native = native if block == 1 else tf.nn.space_to_depth(native, block)
@@ -160,7 +176,7 @@ def space_to_depth(op: Op) -> Value:
 
 
 def _regrouped(native: TfTensor, groups: Sequence[Size]) -> TfTensor:
-    """The two axes that the innermost one is made of, in the other order."""
+    """Swap the two axes that the innermost one is made of."""
     first, second = groups
     if isinstance(first, int) and isinstance(second, int):
         return tf.gather(native, [b + a * second for b in range(second) for a in range(first)], axis=-1)

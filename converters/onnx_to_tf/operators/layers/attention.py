@@ -1,4 +1,4 @@
-"""Attention, and what stands beside it: rotary positions, and caches that are written in place."""
+"""Attention, rotary positions, and caches that are written in place."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from ..math.casting import dtype_named
 
 @lowers("Attention", since=23, T1=FLOATS, T2=FLOATS, U=FLOATS | BOOL)
 def attention(op: Op) -> list[Value | None]:
-    """softmax(Q K^T scale + mask) V by heads, of 3 axes (heads in the last one) or 4; a row without any key is zero.
+    """Lower Attention: softmax(Q K^T scale + mask) V by heads, of 3 axes (heads in the last one) or 4.
 
-    Also the keys and values with those of the past before them, and the scores at one of four places.
+    A row without any key is zero. Further outputs are the keys and values behind those of the past, and the scores at
+    one of four places.
     """
     queries, keys, values = _inputs(op)
     past = _past(op)
@@ -39,12 +40,12 @@ def attention(op: Op) -> list[Value | None]:
     if op.wants(3):
         shown = (raw, soft, mask.endless(biased, op.kernels), weights)[mode]
         shown = computed(tf.cast(shown, dtype))
-    present = [computed(tf.cast(made.tensor, op.value(at).dtype)) for at, made in ((1, keys), (2, values))]
+    present = [computed(tf.cast(heads.tensor, op.value(at).dtype)) for at, heads in ((1, keys), (2, values))]
     return [computed(answer).with_sizes_of(op.value(0), sequence), *present, shown]
 
 
 def _precision(op: Op) -> str | None:
-    """The dtype in which the softmax is to be taken; without doubles in float32, which holds what comes out of it."""
+    """Return the dtype of the softmax; without doubles float32, which holds the result."""
     if not op.has("softmax_precision"):
         return None
     name = dtype_named(op, op.integer("softmax_precision"))
@@ -54,18 +55,18 @@ def _precision(op: Op) -> str | None:
 
 
 def _inputs(op: Op) -> tuple[Heads, Heads, Heads]:
-    """Queries, keys and values by heads."""
+    """Return queries, keys and values by heads."""
     query_heads, key_heads = op.integer("q_num_heads", 0), op.integer("kv_num_heads", 0)
     if op.value(0).rank == 3 and not (query_heads and key_heads):
         op.refuse("its inputs have 3 axes and it does not say how many heads there are", fix="check the model")
-    made = [heads_of(op.value(at), count) for at, count in enumerate((query_heads, key_heads, key_heads))]
-    queries, keys, values = made
+    heads = [heads_of(op.value(at), count) for at, count in enumerate((query_heads, key_heads, key_heads))]
+    queries, keys, values = heads
     check_groups(op, queries, keys)
     return queries, keys, values
 
 
 def check_groups(op: Op, queries: Heads, keys: Heads) -> None:
-    """Every key's head is shared by as many of the queries' heads."""
+    """Refuse heads of queries that cannot be shared out equally among the keys' heads."""
     if isinstance(queries.heads, int) and isinstance(keys.heads, int) and queries.heads % max(keys.heads, 1):
         op.refuse(f"{queries.heads} heads of queries cannot share {keys.heads} of keys", fix="check the model")
 
@@ -82,36 +83,43 @@ def _past(op: Op) -> tuple[Heads, Heads] | None:
 
 
 def _mask(op: Op, keys: Heads) -> Mask:
-    """The model's own mask: of bool what may be seen, of floats what is added."""
-    given = op.optional(3)
-    if given is None:
+    """Return the model's own mask: of bool the visible keys, of floats the numbers to add."""
+    mask_value = op.optional(3)
+    if mask_value is None:
         return Mask()
-    added, seen = _apart(op, given)
-    mask = Mask(added and added.tensor(), seen and seen.tensor(), blind=given.array is None or added is not given)
-    have = given.size(given.rank - 1) if given.rank else keys.length
-    if op.node.version < 24 or same_size(have, keys.length):
+    bias_value, allowed_value = _apart(op, mask_value)
+    mask = Mask(
+        bias_value and bias_value.tensor(),
+        allowed_value and allowed_value.tensor(),
+        blind=mask_value.array is None or bias_value is not mask_value,
+    )
+    length = mask_value.size(mask_value.rank - 1) if mask_value.rank else keys.length
+    if op.node.version < 24 or same_size(length, keys.length):
         return mask
     # As opset 24 words it, a mask may be of fewer keys than there are; its last axis is never broadcast.
-    more = [[0, 0]] * (given.rank - 1) + [[0, keys.length - have]]
+    more = [[0, 0]] * (mask_value.rank - 1) + [[0, keys.length - length]]
     bias, allowed = (None if part is None else tf.pad(part, more) for part in (mask.bias, mask.allowed))
-    return Mask(bias, allowed).only(places(keys.length) < have, blind=True)
+    return Mask(bias, allowed).only(places(keys.length) < length, blind=True)
 
 
-def _apart(op: Op, given: Value) -> tuple[Value | None, Value | None]:
-    """What is added, and what may be seen. A known mask's minus infinities are what may not: as constants, TFLite's
-    converter would make the lowest number of them."""
-    if given.dtype == "bool":
-        return None, given
-    if given.array is None:
-        return given, None
-    allowed = ~np.isneginf(np.asarray(given.array, np.float32))
+def _apart(op: Op, mask_value: Value) -> tuple[Value | None, Value | None]:
+    """Split a mask into what is added, and what may be seen.
+
+    A known mask's minus infinities become keys that may not be seen: a constant infinity does not survive a converter
+    (Kernels.minus_infinity).
+    """
+    if mask_value.dtype == "bool":
+        return None, mask_value
+    if mask_value.array is None:
+        return mask_value, None
+    allowed = ~np.isneginf(np.asarray(mask_value.array, np.float32))
     if allowed.all():
-        return given, None
-    return op.known(np.where(allowed, given.array, given.array.dtype.type(0))), op.known(allowed)
+        return mask_value, None
+    return op.known(np.where(allowed, mask_value.array, mask_value.array.dtype.type(0))), op.known(allowed)
 
 
 def _limits(op: Op, mask: Mask, queries: Heads, keys: Heads, offset: Size) -> Mask:
-    """What is_causal, the window and the number of valid keys leave of the keys. Query i stands at `offset` + i."""
+    """Limit the keys by is_causal, the window and the number of valid keys. Query i stands at `offset` + i."""
     causal, valid = op.flag("is_causal"), op.optional(6)
     left, right = op.integer("left_window_size", -1), op.integer("right_window_size", -1)
     if min(left, right) < -1:
@@ -133,8 +141,10 @@ def _limits(op: Op, mask: Mask, queries: Heads, keys: Heads, offset: Size) -> Ma
 
 @lowers("RotaryEmbedding", since=23, T=FLOATS, M=INDICES)
 def rotary_embedding(op: Op) -> Value:
-    """Pairs of features turned by the angles of their positions; the caches are (positions, half) by `position_ids`,
-    or (batch, sequence, half) without."""
+    """Lower RotaryEmbedding: pairs of features turned by the angles of their positions.
+
+    The caches are (positions, half) by `position_ids`, or (batch, sequence, half) without.
+    """
     value, positions = op.value(0), op.optional(3)
     caches = [op.tensor(at) for at in (1, 2)]
     if positions is not None:
@@ -153,7 +163,7 @@ def _heads_named(op: Op, value: Value) -> int:
 
 
 def rotated(heads: Heads, cos: TfTensor, sin: TfTensor, *, width: int, interleaved: bool) -> TfTensor:
-    """(batch, heads, sequence, features) with the first `width` features (0: all) turned.
+    """Turn the first `width` features (0: all) of (batch, heads, sequence, features).
 
     `cos` and `sin` broadcast to (batch, heads, sequence, width / 2). Pairs lie next to each other if `interleaved`,
     else half of `width` apart.
@@ -173,7 +183,10 @@ def rotated(heads: Heads, cos: TfTensor, sin: TfTensor, *, width: int, interleav
 
 @lowers("TensorScatter", since=24, T=ANY)
 def tensor_scatter(op: Op) -> Value:
-    """The cache with `update` written along an axis, in each sample from its own place on; `circular` goes round."""
+    """Lower TensorScatter: `update` written into the cache along an axis, in each sample from its own place on.
+
+    `circular` goes round.
+    """
     cache, update, start = op.value(0), op.value(1), op.optional(2)
     axis = op.integer("axis", -2) % cache.rank
     circular = op.word("mode", "linear", ("linear", "circular")) == "circular"
@@ -184,30 +197,33 @@ def tensor_scatter(op: Op) -> Value:
     at = at + places(length)[None]
     at = at % most if circular else at
     sample = places(batch)[:, None] + tf.zeros_like(at)
-    order = [0, axis, *(each for each in range(1, cache.rank) if each != axis)]
+    order = [0, axis, *(other for other in range(1, cache.rank) if other != axis)]
     places_of = tf.stack([sample, at + tf.zeros_like(sample)], -1)
-    made = tf.tensor_scatter_nd_update(
+    written = tf.tensor_scatter_nd_update(
         tf.transpose(cache.tensor(), order), places_of, tf.transpose(update.tensor(), order)
     )
-    return computed(tf.transpose(made, [order.index(each) for each in range(cache.rank)]))
+    return computed(tf.transpose(written, [order.index(other) for other in range(cache.rank)]))
 
 
 @lowers("CausalConvWithState", since=27, until=28, T=FLOATS)
 def causal_conv_with_state(op: Op) -> list[Value]:
-    """Each channel of (batch, channels, length) by its own kernel, over what came before; and the last of it."""
+    """Lower CausalConvWithState: each channel of (batch, channels, length) convolved by its own kernel over the past.
+
+    The second output is the end of the input, for the next call.
+    """
     value, kernel, bias, past = op.value(0), op.value(1), op.optional(2), op.optional(3)
     taps, length = kernel.shape[2], value.size(2)
     if taps is None:
         op.refuse("the size of its kernel is not known", fix="fix it when exporting")
     wide, weight = widened(value.tensor()), widened(kernel.tensor())
     if past is None:
-        whole = tf.pad(wide, [[0, 0], [0, 0], [taps - 1, 0]])
+        extended = tf.pad(wide, [[0, 0], [0, 0], [taps - 1, 0]])
     else:
-        whole = tf.concat([widened(past.tensor()), wide], 2)
-    made = tf.add_n([whole[:, :, at : at + length] * weight[:, 0, at, None] for at in range(taps)])
+        extended = tf.concat([widened(past.tensor()), wide], 2)
+    total = tf.add_n([extended[:, :, at : at + length] * weight[:, 0, at, None] for at in range(taps)])
     if bias is not None:
-        made = made + widened(bias.tensor())[:, None]
+        total = total + widened(bias.tensor())[:, None]
     if op.word("activation", "none", ("none", "silu", "swish")) != "none":
-        made = made * tf.sigmoid(made)
-    answer, state = tf.cast(made, value.dtype), tf.cast(whole[:, :, length:], value.dtype)
+        total = total * tf.sigmoid(total)
+    answer, state = tf.cast(total, value.dtype), tf.cast(extended[:, :, length:], value.dtype)
     return [computed(answer).with_sizes_of(value), computed(state)]

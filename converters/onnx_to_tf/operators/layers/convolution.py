@@ -1,4 +1,4 @@
-"""Convolutions. They work with channels last, in two spatial axes, where TensorFlow and TFLite have their kernels."""
+"""Convolutions. They work with channels last, in two spatial axes, which all kernels take."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ...values import Layout, TfTensor, Value, biased, computed, product, reshap
 
 @lowers("Conv", since=1, T=FLOATS)
 def conv(op: Op) -> Value:
-    """(N, C, ...) * (M, C / group, ...) + bias -> (N, M, ...)"""
+    """Lower Conv: (N, C, ...) * (M, C / group, ...) + bias -> (N, M, ...)."""
     value, kernel = op.value(0), op.value(1)
     group = op.integer("group", 1)
     window = read_window(op, value, kernel_sizes(op, kernel))
     if value.shape[1] is not None and kernel.shape[1] is not None and value.shape[1] != kernel.shape[1] * group:
         op.refuse(f"{value.shape[1]} channels do not fit a weight of {kernel.shape[1]} and {group} groups")
-    made = convolve(op, value.tensor(Layout.CHANNELS_LAST), kernel, window, group)
-    return computed(biased(made, op.optional(2)), Layout.CHANNELS_LAST)
+    convolved = convolve(op, value.tensor(Layout.CHANNELS_LAST), kernel, window, group)
+    return computed(biased(convolved, op.optional(2)), Layout.CHANNELS_LAST)
 
 
 def channel_sizes(op: Op, kernel: Value) -> tuple[int, int]:
-    """The first two sizes of the weight."""
+    """Return the first two sizes of the weight."""
     first, second = kernel.shape[:2]
     if first is None or second is None:
         op.refuse("its number of channels is known only when the model runs", fix="fix it when exporting")
@@ -40,7 +40,7 @@ def with_channels(op: Op, tensor: TfTensor, channels: int) -> TfTensor:
 
 
 def arranged(op: Op, kernel: Value, order: Sequence[int], shape: Sequence[int] = ()) -> TfTensor:
-    """A weight in the order of axes that TensorFlow wants; a known one is arranged now and held as a variable."""
+    """Return a weight in the order of axes that TensorFlow wants; a known one is arranged now, and a variable."""
     if kernel.array is not None:
         return op.weights.hold(kernel.array, order, shape)
     moved = tf.transpose(kernel.tensor(), order)
@@ -48,12 +48,12 @@ def arranged(op: Op, kernel: Value, order: Sequence[int], shape: Sequence[int] =
 
 
 def convolve(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
-    """(N, ..., C), channels last, * (M, C / group, ...) -> (N, ..., M)"""
+    """Convolve (N, ..., C), channels last, with (M, C / group, ...) to (N, ..., M)."""
     _, width = channel_sizes(op, kernel)
     tensor = with_channels(op, tensor, width * group)
     if window.rank == 1:
-        made = _conv2d(op, tf.expand_dims(tensor, 1), kernel, window.widened(), group)
-        return tf.squeeze(made, 1)
+        convolved = _conv2d(op, tf.expand_dims(tensor, 1), kernel, window.widened(), group)
+        return tf.squeeze(convolved, 1)
     if window.rank == 2:
         return _conv2d(op, tensor, kernel, window, group)
     if group == 1 and not window.dilated and op.kernels.three_axes:
@@ -65,7 +65,7 @@ def convolve(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int
 
 
 def _conv2d(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
-    """In two spatial axes; a weight that has one of them gets an axis of size 1 before it."""
+    """Convolve in two spatial axes; a weight that has one of them gets an axis of size 1 before it."""
     (filters, _), channels = channel_sizes(op, kernel), tensor.shape[-1]
     order = (2, 1, 0) if kernel.rank == 3 else (2, 3, 1, 0)
     depthwise = group == channels and group > 1 and len(set(window.strides)) == 1
@@ -81,7 +81,8 @@ def _conv2d(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int)
 
 
 def _conv2d_of_groups(tensor: TfTensor, weight: TfTensor, window: Window) -> TfTensor:
-    """The number of groups is that of the channels by that of the weight. Pads that are numbers are the kernel's."""
+    """Convolve in as many groups as the weight's channels fit into the tensor's.
+    Pads that are numbers are the kernel's."""
     padding: Any = "SAME" if window.same else [list(pair) for pair in window.widths]
     if not window.same and not window.fixed:
         tensor, padding = surrounded(tensor, window.widths), "VALID"
@@ -89,8 +90,11 @@ def _conv2d_of_groups(tensor: TfTensor, weight: TfTensor, window: Window) -> TfT
 
 
 def _conv_of_planes(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
-    """In three spatial axes by two: what the kernel sees along the depth becomes channels, which vary slower, so that
-    each group has its own ones side by side."""
+    """Convolve in three spatial axes by two.
+
+    The elements that the kernel sees along the depth become channels, which vary slower, so that each group has its own
+    ones side by side.
+    """
     depth, plane = window.of(slice(1)), window.of(slice(1, None))
     filters, width = channel_sizes(op, kernel)
     tensor = surrounded(tensor, [(0, 0), *depth.pads, (0, 0), (0, 0), (0, 0)])
@@ -98,8 +102,8 @@ def _conv_of_planes(op: Op, tensor: TfTensor, kernel: Value, window: Window, gro
     places = computed(seen[0])
     batch, deep, high, wide = (places.size(axis) for axis in range(4))
     channels = width * group * window.kernel[0]
-    planes = tf.stack([reshape(each, [product([batch, deep]), high, wide, width * group]) for each in seen], -1)
+    planes = tf.stack([reshape(tap, [product([batch, deep]), high, wide, width * group]) for tap in seen], -1)
     planes = reshape(planes, [product([batch, deep]), high, wide, channels])
     weight = arranged(op, kernel, (3, 4, 1, 2, 0), (*plane.kernel, channels // group, filters))
-    made = computed(_conv2d_of_groups(planes, weight, plane))
-    return reshape(made.tensor(), [batch, deep, made.size(1), made.size(2), filters])
+    convolved = computed(_conv2d_of_groups(planes, weight, plane))
+    return reshape(convolved.tensor(), [batch, deep, convolved.size(1), convolved.size(2), filters])

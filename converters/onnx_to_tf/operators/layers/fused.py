@@ -1,6 +1,6 @@
-"""What ONNX Runtime's optimiser makes of several operators (com.microsoft): products, activations, normalisations.
+"""Operators that ONNX Runtime's optimiser fuses from several (com.microsoft): products, activations, normalisations.
 
-They have no specification of their own but ONNX Runtime's kernels, which the tests hold them against.
+They have no specification except ONNX Runtime's kernels, which the tests compare them with.
 """
 
 from __future__ import annotations
@@ -19,46 +19,46 @@ from .normalization import axes_from, normal, root_mean_square
 
 @lowers("Gelu", domain=MICROSOFT, T=FLOATS)
 def gelu(op: Op) -> Value:
-    """The exact one, by erf."""
+    """Lower com.microsoft's Gelu: the exact one, by erf."""
     return mapped(op.value(0), lambda t: tf.nn.gelu(t, approximate=False))
 
 
 @lowers("BiasGelu", domain=MICROSOFT, T=FLOATS)
 def bias_gelu(op: Op) -> Value:
-    """The exact one of a sum."""
+    """Lower BiasGelu: the exact Gelu of a sum."""
     return broadcast(lambda t, bias: tf.nn.gelu(t + bias, approximate=False), op.value(0), op.value(1))
 
 
 @lowers("FastGelu", domain=MICROSOFT, T=FLOATS)
 def fast_gelu(op: Op) -> Value:
-    """The one by tanh, of a sum if there is a bias."""
+    """Lower FastGelu: the one by tanh, of a sum if there is a bias."""
     bias = op.optional(1)
-    given = op.value(0) if bias is None else broadcast(tf.add, op.value(0), bias)
-    return mapped(given, lambda t: tf.nn.gelu(t, approximate=True))
+    total = op.value(0) if bias is None else broadcast(tf.add, op.value(0), bias)
+    return mapped(total, lambda t: tf.nn.gelu(t, approximate=True))
 
 
 @lowers("QuickGelu", domain=MICROSOFT, T=FLOATS)
 def quick_gelu(op: Op) -> Value:
-    """`x` sigmoid(alpha x)"""
+    """Lower QuickGelu: x sigmoid(alpha x)."""
     alpha = op.real("alpha", 1.702)
     return mapped(op.value(0), lambda t: t * tf.sigmoid(tf.cast(alpha, t.dtype) * t))
 
 
 @lowers("FusedMatMul", domain=MICROSOFT, T=FLOATS)
 def fused_matmul(op: Op) -> Value:
-    """Alpha A B, the matrices of either turned where the attributes say so; vectors are never turned."""
+    """Lower FusedMatMul: alpha A B, matrices transposed where the attributes say so; vectors are never transposed."""
     if op.flag("transBatchA") or op.flag("transBatchB"):
         op.refuse("its attributes transBatchA and transBatchB are not carried", fix="export without this fusion")
     left, right, alpha = op.value(0), op.value(1), op.real("alpha", 1.0)
     if left.rank < 2 or right.rank < 2:
         op.refuse("it multiplies a vector", fix="export without this fusion")
-    made = tf.matmul(left.tensor(), right.tensor(), transpose_a=op.flag("transA"), transpose_b=op.flag("transB"))
-    return computed(made if alpha == 1 else made * tf.cast(alpha, made.dtype))
+    result = tf.matmul(left.tensor(), right.tensor(), transpose_a=op.flag("transA"), transpose_b=op.flag("transB"))
+    return computed(result if alpha == 1 else result * tf.cast(alpha, result.dtype))
 
 
 @lowers("FusedGemm", domain=MICROSOFT, T=FLOATS)
 def fused_gemm(op: Op) -> Value:
-    """Gemm, and an activation of it."""
+    """Lower FusedGemm: Gemm, and an activation of it."""
     numbers = [op.real(name, 0.0) for name in ("activation_alpha", "activation_beta")]
     op.ignore("activation_gamma", because="none of the activations that are taken has a third number")
     return mapped(gemm(op), _activation(op, op.text("activation"), numbers))
@@ -66,24 +66,24 @@ def fused_gemm(op: Op) -> Value:
 
 @lowers("FusedConv", domain=MICROSOFT, T=FLOATS)
 def fused_conv(op: Op) -> Value:
-    """Conv, what is added to it, and an activation of the sum."""
-    made, addend = conv(op), op.optional(3)
-    total = made if addend is None else broadcast(tf.add, made, addend)
+    """Lower FusedConv: Conv, an addend, and an activation of the sum."""
+    convolved, addend = conv(op), op.optional(3)
+    total = convolved if addend is None else broadcast(tf.add, convolved, addend)
     return mapped(total, _activation(op, op.text("activation"), op.floats("activation_params", ())))
 
 
 def _activation(op: Op, name: str, numbers: list[float]) -> Callable[[TfTensor], TfTensor]:
-    """An activation by its name in ONNX; LeakyRelu and Clip have numbers."""
+    """Return an activation by its name in ONNX; LeakyRelu and Clip have numbers."""
     plain = {"Relu": tf.nn.relu, "Sigmoid": tf.sigmoid, "Tanh": tf.tanh, "Softplus": tf.math.softplus}
     wanted = {"LeakyRelu": 1, "Clip": 2}.get(name, 0)
     if len(numbers) < wanted or (name not in plain and not wanted):
         op.refuse(f"its attribute activation is {name!r}, which is not carried", fix="export without this fusion")
 
     def function(t: TfTensor) -> TfTensor:
-        given = [tf.cast(number, t.dtype) for number in numbers[:wanted]]
+        bounds = [tf.cast(number, t.dtype) for number in numbers[:wanted]]
         if name == "LeakyRelu":
-            return tf.where(t < 0, t * given[0], t)
-        return tf.clip_by_value(t, *given) if name == "Clip" else plain[name](t)
+            return tf.where(t < 0, t * bounds[0], t)
+        return tf.clip_by_value(t, *bounds) if name == "Clip" else plain[name](t)
 
     return function
 
@@ -91,29 +91,29 @@ def _activation(op: Op, name: str, numbers: list[float]) -> Callable[[TfTensor],
 @lowers("SimplifiedLayerNormalization", T=FLOATS, V=FLOATS)
 @lowers("SimplifiedLayerNormalization", domain=MICROSOFT, T=FLOATS, V=FLOATS)
 def simplified_layer_normalization(op: Op) -> list[Value]:
-    """RMSNormalization under its older name; also the factor."""
+    """Lower SimplifiedLayerNormalization: RMSNormalization under its older name; also the factor."""
     value, scale = op.value(0), op.value(1)
     if op.integer("stash_type", 1) != 1:
         op.refuse("its attribute stash_type is not 1", fix="export without this fusion")
-    made, inverse = root_mean_square(widened(value.tensor()), axes_from(op, value), op.real("epsilon", 1e-5))
-    return [computed(tf.cast(made, scale.dtype) * scale.tensor()).with_sizes_of(value), computed(inverse)]
+    normalized, inverse = root_mean_square(widened(value.tensor()), axes_from(op, value), op.real("epsilon", 1e-5))
+    return [computed(tf.cast(normalized, scale.dtype) * scale.tensor()).with_sizes_of(value), computed(inverse)]
 
 
 @lowers("SkipLayerNormalization", domain=MICROSOFT, T=FLOATS)
 def skip_layer_normalization(op: Op) -> list[Value | None]:
-    """LayerNormalization of a sum of two and a bias; the sum is the fourth output."""
+    """Lower SkipLayerNormalization: LayerNormalization of a sum of two and a bias; the sum is the fourth output."""
     total = _sum(op, op.optional(4))
-    made, mean, inverse = normal(widened(total.tensor()), [total.rank - 1], op.real("epsilon", 1e-12))
-    answer = _scaled(made, op.value(2), op.optional(3), total)
+    normalized, mean, inverse = normal(widened(total.tensor()), [total.rank - 1], op.real("epsilon", 1e-12))
+    answer = _scaled(normalized, op.value(2), op.optional(3), total)
     return [answer, computed(mean), computed(inverse), total]
 
 
 @lowers("SkipSimplifiedLayerNormalization", domain=MICROSOFT, T=FLOATS)
 def skip_simplified_layer_normalization(op: Op) -> list[Value | None]:
-    """RMSNormalization of a sum of two and a bias; the sum is the fourth output."""
+    """Lower SkipSimplifiedLayerNormalization: RMSNormalization of such a sum, which is the fourth output."""
     total = _sum(op, op.optional(3))
-    made, inverse = root_mean_square(widened(total.tensor()), [total.rank - 1], op.real("epsilon", 1e-12))
-    return [_scaled(made, op.value(2), None, total), None, computed(inverse), total]
+    normalized, inverse = root_mean_square(widened(total.tensor()), [total.rank - 1], op.real("epsilon", 1e-12))
+    return [_scaled(normalized, op.value(2), None, total), None, computed(inverse), total]
 
 
 def _sum(op: Op, bias: Value | None) -> Value:
@@ -121,17 +121,19 @@ def _sum(op: Op, bias: Value | None) -> Value:
     return total if bias is None else broadcast(tf.add, total, bias).with_sizes_of(total)
 
 
-def _scaled(made: TfTensor, scale: Value, bias: Value | None, like: Value) -> Value:
-    """By scale and bias, while 16 bits are still 32, in the dtype and with the sizes of `like`."""
-    answer = made * widened(scale.tensor())
+def _scaled(normalized: TfTensor, scale: Value, bias: Value | None, like: Value) -> Value:
+    """Apply scale and bias, while 16 bits are still 32, in the dtype and with the sizes of `like`."""
+    answer = normalized * widened(scale.tensor())
     answer = answer if bias is None else answer + widened(bias.tensor())
     return computed(tf.cast(answer, like.dtype)).with_sizes_of(like)
 
 
 @lowers("EmbedLayerNormalization", domain=MICROSOFT, T=FLOATS | INDICES)
 def embed_layer_normalization(op: Op) -> list[Value | None]:
-    """LayerNormalization of the embeddings of words, of positions and of segments; how many words the mask has, and
-    the sum of the embeddings."""
+    """Lower EmbedLayerNormalization: LayerNormalization of the embeddings of words, positions and segments.
+
+    Further outputs are the number of words in the mask, and the sum of the embeddings.
+    """
     op.ignore("mask_index_type", because="it only says whether somebody reads the second output")
     words, positions = op.value(0), op.optional(8)
     at = places(words.size(1))[None] if positions is None else positions.tensor()
@@ -140,12 +142,12 @@ def embed_layer_normalization(op: Op) -> list[Value | None]:
     if segments is not None and of_segments is not None:
         total = total + tf.gather(of_segments.tensor(), segments.tensor())
     like = computed(total).with_sizes_of(words, [(0, 0), (1, 1)])
-    made, _, _ = normal(widened(total), [2], op.real("epsilon", 1e-12))
-    return [_scaled(made, op.value(5), op.value(6), like), _counted(op, words), like]
+    normalized, _, _ = normal(widened(total), [2], op.real("epsilon", 1e-12))
+    return [_scaled(normalized, op.value(5), op.value(6), like), _counted(op, words), like]
 
 
 def _counted(op: Op, words: Value) -> Value:
-    """How many words the mask has: (batch,), int32; 0 without a mask."""
+    """Count the words in the mask: (batch,), int32; 0 without a mask."""
     mask = op.optional(7)
     if mask is None:
         return computed(tf.fill([words.size(0)], 0))

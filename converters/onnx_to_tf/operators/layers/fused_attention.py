@@ -1,5 +1,7 @@
-"""ONNX Runtime's attention (com.microsoft), as its kernels for the CPU compute it. A mask adds a large negative number
-and hides nothing, so that a query that sees no key answers with a mean."""
+"""ONNX Runtime's attention (com.microsoft), as its kernels for the CPU compute it.
+
+A mask adds a large negative number and hides nothing, so that a query that sees no key results in a mean.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ from ...lowerings import FLOATS, INDICES, MICROSOFT, lowers
 from ...operator_context import Op
 from ...values import Size, TfTensor, Value, computed, reshape
 from ..math.quantization import EIGHT_BITS
-from ..math.quantized import as_real, multiplied, of_columns, one
+from ..math.quantized import as_real, multiplied, of_columns, single_number
 from .attention import rotated
 
 
 @lowers("RotaryEmbedding", domain=MICROSOFT, T=FLOATS | INDICES)
 def rotary_embedding(op: Op) -> Value:
-    """As the standard one; a single position is the first one's, and the others follow."""
+    """Lower com.microsoft's RotaryEmbedding: a single position is the first one's, and the others follow."""
     if op.flag("is_packed_batching") or op.real("scale", 1.0) != 1:
         op.refuse("packed batches and a scale are not carried", fix="export without this fusion")
     value, positions = op.value(0), op.value(1)
@@ -41,63 +43,70 @@ def rotary_embedding(op: Op) -> Value:
 
 @lowers("MultiHeadAttention", domain=MICROSOFT, T=FLOATS | INDICES)
 def multi_head_attention(op: Op) -> list[Value | None]:
-    """Attention of projected queries, keys and values (batch, sequence, heads * features); keys and values may be
-    (batch, heads, sequence, features)."""
+    """Lower MultiHeadAttention: attention of projected queries, keys and values (batch, sequence, heads * features).
+
+    Keys and values may be (batch, heads, sequence, features).
+    """
     query, key, value = op.value(0), op.optional(1), op.optional(2)
     if query.rank != 3 or key is None or value is None or key.rank == 5:
         op.refuse("queries, keys and values in one tensor are not carried", fix="export without this fusion")
     count = op.integer("num_heads")
-    given = _with_biases(op, [query, key, value])
-    queries, keys, values = (heads_of(each, count) for each in given)
+    inputs = _with_biases(op, [query, key, value])
+    queries, keys, values = (heads_of(projected, count) for projected in inputs)
     past = (op.optional(6), op.optional(7))
     return _attention(op, (queries, keys, values), past, mask=op.optional(4), added=op.optional(5))
 
 
-def _with_biases(op: Op, given: list[Value]) -> list[Value]:
-    """Each with its part of the bias, which lie behind each other; what has 4 axes was projected long ago."""
+def _with_biases(op: Op, inputs: list[Value]) -> list[Value]:
+    """Add to each input its part of the bias, which lie behind each other.
+
+    An input that has 4 axes was projected before.
+    """
     bias = op.optional(3)
     if bias is None:
-        return given
-    widths = [value.shape[-1] for value in given]
-    if any(value.rank != 3 for value in given) or None in widths:
+        return inputs
+    widths = [value.shape[-1] for value in inputs]
+    if any(value.rank != 3 for value in inputs) or None in widths:
         op.refuse("it adds a bias to keys whose width is not known", fix="export without this fusion")
-    return [computed(value.tensor() + part) for value, part in zip(given, tf.split(bias.tensor(), widths), strict=True)]
+    return [
+        computed(value.tensor() + part) for value, part in zip(inputs, tf.split(bias.tensor(), widths), strict=True)
+    ]
 
 
 @lowers("Attention", domain=MICROSOFT, T=FLOATS | INDICES)
 def attention(op: Op) -> list[Value | None]:
-    """Attention of an input with itself: one product makes queries, keys and values."""
+    """Lower com.microsoft's Attention: of an input with itself, of which one product gives queries, keys and values."""
     value, weights, bias = op.value(0), op.value(1), op.optional(2)
-    made = computed(tf.tensordot(value.tensor(), weights.tensor(), 1))
-    made = made if bias is None else computed(made.tensor() + bias.tensor())
-    return _self_attention(op, made, past=op.optional(4), mask=op.optional(3), added=op.optional(5))
+    projected = computed(tf.tensordot(value.tensor(), weights.tensor(), 1))
+    projected = projected if bias is None else computed(projected.tensor() + bias.tensor())
+    return _self_attention(op, projected, past=op.optional(4), mask=op.optional(3), added=op.optional(5))
 
 
 @lowers("QAttention", domain=MICROSOFT, T=FLOATS | INDICES | EIGHT_BITS)
 def quantized_attention(op: Op) -> list[Value | None]:
-    """As Attention, where the product that makes queries, keys and values is one of quantised numbers."""
+    """Lower QAttention: as Attention, with queries, keys and values by a product of quantised numbers."""
     value, weights = op.value(0), op.value(1)
     sums = multiplied(op, value, op.optional(6), weights, op.optional(7))
-    made = as_real(sums, one(op, op.value(3)), of_columns(op, op.value(4), weights), op.value(2))
-    return _self_attention(op, made, past=op.optional(8), mask=op.optional(5), added=None)
+    projected = as_real(sums, single_number(op, op.value(3)), of_columns(op, op.value(4), weights), op.value(2))
+    return _self_attention(op, projected, past=op.optional(8), mask=op.optional(5), added=None)
 
 
 def _self_attention(
-    op: Op, made: Value, *, past: Value | None, mask: Value | None, added: Value | None
+    op: Op, projected: Value, *, past: Value | None, mask: Value | None, added: Value | None
 ) -> list[Value | None]:
-    """Of queries, keys and values that stand beside each other along the last axis."""
+    """Attend with queries, keys and values that stand beside each other along the last axis."""
     if op.flag("do_rotary") or op.flag("past_present_share_buffer"):
         op.refuse("rotary positions and a shared buffer are not carried", fix="export without this fusion")
     op.ignore("rotary_embedding_dim", because="nothing is turned")
-    whole, value = made.shape[-1], op.value(0)
-    if whole is None:
+    width, value = projected.shape[-1], op.value(0)
+    if width is None:
         op.refuse("the width of its weights is not known", fix="fix it when exporting")
-    widths = op.ints("qkv_hidden_sizes", (whole // 3,) * 3)
-    parts = [computed(part).with_sizes_of(value, [(0, 0), (1, 1)]) for part in tf.split(made.tensor(), widths, -1)]
+    widths = op.ints("qkv_hidden_sizes", (width // 3,) * 3)
+    parts = [computed(part).with_sizes_of(value, [(0, 0), (1, 1)]) for part in tf.split(projected.tensor(), widths, -1)]
     queries, keys, values = (heads_of(part, op.integer("num_heads")) for part in parts)
     halves = (None, None) if past is None else (computed(past.tensor()[0]), computed(past.tensor()[1]))
-    answer, key, kept = _attention(op, (queries, keys, values), halves, mask=mask, added=added)[:3]
-    present = computed(tf.stack([key.tensor(), kept.tensor()])) if key and kept and op.wants(1) else None
+    answer, key, values_kept = _attention(op, (queries, keys, values), halves, mask=mask, added=added)[:3]
+    present = computed(tf.stack([key.tensor(), values_kept.tensor()])) if key and values_kept and op.wants(1) else None
     return [answer, present]
 
 
@@ -109,7 +118,7 @@ def _attention(
     mask: Value | None,
     added: Value | None,
 ) -> list[Value | None]:
-    """The answer, the keys and the values with those of the past, and the weights."""
+    """Return the result, the keys and the values with those of the past, and the weights."""
     queries, keys, values = heads
     dtype, offset = queries.tensor.dtype, 0
     past_key, past_value = past
@@ -127,7 +136,7 @@ def _attention(
     scale = op.real("scale", 0.0)
     weights = biases.softmax(biases.biased(scores(queries, keys, scale or None)))
     answer = merged(tf.cast(weighted(weights, queries, values), dtype), queries, values.width)
-    present = [computed(tf.cast(each.tensor, dtype)) for each in (keys, values)]
+    present = [computed(tf.cast(heads_kept.tensor, dtype)) for heads_kept in (keys, values)]
     return [
         computed(answer).with_sizes_of(op.value(0), [(0, 0), (1, 1)]),
         *present,
@@ -136,23 +145,25 @@ def _attention(
 
 
 def _filtered(op: Op, mask: Value, keys: Heads, bias: TfTensor | None) -> TfTensor:
-    """What is added to the scores of the keys that a mask leaves out: (batch, keys), (batch, queries, keys), or
-    (batch,), how many keys are there."""
+    """Return what is added to the scores of the keys that a mask leaves out.
+
+    The mask is (batch, keys), (batch, queries, keys), or (batch,), the number of keys.
+    """
     low = op.real("mask_filter_value", -10000.0)
     if mask.rank == 1:
-        kept = _first(op, mask, keys.batch, keys.length)
+        visible = _first(op, mask, keys.batch, keys.length)
     elif mask.rank in (2, 3):
         batch, *rows, length = (mask.size(axis) for axis in range(mask.rank))
-        kept = reshape(mask.tensor(), [batch, 1, *(rows or [1]), length]) > 0
+        visible = reshape(mask.tensor(), [batch, 1, *(rows or [1]), length]) > 0
     else:
         op.refuse(f"its mask has {mask.rank} axes", fix="export without this fusion")
     dtype = keys.wide.dtype
-    filtered = tf.where(kept, tf.zeros([], dtype), tf.cast(low, dtype))
+    filtered = tf.where(visible, tf.zeros([], dtype), tf.cast(low, dtype))
     return filtered if bias is None else filtered + tf.cast(bias, dtype)
 
 
 def _first(op: Op, lengths: Value, batch: Size, length: Size) -> TfTensor:
-    """Which keys are among the first ones of each sample."""
+    """Return which keys are among the first ones of each sample."""
     if not isinstance(batch, int) or lengths.shape[0] != batch:
         op.refuse("its mask of one axis may hold starts and ends, which are not carried", fix="give it a mask by keys")
     return places(length) < tf.reshape(tf.cast(lengths.tensor(), tf.int32), [-1, 1, 1, 1])

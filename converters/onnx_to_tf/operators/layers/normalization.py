@@ -17,27 +17,28 @@ from ..math.casting import dtype_named
 
 @lowers("BatchNormalization", since=9, T=FLOATS, T1=FLOATS, T2=FLOATS, U=FLOATS)
 def batch_normalization(op: Op) -> Value:
-    """Scale (x - mean) / sqrt(var + epsilon) + bias along axis 1. In training mode it is refused."""
+    """Lower BatchNormalization: scale (x - mean) / sqrt(var + epsilon) + bias along axis 1.
+    Training mode is refused."""
     if op.flag("training_mode"):
         op.refuse("it was exported in training mode", fix="call eval() on the model before you export it")
     op.ignore("momentum", because="it only matters in training")
     value, epsilon = op.value(0), op.real("epsilon", 1e-5)
     scale, bias, mean, variance = (op.value(at) for at in range(1, 5))
-    if all(each.array is not None for each in (scale, bias, mean, variance)):
-        arrays = [np.asarray(each.array, np.float64) for each in (scale, bias, mean, variance)]
+    if all(vector.array is not None for vector in (scale, bias, mean, variance)):
+        arrays = [np.asarray(vector.array, np.float64) for vector in (scale, bias, mean, variance)]
         factor = arrays[0] / np.sqrt(arrays[3] + epsilon)
         offset = arrays[1] - arrays[2] * factor
-        factors = [_per_channel(op.known(each.astype(value.dtype)), value.rank) for each in (factor, offset)]
+        factors = [_per_channel(op.known(vector.astype(value.dtype)), value.rank) for vector in (factor, offset)]
         return broadcast(lambda t, k, c: t * k + c, value, *factors)
 
     def normal(t: TfTensor, k: TfTensor, c: TfTensor, m: TfTensor, v: TfTensor) -> TfTensor:
         return (t - m) * (k * tf.math.rsqrt(v + tf.cast(epsilon, v.dtype))) + c
 
-    return broadcast(normal, value, *[_per_channel(each, value.rank) for each in (scale, bias, mean, variance)])
+    return broadcast(normal, value, *[_per_channel(vector, value.rank) for vector in (scale, bias, mean, variance)])
 
 
 def _per_channel(vector: Value, rank: int) -> Value:
-    """A vector over axis 1 of values of `rank` axes."""
+    """Reshape a vector over axis 1 to broadcast to values of `rank` axes."""
     shape = (-1, *[1] * (rank - 2))
     if vector.array is not None:
         return known(vector.array.reshape(shape), vector.weights)
@@ -45,7 +46,7 @@ def _per_channel(vector: Value, rank: int) -> Value:
 
 
 def normal(tensor: TfTensor, axes: Sequence[int], epsilon: float) -> tuple[TfTensor, TfTensor, TfTensor]:
-    """(x - mean) / sqrt(var + epsilon) over `axes`, the mean, and 1 / sqrt(var + epsilon)."""
+    """Return (x - mean) / sqrt(var + epsilon) over `axes`, the mean, and 1 / sqrt(var + epsilon)."""
     mean = tf.reduce_mean(tensor, axes, keepdims=True)
     centred = tensor - mean
     variance = tf.reduce_mean(tf.square(centred), axes, keepdims=True)
@@ -54,14 +55,14 @@ def normal(tensor: TfTensor, axes: Sequence[int], epsilon: float) -> tuple[TfTen
 
 
 def root_mean_square(tensor: TfTensor, axes: Sequence[int], epsilon: float) -> tuple[TfTensor, TfTensor]:
-    """`x / sqrt(mean(x x) + epsilon)` over `axes`, and the factor."""
+    """Return x / sqrt(mean(x x) + epsilon) over `axes`, and the factor."""
     square = tf.reduce_mean(tf.square(tensor), axes, keepdims=True)
     inverse = tf.math.rsqrt(square + tf.cast(epsilon, tensor.dtype))
     return tensor * inverse, inverse
 
 
 def _stash(op: Op) -> str:
-    """The dtype of the first stage: everything but scale and bias."""
+    """Return the dtype of the first stage: everything but scale and bias."""
     name = dtype_named(op, op.integer("stash_type", 1))
     if name not in FLOATS:
         op.refuse(f"its attribute stash_type is {name}", fix="check the model")
@@ -69,17 +70,17 @@ def _stash(op: Op) -> str:
 
 
 def axes_from(op: Op, value: Value) -> list[int]:
-    """The axes from the attribute `axis` on."""
+    """Return the axes from the attribute `axis` on."""
     return list(range(op.integer("axis", -1) % value.rank, value.rank))
 
 
 @lowers("LayerNormalization", since=17, T=FLOATS, U=FLOATS)
 def layer_normalization(op: Op) -> list[Value]:
-    """Over the axes from `axis` on, then scale and bias; also the mean and the inverse deviation."""
+    """Lower LayerNormalization: over the axes from `axis` on, then scale and bias; also mean and inverse deviation."""
     value, stash = op.value(0), _stash(op)
     wide = widened(tf.cast(value.tensor(), stash))
-    made, mean, inverse = normal(wide, axes_from(op, value), op.real("epsilon", 1e-5))
-    answer = tf.cast(made, value.dtype) * op.tensor(1)
+    normalized, mean, inverse = normal(wide, axes_from(op, value), op.real("epsilon", 1e-5))
+    answer = tf.cast(normalized, value.dtype) * op.tensor(1)
     bias = op.optional(2)
     answer = answer if bias is None else answer + bias.tensor()
     return [
@@ -91,28 +92,31 @@ def layer_normalization(op: Op) -> list[Value]:
 
 @lowers("RMSNormalization", since=23, T=FLOATS, V=FLOATS)
 def rms_normalization(op: Op) -> Value:
-    """`x / sqrt(mean(x x) + epsilon)` over the axes from `axis` on, then scale, in the dtype of the scale."""
+    """Lower RMSNormalization: x / sqrt(mean(x x) + epsilon) over the axes from `axis` on, then scale.
+
+    The result has the dtype of the scale.
+    """
     value, scale = op.value(0), op.value(1)
     wide = widened(tf.cast(value.tensor(), _stash(op)))
-    made, _ = root_mean_square(wide, axes_from(op, value), op.real("epsilon", 1e-5))
-    rounded = tf.cast(tf.cast(made, value.dtype), scale.dtype)
+    normalized, _ = root_mean_square(wide, axes_from(op, value), op.real("epsilon", 1e-5))
+    rounded = tf.cast(tf.cast(normalized, value.dtype), scale.dtype)
     return computed(rounded * scale.tensor()).with_sizes_of(value)
 
 
 @lowers("InstanceNormalization", since=6, T=FLOATS)
 def instance_normalization(op: Op) -> Value:
-    """Over the spatial axes of each sample and channel, then scale and bias for each channel."""
+    """Lower InstanceNormalization: over the spatial axes of each sample and channel, then scale and bias."""
     value, epsilon = op.value(0), op.real("epsilon", 1e-5)
     axes = sorted(value.place(axis) for axis in range(2, value.rank))
     wide, _, _ = normal(widened(value.tensor(value.layout)), axes, epsilon)
-    made = computed(tf.cast(wide, value.dtype), value.layout).with_sizes_of(value)
+    normalized = computed(tf.cast(wide, value.dtype), value.layout).with_sizes_of(value)
     factors = [_per_channel(op.value(at), value.rank) for at in (1, 2)]
-    return broadcast(lambda t, k, c: t * k + c, made, *factors)
+    return broadcast(lambda t, k, c: t * k + c, normalized, *factors)
 
 
 @lowers("GroupNormalization", since=18, T=FLOATS)
 def group_normalization(op: Op) -> Value:
-    """Over groups of channels of each sample, then scale and bias for each channel; before opset 21 for each group."""
+    """Lower GroupNormalization: over groups of channels of each sample, then scale and bias for each channel."""
     value, groups, epsilon = op.value(0), op.integer("num_groups"), op.real("epsilon", 1e-5)
     channels = value.shape[1]
     if channels is None:
@@ -122,11 +126,11 @@ def group_normalization(op: Op) -> Value:
     spatial = [value.size(axis) for axis in range(2, value.rank)]
     apart = reshape(native, [value.size(0), *spatial, groups, channels // groups])
     wide = widened(tf.cast(apart, _stash(op)))
-    made, _, _ = normal(wide, [*range(1, value.rank - 1), value.rank], epsilon)
-    joined = reshape(tf.cast(made, native.dtype), [value.size(0), *spatial, channels])
-    whole = computed(joined, Layout.CHANNELS_LAST).with_sizes_of(value)
+    normalized, _, _ = normal(wide, [*range(1, value.rank - 1), value.rank], epsilon)
+    joined = reshape(tf.cast(normalized, native.dtype), [value.size(0), *spatial, channels])
+    result = computed(joined, Layout.CHANNELS_LAST).with_sizes_of(value)
     factors = [_per_channel(_repeated(op.value(at), repeats), value.rank) for at in (1, 2)]
-    return broadcast(lambda t, k, c: t * k + c, whole, *factors)
+    return broadcast(lambda t, k, c: t * k + c, result, *factors)
 
 
 def _repeated(vector: Value, repeats: int) -> Value:
@@ -135,7 +139,7 @@ def _repeated(vector: Value, repeats: int) -> Value:
 
 @lowers("LpNormalization", since=1, T=FLOATS)
 def lp_normalization(op: Op) -> Value:
-    """`x` over its 1-norm or 2-norm along an axis; 0 where the norm is 0."""
+    """Lower LpNormalization: x over its 1-norm or 2-norm along an axis; 0 where the norm is 0."""
     value, power = op.value(0), op.integer("p", 2)
     axis = value.place(op.integer("axis", -1) % value.rank)
     if power not in (1, 2):
@@ -153,7 +157,7 @@ def lp_normalization(op: Op) -> Value:
 
 @lowers("MeanVarianceNormalization", since=9, T=FLOATS)
 def mean_variance_normalization(op: Op) -> Value:
-    """(x - mean) / (deviation + 1e-9) over the axes: the specification's own function body."""
+    """Lower MeanVarianceNormalization: (x - mean) / (deviation + 1e-9) over the axes, the specification's own body."""
     value = op.value(0)
     axes = [value.place(axis % value.rank) for axis in op.ints("axes", (0, 2, 3))]
 
@@ -167,7 +171,7 @@ def mean_variance_normalization(op: Op) -> Value:
 
 @lowers("LRN", since=1, T=FLOATS)
 def local_response_normalization(op: Op) -> Value:
-    """`x / (bias + alpha / size * the squares' sum` over the channels around) ** beta"""
+    """Lower LRN: x / (bias + alpha / size * the squares' sum over the channels around) ** beta."""
     alpha, beta, bias, size = op.real("alpha", 1e-4), op.real("beta", 0.75), op.real("bias", 1.0), op.integer("size")
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
     value = op.value(0)
@@ -185,7 +189,7 @@ def local_response_normalization(op: Op) -> Value:
 
 @lowers("Softmax", "LogSoftmax", "Hardmax", since=1, T=FLOATS)
 def softmax(op: Op) -> Value:
-    """exp(x) over its sum, its logarithm, or 1 at the first of the largest: along one axis, or over axes as one."""
+    """Lower Softmax: exp(x) over its sum along one axis."""
     value, axes = op.value(0), softmax_axes(op)
     functions = {"Softmax": tf.nn.softmax, "LogSoftmax": tf.nn.log_softmax, "Hardmax": _hardmax}
     function = functions[op.op_type]
@@ -200,14 +204,14 @@ _MOST_SOFTMAX = 5  # axes that TensorFlow's kernel on a CPU takes
 
 
 def _along(function: Callable[..., TfTensor], value: Value, axis: int, *, non_negative: bool = False) -> Value:
-    """A softmax along a logical axis, with the axes before it, and those after it, as one where they are many."""
+    """Apply a softmax along a logical axis, with the axes before it, and those after it, merged where they are many."""
     place = value.place(axis)
     if value.rank <= _MOST_SOFTMAX:
         return mapped(value, lambda t: function(t, place), non_negative=non_negative)
-    have = [value.size(each) for each in value.layout.order(value.rank)]
-    merged = reshape(value.tensor(value.layout), [product(have[:place]), have[place], product(have[place + 1 :])])
-    made = reshape(function(merged, 1), have)
-    return computed(made, value.layout, non_negative=non_negative).with_sizes_of(value)
+    sizes = [value.size(other) for other in value.layout.order(value.rank)]
+    merged = reshape(value.tensor(value.layout), [product(sizes[:place]), sizes[place], product(sizes[place + 1 :])])
+    result = reshape(function(merged, 1), sizes)
+    return computed(result, value.layout, non_negative=non_negative).with_sizes_of(value)
 
 
 def _hardmax(tensor: TfTensor, axis: int) -> TfTensor:

@@ -1,4 +1,4 @@
-"""Pools, with channels last. Runtimes have kernels for two spatial axes; one and three are led to those."""
+"""Pools, with channels last. Runtimes have kernels for two spatial axes; one and three are reduced to those."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _MOVES_ONLY = FLOATS | {"int8", "uint8"}
 
 @lowers("GlobalAveragePool", since=1, T=FLOATS)
 def global_average_pool(op: Op) -> Value:
-    """The mean over the spatial axes, which stay with size 1."""
+    """Lower GlobalAveragePool: the mean over the spatial axes, which stay with size 1."""
     return _over_space(op, lambda t, axes: tf.reduce_mean(t, axes, keepdims=True))
 
 
 @lowers("GlobalMaxPool", since=1, T=FLOATS)
 def global_max_pool(op: Op) -> Value:
-    """The largest over the spatial axes, which stay with size 1."""
+    """Lower GlobalMaxPool: the largest over the spatial axes, which stay with size 1."""
     return _over_space(op, lambda t, axes: tf.reduce_max(t, axes, keepdims=True))
 
 
 @lowers("GlobalLpPool", since=1, T=FLOATS)
 def global_lp_pool(op: Op) -> Value:
-    """(sum |x|^p)^(1/p) over the spatial axes, which stay with size 1."""
+    """Lower GlobalLpPool: (sum |x|^p)^(1/p) over the spatial axes, which stay with size 1."""
     p = op.real("p", 2.0)
     return _over_space(op, lambda t, axes: _root(tf.reduce_sum(_power(t, p), axes, keepdims=True), p))
 
@@ -46,7 +46,7 @@ def _over_space(op: Op, function: Callable[[TfTensor, list[int]], TfTensor]) -> 
 
 @lowers("MaxPool", since=1, T=_MOVES_ONLY)
 def max_pool(op: Op) -> list[Value | None]:
-    """The largest in each window, and where it lay. Pads never win."""
+    """Lower MaxPool: the largest in each window, and where it lay. Pads never win."""
     value = op.value(0)
     window = read_window(op, value, op.ints("kernel_shape"), ceil=op.flag("ceil_mode"))
     tensor = value.tensor(Layout.CHANNELS_LAST)
@@ -60,7 +60,10 @@ def max_pool(op: Op) -> list[Value | None]:
 
 
 def _largest(op: Op, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
-    """What TensorFlow's SAME adds cannot win; other pads are an operator of their own."""
+    """Return the largest of each window.
+
+    TensorFlow's SAME adds only elements that cannot win; other pads are an operator of their own.
+    """
     if window.dilated:
         return _box(_padded_for_max(op, value, tensor, window), window, tf.maximum)
     if window.same:
@@ -70,13 +73,16 @@ def _largest(op: Op, value: Value, tensor: TfTensor, window: Window) -> TfTensor
 
 
 def _padded_for_max(op: Op, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
-    """Padding that cannot win. Zeros where nothing is negative. Else the element at the edge, which every window that
-    begins outside and is not dilated sees itself. Both keep the range of the values, which the lowest number would
-    not: it makes 8-bit quantisation useless. That number remains for what is left."""
+    """Pad so that the padding cannot win.
+
+    Zeros where nothing is negative. Else the element at the edge, which every window that begins outside and is not
+    dilated sees itself. Both keep the range of the values, which the lowest number would not: it makes 8-bit
+    quantisation useless. That number remains for all other cases.
+    """
     if value.non_negative:
         return padding_modes.surrounded(tensor, window.widths)
-    if not window.dilated and all(_at_most(each, k - 1) for pair, k in _by_kernel(window) for each in pair):
-        if all(_at_most(each, 1) for pair in window.pads for each in pair) and window.fixed:
+    if not window.dilated and all(_at_most(width, k - 1) for pair, k in _by_kernel(window) for width in pair):
+        if all(_at_most(width, 1) for pair in window.pads for width in pair) and window.fixed:
             return tf.pad(tensor, window.widths, mode="SYMMETRIC") if window.padded else tensor
         return padding_modes.mirrored(tensor, window.widths, padding_modes.edge)
     return padding_modes.surrounded(tensor, window.widths, _lowest(op, tensor))
@@ -87,7 +93,10 @@ def _by_kernel(window: Window) -> list[tuple[tuple[Size, Size], int]]:
 
 
 def _at_most(size: Size, limit: int) -> bool:
-    """Of pads that are computed, by ceil_mode or auto_pad, the rules themselves say that they are below the kernel."""
+    """Return whether a pad is at most `limit`.
+
+    Of pads that are computed, by ceil_mode or auto_pad, the rules themselves say that they are below the kernel.
+    """
     return not isinstance(size, int) or size <= limit
 
 
@@ -98,14 +107,14 @@ def _lowest(op: Op, tensor: TfTensor) -> TfTensor:
 
 
 def _box(tensor: TfTensor, window: Window, combine: Callable[[TfTensor, TfTensor], TfTensor]) -> TfTensor:
-    """Each window of a tensor that is padded already, combined along one axis after the other."""
+    """Combine each window of a tensor that is padded already along one axis after the other."""
     for at in range(window.rank):
         tensor = reduce(combine, taps(tensor, 1 + at, window, at))
     return tensor
 
 
 def _in_planes(tensor: TfTensor, window: Window, pool: Callable[..., TfTensor]) -> TfTensor:
-    """A pool along any number of axes, by pools along two: the largest, and the sum, of a box can be taken by parts."""
+    """Pool along any number of axes, by pools along two: the largest, and the sum, of a box can be taken by parts."""
     if window.rank == 2:
         return pool(tensor, window.kernel, window.strides)
     if window.rank == 1:
@@ -121,7 +130,7 @@ def _in_planes(tensor: TfTensor, window: Window, pool: Callable[..., TfTensor]) 
 
 
 def _places(tensor: TfTensor, largest: TfTensor, window: Window, *, column_major: bool) -> TfTensor:
-    """Where in the whole input the largest of each window lies: the first such place along the rows. int64."""
+    """Return where in the input the largest of each window lies: the first such place along the rows. int64."""
     sizes = sizes_of(tensor)
     plane = product(sizes[1:-1])
     grid = reshape(tf.range(plane), [1, *sizes[1:-1], 1])
@@ -138,15 +147,15 @@ def _places(tensor: TfTensor, largest: TfTensor, window: Window, *, column_major
 
 
 def _taps_of_box(tensor: TfTensor, window: Window) -> list[TfTensor]:
-    """What each element of the kernel sees, in the kernel's own order."""
+    """Return what each element of the kernel sees, in the kernel's own order."""
     seen = [tensor]
     for at in range(window.rank):
-        seen = [tap for each in seen for tap in taps(each, 1 + at, window, at)]
+        seen = [tap for part in seen for tap in taps(part, 1 + at, window, at)]
     return seen
 
 
 def _by_columns(places: TfTensor, sizes: list[Size]) -> TfTensor:
-    """Places along the rows as places along the columns: the first axis varies fastest."""
+    """Convert places along the rows to places along the columns: the first axis varies fastest."""
     answer, after = 0, product(sizes)
     step: Size = 1
     for size in sizes:
@@ -158,37 +167,39 @@ def _by_columns(places: TfTensor, sizes: list[Size]) -> TfTensor:
 
 @lowers("AveragePool", since=7, T=FLOATS)
 def average_pool(op: Op) -> Value:
-    """The mean of each window: of what lies inside the input, or with count_include_pad inside the pads too."""
+    """Lower AveragePool: the mean of each window, inside the input, or with count_include_pad inside the pads too."""
     value, with_pads, ceil = op.value(0), op.flag("count_include_pad"), op.flag("ceil_mode")
-    given = read_window(op, value, op.ints("kernel_shape"))
-    window = read_window(op, value, given.kernel, ceil=True) if ceil else given
+    unrounded = read_window(op, value, op.ints("kernel_shape"))
+    window = read_window(op, value, unrounded.kernel, ceil=True) if ceil else unrounded
     tensor = value.tensor(Layout.CHANNELS_LAST)
     fused = window.same and not window.dilated and not (with_pads and window.padded)
     if fused:
         means = _in_planes(tensor, window, lambda t, k, s: op.kernels.avg_pool2d(t, k, s, "SAME"))
     else:
         means = _means(op, padding_modes.surrounded(tensor, window.widths), window)
-        whole = with_pads and (window is given or (window.fixed and window.pads == given.pads))
-        if window.padded and not whole:
-            means = means * _part_that_counts(given, window, means, with_pads=with_pads)
+        counts_all = with_pads and (window is unrounded or (window.fixed and window.pads == unrounded.pads))
+        if window.padded and not counts_all:
+            means = means * _part_that_counts(unrounded, window, means, with_pads=with_pads)
     return computed(means, Layout.CHANNELS_LAST, non_negative=value.non_negative)
 
 
 def _means(op: Op, tensor: TfTensor, window: Window) -> TfTensor:
-    """Of all elements of each window of a tensor that is padded already."""
+    """Return the mean of all elements of each window of a tensor that is padded already."""
     if window.dilated:
         return _box(tensor, window, tf.add) * tf.cast(1 / prod(window.kernel), tensor.dtype)
     return _in_planes(tensor, window, lambda t, k, s: op.kernels.avg_pool2d(t, k, s, "VALID"))
 
 
-def _part_that_counts(given: Window, window: Window, means: TfTensor, *, with_pads: bool) -> TfTensor:
-    """What to multiply with so that only the elements that count are divided by: kernel / count along each axis.
-    With sizes that are known it is made now."""
+def _part_that_counts(unrounded: Window, window: Window, means: TfTensor, *, with_pads: bool) -> TfTensor:
+    """Return the factor by which only the elements that count are divided by: kernel / count along each axis.
+
+    With sizes that are known it is computed now.
+    """
     known = window.fixed and all(isinstance(size, int) for size in window.sizes)
     with tf.init_scope() if known else nullcontext():
         answer = tf.ones([1] * (window.rank + 2), means.dtype)
         for at in range(window.rank):
-            (low, high), (before, after) = window.pads[at], given.pads[at] if with_pads else (0, 0)
+            (low, high), (before, after) = window.pads[at], unrounded.pads[at] if with_pads else (0, 0)
             counted = tf.ones(pack([1, before + window.sizes[at] + after, 1]), means.dtype)
             along = padding_modes.pad(counted, [(0, 0), (low - before, high - after), (0, 0)])
             counts = _box(along, window.of(slice(at, at + 1)), tf.add)
@@ -199,7 +210,7 @@ def _part_that_counts(given: Window, window: Window, means: TfTensor, *, with_pa
 
 @lowers("LpPool", since=1, T=FLOATS)
 def lp_pool(op: Op) -> Value:
-    """(sum |x|^p)^(1/p) of each window; pads add nothing."""
+    """Lower LpPool: (sum |x|^p)^(1/p) of each window; pads add nothing."""
     value, p = op.value(0), op.real("p", 2.0)
     window = read_window(op, value, op.ints("kernel_shape"), ceil=op.flag("ceil_mode"))
     powers = padding_modes.surrounded(_power(value.tensor(Layout.CHANNELS_LAST), p), window.widths)

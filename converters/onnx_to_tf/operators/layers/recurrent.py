@@ -1,7 +1,7 @@
 """Recurrent layers: RNN, GRU and LSTM, in both directions, with initial states, lengths and every activation.
 
-Names as in the specification: T steps, D directions, B samples, H hidden elements; each gate has H rows of W and R.
-The batch may be any: no state has a fixed size along it.
+Names as in the specification: T steps, D directions, B samples, H hidden elements; each gate has H rows of W and R. The
+batch may be any: no state has a fixed size along it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Function = Callable[[TfTensor], TfTensor]
 
 
 @dataclass(frozen=True)
-class Layer:
-    """What the three operators share."""
+class RecurrentLayer:
+    """The parts that the three operators share."""
 
     op: Op
     hidden: int
@@ -54,9 +54,11 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Weights:
-    """Of one direction: W (I, gates H) and R (H, gates H), turned, and their biases (gates H). `product` multiplies
-    rows with either: a tensor for tf.matmul."""
+class DirectionWeights:
+    """The weights of one direction: W (I, gates H) and R (H, gates H), transposed, and their biases (gates H).
+
+    `product` multiplies rows with either: a tensor for tf.matmul.
+    """
 
     w: Any
     r: Any
@@ -65,11 +67,11 @@ class Weights:
     product: Callable[[TfTensor, Any], TfTensor]
 
 
-def layer_of(op: Op, hidden_axis: int = -1) -> Layer:
-    """What the node says of its layer; R has a place for each hidden element along `hidden_axis`."""
+def layer_of(op: Op, hidden_axis: int = -1) -> RecurrentLayer:
+    """Read the node's layer; R has a place for each hidden element along `hidden_axis`."""
     said = recurrent_attributes(op, hidden_axis)
     functions = tuple(tuple(_function(it, said.clip) for it in activations) for activations in said.activations)
-    return Layer(op, said.hidden, said.backwards, functions, said.batch_first)
+    return RecurrentLayer(op, said.hidden, said.backwards, functions, said.batch_first)
 
 
 def _function(activation: Activation, clip: float | None) -> Function:
@@ -79,14 +81,14 @@ def _function(activation: Activation, clip: float | None) -> Function:
     return lambda t: function(tf.clip_by_value(t, -clip, clip), *numbers)
 
 
-def _weights(op: Op, at: int) -> Weights:
-    """Of direction `at`."""
+def _weights(op: Op, at: int) -> DirectionWeights:
+    """Return the weights of direction `at`."""
     w, r = (_turned(op, op.value(index), at) for index in (1, 2))
-    return Weights(w, r, *biases(op, at), tf.matmul)
+    return DirectionWeights(w, r, *biases(op, at), tf.matmul)
 
 
 def biases(op: Op, at: int) -> tuple[TfTensor | None, TfTensor | None]:
-    """Of the input and of the state, in direction `at`; none where the model has none."""
+    """Return the biases of the input and of the state in direction `at`; none where the model has none."""
     bias = op.optional(3)
     return (None, None) if bias is None else tuple(tf.split(bias.tensor()[at], 2))
 
@@ -98,22 +100,22 @@ def _turned(op: Op, value: Value, at: int) -> TfTensor:
 
 
 def _run(
-    layer: Layer,
-    cell: Callable[[Weights, int], Step],
+    layer: RecurrentLayer,
+    cell: Callable[[DirectionWeights, int], Step],
     states: Sequence[int],
     fused: int,
-    weights_of: Callable[[Op, int], Weights] = _weights,
+    weights_of: Callable[[Op, int], DirectionWeights] = _weights,
 ) -> list[list[TfTensor]]:
     """Run every direction: for each the outputs (T, B, H), and the final states.
 
-    `cell(weights, direction)` makes the step; the first `fused` columns of the recurrent bias are added to the
+    `cell(weights, direction)` returns the step; the first `fused` columns of the recurrent bias are added to the
     input's projection at once, for all steps.
     """
     op = layer.op
     x = tf.transpose(op.tensor(0), [1, 0, 2]) if layer.batch_first else op.tensor(0)
     steps, batch = op.value(0).size(layer.steps_axis), op.value(0).size(1 - layer.steps_axis)
     lengths = _lengths(op, steps)
-    answers = []
+    results = []
     for at, backwards in enumerate(layer.directions):
         weights = weights_of(op, at)
         initial = [_initial(layer, index, at, batch) for index in states]
@@ -126,27 +128,27 @@ def _run(
         )  # fmt: skip
         if turned and outputs is not None:
             outputs = tf.reverse_sequence(outputs, lengths, seq_axis=0, batch_axis=1)
-        answers.append([outputs, *final])
-    return answers
+        results.append([outputs, *final])
+    return results
 
 
 def _lengths(op: Op, steps: Size) -> TfTensor | None:
-    given = op.optional(4)
-    if given is None or (given.array is not None and isinstance(steps, int) and (given.array == steps).all()):
+    lengths = op.optional(4)
+    if lengths is None or (lengths.array is not None and isinstance(steps, int) and (lengths.array == steps).all()):
         return None
-    return given.tensor()
+    return lengths.tensor()
 
 
-def _initial(layer: Layer, index: int, at: int, batch: Size) -> TfTensor:
-    """(B, H): what the model gives, or zeros."""
-    given = layer.op.optional(index)
-    if given is None:
+def _initial(layer: RecurrentLayer, index: int, at: int, batch: Size) -> TfTensor:
+    """Return the initial state (B, H): the model's, or zeros."""
+    initial = layer.op.optional(index)
+    if initial is None:
         return tf.zeros(pack([batch, layer.hidden]), layer.op.value(0).dtype)
-    return given.tensor()[:, at] if layer.batch_first else given.tensor()[at]
+    return initial.tensor()[:, at] if layer.batch_first else initial.tensor()[at]
 
 
-def _projected(x: TfTensor, weights: Weights, fused: int, steps: Size, batch: Size) -> TfTensor:
-    """(T, B, gates H): the input's part of every gate, by one product for all steps."""
+def _projected(x: TfTensor, weights: DirectionWeights, fused: int, steps: Size, batch: Size) -> TfTensor:
+    """Return the input's part of every gate, (T, B, gates H), by one product for all steps."""
     flat = weights.product(tf.reshape(x, [-1, x.shape[-1]]), weights.w)
     width = flat.shape[-1]
     if weights.w_bias is not None and weights.r_bias is not None:
@@ -155,36 +157,36 @@ def _projected(x: TfTensor, weights: Weights, fused: int, steps: Size, batch: Si
     return reshape(flat, [steps, batch, width])
 
 
-def _answers(layer: Layer, made: list[list[TfTensor]]) -> list[Value | None]:
-    """Y (T, D, B, H), or (B, T, D, H) with the batch first; then each state (D, B, H), or (B, D, H)."""
+def _outputs(layer: RecurrentLayer, directions: list[list[TfTensor]]) -> list[Value | None]:
+    """Return Y (T, D, B, H), or (B, T, D, H) with the batch first; then each state (D, B, H), or (B, D, H)."""
     outputs = None
     if layer.op.wants(0):
-        outputs = computed(tf.stack([each[0] for each in made], 1))
+        outputs = computed(tf.stack([direction[0] for direction in directions], 1))
         if layer.batch_first:
             outputs = computed(tf.transpose(outputs.tensor(), [2, 0, 1, 3]))
     axis = 1 if layer.batch_first else 0
-    return [outputs, *[computed(tf.stack(parts, axis)) for parts in list(zip(*made, strict=True))[1:]]]
+    return [outputs, *[computed(tf.stack(parts, axis)) for parts in list(zip(*directions, strict=True))[1:]]]
 
 
 @lowers("RNN", since=7, T=FLOATS, T1=_LENGTHS)
 def rnn(op: Op) -> list[Value | None]:
-    """One activation: h' = f(x W + h R + b)."""
+    """Lower RNN, with one activation: h' = f(x W + h R + b)."""
     layer = layer_of(op)
 
-    def cell(weights: Weights, at: int) -> Step:
+    def cell(weights: DirectionWeights, at: int) -> Step:
         (f,) = layer.activations[at]
         return lambda xw, states: (f(xw + tf.matmul(states[0], weights.r)),)
 
-    return _answers(layer, _run(layer, cell, [5], layer.hidden))
+    return _outputs(layer, _run(layer, cell, [5], layer.hidden))
 
 
 @lowers("GRU", since=7, T=FLOATS, T1=_LENGTHS)
 def gru(op: Op) -> list[Value | None]:
-    """z, r = f(...); n = g(x Wh + r (h Rh + b)), or g(x Wh + (r h) Rh + b); h' = (1 - z) n + z h"""
+    """Lower GRU: z, r = f(...); n = g(x Wh + r (h Rh + b)), or g(x Wh + (r h) Rh + b); h' = (1 - z) n + z h."""
     layer, late = layer_of(op), op.flag("linear_before_reset")
     hidden = layer.hidden
 
-    def cell(weights: Weights, at: int) -> Step:
+    def cell(weights: DirectionWeights, at: int) -> Step:
         f, g = layer.activations[at]
         bias = None if weights.r_bias is None else weights.r_bias[2 * hidden :]
         gates, candidate = weights.r[:, : 2 * hidden], weights.r[:, 2 * hidden :]
@@ -203,21 +205,21 @@ def gru(op: Op) -> list[Value | None]:
 
         return step
 
-    return _answers(layer, _run(layer, cell, [5], 2 * hidden if late else 3 * hidden))
+    return _outputs(layer, _run(layer, cell, [5], 2 * hidden if late else 3 * hidden))
 
 
 @lowers("LSTM", since=7, T=FLOATS, T1=_LENGTHS)
 def lstm(op: Op) -> list[Value | None]:
-    """i, o, f = f(...); c' = f c + i g(...); h' = o h(c'). Peepholes let the gates see c, and o see c'."""
+    """Lower LSTM: i, o, f = f(...); c' = f c + i g(...); h' = o h(c'). Peepholes let the gates see c, and o see c'."""
     return lstm_of(layer_of(op), _weights)
 
 
-def lstm_of(layer: Layer, weights_of: Callable[[Op, int], Weights]) -> list[Value | None]:
-    """An LSTM with these weights of each direction."""
+def lstm_of(layer: RecurrentLayer, weights_of: Callable[[Op, int], DirectionWeights]) -> list[Value | None]:
+    """Run an LSTM with these weights of each direction."""
     op, coupled = layer.op, layer.op.flag("input_forget")
     peepholes = op.optional(7)
 
-    def cell(weights: Weights, at: int) -> Step:
+    def cell(weights: DirectionWeights, at: int) -> Step:
         f, g, last = layer.activations[at]
         seen = None if peepholes is None else tf.split(peepholes.tensor()[at], 3)
 
@@ -227,11 +229,11 @@ def lstm_of(layer: Layer, weights_of: Callable[[Op, int], Weights]) -> list[Valu
             if seen is not None:
                 i, forget = i + seen[0] * c, forget + seen[2] * c
             i = f(i)
-            kept = 1 - i if coupled else f(forget)
-            c = kept * c + i * g(new)
+            remembered = 1 - i if coupled else f(forget)
+            c = remembered * c + i * g(new)
             o = f(o if seen is None else o + seen[1] * c)
             return (o * last(c), c)
 
         return step
 
-    return _answers(layer, _run(layer, cell, [5, 6], 4 * layer.hidden, weights_of))
+    return _outputs(layer, _run(layer, cell, [5, 6], 4 * layer.hidden, weights_of))

@@ -1,4 +1,4 @@
-"""Transposed convolutions: the full answer first, of which the pads cut and to which negative ones add."""
+"""Transposed convolutions: the full result first, which the pads cut and negative pads extend."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ from .convolution import arranged, channel_sizes, convolve, with_channels
 
 @lowers("ConvTranspose", since=1, T=FLOATS)
 def conv_transpose(op: Op) -> Value:
-    """(N, C, ...) * (C, M / group, ...) + bias -> (N, M, ...), each axis stride (size - 1) + extent - pads wide."""
+    """Lower ConvTranspose: (N, C, ...) * (C, M / group, ...) + bias -> (N, M, ...).
+
+    Each axis is stride (size - 1) + extent - pads wide.
+    """
     value, kernel, group = op.value(0), op.value(1), op.integer("group", 1)
     window = _window(op, value, kernel)
     tensor = with_channels(op, value.tensor(Layout.CHANNELS_LAST), channel_sizes(op, kernel)[0])
     if group > 1 or window.dilated or (window.rank == 3 and not op.kernels.three_axes):
-        made = _spread(op, tensor, kernel, window, group)
+        convolved = _spread(op, tensor, kernel, window, group)
     else:
-        made = _transposed(op, value, tensor, kernel, window)
-    return computed(biased(made, op.optional(2)), Layout.CHANNELS_LAST)
+        convolved = _transposed(op, value, tensor, kernel, window)
+    return computed(biased(convolved, op.optional(2)), Layout.CHANNELS_LAST)
 
 
 def _window(op: Op, value: Value, kernel: Value) -> Window:
-    """Its pads are what is cut from the full answer; output_padding has been taken from those after."""
+    """Return the window whose pads are cut from the full result; output_padding has been taken from those after."""
     attributes = transposed_window(op, kernel_sizes(op, kernel))
     window = window_over(attributes.window, value)
     rows = zip(attributes.cuts(window.sizes), attributes.output_padding, strict=True)
@@ -41,43 +44,45 @@ def _full(window: Window, at: int) -> Size:
     return (window.sizes[at] - 1) * window.strides[at] + window.extents[at]
 
 
-def _cut(made: TfTensor, window: Window) -> TfTensor:
-    return pad(made, [(0, 0), *((-low, -high) for low, high in window.pads), (0, 0)])
+def _cut(full: TfTensor, window: Window) -> TfTensor:
+    return pad(full, [(0, 0), *((-low, -high) for low, high in window.pads), (0, 0)])
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
-    """What TensorFlow's kernel makes: the pads that it cuts itself, and the sizes."""
+class _KernelResult:
+    """The result of TensorFlow's kernel: the pads that it cuts itself, and the sizes."""
 
     padding: str
     sizes: tuple[Size, ...]
 
 
-def _target(window: Window) -> _Target:
-    """SAME, where just its pads are cut and the answer has size * stride places; else all of it."""
+def _kernel_result(window: Window) -> _KernelResult:
+    """Return SAME, where just its pads are cut and the result has size * stride places; else all of it."""
     totals = [extent - stride for extent, stride in zip(window.extents, window.strides, strict=True)]
     if window.fixed and min(totals) >= 0 and list(window.pads) == [(t // 2, t - t // 2) for t in totals]:
-        return _Target("SAME", tuple(n * s for n, s in zip(window.sizes, window.strides, strict=True)))
-    return _Target("VALID", tuple(_full(window, at) for at in range(window.rank)))
+        return _KernelResult("SAME", tuple(n * s for n, s in zip(window.sizes, window.strides, strict=True)))
+    return _KernelResult("VALID", tuple(_full(window, at) for at in range(window.rank)))
 
 
 def _transposed(op: Op, value: Value, tensor: TfTensor, kernel: Value, window: Window) -> TfTensor:
     rank = window.rank
     weight = arranged(op, kernel, (*range(2, 2 + rank), 1, 0))
-    target = _target(window)
-    strides, shape = list(window.strides), [value.size(0), *target.sizes, kernel.size(1)]
+    kernel_result = _kernel_result(window)
+    strides, shape = list(window.strides), [value.size(0), *kernel_result.sizes, kernel.size(1)]
     if rank == 1:
         tensor, weight = tf.expand_dims(tensor, 1), tf.expand_dims(weight, 0)
         strides, shape = [1, *strides], [shape[0], 1, *shape[1:]]
     function = tf.nn.conv3d_transpose if rank == 3 else tf.nn.conv2d_transpose
-    made = function(tensor, weight, pack(shape), [1, *strides, 1], target.padding)
-    made = tf.squeeze(made, 1) if rank == 1 else made
-    return made if target.padding == "SAME" else _cut(made, window)
+    result = function(tensor, weight, pack(shape), [1, *strides, 1], kernel_result.padding)
+    result = tf.squeeze(result, 1) if rank == 1 else result
+    return result if kernel_result.padding == "SAME" else _cut(result, window)
 
 
 def _spread(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
-    """As a convolution over the input with zeros between its elements: for what TensorFlow's or TFLite's own kernel
-    does not do, which are groups, dilations, and in TFLite three axes."""
+    """Convolve over the input with zeros between its elements.
+
+    For groups and dilations, and for three axes where the dialect's own kernel does not have them.
+    """
     for axis, stride in enumerate(window.strides, 1):
         tensor = spread(tensor, axis, stride)
     forward = Window(
@@ -91,7 +96,7 @@ def _spread(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int)
 
 
 def _reversed(op: Op, kernel: Value, group: int) -> Value:
-    """(C, M / group, ...) -> (M, C / group, ...), and along the spatial axes the last first."""
+    """Convert (C, M / group, ...) to (M, C / group, ...), and along the spatial axes the last first."""
     channels, width = channel_sizes(op, kernel)
     spatial = kernel_sizes(op, kernel)
     split, joined = (group, channels // group, width, *spatial), (group * width, channels // group, *spatial)

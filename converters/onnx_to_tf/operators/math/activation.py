@@ -12,49 +12,49 @@ from ...values import TfTensor, Value, broadcast, mapped
 
 @lowers("Relu", since=6, T=FLOATS | SIGNED)
 def relu(op: Op) -> Value:
-    """max(x, 0)"""
+    """Lower Relu: max(x, 0)."""
     return mapped(op.value(0), tf.nn.relu, non_negative=True)
 
 
 @lowers("Sigmoid", since=6, T=FLOATS)
 def sigmoid(op: Op) -> Value:
-    """1 / (1 + exp(-x))"""
+    """Lower Sigmoid: 1 / (1 + exp(-x))."""
     return mapped(op.value(0), tf.sigmoid, non_negative=True)
 
 
 @lowers("Tanh", since=6, T=FLOATS)
 def tanh(op: Op) -> Value:
-    """The hyperbolic tangent."""
+    """Lower Tanh: the hyperbolic tangent."""
     return mapped(op.value(0), tf.tanh)
 
 
 @lowers("Softplus", since=1, T=FLOATS)
 def softplus(op: Op) -> Value:
-    """log(exp(x) + 1)"""
+    """Lower Softplus: log(exp(x) + 1)."""
     return mapped(op.value(0), op.kernels.elementwise("math.softplus"), non_negative=True)
 
 
 @lowers("Softsign", since=1, T=FLOATS)
 def softsign(op: Op) -> Value:
-    """`x / (1 + |x|)`"""
+    """Lower Softsign: x / (1 + |x|)."""
     return mapped(op.value(0), tf.nn.softsign)
 
 
 @lowers("Mish", since=18, T=FLOATS)
 def mish(op: Op) -> Value:
-    """`x` tanh(softplus(x))"""
+    """Lower Mish: x tanh(softplus(x))."""
     return mapped(op.value(0), lambda t: t * tf.tanh(op.kernels.elementwise("math.softplus")(t)))
 
 
 @lowers("HardSwish", since=14, T=FLOATS)
 def hard_swish(op: Op) -> Value:
-    """`x` relu6(x + 3) / 6: the form that TFLite has one kernel for."""
+    """Lower HardSwish: x relu6(x + 3) / 6, the form that runtimes fuse into one kernel."""
     return mapped(op.value(0), lambda t: t * tf.nn.relu6(t + tf.cast(3, t.dtype)) * tf.cast(1 / 6, t.dtype))
 
 
 @lowers("HardSigmoid", since=6, T=FLOATS)
 def hard_sigmoid(op: Op) -> Value:
-    """max(0, min(1, alpha x + beta))"""
+    """Lower HardSigmoid: max(0, min(1, alpha x + beta))."""
     alpha, beta = op.real("alpha", 0.2), op.real("beta", 0.5)
 
     def function(t: TfTensor) -> TfTensor:
@@ -68,7 +68,7 @@ def hard_sigmoid(op: Op) -> Value:
 
 @lowers("LeakyRelu", since=6, T=FLOATS)
 def leaky_relu(op: Op) -> Value:
-    """x, or alpha x below zero; alpha may be above 1 or negative."""
+    """Lower LeakyRelu: x, or alpha x below zero; alpha may be above 1 or negative."""
     alpha = op.real("alpha", 0.01)
     if 0 <= alpha <= 1:
         return mapped(op.value(0), lambda t: tf.nn.leaky_relu(t, alpha))
@@ -77,13 +77,13 @@ def leaky_relu(op: Op) -> Value:
 
 @lowers("PRelu", since=9, T=FLOATS)
 def prelu(op: Op) -> Value:
-    """x, or slope x below zero; the slope broadcasts to x."""
+    """Lower PRelu: x, or slope x below zero; the slope broadcasts to x."""
     return broadcast(lambda t, slope: tf.where(t < 0, t * slope, t), op.value(0), op.value(1))
 
 
 @lowers("Elu", since=6, T=FLOATS)
 def elu(op: Op) -> Value:
-    """x, or alpha (exp(x) - 1) below zero."""
+    """Lower Elu: x, or alpha (exp(x) - 1) below zero."""
     alpha = op.real("alpha", 1.0)
     if alpha == 1:
         return mapped(op.value(0), tf.nn.elu)
@@ -92,7 +92,7 @@ def elu(op: Op) -> Value:
 
 @lowers("Celu", since=12, until=28, T=FLOATS)
 def celu(op: Op) -> Value:
-    """max(0, x) + min(0, alpha (exp(x / alpha) - 1))"""
+    """Lower Celu: max(0, x) + min(0, alpha (exp(x / alpha) - 1))."""
     alpha = op.real("alpha", 1.0)
 
     def function(t: TfTensor) -> TfTensor:
@@ -105,7 +105,7 @@ def celu(op: Op) -> Value:
 
 @lowers("Selu", since=6, T=FLOATS)
 def selu(op: Op) -> Value:
-    """Gamma x, or gamma alpha (exp(x) - 1) below zero. The defaults are those of the specification."""
+    """Lower Selu: gamma x, or gamma alpha (exp(x) - 1) below zero. The defaults are those of the specification."""
     alpha, gamma = op.real("alpha", 1.6732632), op.real("gamma", 1.0507010)
     return mapped(
         op.value(0),
@@ -115,14 +115,14 @@ def selu(op: Op) -> Value:
 
 @lowers("ThresholdedRelu", since=10, T=FLOATS)
 def thresholded_relu(op: Op) -> Value:
-    """`x` above alpha, and else 0."""
+    """Lower ThresholdedRelu: x above alpha, and else 0."""
     alpha = op.real("alpha", 1.0)
     return mapped(op.value(0), lambda t: tf.where(t > tf.cast(alpha, t.dtype), t, tf.zeros_like(t)))
 
 
 @lowers("Shrink", since=9, T=FLOATS)
 def shrink(op: Op) -> Value:
-    """`x` + bias below -lambd, x - bias above lambd, 0 between."""
+    """Lower Shrink: x + bias below -lambd, x - bias above lambd, 0 between."""
     bias, lambd = op.real("bias", 0.0), op.real("lambd", 0.5)
 
     def function(t: TfTensor) -> TfTensor:
@@ -134,21 +134,22 @@ def shrink(op: Op) -> Value:
 
 @lowers("Gelu", since=20, T=FLOATS)
 def gelu(op: Op) -> Value:
-    """`x` Phi(x), exact by erf or by the tanh formula, whichever the model has."""
+    """Lower Gelu: x Phi(x), exact by erf or by the tanh formula, whichever the model has."""
     approximate = op.word("approximate", "none", ("none", "tanh")) == "tanh"
     return mapped(op.value(0), lambda t: tf.nn.gelu(t, approximate=approximate))
 
 
 @lowers("Swish", since=24, T=FLOATS)
 def swish(op: Op) -> Value:
-    """`x` sigmoid(alpha x)"""
+    """Lower Swish: x sigmoid(alpha x)."""
     alpha = op.real("alpha", 1.0)
     return mapped(op.value(0), lambda t: t * tf.sigmoid(tf.cast(alpha, t.dtype) * t))
 
 
 @lowers("Dropout", since=12, T=FLOATS, T1=FLOATS, T2=frozenset({"bool"}))
 def dropout(op: Op) -> Sequence[Value]:
-    """Nothing, in a model that answers: everything is kept. One that was exported in training and drops is refused."""
+    """Lower Dropout, which keeps everything in inference.
+    A model that was exported in training and drops is refused."""
     op.ignore("seed", because="nothing is drawn")
     training = op.optional_array(2, "training_mode")
     if training is not None and bool(training):
@@ -161,13 +162,13 @@ def dropout(op: Op) -> Sequence[Value]:
 
 @lowers("Dropout", since=7, until=11, T=FLOATS)
 def dropout_before_12(op: Op) -> Sequence[Value]:
-    """Nothing: up to opset 11 it had no training mode."""
+    """Lower Dropout before opset 12, which had no training mode."""
     op.ignore("ratio", because="it only matters in training")
     return _all_kept(op)
 
 
 def _all_kept(op: Op) -> Sequence[Value]:
-    """The input, and where somebody reads it a mask that keeps everything: of bools since opset 10."""
+    """Return the input, and where it is read a mask that keeps everything: of bools since opset 10."""
     if not op.wants(1):
         return [op.value(0)]
     dtype = tf.bool if op.node.version >= 10 else op.value(0).dtype

@@ -1,7 +1,7 @@
-"""From one dtype into another.
+"""Casts from one dtype to another.
 
-What TensorFlow has no arithmetic for lies in a wider dtype that holds the same numbers (carriers.py): to cast to it is
-to round to its numbers, to cast from it is nothing but a change of the dtype's name.
+Dtypes that TensorFlow has no arithmetic for lie in a wider dtype that holds the same numbers (narrow_dtypes.py). A cast
+to such a dtype rounds to its numbers; a cast from it only changes the dtype's name.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from ...narrow_dtypes import CARRIERS
 from ...operator_context import Op
 from ...values import TfTensor, Value, computed
 
-_TAKEN = ANY | NARROW
+_CASTABLE = ANY | NARROW
 _BITS = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4}
 _LARGEST = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
 
 
-@lowers("Cast", since=6, until=28, T1=_TAKEN)
+@lowers("Cast", since=6, until=28, T1=_CASTABLE)
 def cast(op: Op) -> Value:
-    """To another dtype; floats are cut towards zero."""
-    return cast_to(op, op.value(0), dtype_named(op, op.integer("to"), _TAKEN))
+    """Lower Cast: to another dtype; floats are cut towards zero."""
+    return cast_to(op, op.value(0), dtype_named(op, op.integer("to"), _CASTABLE))
 
 
-@lowers("CastLike", since=15, T1=_TAKEN, T2=_TAKEN)
+@lowers("CastLike", since=15, T1=_CASTABLE, T2=_CASTABLE)
 def cast_like(op: Op) -> Value:
-    """To the dtype of the second input."""
+    """Lower CastLike: to the dtype of the second input."""
     return cast_to(op, op.value(0), op.value(1).dtype)
 
 
 @lowers("BitCast", since=26, until=28, T1=ANY)
 def bitcast(op: Op) -> Value:
-    """The same bits under another dtype of as many bits."""
+    """Lower BitCast: the same bits under another dtype of as many bits."""
     value, dtype = op.value(0), dtype_named(op, op.integer("to"))
     layout, tensor = value.layout, value.tensor(value.layout)
     if tensor.dtype.size != tf.as_dtype(dtype).size:
@@ -44,7 +44,7 @@ def bitcast(op: Op) -> Value:
 
 
 def cast_to(op: Op, value: Value, dtype: str) -> Value:
-    """A value in another dtype, in the layout in which it lies."""
+    """Cast a value to another dtype, in the layout in which it lies."""
     saturate = op.flag("saturate", True)
     op.ignore("round_mode", because="it speaks of float8_e8m0fnu, to which nothing is cast here")
     if dtype == "float8_e8m0fnu":
@@ -52,13 +52,13 @@ def cast_to(op: Op, value: Value, dtype: str) -> Value:
     if value.only_parts is not None and dtype in ("int32", "int64"):
         return op.sized(value.only_parts, scalar=value.rank == 0, dtype=dtype)
     tensor = value.tensor(value.layout)
-    made = op.kernels.cast(tensor, dtype) if dtype in ANY else rounded(tensor, dtype, saturate=saturate)
-    answer = computed(made, value.layout, non_negative=value.non_negative and dtype in FLOATS, dtype=dtype)
-    return answer.with_parts_of(value) if dtype == "int64" else answer
+    cast_tensor = op.kernels.cast(tensor, dtype) if dtype in ANY else rounded(tensor, dtype, saturate=saturate)
+    result = computed(cast_tensor, value.layout, non_negative=value.non_negative and dtype in FLOATS, dtype=dtype)
+    return result.with_parts_of(value) if dtype == "int64" else result
 
 
 def rounded(tensor: TfTensor, dtype: str, *, saturate: bool = True) -> TfTensor:
-    """The numbers of a dtype that a tensor is cast to; where the dtype has a carrier, in that."""
+    """Round a tensor to the numbers of a dtype; where the dtype has a carrier, in that."""
     if dtype in SMALL_INTEGERS:
         return _lowest_bits(tensor, _BITS[dtype], signed=dtype.startswith("int"))
     if dtype == "float4_e2m1fn":
@@ -69,8 +69,11 @@ def rounded(tensor: TfTensor, dtype: str, *, saturate: bool = True) -> TfTensor:
 
 
 def _as_float32(tensor: TfTensor) -> TfTensor:
-    """Numbers as float32 on their way to a shorter float. To round twice can be wrong, unless what is not exact goes
-    the first time to the neighbour whose last bit is set, which is never the middle of two shorter ones."""
+    """Cast numbers to float32 on their way to a shorter float.
+
+    To round twice can be wrong, unless an inexact number goes the first time to the neighbour whose last bit is set,
+    which is never the middle of two shorter ones.
+    """
     near = tf.cast(tensor, tf.float32)
     if tensor.dtype != tf.float64:
         return near
@@ -81,46 +84,50 @@ def _as_float32(tensor: TfTensor) -> TfTensor:
 
 
 def _lowest_bits(tensor: TfTensor, bits: int, *, signed: bool) -> TfTensor:
-    """Higher bits are discarded, and what is left is read in two's complement."""
+    """Discard the higher bits, and read the others in two's complement."""
     count, half = 1 << bits, (1 << bits - 1) if signed else 0
     number = tf.math.floormod(tf.cast(tensor, tf.int32) + half, count) - half
     return tf.cast(number, tf.int8 if signed else tf.uint8)
 
 
 def _as_float4(x: TfTensor) -> TfTensor:
-    """The nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6 with x's sign, halfway to an even code; NaN is 6."""
+    """Round to the nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6 with x's sign, halfway to an even code; NaN becomes 6."""
     x = tf.where(tf.math.is_nan(x), 6.0, tf.clip_by_value(x, -6.0, 6.0))
     coarse = tf.where(tf.abs(x) > 4, tf.round(x * 0.5) * 2, tf.round(x))
     return tf.where(tf.abs(x) > 2, coarse, tf.round(x * 2) * 0.5)
 
 
 def _as_float8(x: TfTensor, dtype: str, *, saturate: bool) -> TfTensor:
-    """By the tables of Cast's specification: the nearest number, halfway to an even code. What lies beyond the largest
-    becomes that where it saturates, and else NaN or, where there is one, infinity."""
+    """Round by the tables of Cast's specification to the nearest number, halfway to an even code.
+
+    A number beyond the largest becomes that where it saturates, and else NaN or, where there is one, infinity.
+    """
     if saturate:
         x = tf.where(tf.math.is_nan(x), x, tf.clip_by_value(x, -_LARGEST[dtype], _LARGEST[dtype]))
     return _as_fnuz(x, dtype) if dtype.endswith("fnuz") else tf.cast(tf.cast(x, dtype), tf.float32)
 
 
 def _as_fnuz(x: TfTensor, dtype: str) -> TfTensor:
-    """Floats of 8 bits without an infinity and a negative zero. Their exponents reach one lower than those of their
-    namesakes, which TensorFlow can cast to: so numbers below 1 are rounded as twice themselves.
+    """Round to floats of 8 bits without an infinity and a negative zero.
 
-    The largest number of e4m3fnuz, 240, has a successor in e4m3fn, and that of e5m2fnuz in e5m2 is infinity. What is
-    rounded to a successor becomes NaN.
+    Their exponents reach one lower than those of their namesakes, which TensorFlow can cast to: so numbers below 1 are
+    rounded as twice themselves.
+
+    The largest number of e4m3fnuz, 240, has a successor in e4m3fn, and that of e5m2fnuz in e5m2 is infinity. A number
+    that is rounded to a successor becomes NaN.
     """
     near = dtype.removesuffix("uz") if "e4m3" in dtype else dtype.removesuffix("fnuz")
 
     def nearest(t: TfTensor) -> TfTensor:
         return tf.cast(tf.cast(t, near), tf.float32)
 
-    found = tf.where(tf.abs(x) < 1, nearest(x * 2) * 0.5, nearest(x))
-    found = tf.where(tf.abs(found) > _LARGEST[dtype], float("nan"), found)
-    return tf.where(tf.equal(found, 0), 0.0, found)
+    number = tf.where(tf.abs(x) < 1, nearest(x * 2) * 0.5, nearest(x))
+    number = tf.where(tf.abs(number) > _LARGEST[dtype], float("nan"), number)
+    return tf.where(tf.equal(number, 0), 0.0, number)
 
 
 def dtype_named(op: Op, number: int, allowed: frozenset[str] = ANY) -> str:
-    """The dtype that ONNX calls by a number. Raises Refused where it is none of `allowed`."""
+    """Return the dtype that ONNX calls by a number. Raises Refused where it is none of `allowed`."""
     from onnx.helper import tensor_dtype_to_np_dtype
 
     name = str(tensor_dtype_to_np_dtype(number).name)

@@ -11,30 +11,33 @@ from ...values import TfTensor, Value, computed, product, reshape
 
 @lowers("NegativeLogLikelihoodLoss", since=12, T=FLOATS, Tind=INDICES)
 def negative_log_likelihood_loss(op: Op) -> Value:
-    """Minus the logarithm that stands at each target's class, by the class's weight; each, summed, or averaged."""
+    """Lower NegativeLogLikelihoodLoss: minus the logarithm at each target's class, by the class's weight.
+
+    The losses are left single, summed, or averaged.
+    """
     return _loss(op, _rows(op.value(0)))
 
 
 @lowers("SoftmaxCrossEntropyLoss", since=12, T=FLOATS, Tind=INDICES)
 def softmax_cross_entropy_loss(op: Op) -> list[Value]:
-    """The same of scores, whose logarithms by softmax over the classes are the second output."""
+    """Lower SoftmaxCrossEntropyLoss: that loss of scores; their logarithms by softmax are the second output."""
     value = op.value(0)
     logarithms = tf.nn.log_softmax(_rows(value), -1)
     batch, classes, *places = (value.size(axis) for axis in range(value.rank))
     turned = tf.transpose(reshape(logarithms, [batch, product(places), classes]), (0, 2, 1))
-    whole = computed(reshape(tf.cast(turned, value.dtype), [batch, classes, *places]))
-    return [_loss(op, logarithms), whole.with_sizes_of(value)]
+    log_probabilities = computed(reshape(tf.cast(turned, value.dtype), [batch, classes, *places]))
+    return [_loss(op, logarithms), log_probabilities.with_sizes_of(value)]
 
 
 def _rows(value: Value) -> TfTensor:
-    """(batch, classes, ...) as (places, classes), float32 or float64: so few axes TFLite has kernels for."""
+    """Return (batch, classes, ...) as (places, classes), float32 or float64: all kernels take so few axes."""
     batch, classes, *places = (value.size(axis) for axis in range(value.rank))
     flat = widened(reshape(value.tensor(), [batch, classes, product(places)]))
     return reshape(tf.transpose(flat, (0, 2, 1)), [product([batch, *places]), classes])
 
 
 def _loss(op: Op, logarithms: TfTensor) -> Value:
-    """Of (places, classes). An average is over the weights of what is not ignored."""
+    """Return the loss of (places, classes). An average is over the weights of the targets that are not ignored."""
     value, target = op.value(0), op.value(1)
     wanted = tf.reshape(tf.cast(target.tensor(), tf.int32), [-1])
     counts = tf.ones_like(wanted, logarithms.dtype)
@@ -48,7 +51,7 @@ def _loss(op: Op, logarithms: TfTensor) -> Value:
     loss = -tf.gather(logarithms, wanted, batch_dims=1) * counts
     reduction = op.word("reduction", "mean", ("none", "sum", "mean"))
     if reduction == "none":
-        whole = reshape(loss, [value.size(axis) for axis in range(value.rank) if axis != 1])
-        return computed(tf.cast(whole, value.dtype))
+        losses = reshape(loss, [value.size(axis) for axis in range(value.rank) if axis != 1])
+        return computed(tf.cast(losses, value.dtype))
     total = tf.reduce_sum(loss)
     return computed(tf.cast(total / tf.reduce_sum(counts) if reduction == "mean" else total, value.dtype))

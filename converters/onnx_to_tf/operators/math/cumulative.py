@@ -12,13 +12,13 @@ from ...values import Layout, Size, TfTensor, Value, as_int32, computed
 
 @lowers("CumSum", since=11, T=SUMMABLE, T2=INDICES)
 def cumulative_sum(op: Op) -> Value:
-    """The running sum along an axis: with the element itself or without, from either end."""
+    """Lower CumSum: the running sum along an axis, with the element itself or without, from either end."""
     return _running(op, tf.cumsum)
 
 
 @lowers("CumProd", since=26, until=28, T=SUMMABLE, T2=INDICES)
 def cumulative_product(op: Op) -> Value:
-    """The running product along an axis: with the element itself or without, from either end."""
+    """Lower CumProd: the running product along an axis, with the element itself or without, from either end."""
     return _running(op, op.kernels.cumprod)
 
 

@@ -1,4 +1,4 @@
-"""Einstein's notation, as products of matrices: both dialects have kernels for these, and for any labels at all."""
+"""Einstein's notation for any labels, as products of matrices, which both dialects have kernels for."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ class Term:
     labels: str
 
     def size(self, label: str) -> Size:
-        """How long the label's axis is."""
+        """Return the length of a label's axis."""
         return self.value.size(self.labels.index(label))
 
     def static(self, label: str) -> int | None:
-        """How long it is, or None where only the running model knows."""
+        """Return the length of a label's axis, or None where it is known only when the model runs."""
         return self.value.shape[self.labels.index(label)]
 
 
 @lowers("Einsum", since=12, until=28, T=NUMBERS)
 def einsum(op: Op) -> Value:
-    """A sum of products. Small integers are multiplied as wider ones and wrap when they are cut to their width."""
-    given = op.values()
-    inputs, output = _labelled(op, op.text("equation").replace(" ", ""), [value.rank for value in given])
-    wide = _WIDE.get(given[0].dtype)
-    terms = [_diagonal(Term(_cast(value, wide), labels)) for value, labels in zip(given, inputs, strict=True)]
-    term = _summed(terms[0], output + "".join(each.labels for each in terms[1:]))
+    """Lower Einsum: a sum of products. Small integers are multiplied as wider ones and wrap as they are cut."""
+    operands = op.values()
+    inputs, output = _labelled(op, op.text("equation").replace(" ", ""), [value.rank for value in operands])
+    wide = _WIDE.get(operands[0].dtype)
+    terms = [_diagonal(Term(_cast(value, wide), labels)) for value, labels in zip(operands, inputs, strict=True)]
+    term = _summed(terms[0], output + "".join(other.labels for other in terms[1:]))
     for at, right in enumerate(terms[1:], 2):
-        wanted = output + "".join(each.labels for each in terms[at:])
+        wanted = output + "".join(other.labels for other in terms[at:])
         term = _product(op, _summed(term, wanted + right.labels), _summed(right, wanted + term.labels), wanted)
     answer = _in_order(_summed(term, output), output)
-    return answer if wide is None else computed(tf.cast(answer.tensor(), given[0].dtype)).with_sizes_of(answer)
+    return answer if wide is None else computed(tf.cast(answer.tensor(), operands[0].dtype)).with_sizes_of(answer)
 
 
 _WIDE = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int32", "uint64": "int64"}
@@ -53,8 +53,10 @@ def _cast(value: Value, dtype: str | None) -> Value:
 
 
 def _labelled(op: Op, equation: str, ranks: list[int]) -> tuple[list[str], str]:
-    """The labels of each operand and of the answer. Without an arrow the answer has the ellipsis, and then the labels
-    that stand once, in the order of ASCII."""
+    """Return the labels of each operand and of the result.
+
+    Without an arrow the result has the ellipsis, and then the labels that stand once, in the order of ASCII.
+    """
     left, arrow, right = equation.partition("->")
     written = left.split(",")
     if len(written) != len(ranks):
@@ -71,12 +73,12 @@ def _labelled(op: Op, equation: str, ranks: list[int]) -> tuple[list[str], str]:
             op.refuse(f"its equation {equation!r} names other axes than its operands have", fix="check the model")
     if not arrow:
         once = Counter(left.replace(",", "").replace(".", ""))
-        right = ("..." if "..." in left else "") + "".join(sorted(each for each, count in once.items() if count == 1))
+        right = ("..." if "..." in left else "") + "".join(sorted(label for label, count in once.items() if count == 1))
     return inputs, right.replace("...", _ELLIPSIS[:hidden])
 
 
 def _diagonal(term: Term) -> Term:
-    """A label that stands twice takes the diagonal of its axes: all else is made zero, and summed away."""
+    """Take the diagonal of axes that share a label: all else is set to zero, and summed away."""
     for label, count in Counter(term.labels).items():
         for _ in range(count - 1):
             first = term.labels.index(label)
@@ -86,15 +88,15 @@ def _diagonal(term: Term) -> Term:
                 tf.reshape(tf.range(size), [-1 if at == axis else 1 for at in range(term.value.rank)])
                 for size, axis in zip(sizes, (first, second), strict=True)
             ]
-            kept = tf.where(tf.equal(*lines), tensor, tf.zeros_like(tensor))
+            diagonal = tf.where(tf.equal(*lines), tensor, tf.zeros_like(tensor))
             left = [axis for axis in range(term.value.rank) if axis != second]
-            value = computed(tf.reduce_sum(kept, second)).with_sizes_of(term.value, enumerate(left))
+            value = computed(tf.reduce_sum(diagonal, second)).with_sizes_of(term.value, enumerate(left))
             term = Term(value, term.labels[:second] + term.labels[second + 1 :])
     return term
 
 
 def _summed(term: Term, wanted: str) -> Term:
-    """Without the axes that nobody wants."""
+    """Sum over the axes whose labels are not wanted."""
     gone = [at for at, label in enumerate(term.labels) if label not in wanted]
     if not gone:
         return term
@@ -104,7 +106,7 @@ def _summed(term: Term, wanted: str) -> Term:
 
 
 def _product(op: Op, a: Term, b: Term, wanted: str) -> Term:
-    """The product of two terms, summed over what both have and nobody wants."""
+    """Multiply two terms, summed over the labels that both have and that are not wanted."""
     a, b = _without_ones(a, b, wanted), _without_ones(b, a, wanted)
     shared = [label for label in a.labels if label in b.labels]
     batch, inner = [x for x in shared if x in wanted], [x for x in shared if x not in wanted]
@@ -114,32 +116,32 @@ def _product(op: Op, a: Term, b: Term, wanted: str) -> Term:
         left, right = _spread(a, labels), _spread(b, labels)
         return Term(computed(left * right), labels)
     left, right = _matrices(a, batch, rows, inner), _matrices(b, batch, inner, columns)
-    made = op.kernels.matmul(left, right)
+    products = op.kernels.matmul(left, right)
     sizes = [broadcast_size(a.size(label), b.size(label)) for label in batch]
     sizes += [a.size(label) for label in rows] + [b.size(label) for label in columns]
-    return Term(computed(reshape(made, sizes)).with_sizes(sizes), labels)
+    return Term(computed(reshape(products, sizes)).with_sizes(sizes), labels)
 
 
 def _without_ones(term: Term, other: Term, wanted: str) -> Term:
-    """An axis of size 1 that is broadcast to another one and then summed over: the other one alone is summed."""
+    """Drop an axis of size 1 that would be broadcast and then summed over: the other one alone is summed."""
     ones = [x for x in term.labels if x in other.labels and x not in wanted and term.static(x) == 1]
     return _summed(term, "".join(x for x in term.labels if x not in ones))
 
 
 def _matrices(term: Term, batch: list[str], rows: list[str], columns: list[str]) -> TfTensor:
-    """(batch axes..., rows, columns): the labels of the rows merged into one axis, those of the columns too."""
+    """Return (batch axes..., rows, columns): the labels of the rows merged into one axis, those of the columns too."""
     tensor = _in_order(term, "".join([*batch, *rows, *columns])).tensor()
     parts = ([term.size(label) for label in labels] for labels in (rows, columns))
     return reshape(tensor, [*(term.size(label) for label in batch), *(product(sizes) for sizes in parts)])
 
 
 def _in_order(term: Term, labels: str) -> Value:
-    """The term's value with its axes in the order of these labels."""
+    """Return the term's value with its axes in the order of these labels."""
     order = [term.labels.index(label) for label in labels]
     return computed(transpose(term.value.tensor(), order)).with_sizes_of(term.value, enumerate(order))
 
 
 def _spread(term: Term, labels: str) -> TfTensor:
-    """The term among the axes of more labels, with size 1 where it has none."""
-    own = _in_order(term, "".join(label for label in labels if label in term.labels))
-    return reshape(own.tensor(), [term.size(label) if label in term.labels else 1 for label in labels])
+    """Return the term among the axes of more labels, with size 1 where it has none."""
+    ordered = _in_order(term, "".join(label for label in labels if label in term.labels))
+    return reshape(ordered.tensor(), [term.size(label) if label in term.labels else 1 for label in labels])

@@ -1,4 +1,4 @@
-"""Arithmetic, element by element. Sizes of a shape are computed one by one, so that what is known of it stays known."""
+"""Arithmetic, element by element. Sizes of a shape are computed one by one, so that what is known stays known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...lowerings import FLOATS, INTEGERS, NUMBERS, SIGNED, lowers
 from ...operator_context import Op
 from ...values import Size, TfTensor, Value, broadcast, mapped
 
-# what each takes, and what TensorFlow calls it (kernels/: in TFLite some of them are equivalents)
+# the dtypes of each operator, and TensorFlow's name of it (which the kernels may replace by an equivalent)
 _UNARY: dict[str, tuple[frozenset[str], str]] = {
     "Acos": (FLOATS, "acos"),
     "Acosh": (FLOATS, "acosh"),
@@ -52,7 +52,7 @@ for _name, (_dtypes, _function) in _UNARY.items():
 
 @lowers("Abs", since=6, T=NUMBERS)
 def absolute(op: Op) -> Value:
-    """|x|; of signed integers the lowest stays what it is."""
+    """Lower Abs: |x|; of signed integers the lowest stays what it is."""
     dtype = op.value(0).dtype
     function = tf.identity if dtype.startswith("uint") else op.kernels.elementwise("abs")
     return mapped(op.value(0), function, non_negative=dtype not in SIGNED)
@@ -60,19 +60,19 @@ def absolute(op: Op) -> Value:
 
 @lowers("Sign", since=9, T=NUMBERS)
 def sign(op: Op) -> Value:
-    """-1, 0 or 1"""
+    """Lower Sign: -1, 0 or 1."""
     unsigned = op.value(0).dtype.startswith("uint")
     return mapped(op.value(0), (lambda t: tf.minimum(t, 1)) if unsigned else op.kernels.elementwise("sign"))
 
 
 def _truncated(a: Size, b: Size) -> Size:
-    """The quotient of integers, cut towards zero."""
+    """Return the quotient of integers, cut towards zero."""
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     return tf.truncatediv(a, b)
 
 
-_LARGEST = 2**20  # what a size is computed with as a size, in int32; larger numbers are no sizes, and int64 holds them
+_LARGEST = 2**20  # of numbers beside sizes, computed in int32; larger ones are no sizes, and int64 holds them
 
 
 def _known_size(part: Size) -> int:
@@ -80,7 +80,7 @@ def _known_size(part: Size) -> int:
 
 
 def arithmetic(op: Op, on_sizes: Callable[[Size, Size], Size], function: Callable[..., TfTensor]) -> Value:
-    """A binary operator: on sizes one by one where one side is a vector of partly known sizes."""
+    """Lower a binary operator: on sizes one by one where one side is a vector of partly known sizes."""
     left, right = op.value(0), op.value(1)
     if left.parts is not None or right.parts is not None:
         a, b = left.size_parts(exact=True), right.size_parts(exact=True)
@@ -94,25 +94,25 @@ def arithmetic(op: Op, on_sizes: Callable[[Size, Size], Size], function: Callabl
 
 @lowers("Add", since=7, T=NUMBERS)
 def add(op: Op) -> Value:
-    """The sum of a and b."""
+    """Lower Add: the sum of a and b."""
     return arithmetic(op, lambda a, b: a + b, tf.add)
 
 
 @lowers("Sub", since=7, T=NUMBERS)
 def sub(op: Op) -> Value:
-    """The difference a - b."""
+    """Lower Sub: the difference a - b."""
     return arithmetic(op, lambda a, b: a - b, tf.subtract)
 
 
 @lowers("Mul", since=7, T=NUMBERS)
 def mul(op: Op) -> Value:
-    """The product of a and b."""
+    """Lower Mul: the product of a and b."""
     return arithmetic(op, lambda a, b: a * b, tf.multiply)
 
 
 @lowers("Div", since=7, T=NUMBERS)
 def div(op: Op) -> Value:
-    """The quotient a / b; of integers cut towards zero."""
+    """Lower Div: the quotient a / b; of integers cut towards zero."""
     if op.value(0).dtype in INTEGERS:
         return arithmetic(op, _truncated, op.kernels.elementwise("truncatediv"))
     divisor = op.value(1).array
@@ -125,37 +125,37 @@ _POWER_OF_TWO = 0.5  # the mantissa of any, whose reciprocal is exact
 
 @lowers("Mod", since=28, until=28, T=NUMBERS)
 def mod(op: Op) -> Value:
-    """The remainder a - n b: with the divisor's sign, n being floor(a / b), or with fmod=1 the dividend's."""
-    whole = op.value(0).dtype in INTEGERS
+    """Lower Mod: the remainder a - n b, n being floor(a / b), with the divisor's sign, or with fmod the dividend's."""
+    is_integer = op.value(0).dtype in INTEGERS
     if op.flag("fmod"):
-        return broadcast(truncated_remainder if whole else _truncated_float_remainder, op.value(0), op.value(1))
-    if whole:
+        return broadcast(truncated_remainder if is_integer else _truncated_float_remainder, op.value(0), op.value(1))
+    if is_integer:
         return arithmetic(op, lambda a, b: a % b, tf.math.floormod)
     return broadcast(_floored_float_remainder, op.value(0), op.value(1))
 
 
 @lowers("Mod", since=10, T=NUMBERS)
 def mod_before_28(op: Op) -> Value:
-    """As the newer wording, which defines fmod=0 for floats too."""
+    """Lower Mod before opset 28, which defined fmod=0 for integers only."""
     if op.value(0).dtype in FLOATS and not op.flag("fmod"):
         op.refuse("fmod=0 is defined for integers only", fix="export the model with fmod=1")
     return mod(op)
 
 
 def _truncated_float_remainder(a: TfTensor, b: TfTensor) -> TfTensor:
-    """C's fmod, which is exact where both are positive; NaN where b is 0."""
+    """Return C's fmod, which is exact where both are positive; NaN where b is 0."""
     return tf.sign(a) * tf.math.floormod(tf.abs(a), tf.abs(b))
 
 
 def _floored_float_remainder(a: TfTensor, b: TfTensor) -> TfTensor:
-    """The sign is b's, of a zero too."""
+    """Return the remainder with the sign of b, of a zero too."""
     rest = tf.math.floormod(a, b)
     return tf.where(tf.equal(rest, 0), tf.sign(b) * tf.zeros_like(rest), rest)
 
 
 @lowers("Pow", since=7, T=FLOATS | {"int32", "int64"}, T1=NUMBERS)
 def power(op: Op) -> Value:
-    """The power a ** b, in the dtype of a. Squares and cubes are products, which every runtime is quick at."""
+    """Lower Pow: a ** b, in the dtype of a. Squares and cubes are products, which every runtime is quick at."""
     base, exponent = op.value(0), op.value(1)
     number = exponent.array.item() if exponent.array is not None and exponent.rank == 0 else None
     if number == 2:
@@ -166,7 +166,7 @@ def power(op: Op) -> Value:
 
 
 def _power(op: Op, a: TfTensor, b: TfTensor) -> TfTensor:
-    """An integer to the power of a float is computed in as many bits as floats have, and cut."""
+    """Return the power; an integer to a float's power is computed in as many bits as floats have, and cut."""
     function = op.kernels.elementwise("pow")
     if not (a.dtype.is_integer and b.dtype.is_floating):
         return function(a, tf.cast(b, a.dtype))
@@ -180,37 +180,37 @@ def _all_of(op: Op, function: Callable[[TfTensor, TfTensor], TfTensor]) -> Value
 
 @lowers("Max", since=8, T=NUMBERS)
 def maximum(op: Op) -> Value:
-    """The largest of all inputs."""
+    """Lower Max: the largest of all inputs."""
     return _all_of(op, tf.maximum)
 
 
 @lowers("Min", since=8, T=NUMBERS)
 def minimum(op: Op) -> Value:
-    """The smallest of all inputs."""
+    """Lower Min: the smallest of all inputs."""
     return _all_of(op, tf.minimum)
 
 
 @lowers("Sum", since=8, T=FLOATS)
 def total(op: Op) -> Value:
-    """The sum of all inputs."""
+    """Lower Sum: the sum of all inputs."""
     return _all_of(op, tf.add)
 
 
 @lowers("Mean", since=8, T=FLOATS)
 def mean(op: Op) -> Value:
-    """The mean of all inputs."""
+    """Lower Mean: the mean of all inputs."""
     count = len(op.values())
     return mapped(_all_of(op, tf.add), lambda t: t / tf.cast(count, t.dtype))
 
 
 @lowers("Clip", since=6, T=NUMBERS)
 def clip(op: Op) -> Value:
-    """Into min .. max; where min > max everything becomes max."""
+    """Lower Clip: into min .. max; where min > max everything becomes max."""
     return clipped(op.value(0), *clip_bounds(op))
 
 
 def clipped(value: Value, low: Value | None, high: Value | None) -> Value:
-    """Bounds are scalars, known or computed. The usual ones become the operators that runtimes fuse."""
+    """Clip to bounds, known or computed scalars. The usual ones become the operators that runtimes fuse."""
     low_number = _number(low)
     non_negative = _is_from_zero(low) and (high is None or _is_from_zero(high))
 
@@ -224,7 +224,7 @@ def clipped(value: Value, low: Value | None, high: Value | None) -> Value:
 
 
 def _is_from_zero(bound: Value | None) -> bool:
-    """Whether a bound is known to be 0 or more."""
+    """Return whether a bound is known to be 0 or more."""
     number = _number(bound)
     return number is not None and number >= 0
 

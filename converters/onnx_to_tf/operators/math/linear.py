@@ -10,25 +10,25 @@ from ...values import TfTensor, Value, biased, broadcast, computed, mapped, pack
 
 @lowers("Gemm", since=7, T=SUMMABLE)
 def gemm(op: Op) -> Value:
-    """Alpha A B + beta C, A and B transposed where the attributes say so."""
+    """Lower Gemm: alpha A B + beta C, A and B transposed where the attributes say so."""
     alpha, beta, bias = op.real("alpha", 1.0), op.real("beta", 1.0), op.optional(2)
     trans_a, trans_b = op.flag("transA"), op.flag("transB")
     right = op.value(1)
     if right.dtype in INTEGERS and not (alpha.is_integer() and beta.is_integer()):
         op.refuse(f"its factors alpha {alpha} and beta {beta} are no integers, and its matrices are")
     if right.array is not None and trans_b:  # a weight is turned once, now
-        made = _product(op, op.tensor(0), op.weights.hold(right.array, (1, 0)), transpose_a=trans_a)
+        result = _product(op, op.tensor(0), op.weights.hold(right.array, (1, 0)), transpose_a=trans_a)
     else:
-        made = _product(op, op.tensor(0), right.tensor(), transpose_a=trans_a, transpose_b=trans_b)
+        result = _product(op, op.tensor(0), right.tensor(), transpose_a=trans_a, transpose_b=trans_b)
     if alpha != 1:
-        made = made * tf.cast(alpha, made.dtype)
+        result = result * tf.cast(alpha, result.dtype)
     if bias is not None:
-        made = _plus(made, bias if beta == 1 else mapped(bias, lambda t: t * tf.cast(beta, t.dtype)))
-    return computed(made).with_sizes_of(op.value(0), [(0, 1 if trans_a else 0)])
+        result = _plus(result, bias if beta == 1 else mapped(bias, lambda t: t * tf.cast(beta, t.dtype)))
+    return computed(result).with_sizes_of(op.value(0), [(0, 1 if trans_a else 0)])
 
 
 def _plus(product: TfTensor, addend: Value) -> TfTensor:
-    """A vector as wide as the product becomes a bias, which runtimes fuse."""
+    """Add; a vector as wide as the product becomes a bias, which runtimes fuse."""
     width = product.shape[-1]
     if addend.rank == 1 and width is not None and addend.shape[0] == width and addend.dtype in FLOATS:
         return biased(product, addend)
@@ -36,7 +36,7 @@ def _plus(product: TfTensor, addend: Value) -> TfTensor:
 
 
 def _product(op: Op, a: TfTensor, b: TfTensor, **turned: bool) -> TfTensor:
-    """tf.matmul; of unsigned integers by way of signed ones, which wrap in the same way."""
+    """Multiply matrices; unsigned integers as signed ones, which wrap in the same way."""
     signed = {"uint32": "int32", "uint64": "int64"}.get(a.dtype.name)
     if signed is None:
         return op.kernels.matmul(a, b, **turned)
@@ -45,35 +45,38 @@ def _product(op: Op, a: TfTensor, b: TfTensor, **turned: bool) -> TfTensor:
 
 @lowers("MatMul", since=1, T=SUMMABLE)
 def matmul(op: Op) -> Value:
-    """numpy.matmul. Many rows against one matrix become one product where that is what a runtime has a kernel for."""
+    """Lower MatMul as numpy.matmul.
+
+    Many rows against one matrix become one product where a runtime has a kernel for that.
+    """
     left, right = op.value(0), op.value(1)
     if left.rank == 1 or right.rank == 1:
         return _with_vectors(op, left, right)
     if right.rank == 2 and left.rank > 2 and left.shape[-1] is not None and op.kernels.flattens_rows:
         rows = [left.size(axis) for axis in range(left.rank - 1)]
         flat = _product(op, reshape(left.tensor(), [product(rows), left.shape[-1]]), right.tensor())
-        answer = computed(reshape(flat, [*rows, right.size(1)]))
+        result = computed(reshape(flat, [*rows, right.size(1)]))
     else:
-        answer = computed(_product(op, left.tensor(), right.tensor()))
+        result = computed(_product(op, left.tensor(), right.tensor()))
     if right.rank == 2:
-        return answer.with_sizes_of(left, [(axis, axis) for axis in range(left.rank - 1)])
-    return answer.with_sizes_of(left, [(answer.rank - 2, left.rank - 2)]).with_sizes_of(
-        right, [(answer.rank - 1, right.rank - 1)]
+        return result.with_sizes_of(left, [(axis, axis) for axis in range(left.rank - 1)])
+    return result.with_sizes_of(left, [(result.rank - 2, left.rank - 2)]).with_sizes_of(
+        right, [(result.rank - 1, right.rank - 1)]
     )
 
 
 def _with_vectors(op: Op, left: Value, right: Value) -> Value:
-    """A vector is a row on the left or a column on the right, and that axis leaves the answer."""
+    """Multiply with a vector: a row on the left or a column on the right, whose axis leaves the result."""
     a = tf.expand_dims(left.tensor(), 0) if left.rank == 1 else left.tensor()
     b = tf.expand_dims(right.tensor(), -1) if right.rank == 1 else right.tensor()
-    answer = _product(op, a, b)
-    answer = tf.squeeze(answer, -1) if right.rank == 1 else answer
-    return computed(tf.squeeze(answer, -1 if right.rank == 1 else -2) if left.rank == 1 else answer)
+    result = _product(op, a, b)
+    result = tf.squeeze(result, -1) if right.rank == 1 else result
+    return computed(tf.squeeze(result, -1 if right.rank == 1 else -2) if left.rank == 1 else result)
 
 
 @lowers("Det", since=11, T=FLOATS)
 def determinant(op: Op) -> Value:
-    """The determinants of the innermost matrices; of 16-bit numbers in float32."""
+    """Lower Det: the determinants of the innermost matrices; of 16-bit numbers in float32."""
     value = op.value(0)
     before = [value.size(axis) for axis in range(value.rank - 2)]
     wide = value.tensor() if value.dtype == "float64" else tf.cast(value.tensor(), tf.float32)

@@ -9,7 +9,7 @@ from ...lowerings import ANY, BOOL, FLOATS, INTEGERS, NUMBERS, lowers
 from ...operator_context import Op
 from ...values import Size, TfTensor, Value, as_int32, broadcast, is_axis_size, mapped
 
-# since when, what each takes, and what TensorFlow calls it
+# the first opset, the dtypes of each operator, and TensorFlow's name of it
 _BINARY: dict[str, tuple[int, frozenset[str], str]] = {
     "And": (7, BOOL, "logical_and"),
     "BitwiseAnd": (18, INTEGERS, "bitwise.bitwise_and"),
@@ -36,7 +36,7 @@ for _name, (_since, _dtypes, _function) in _BINARY.items():
 
 @lowers("Equal", since=7, T=ANY)
 def equal(op: Op) -> Value:
-    """Whether a and b are equal. A size and a negative number never are: exporters ask whether an axis is -1."""
+    """Lower Equal. A size and a negative number never are equal: exporters ask whether an axis is -1."""
     a, b = op.value(0), op.value(1)
     if (a.parts is not None or b.parts is not None) and max(a.rank, b.rank) < 2:
         left, right = a.size_parts(), b.size_parts()
@@ -48,7 +48,7 @@ def equal(op: Op) -> Value:
 
 
 def _same_size(a: Size, b: Size) -> bool | None:
-    """Whether two sizes are equal, or None where only the running model knows."""
+    """Return whether two sizes are equal, or None where that is known only when the model runs."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b
     number, tensor = (a, b) if isinstance(a, int) else (b, a)
@@ -57,7 +57,7 @@ def _same_size(a: Size, b: Size) -> bool | None:
 
 @lowers("Where", since=9, B=BOOL, T=ANY)
 def where(op: Op) -> Value:
-    """The second input where the first is true, and else the third."""
+    """Lower Where: the second input where the first is true, and else the third."""
     choice, yes, no = op.value(0), op.value(1), op.value(2)
     rank = max(choice.rank, yes.rank, no.rank)
     if choice.array is not None and (yes.parts is not None or no.parts is not None):
@@ -70,23 +70,26 @@ def where(op: Op) -> Value:
 
 @lowers("Not", since=1, T=BOOL)
 def negation(op: Op) -> Value:
-    """Not x."""
+    """Lower Not."""
     return mapped(op.value(0), tf.logical_not)
 
 
 @lowers("BitwiseNot", since=18, T=INTEGERS)
 def bitwise_not(op: Op) -> Value:
-    """Every bit turned."""
+    """Lower BitwiseNot: every bit inverted."""
     return mapped(op.value(0), op.kernels.elementwise("bitwise.invert"))
 
 
 @lowers("BitShift", since=11, until=28, T=INTEGERS)
 def bit_shift(op: Op) -> Value:
-    """Bits moved to the left or to the right; what a shift by all bits or by a negative number makes, opset 28 says."""
+    """Lower BitShift: bits moved to the left or to the right.
+
+    Opset 28 defines shifts by all bits or by a negative number.
+    """
     left = op.word("direction", "", ("LEFT", "RIGHT")) == "LEFT"
 
     def shifted(x: TfTensor, places: TfTensor) -> TfTensor:
-        signed = op.kernels.cast(places, "int64") if places.dtype == tf.uint64 else places  # beyond that: less than 0
+        signed = op.kernels.cast(places, "int64") if places.dtype == tf.uint64 else places  # beyond that it is negative
         return op.kernels.shifted(x, as_int32(signed), left=left)
 
     return broadcast(shifted, op.value(0), op.value(1))
@@ -94,13 +97,13 @@ def bit_shift(op: Op) -> Value:
 
 @lowers("IsNaN", since=9, T1=FLOATS)
 def is_nan(op: Op) -> Value:
-    """Where x is no number."""
+    """Lower IsNaN."""
     return mapped(op.value(0), tf.math.is_nan)
 
 
 @lowers("IsInf", since=10, T1=FLOATS)
 def is_inf(op: Op) -> Value:
-    """Where x is infinite, of the signs that are asked for."""
+    """Lower IsInf: where x is infinite, of the signs that the attributes name."""
     negative, positive = op.flag("detect_negative", True), op.flag("detect_positive", True)
 
     def function(t: TfTensor) -> TfTensor:

@@ -1,5 +1,7 @@
-"""Numbers as small integers or small floats, with a scale and a zero point: one for the tensor, for each place along an
-axis, or for each block along it."""
+"""Numbers as small integers or small floats, with a scale and a zero point.
+
+There is one for the tensor, for each place along an axis, or for each block along it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ RANGES = {
 @lowers("QuantizeLinear", since=10, until=22, T1=_REAL, T2=_QUANTIZED)
 @lowers("QuantizeLinear", domain=MICROSOFT, T=_REAL | _QUANTIZED)
 def quantize_linear(op: Op) -> Value:
-    """saturate(round(x / y_scale) + y_zero_point), the quotient in the scale's dtype or in `precision`."""
+    """Lower QuantizeLinear: saturate(round(x / y_scale) + y_zero_point).
+
+    The quotient is computed in the scale's dtype or in `precision`.
+    """
     value, zero = op.value(0), op.optional(2)
     dtype, saturate = quantized_dtype(op), op.flag("saturate", True)
     if dtype not in _QUANTIZED:
@@ -45,18 +50,18 @@ def quantize_linear(op: Op) -> Value:
 @lowers("DequantizeLinear", since=10, until=28, T=_QUANTIZED | {"int32"}, T1=_QUANTIZED | {"int32"}, T2=_SCALES)
 @lowers("DequantizeLinear", domain=MICROSOFT, T=_QUANTIZED | {"int32"} | FLOATS)
 def dequantize_linear(op: Op) -> Value:
-    """(x - x_zero_point) x_scale, in the scale's dtype or in `output_dtype`."""
-    value, given = op.value(0), op.value(1)
-    dtype = dtype_named(op, op.integer("output_dtype"), FLOATS) if op.integer("output_dtype", 0) else given.dtype
+    """Lower DequantizeLinear: (x - x_zero_point) x_scale, in the scale's dtype or in `output_dtype`."""
+    value, scale = op.value(0), op.value(1)
+    dtype = dtype_named(op, op.integer("output_dtype"), FLOATS) if op.integer("output_dtype", 0) else scale.dtype
     if dtype not in FLOATS:
         op.refuse(f"its scale is {dtype}, and no output_dtype says what to make", fix="check the model")
     zero = op.optional(2)
-    return dequantized(value, _spread(op, given, value), zero and _spread(op, zero, value), dtype)
+    return dequantized(value, _spread(op, scale, value), zero and _spread(op, zero, value), dtype)
 
 
 @lowers("DynamicQuantizeLinear", since=11, T1=frozenset({"float32"}))
 def dynamic_quantize_linear(op: Op) -> list[Value]:
-    """Into uint8 by the tensor's own range, 0 included: the numbers, the scale and the zero point."""
+    """Lower DynamicQuantizeLinear: uint8 by the tensor's own range, 0 included; then the scale and the zero point."""
     return dynamically_quantized(op.value(0))
 
 
@@ -69,7 +74,7 @@ def quantized(
     precision: str | None = None,
     saturate: bool = True,
 ) -> Value:
-    """round(value / scale) + zero in a dtype, where scale and zero broadcast to the value. Halves go to even."""
+    """Return round(value / scale) + zero in a dtype, where scale and zero broadcast to the value. Halves go to even."""
     divided_in = precision or ("float64" if scale.dtype == "int32" else scale.tensor().dtype.name)
 
     def function(x: TfTensor, s: TfTensor, *z: TfTensor) -> TfTensor:
@@ -82,15 +87,15 @@ def quantized(
     return named(broadcast(function, value, scale, *_unless_zero(zero)), dtype)
 
 
-def saturated(whole: TfTensor, zero: TfTensor | None, dtype: str) -> TfTensor:
-    """Whole numbers plus a zero point, brought into the range of an integer dtype."""
+def saturated(numbers: TfTensor, zero: TfTensor | None, dtype: str) -> TfTensor:
+    """Add a zero point to whole numbers, and clip to the range of an integer dtype."""
     low, high = RANGES[dtype]
-    moved = whole if zero is None else whole + tf.cast(zero, whole.dtype)
+    moved = numbers if zero is None else numbers + tf.cast(zero, numbers.dtype)
     return tf.cast(tf.clip_by_value(moved, low, high), CARRIERS.get(dtype, dtype))
 
 
 def dequantized(value: Value, scale: Value, zero: Value | None, dtype: str = "float32") -> Value:
-    """(value - zero) scale, where both broadcast to the value; multiplied in float32, then brought into the dtype."""
+    """Return (value - zero) scale, where both broadcast to the value; multiplied in float32, then cast to the dtype."""
     exact = tf.int32 if value.dtype == "int32" else tf.float32  # which holds every difference of shorter numbers
 
     def function(x: TfTensor, s: TfTensor, *z: TfTensor) -> TfTensor:
@@ -101,8 +106,10 @@ def dequantized(value: Value, scale: Value, zero: Value | None, dtype: str = "fl
 
 
 def dynamically_quantized(value: Value) -> list[Value]:
-    """A float32 value as uint8: its numbers, scale and zero point. Where all is zero the scale is 1, as ONNX Runtime
-    has it; the specification's formula would divide by zero."""
+    """Quantise a float32 value to uint8: its numbers, scale and zero point.
+
+    Where all is zero the scale is 1, as ONNX Runtime has it; the specification's formula would divide by zero.
+    """
     x = value.tensor(value.layout)
     low, high = tf.minimum(tf.reduce_min(x), 0.0), tf.maximum(tf.reduce_max(x), 0.0)
     scale = tf.where(tf.equal(low, high), 1.0, quotient(high - low, tf.constant(255.0)))
@@ -112,20 +119,23 @@ def dynamically_quantized(value: Value) -> list[Value]:
 
 
 def named(value: Value, dtype: str) -> Value:
-    """What was just computed, with its dtype's own name where the tensor only carries it."""
+    """Return a computed value with its dtype's own name where the tensor only carries it."""
     return replace(value, dtype=dtype)
 
 
 def _unless_zero(point: Value | None) -> list[Value]:
-    """A zero point that has to be taken into account, or nothing."""
+    """Return a zero point that has to be taken into account, or nothing."""
     if point is None or (point.array is not None and not np.any(point.array.astype(np.float32))):
         return []
     return [point]
 
 
 def _spread(op: Op, part: Value, value: Value) -> Value:
-    """A scale or a zero point in a shape that broadcasts to the value's: one number; a vector along the axis; or along
-    it a number for each block, and one for each place along the other axes."""
+    """Reshape a scale or a zero point to broadcast to the value.
+
+    It is one number; a vector along the axis; or along it a number for each block, and one for each place along the
+    other axes.
+    """
     grain, axis, block = granularity(op, part, value)
     if grain is Granularity.TENSOR:
         return reshaped(part, ()) if part.rank else part
@@ -137,18 +147,18 @@ def _spread(op: Op, part: Value, value: Value) -> Value:
 
 
 def in_blocks(part: Value, axis: int, block: int, size: Size) -> Value:
-    """Each place along an axis as often as a block is long; the last block is cut where the axis ends."""
+    """Repeat each place along an axis as often as a block is long; the last block is cut where the axis ends."""
     if part.array is not None and isinstance(size, int):
         repeated = np.repeat(part.array, block, axis)
         return known(repeated[(slice(None),) * axis + (slice(size),)], part.weights)
     sizes = [part.size(at) for at in range(part.rank)]
     copies = tf.tile(tf.expand_dims(part.tensor(), axis + 1), [1] * (axis + 1) + [block] + [1] * (part.rank - axis - 1))
-    whole = reshape(copies, [each * block if at == axis else each for at, each in enumerate(sizes)])
-    return computed(whole[(slice(None),) * axis + (slice(size),)], dtype=part.dtype)
+    all_blocks = reshape(copies, [length * block if at == axis else length for at, length in enumerate(sizes)])
+    return computed(all_blocks[(slice(None),) * axis + (slice(size),)], dtype=part.dtype)
 
 
 def reshaped(part: Value, target: Sequence[Size]) -> Value:
-    """A scale or a zero point in another shape."""
+    """Reshape a scale or a zero point."""
     if part.array is not None and all(isinstance(size, int) for size in target):
         return known(part.array.reshape(target), part.weights)
     return computed(reshape(part.tensor(), target), dtype=part.dtype)

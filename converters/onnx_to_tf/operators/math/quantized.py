@@ -17,7 +17,7 @@ from ...operator_context import Op
 from ...values import Layout, TfTensor, Value, broadcast, computed, known, mapped
 from ..layers.normalization import softmax
 from ..layers.pooling import average_pool, global_average_pool
-from ..layers.recurrent import Weights, biases, layer_of, lstm_of
+from ..layers.recurrent import biases, layer_of, lstm_of
 from ..tensor.joining import concat
 from .activation import leaky_relu, sigmoid
 from .linear import matmul
@@ -25,22 +25,24 @@ from .quantization import EIGHT_BITS, dequantized, dynamically_quantized, quanti
 
 _SUMS = frozenset({"int32"})
 _SCALES = frozenset({"float16", "bfloat16", "float32"})
-_MIXED = EIGHT_BITS | _SUMS | _SCALES  # of an operator whose type variables onnx does not know
+_MIXED = EIGHT_BITS | _SUMS | _SCALES  # for operators whose type variables onnx does not define
 
 
 @lowers("ConvInteger", since=10, T1=EIGHT_BITS, T2=EIGHT_BITS)
 def conv_integer(op: Op) -> Value:
-    """A convolution of what lies above the zero points, as int32."""
+    """Lower ConvInteger: a convolution of numbers minus their zero points, as int32."""
     return computed(_convolved(op, op.value(0), op.optional(2), op.value(1), op.optional(3)), Layout.CHANNELS_LAST)
 
 
 @lowers("QLinearConv", since=10, T1=EIGHT_BITS, T2=EIGHT_BITS, T3=EIGHT_BITS, T4=_SUMS)
 def qlinear_conv(op: Op) -> Value:
-    """A convolution, brought from the scale of its products to the one of the answer."""
+    """Lower QLinearConv: a convolution, brought from the scale of its products to the one of the result."""
     sums = _convolved(op, op.value(0), op.value(2), op.value(3), op.value(5))
     bias = op.optional(8)
     sums = sums if bias is None else sums + bias.tensor()
-    scale = _ratio(one(op, op.value(1)), op.value(4), one(op, op.value(6)))  # one, or for each filter: the last axis
+    scale = _ratio(
+        single_number(op, op.value(1)), op.value(4), single_number(op, op.value(6))
+    )  # one, or for each filter: the last axis
     return _rescaled(op, computed(sums, Layout.CHANNELS_LAST), scale, op.value(7))
 
 
@@ -49,34 +51,34 @@ def _convolved(op: Op, value: Value, zero: Value | None, kernel: Value, kernel_z
         reshaped(kernel_zero, [kernel_zero.size(0), *[1] * (kernel.rank - 1)]) if kernel_zero.rank else kernel_zero
     )
     window = read_window(op, value, kernel_sizes(op, kernel))
-    x, w = centred(op, value, zero and one(op, zero)), centred(op, kernel, zeros)
+    x, w = centred(op, value, zero and single_number(op, zero)), centred(op, kernel, zeros)
     return convolution(op, x, w, window, op.integer("group", 1))
 
 
 @lowers("MatMulInteger", since=10, T1=EIGHT_BITS, T2=EIGHT_BITS)
 def matmul_integer(op: Op) -> Value:
-    """A product of what lies above the zero points, as int32."""
+    """Lower MatMulInteger: a product of numbers minus their zero points, as int32."""
     return computed(multiplied(op, op.value(0), op.optional(2), op.value(1), op.optional(3)))
 
 
 @lowers("QLinearMatMul", since=10, until=20, T1=EIGHT_BITS, T2=EIGHT_BITS, T3=EIGHT_BITS)
 @lowers("QLinearMatMul", since=21, T1=EIGHT_BITS, T2=EIGHT_BITS, T3=EIGHT_BITS, TS=_SCALES)
 def qlinear_matmul(op: Op) -> Value:
-    """A product of matrices, brought from the scale of its products to the one of the answer."""
+    """Lower QLinearMatMul: a product, brought from the scale of its products to the one of the result."""
     left, right = op.value(0), op.value(3)
     sums = multiplied(op, left, op.value(2), right, op.value(5))
-    scale = _ratio(_of_rows(op, op.value(1), left), of_columns(op, op.value(4), right), one(op, op.value(6)))
+    scale = _ratio(_of_rows(op, op.value(1), left), of_columns(op, op.value(4), right), single_number(op, op.value(6)))
     return _rescaled(op, computed(sums), scale, op.value(7))
 
 
 def multiplied(op: Op, left: Value, left_zero: Value | None, right: Value, right_zero: Value | None) -> TfTensor:
-    """The product of two matrices of 8 bits, less their zero points, as int32."""
+    """Multiply two matrices of 8 bits, less their zero points, as int32."""
     a = centred(op, left, left_zero and _of_rows(op, left_zero, left))
     return matrix_product(op, a, centred(op, right, right_zero and of_columns(op, right_zero, right)))
 
 
-def one(op: Op, part: Value) -> Value:
-    """A scale or a zero point that is one number."""
+def single_number(op: Op, part: Value) -> Value:
+    """Return a scale or a zero point that is one number, as a scalar."""
     if part.rank == 0:
         return part
     if part.shape != (1,):
@@ -85,56 +87,59 @@ def one(op: Op, part: Value) -> Value:
 
 
 def _of_rows(op: Op, part: Value, matrix: Value) -> Value:
-    """A scale or a zero point of the left matrix: one, one for each row, or in the shape (..., rows, 1)."""
+    """Return a scale or a zero point of the left matrix: one, one for each row, or in the shape (..., rows, 1)."""
     if part.rank == 0 or part.shape == (1,) or matrix.rank == 1:
-        return one(op, part)
+        return single_number(op, part)
     return reshaped(part, [part.size(0), 1]) if part.rank == 1 else part
 
 
 def of_columns(op: Op, part: Value, matrix: Value) -> Value:
-    """A scale or a zero point of the right matrix: one, one for each column, or in the shape (..., 1, columns)."""
-    return one(op, part) if part.rank == 0 or part.shape == (1,) or matrix.rank == 1 else part
+    """Return a scale or a zero point of the right matrix: one, one for each column, or as (..., 1, columns)."""
+    return single_number(op, part) if part.rank == 0 or part.shape == (1,) or matrix.rank == 1 else part
 
 
 def _ratio(a: Value, b: Value, y: Value) -> TfTensor:
-    """From the scale of products to that of the answer: a b / y, in their dtype."""
+    """Return the factor from the scale of products to that of the result: a b / y, in their dtype."""
     if a.array is not None and b.array is not None and y.array is not None:
         return tf.constant((a.array * b.array / y.array).astype(a.dtype), tf.float32)
     return tf.cast(quotient(a.tensor() * b.tensor(), y.tensor()), tf.float32)
 
 
 def _rescaled(op: Op, sums: Value, scale: TfTensor, zero: Value) -> Value:
-    """Sums times a scale, rounded, plus the zero point, in its dtype. The scale broadcasts in the sums' own layout."""
-    point = one(op, zero).tensor()
+    """Return sums times a scale, rounded, plus the zero point, in its dtype.
+
+    The scale broadcasts in the sums' own layout.
+    """
+    point = single_number(op, zero).tensor()
     return mapped(sums, lambda t: saturated(tf.round(tf.cast(t, tf.float32) * scale), point, zero.dtype))
 
 
-# The operators of ONNX Runtime's quantiser. Those that are functions are the function of the dequantised numbers,
-# quantised, as their documentation has it.
+# The operators of ONNX Runtime's quantiser. As their documentation has it, those that are functions apply the function
+# to the dequantised numbers, and quantise its result.
 
 
 @lowers("QLinearAdd", "QLinearMul", domain=MICROSOFT, T=_MIXED)
 def qlinear_binary(op: Op) -> Value:
-    """The sum or the product."""
+    """Lower QLinearAdd and QLinearMul: the sum or the product."""
     function = tf.add if op.node.op_type == "QLinearAdd" else tf.multiply
     return _quantized(op, broadcast(function, _real(op, 0), _real(op, 3)), 6)
 
 
 @lowers("QLinearSigmoid", domain=MICROSOFT, T=_MIXED)
 def qlinear_sigmoid(op: Op) -> Value:
-    """1 / (1 + exp(-x))"""
+    """Lower QLinearSigmoid: 1 / (1 + exp(-x))."""
     return _quantized(op, sigmoid(op.over(_real(op, 0))), 3)
 
 
 @lowers("QLinearLeakyRelu", domain=MICROSOFT, T=_MIXED)
 def qlinear_leaky_relu(op: Op) -> Value:
-    """x, or alpha x below zero."""
+    """Lower QLinearLeakyRelu: x, or alpha x below zero."""
     return _quantized(op, leaky_relu(op.over(_real(op, 0))), 3)
 
 
 @lowers("QLinearSoftmax", domain=MICROSOFT, T=_MIXED)
 def qlinear_softmax(op: Op) -> Value:
-    """exp(x) over its sum along one axis."""
+    """Lower QLinearSoftmax: exp(x) over its sum along one axis."""
     value = _real(op, 0)
     if op.integer("opset") < 13 and op.integer("axis", -1) % value.rank != value.rank - 1:
         op.refuse("it runs over several axes, as before opset 13", fix="export it with opset 13 or newer")
@@ -143,43 +148,43 @@ def qlinear_softmax(op: Op) -> Value:
 
 @lowers("QLinearAveragePool", domain=MICROSOFT, T=_MIXED)
 def qlinear_average_pool(op: Op) -> Value:
-    """The mean of each window."""
+    """Lower QLinearAveragePool: the mean of each window."""
     _channels_first(op)
     return _quantized(op, average_pool(op.over(_real(op, 0))), 3)
 
 
 @lowers("QLinearGlobalAveragePool", domain=MICROSOFT, T=_MIXED)
 def qlinear_global_average_pool(op: Op) -> Value:
-    """The mean over the spatial axes."""
+    """Lower QLinearGlobalAveragePool: the mean over the spatial axes."""
     _channels_first(op)
     return _quantized(op, global_average_pool(op.over(_real(op, 0))), 3)
 
 
 @lowers("QLinearConcat", domain=MICROSOFT, T=_MIXED)
 def qlinear_concat(op: Op) -> Value:
-    """Joined along an axis, each with its own scale and zero point."""
+    """Lower QLinearConcat: joined along an axis, each with its own scale and zero point."""
     count = len(op.values(2)) // 3
     return _quantized(op, concat(op.over(*[_real(op, 2 + 3 * at) for at in range(count)])), 0, like=2)
 
 
 @lowers("QLinearWhere", domain=MICROSOFT, T=_MIXED | BOOL)
 def qlinear_where(op: Op) -> Value:
-    """One or the other, by a condition."""
+    """Lower QLinearWhere: one or the other, by a condition."""
     return _quantized(op, broadcast(tf.where, op.value(0), _real(op, 1), _real(op, 4)), 7, like=1)
 
 
 def _real(op: Op, at: int) -> Value:
-    """The numbers that input `at` stands for, with its scale and zero point, which come after it."""
+    """Return the numbers that input `at` stands for, with its scale and zero point, which come after it."""
     value, zero = op.value(at), op.optional(at + 2)
     if value.dtype not in EIGHT_BITS:
         op.refuse(f"its input {at} is {value.dtype}, and only int8 and uint8 can be carried")
-    return dequantized(value, one(op, op.value(at + 1)), zero and one(op, zero))
+    return dequantized(value, single_number(op, op.value(at + 1)), zero and single_number(op, zero))
 
 
 def _quantized(op: Op, real: Value, at: int, like: int = 0) -> Value:
-    """Numbers by the scale that input `at` is and the zero point after it, in the dtype of the input `like`."""
+    """Quantise by the scale that input `at` is and the zero point after it, to the dtype of the input `like`."""
     zero = op.optional(at + 1)
-    return quantized(real, one(op, op.value(at)), zero and one(op, zero), op.value(like).dtype)
+    return quantized(real, single_number(op, op.value(at)), zero and single_number(op, zero), op.value(like).dtype)
 
 
 def _channels_first(op: Op) -> None:
@@ -189,14 +194,14 @@ def _channels_first(op: Op) -> None:
 
 @lowers("QGemm", domain=MICROSOFT, T=_MIXED)
 def qgemm(op: Op) -> Value:
-    """The product alpha A B + C, where C has the scale of the product; float32 where the answer has no scale."""
+    """Lower QGemm: alpha A B + C, where C has the scale of the product; float32 where the result has no scale."""
     alpha = np.float32(op.real("alpha", 1.0))
     left, right = (_turned(op.value(at), turn=op.flag(name)) for at, name in ((0, "transA"), (3, "transB")))
     sums = multiplied(op, left, op.value(2), right, op.value(5))
     bias, scale = op.optional(6), op.optional(7)
     sums = sums if bias is None else sums + bias.tensor()
-    unit = op.known(np.array(1, np.float32)) if scale is None else one(op, scale)
-    ratio = _ratio(one(op, op.value(1)), of_columns(op, op.value(4), right), unit) * alpha
+    unit = op.known(np.array(1, np.float32)) if scale is None else single_number(op, scale)
+    ratio = _ratio(single_number(op, op.value(1)), of_columns(op, op.value(4), right), unit) * alpha
     if scale is None:
         return computed(tf.cast(sums, tf.float32) * ratio)
     return _rescaled(op, computed(sums), ratio, op.value(8))
@@ -210,15 +215,18 @@ def _turned(matrix: Value, *, turn: bool) -> Value:
 
 @lowers("MatMulIntegerToFloat", domain=MICROSOFT, T=_MIXED)
 def matmul_integer_to_float(op: Op) -> Value:
-    """A product of quantised matrices as real numbers, plus a bias."""
+    """Lower MatMulIntegerToFloat: a product of quantised matrices as real numbers, plus a bias."""
     left, right = op.value(0), op.value(1)
     sums = multiplied(op, left, op.optional(4), right, op.optional(5))
-    return as_real(sums, one(op, op.value(2)), of_columns(op, op.value(3), right), op.optional(6))
+    return as_real(sums, single_number(op, op.value(2)), of_columns(op, op.value(3), right), op.optional(6))
 
 
 @lowers("DynamicQuantizeMatMul", domain=MICROSOFT, T=_MIXED)
 def dynamic_quantize_matmul(op: Op) -> Value:
-    """A product of real numbers, quantised by their own range, with a quantised matrix; real again, plus a bias."""
+    """Lower DynamicQuantizeMatMul: a product with a quantised matrix, plus a bias.
+
+    The left factor is real, is quantised by its own range, and the result is real again.
+    """
     right = op.value(1)
     numbers, scale, zero = dynamically_quantized(op.value(0))
     sums = multiplied(op, numbers, zero, right, op.optional(3))
@@ -226,14 +234,14 @@ def dynamic_quantize_matmul(op: Op) -> Value:
 
 
 def as_real(sums: TfTensor, a: Value, b: Value, bias: Value | None) -> Value:
-    """Sums times their scale, plus a bias, in the dtype of the scales."""
+    """Return sums times their scale, plus a bias, in the dtype of the scales."""
     scale = a.tensor() * b.tensor()
-    made = tf.cast(tf.cast(sums, tf.float32) * tf.cast(scale, tf.float32), scale.dtype)
-    return computed(made if bias is None else made + bias.tensor())
+    real = tf.cast(tf.cast(sums, tf.float32) * tf.cast(scale, tf.float32), scale.dtype)
+    return computed(real if bias is None else real + bias.tensor())
 
 
 @dataclass(frozen=True)
-class _Quantized:
+class _QuantizedMatrix:
     """A matrix (n, gates H) of which `scale` is one number or one for each column."""
 
     numbers: Integers
@@ -242,37 +250,41 @@ class _Quantized:
 
 @lowers("DynamicQuantizeLSTM", domain=MICROSOFT, T=_MIXED)
 def dynamic_quantize_lstm(op: Op) -> list[Value | None]:
-    """An LSTM whose rows are quantised before each product with its weights: the input's as one tensor, the states' at
-    each step, of the whole batch. On many threads ONNX Runtime's kernel takes parts of the batch for themselves, and so
-    comes to other ranges; this is what it answers on one."""
+    """Lower DynamicQuantizeLSTM: an LSTM whose rows are quantised before each product with its weights.
+
+    The input's rows are quantised as one tensor, the states' at each step, of the full batch. On many threads ONNX
+    Runtime's kernel quantises parts of the batch, and so has other ranges; this is its result on one thread.
+    """
     if op.has("clip") or op.flag("layout"):
         op.refuse("its attributes clip and layout are not carried", fix="quantise the model without them")
     if op.optional(4) is not None:
         op.refuse("the range of states behind a sequence's end is not defined", fix="leave sequence_lens out")
     scales, zeros = (
-        [op.array(at, what) for at in pair] for pair, what in (((8, 10), "scale"), ((9, 11), "zero point"))
+        [op.array(at, part) for at in pair] for pair, part in (((8, 10), "scale"), ((9, 11), "zero point"))
     )
 
-    def matrix(place: int, at: int) -> _Quantized:
+    def matrix(place: int, at: int) -> _QuantizedMatrix:
         numbers = centred(op, op.known(op.array(place, "weight")[at]), op.known(zeros[place - 1][at]))
-        return _Quantized(numbers, scales[place - 1][at])
+        return _QuantizedMatrix(numbers, scales[place - 1][at])
 
-    def weights_of(inner: Op, at: int) -> Weights:
-        return Weights(matrix(1, at), matrix(2, at), *biases(inner, at), product)
+    def weights_of(inner: Op, at: int) -> DirectionWeights:
+        return DirectionWeights(matrix(1, at), matrix(2, at), *biases(inner, at), product)
 
-    def product(rows: TfTensor, matrix: _Quantized) -> TfTensor:
+    def product(rows: TfTensor, matrix: _QuantizedMatrix) -> TfTensor:
         numbers, scale, zero = dynamically_quantized(computed(rows))
         sums = matrix_product(op, centred(op, numbers, zero), matrix.numbers)
         return tf.cast(sums, tf.float32) * (scale.tensor() * matrix.scale)
 
-    own = op.over(*(op.optional(at) for at in range(8))).read_as("LSTM", 22)
-    return lstm_of(layer_of(own, hidden_axis=1), weights_of)
+    layer_context = op.over(*(op.optional(at) for at in range(8))).read_as("LSTM", 22)
+    return lstm_of(layer_of(layer_context, hidden_axis=1), weights_of)
 
 
 @lowers("MatMulNBits", domain=MICROSOFT, T=_MIXED)
 def matmul_n_bits(op: Op) -> Value:
-    """A product with a matrix of 2, 4 or 8 bits, (columns, blocks along the summed axis, bytes of a block), and a bias.
-    The matrix is unpacked now."""
+    """Lower MatMulNBits: a product with a matrix of 2, 4 or 8 bits, and a bias.
+
+    The matrix is (columns, blocks along the summed axis, bytes of a block); it is unpacked now.
+    """
     op.ignore("accuracy_level", because="it says how coarse the arithmetic may be, and here it is never coarser")
     if op.integer("weight_prepacked", 0):
         op.refuse("its attribute weight_prepacked is set", fix="use the weights as the quantiser writes them")
@@ -286,20 +298,20 @@ def matmul_n_bits(op: Op) -> Value:
     matrix = ((blocks - zeros[..., None]) * scales[..., None].astype(np.float32)).reshape(columns, -1)[
         :, : op.integer("K")
     ]
-    made, bias = matmul(op.over(op.value(0), op.known(matrix.T.astype(scales.dtype)))), op.optional(5)
-    return made if bias is None else broadcast(tf.add, made, bias)
+    result, bias = matmul(op.over(op.value(0), op.known(matrix.T.astype(scales.dtype)))), op.optional(5)
+    return result if bias is None else broadcast(tf.add, result, bias)
 
 
 def _zeros(op: Op, shape: tuple[int, ...], bits: int) -> Array:
-    """The zero points, (columns, blocks): packed as the weights are, or not; the middle where none is given."""
-    found = op.optional_array(3, "zero points")
-    if found is None:
+    """Return the zero points, (columns, blocks): packed as the weights are, or not; the middle where there are none."""
+    packed = op.optional_array(3, "zero points")
+    if packed is None:
         return np.full(shape, 1 << bits - 1, np.float32)
-    rows = found.reshape(shape[0], -1)
-    return (unpacked(rows, bits)[:, : shape[1]] if found.dtype == np.uint8 else rows).astype(np.float32)
+    rows = packed.reshape(shape[0], -1)
+    return (unpacked(rows, bits)[:, : shape[1]] if packed.dtype == np.uint8 else rows).astype(np.float32)
 
 
 def unpacked(rows: Array, bits: int) -> Array:
-    """Bytes, (rows, n), as numbers of fewer bits, (rows, 8 n / bits); the lowest bits come first."""
+    """Unpack bytes (rows, n) to numbers of fewer bits, (rows, 8 n / bits); the lowest bits come first."""
     parts = [rows >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)]
     return np.stack(parts, -1).reshape(len(rows), -1)

@@ -1,6 +1,6 @@
 """Numbers drawn at random: anew at every call, and never while lowering.
 
-A seed makes what is drawn repeat from the moment that the model is loaded, not at every call; ONNX Runtime does so too.
+A seed makes the numbers repeat from the moment that the model is loaded, not at every call; ONNX Runtime does so too.
 Which numbers a seed stands for is each implementation's own, as the specification says.
 """
 
@@ -20,31 +20,31 @@ from .casting import dtype_named
 
 @lowers("RandomNormal", since=1, folds=False)
 def random_normal(op: Op) -> Value:
-    """Of a shape that the model names."""
+    """Lower RandomNormal, of a shape that the model names."""
     return op.computed(_normal(op, op.ints("shape"), dtype_named(op, op.integer("dtype", 1), FLOATS)))
 
 
 @lowers("RandomNormalLike", since=1, folds=False, T1=ANY)
 def random_normal_like(op: Op) -> Value:
-    """Of the input's shape."""
+    """Lower RandomNormalLike, of the input's shape."""
     return op.computed(_normal(op, *_like(op)))
 
 
 @lowers("RandomUniform", since=1, folds=False)
 def random_uniform(op: Op) -> Value:
-    """Of a shape that the model names."""
+    """Lower RandomUniform, of a shape that the model names."""
     return op.computed(_uniform(op, op.ints("shape"), dtype_named(op, op.integer("dtype", 1), FLOATS)))
 
 
 @lowers("RandomUniformLike", since=1, folds=False, T1=ANY)
 def random_uniform_like(op: Op) -> Value:
-    """Of the input's shape."""
+    """Lower RandomUniformLike, of the input's shape."""
     return op.computed(_uniform(op, *_like(op)))
 
 
 @lowers("Bernoulli", since=15, folds=False, T1=FLOATS)
 def bernoulli(op: Op) -> Value:
-    """1 as often as the input says, and else 0."""
+    """Lower Bernoulli: 1 as often as the input says, and else 0."""
     value = op.value(0)
     dtype = dtype_named(op, op.integer("dtype")) if op.has("dtype") else value.dtype
     drawn = tf.raw_ops.RandomUniform(**_draw(op, _sizes(value), value.dtype))
@@ -53,7 +53,7 @@ def bernoulli(op: Op) -> Value:
 
 @lowers("Multinomial", since=7, folds=False, T1=frozenset({"float16", "float32", "float64"}))
 def multinomial(op: Op) -> Value:
-    """Classes of each sample, drawn by log-probabilities that need not add up to anything."""
+    """Lower Multinomial: classes of each sample, drawn by log-probabilities that need not be normalised."""
     dtype = dtype_named(op, op.integer("dtype", 6), INDICES)
     logits = tf.cast(op.tensor(0), tf.float32)
     drawn = tf.raw_ops.Multinomial(
@@ -63,7 +63,7 @@ def multinomial(op: Op) -> Value:
 
 
 def _like(op: Op) -> tuple[list[Size], str]:
-    """Shape and dtype of an operator that takes both from its input."""
+    """Return shape and dtype of an operator that takes both from its input."""
     value = op.value(0)
     if op.has("dtype"):
         return _sizes(value), dtype_named(op, op.integer("dtype"), FLOATS)
@@ -87,14 +87,16 @@ def _uniform(op: Op, shape: Sequence[Size], dtype: str) -> TfTensor:
 
 
 def _draw(op: Op, shape: Sequence[Size], dtype: str) -> dict[str, Any]:
-    """What both of TensorFlow's operators take. Drawn as float32, or as float64 where that is asked for."""
+    """Return the arguments of both of TensorFlow's operators; float32, or float64 where the model has that."""
     vector = tf.convert_to_tensor(pack(shape), tf.int32)
     return {"shape": vector, "dtype": tf.float64 if dtype == "float64" else tf.float32, **_seeds(op)}
 
 
 def _seeds(op: Op) -> dict[str, Any]:
-    """TensorFlow's two seeds, of the bits of ONNX's float; two zeros are no seed. Not by tf.random: that would mix in
-    a seed that this process happens to have set."""
+    """Return TensorFlow's two seeds, of the bits of ONNX's float; two zeros are no seed.
+
+    Not by tf.random: that would mix in a seed that this process happens to have set.
+    """
     if not op.has("seed"):
         return {"seed": 0, "seed2": 0}
     return {"seed": int(np.float32(op.real("seed")).view(np.int32)), "seed2": 1}

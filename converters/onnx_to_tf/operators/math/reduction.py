@@ -19,7 +19,7 @@ Over = Callable[[Kernels, TfTensor, Axes, bool], TfTensor]
 
 @dataclass(frozen=True)
 class Reduction:
-    """What an operator takes, what it does over axes, and to each element where nothing is reduced (None: nothing)."""
+    """The dtypes of an operator, its function over axes, and its function of each element where no axis is reduced."""
 
     dtypes: frozenset[str]
     over: Over
@@ -39,24 +39,26 @@ def _square(t: TfTensor) -> TfTensor:
 
 
 def _norm(_: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
-    """The root of the sum of squares; of integers by way of float32, as the specification's body has it."""
+    """Return the root of the sum of squares; of integers by way of float32, as the specification's body has it."""
     total = tf.reduce_sum(tf.square(t), axes, keep)
     return tf.sqrt(total) if t.dtype.is_floating else tf.cast(tf.sqrt(tf.cast(total, tf.float32)), t.dtype)
 
 
 def _log_sum_exp(kernels: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
-    """log(sum(exp(t))) with the largest element taken out before, unless it is infinite; of integers in float64, as
-    the specification's body has it."""
+    """Return log(sum(exp(t))), with the largest element subtracted before, unless it is infinite.
+
+    Integers are computed in float64, as the specification's body has it.
+    """
     if not t.dtype.is_floating:
         return tf.cast(_log_sum_exp(kernels, tf.cast(t, tf.float64), axes, keep), t.dtype)
     largest = kernels.reduce_max(t, axes, True)
     shift = tf.where(tf.abs(largest) <= t.dtype.max, largest, tf.zeros_like(largest))
-    made = tf.math.log(tf.reduce_sum(tf.exp(t - shift), axes, True)) + shift
-    return made if keep else tf.reduce_sum(made, axes)
+    total = tf.math.log(tf.reduce_sum(tf.exp(t - shift), axes, True)) + shift
+    return total if keep else tf.reduce_sum(total, axes)
 
 
 def _mean(_: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
-    """Of integers it is cut towards zero."""
+    """Return the mean, cut towards zero for integers."""
     if t.dtype.is_floating:
         return tf.reduce_mean(t, axes, keep)
     count = tf.reduce_sum(tf.ones_like(t), axes, keep)
@@ -64,7 +66,7 @@ def _mean(_: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
 
 
 def _largest(kernels: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
-    """False lies before True."""
+    """Return the largest; False lies before True."""
     return tf.reduce_any(t, axes, keep) if t.dtype == tf.bool else kernels.reduce_max(t, axes, keep)
 
 
@@ -72,7 +74,7 @@ def _smallest(kernels: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor
     return tf.reduce_all(t, axes, keep) if t.dtype == tf.bool else kernels.reduce_min(t, axes, keep)
 
 
-# Over nothing at all they make what the specification says, as TensorFlow does: 0, 1, the lowest or highest of the
+# Over no elements they return what the specification says, as TensorFlow does: 0, 1, the lowest or highest of the
 # dtype (of floats the infinities), False and True, and the logarithm of 0.
 _REDUCTIONS = {
     "ReduceL1": Reduction(SUMMABLE, lambda _, t, axes, keep: tf.reduce_sum(_magnitude(t), axes, keep), _magnitude),
@@ -104,37 +106,37 @@ for _name, _reduction in _REDUCTIONS.items():
     _lowered(_name, _reduction)
 
 
-def reduced(op: Op, gone: Sequence[int], over: Over, *, keep: bool) -> Value:
-    """Over the axes, which stay with size 1 unless keepdims is 0."""
+def reduced(op: Op, reduced_axes: Sequence[int], over: Over, *, keep: bool) -> Value:
+    """Reduce over the axes, which stay with size 1 unless keepdims is 0."""
     value = op.value(0)
     if value.only_parts is not None and op.node.op_type == "ReduceProd":
         return op.sized([product(value.only_parts)], scalar=not (keep and value.rank), dtype=value.dtype)
-    left = [axis for axis in range(value.rank) if axis not in gone]
+    left = [axis for axis in range(value.rank) if axis not in reduced_axes]
     layout, after = (value.layout, value.layout) if keep else _layouts(value.layout, left)
-    places = sorted(layout.place(axis, value.rank) for axis in gone)
+    places = sorted(layout.place(axis, value.rank) for axis in reduced_axes)
     if value.rank > _MOST_REDUCED:
-        made = _in_fewer_axes(op, value, layout, places, over, keep=keep)
+        result = _in_fewer_axes(op, value, layout, places, over, keep=keep)
     else:
-        made = over(op.kernels, value.tensor(layout), places, keep)
-    answer = computed(made, after)
+        result = over(op.kernels, value.tensor(layout), places, keep)
+    answer = computed(result, after)
     return answer.with_sizes_of(value, zip(left, left, strict=True) if keep else enumerate(left))
 
 
-_MOST_REDUCED = 6  # axes that XNNPACK reduces; of seven it ends with the interpreter
+_MOST_REDUCED = 6  # axes that XNNPACK reduces; seven end the interpreter's process
 
 
 def _in_fewer_axes(op: Op, value: Value, layout: Layout, places: Sequence[int], over: Over, *, keep: bool) -> TfTensor:
-    """Over places of a layout, with neighbours of which all are reduced, or none is, as one axis."""
+    """Reduce over places of a layout, with neighbours of which all are reduced, or none is, merged into one axis."""
     sizes = [value.size(axis) for axis in layout.order(value.rank)]
     runs = [list(run) for _, run in groupby(range(value.rank), lambda place: place in places)]
     merged = reshape(value.tensor(layout), [product([sizes[place] for place in run]) for run in runs])
-    made = over(op.kernels, merged, [at for at, run in enumerate(runs) if run[0] in places], False)
+    result = over(op.kernels, merged, [at for at, run in enumerate(runs) if run[0] in places], False)
     left = [1 if place in places else size for place, size in enumerate(sizes) if keep or place not in places]
-    return reshape(made, left)
+    return reshape(result, left)
 
 
 def _over_computed(op: Op, axes: Value, reduction: Reduction, *, noop: bool) -> Value:
-    """Over axes that the model computes. None at all are all of them, unless `noop`."""
+    """Reduce over axes that the model computes. None at all are all of them, unless `noop`."""
     value, keep = op.value(0), op.flag("keepdims")
     places, count = as_int32(tf.reshape(axes.tensor(), [-1])), axes.shape[0] if axes.rank else 1
     if count is None:
@@ -143,12 +145,12 @@ def _over_computed(op: Op, axes: Value, reduction: Reduction, *, noop: bool) -> 
         if not noop:
             every = tf.range(tf.where(tf.equal(tf.size(places), 0), value.rank, 0))
             places = tf.concat([places, every], 0)
-    made = reduction.over(op.kernels, value.tensor(), places, keep)
-    return computed(ranked(made, value.rank if keep else value.rank - (count or 0)))
+    result = reduction.over(op.kernels, value.tensor(), places, keep)
+    return computed(ranked(result, value.rank if keep else value.rank - (count or 0)))
 
 
 def _layouts(layout: Layout, left: list[int]) -> tuple[Layout, Layout]:
-    """In which layout to reduce, and in which the axes that are left then lie, of which `left` names the old places.
+    """Return the layout to reduce in, and the layout of the axes that are left, of which `left` names the old places.
 
     Without channels the others are in order. With batch and channels, these are still the first and the last.
     """
@@ -159,14 +161,14 @@ def _layouts(layout: Layout, left: list[int]) -> tuple[Layout, Layout]:
 
 @lowers("ArgMax", "ArgMin", since=1, T=NUMBERS)
 def arg_extreme(op: Op) -> Value:
-    """Where the largest or smallest lies along an axis: the first of equals, or the last."""
+    """Lower ArgMax and ArgMin: where the largest or smallest lies along an axis, the first of equals or the last."""
     value, axis, keep = op.value(0), op.integer("axis", 0) % op.value(0).rank, op.flag("keepdims", True)
     last = op.flag("select_last_index")
     function = tf.argmax if op.node.op_type == "ArgMax" else tf.argmin
     tensor = value.tensor()
     if last:
         tensor = tf.reverse(tensor, [axis])
-    found = function(tensor, axis, output_type=tf.int64)
+    index = function(tensor, axis, output_type=tf.int64)
     if last:
-        found = tf.cast(value.size(axis) - 1, tf.int64) - found
-    return computed(tf.expand_dims(found, axis) if keep else found)
+        index = tf.cast(value.size(axis) - 1, tf.int64) - index
+    return computed(tf.expand_dims(index, axis) if keep else index)

@@ -1,4 +1,5 @@
-"""Spectra. Complex numbers lie in a last axis of size 2: real part, imaginary part. Windows go by their bodies."""
+"""Spectra.
+Complex numbers lie in a last axis of size 2: real part, imaginary part. Windows are lowered by their bodies."""
 
 from __future__ import annotations
 
@@ -16,27 +17,27 @@ from .casting import dtype_named
 
 @lowers("DFT", since=17, T1=FLOATS, T2=INDICES)
 def dft(op: Op) -> Value:
-    """The discrete Fourier transform along an axis, cut or filled with zeros to `dft_length`; also the inverse one."""
+    """Lower DFT: the Fourier transform along an axis, cut or filled with zeros to `dft_length`; also the inverse."""
     value, inverse, onesided, at = op.value(0), op.flag("inverse"), op.flag("onesided"), transformed_axis(op)
     length = _length(op, value.size(at), halved=inverse and onesided)
     parts = [_moved(part, at) for part in _parts(op, value)]
     if inverse:
-        made = _inverse(op, parts, value.size(at), length, onesided=onesided)
+        spectrum = _inverse(op, parts, value.size(at), length, onesided=onesided)
     else:
-        made = _forward(op, [_fitted(part, value.size(at), length) for part in parts], length, onesided=onesided)
+        spectrum = _forward(op, [_fitted(part, value.size(at), length) for part in parts], length, onesided=onesided)
     back = [*range(at), value.rank - 2, *range(at, value.rank - 2), value.rank - 1]
-    return computed(tf.cast(tf.transpose(tf.stack(made, -1), back), value.dtype))
+    return computed(tf.cast(tf.transpose(tf.stack(spectrum, -1), back), value.dtype))
 
 
-def _length(op: Op, have: Size, *, halved: bool) -> Size:
-    """How many elements are transformed; of a half of a spectrum the whole one's, which is taken as even."""
+def _length(op: Op, size: Size, *, halved: bool) -> Size:
+    """Return how many elements are transformed; of half a spectrum the full length, which is taken as even."""
     if op.optional(1) is not None:
         return op.sizes(1, "dft_length")[0]
-    return 2 * (have - 1) if halved else have
+    return 2 * (size - 1) if halved else size
 
 
 def _parts(op: Op, value: Value) -> list[TfTensor]:
-    """The real part, and the imaginary one if there is one."""
+    """Return the real part, and the imaginary one if there is one."""
     if value.shape[-1] not in (1, 2):
         op.refuse("the size of its last axis is not known to be 1 or 2", fix="fix it when exporting")
     wide = widened(value.tensor())
@@ -44,19 +45,19 @@ def _parts(op: Op, value: Value) -> list[TfTensor]:
 
 
 def _moved(tensor: TfTensor, axis: int) -> TfTensor:
-    """With an axis as the last one."""
+    """Return a tensor with an axis moved to the end."""
     rank = tensor.shape.rank
-    return tf.transpose(tensor, [*(each for each in range(rank) if each != axis), axis])
+    return tf.transpose(tensor, [*(other for other in range(rank) if other != axis), axis])
 
 
-def _fitted(tensor: TfTensor, have: Size, length: Size) -> TfTensor:
-    """The last axis, of size `have`, cut or filled with zeros to `length`."""
-    if same_size(have, length):
+def _fitted(tensor: TfTensor, size: Size, length: Size) -> TfTensor:
+    """Cut or fill the last axis, of size `size`, with zeros to `length`."""
+    if same_size(size, length):
         return tensor
     cut = tensor[..., :length]
-    missing = tf.maximum(length - have, 0)
-    if isinstance(length, int) and isinstance(have, int):
-        missing = max(length - have, 0)
+    missing = tf.maximum(length - size, 0)
+    if isinstance(length, int) and isinstance(size, int):
+        missing = max(length - size, 0)
     return tf.pad(cut, [[0, 0]] * (tensor.shape.rank - 1) + [[0, missing]])
 
 
@@ -71,17 +72,20 @@ def _forward(op: Op, parts: Sequence[TfTensor], length: Size, *, onesided: bool)
     return list(op.kernels.fourier(parts[0], tf.zeros_like(parts[0]), length, length))
 
 
-def _inverse(op: Op, parts: Sequence[TfTensor], have: Size, length: Size, *, onesided: bool) -> list[TfTensor]:
-    """By the forward one of the conjugate. Half of a spectrum counts twice where the other half mirrors it, and then
-    the real part is the answer: the mirrored half has the same real parts."""
+def _inverse(op: Op, parts: Sequence[TfTensor], size: Size, length: Size, *, onesided: bool) -> list[TfTensor]:
+    """Return the inverse transform, by the forward one of the conjugate.
+
+    Half of a spectrum counts twice where the other half mirrors it, and then the real part is the result: the mirrored
+    half has the same real parts.
+    """
     if onesided:
         half = length // 2 + 1
         bins = tf.range(half)
         mirrored = tf.logical_and(bins > 0, 2 * bins < length)
         count = tf.where(mirrored, tf.constant(2, parts[0].dtype), tf.constant(1, parts[0].dtype))
-        parts = [_fitted(_fitted(part, have, half) * count, half, length) for part in parts]
+        parts = [_fitted(_fitted(part, size, half) * count, half, length) for part in parts]
     else:
-        parts = [_fitted(part, have, length) for part in parts]
+        parts = [_fitted(part, size, length) for part in parts]
     imaginary = -parts[1] if len(parts) == 2 else tf.zeros_like(parts[0])
     real, imaginary = op.kernels.fourier(parts[0], imaginary, length, length)
     over = tf.cast(length, real.dtype)
@@ -90,7 +94,10 @@ def _inverse(op: Op, parts: Sequence[TfTensor], have: Size, length: Size, *, one
 
 @lowers("STFT", since=17, T1=FLOATS, T2=INDICES)
 def stft(op: Op) -> Value:
-    """(batch, frames, bins, 2): the transforms of pieces of a signal (batch, length, 1 or 2), by a window."""
+    """Lower STFT: the transforms of pieces of a signal (batch, length, 1 or 2), by a window.
+
+    The result is (batch, frames, bins, 2).
+    """
     value, window, onesided = op.value(0), op.optional(2), op.flag("onesided", True)
     (step,) = op.sizes(1, "frame_step")
     length = _frame_length(op, value, window)
@@ -99,24 +106,27 @@ def stft(op: Op) -> Value:
     pieces = [tf.gather(part, at, axis=1) for part in _parts(op, value)]
     if window is not None:
         pieces = [piece * widened(window.tensor()) for piece in pieces]
-    made = _forward(op, pieces, length, onesided=onesided)
-    return computed(tf.cast(tf.stack(made, -1), value.dtype))
+    spectrum = _forward(op, pieces, length, onesided=onesided)
+    return computed(tf.cast(tf.stack(spectrum, -1), value.dtype))
 
 
 def _frame_length(op: Op, value: Value, window: Value | None) -> Size:
-    """As said, or as long as the window, or as the signal."""
-    given = op.sizes(3, "frame_length")[0] if op.optional(3) is not None else None
+    """Return the frame's length: its input, or that of the window, or that of the signal."""
+    length = op.sizes(3, "frame_length")[0] if op.optional(3) is not None else None
     if window is None:
-        return value.size(1) if given is None else given
+        return value.size(1) if length is None else length
     wide = window.size(0)
-    if isinstance(given, int) and isinstance(wide, int) and given != wide:
-        op.refuse(f"its window has {wide} elements and its frames {given}", fix="make the window as long as a frame")
-    return wide if given is None or isinstance(wide, int) else given
+    if isinstance(length, int) and isinstance(wide, int) and length != wide:
+        op.refuse(f"its window has {wide} elements and its frames {length}", fix="make the window as long as a frame")
+    return wide if length is None or isinstance(wide, int) else length
 
 
 @lowers("MelWeightMatrix", since=17, T1=INDICES, T2=FLOATS, T3=NUMBERS)
 def mel_weight_matrix(op: Op) -> Value:
-    """(spectrogram bins, mel bins): triangles over bins that are evenly apart in mel, 2595 log10(1 + Hz / 700)."""
+    """Lower MelWeightMatrix: (spectrogram bins, mel bins), triangles over bins that are evenly apart in mel.
+
+    A mel is 2595 log10(1 + Hz / 700).
+    """
     (bins,), (length,) = op.sizes(0, "num_mel_bins"), op.sizes(1, "dft_length")
     rate, low, high = (tf.cast(op.tensor(at), tf.float64) for at in (2, 3, 4))
     low, high = (2595 / log(10) * tf.math.log1p(tf.reshape(edge, []) / 700) for edge in (low, high))
@@ -128,5 +138,5 @@ def mel_weight_matrix(op: Op) -> Value:
     rising = tf.where(centre > left, tf.math.divide_no_nan(place - left, centre - left), tf.ones_like(place))
     falling = tf.math.divide_no_nan(right - place, right - centre)
     up = tf.where(tf.logical_and(left <= place, place <= centre), rising, tf.zeros_like(rising))
-    made = tf.where(tf.logical_and(centre <= place, place < right), falling, up)
-    return computed(tf.cast(made, dtype_named(op, op.integer("output_datatype", 1))))
+    triangles = tf.where(tf.logical_and(centre <= place, place < right), falling, up)
+    return computed(tf.cast(triangles, dtype_named(op, op.integer("output_datatype", 1))))

@@ -1,4 +1,4 @@
-"""Values that come from nowhere, and values that pass through."""
+"""Constants, counted numbers, and values that pass through."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..math.casting import dtype_named
 
 @lowers("Constant", since=1)
 def constant(op: Op) -> Value:
-    """A tensor, a number or a list of them."""
+    """Lower Constant: a tensor, a number or a list of them."""
     return op.known(constant_array(op))
 
 
 @lowers("Identity", since=1, T=ANY, V=ANY)
 def identity(op: Op) -> Value:
-    """X, a sequence of tensors too."""
+    """Lower Identity, of a sequence of tensors too."""
     return op.anything(0) or op.value(0)
 
 
 @lowers("ConstantOfShape", since=9, T1=frozenset({"int64"}))
 def constant_of_shape(op: Op) -> Value:
-    """One number, as many times as the shape says; 0.0 where none is given."""
+    """Lower ConstantOfShape: one number, as many times as the shape says; 0.0 where none is given."""
     number = op.tensor_attribute("value").reshape(()) if op.has("value") else np.float32(0)
     target = op.sizes(0, "shape")
     if all(isinstance(size, int) for size in target):
@@ -36,7 +36,7 @@ def constant_of_shape(op: Op) -> Value:
 
 @lowers("EyeLike", since=9, T1=NUMBERS | {"bool"})
 def eye_like(op: Op) -> Value:
-    """Ones on a diagonal of a matrix of the input's shape."""
+    """Lower EyeLike: ones on a diagonal of a matrix of the input's shape."""
     value, shift = op.value(0), op.integer("k", 0)
     dtype = dtype_named(op, op.integer("dtype")) if op.has("dtype") else value.dtype
     rows, columns = (tf.range(value.size(axis)) for axis in (0, 1))
@@ -48,26 +48,28 @@ _COUNTED = frozenset({"float16", "bfloat16", "float32", "float64", "int16", "int
 
 @lowers("Range", since=11, until=28, T=_COUNTED)
 def number_range(op: Op) -> Value:
-    """Start + i * delta for i below ceil((limit - start) / delta). 16-bit floats are counted in float32 as long as
-    stash_type says so; sizes are counted as sizes."""
-    given, dtype = [op.value(at) for at in range(3)], op.value(0).dtype
+    """Lower Range: start + i * delta for i below ceil((limit - start) / delta).
+
+    16-bit floats are counted in float32 as long as stash_type says so; sizes are counted as sizes.
+    """
+    inputs, dtype = [op.value(at) for at in range(3)], op.value(0).dtype
     if op.integer("stash_type", 1) != 1 and dtype in ("float16", "bfloat16"):
         op.refuse(f"its stash_type is {op.integer('stash_type')}, and only 1 (float32) can be carried")
-    parts = [value.size_parts(exact=True) for value in given]
-    if None not in parts and any(value.parts is not None for value in given):
-        start, limit, delta = (part for each in parts for part in each or ())
+    parts = [value.size_parts(exact=True) for value in inputs]
+    if None not in parts and any(value.parts is not None for value in inputs):
+        start, limit, delta = (part for number in parts for part in number or ())
     else:
-        start, limit, delta = (tf.reshape(value.tensor(), []) for value in given)
+        start, limit, delta = (tf.reshape(value.tensor(), []) for value in inputs)
         if dtype in ("float16", "bfloat16", "int16"):
             wide = tf.int32 if dtype == "int16" else tf.float32
-            start, limit, delta = (tf.cast(each, wide) for each in (start, limit, delta))
+            start, limit, delta = (tf.cast(number, wide) for number in (start, limit, delta))
     return op.computed(tf.cast(_counted(start, limit, delta), dtype)).with_sizes(
         [limit] if same_size(start, 0) and same_size(delta, 1) else []
     )
 
 
 def _counted(start: Size, limit: Size, delta: Size) -> TfTensor:
-    """TensorFlow's range, which wants a limit on the side of the start to which the steps go."""
+    """Return TensorFlow's range, which wants a limit on the side of the start to which the steps go."""
     if isinstance(limit, int) or not (same_size(start, 0) and same_size(delta, 1) and is_axis_size(limit)):
         limit = tf.where(tf.cast(delta, tf.float32) > 0, tf.maximum(limit, start), tf.minimum(limit, start))
     return tf.range(start, limit, delta)

@@ -12,7 +12,7 @@ from ...values import Size, TfTensor, Value, computed, known, mapped
 
 @lowers("Gather", since=1, T=ANY, Tind=INDICES)
 def gather(op: Op) -> Value:
-    """Slices along an axis; the indices' axes come in that axis' place."""
+    """Lower Gather: slices along an axis, in whose place come the indices' axes."""
     value, indices = op.value(0), op.value(1)
     axis = op.integer("axis", 0) % value.rank
     if value.only_parts is not None and indices.array is not None and indices.rank < 2:
@@ -20,12 +20,14 @@ def gather(op: Op) -> Value:
         return op.sized(chosen, scalar=indices.rank == 0, dtype=value.dtype)
     answer = computed(tf.gather(value.tensor(), from_start(op, indices, value.size(axis)), axis=axis))
     after = indices.rank - 1
-    others = [(at if at < axis else at + after, at) for at in range(value.rank) if at != axis]
-    return answer.with_sizes_of(value, others).with_sizes_of(indices, [(axis + at, at) for at in range(indices.rank)])
+    sliced_axes = [(at if at < axis else at + after, at) for at in range(value.rank) if at != axis]
+    return answer.with_sizes_of(value, sliced_axes).with_sizes_of(
+        indices, [(axis + at, at) for at in range(indices.rank)]
+    )
 
 
 def from_start(op: Op, indices: Value, size: Size) -> TfTensor:
-    """Indices without negative ones: TensorFlow has none, and on a GPU it answers zeros for them."""
+    """Return indices without negative ones: TensorFlow has none, and on a GPU it returns zeros for them."""
     if indices.array is not None and (isinstance(size, int) or (indices.array >= 0).all()):
         length = size if isinstance(size, int) else 0
         positive = np.where(indices.array < 0, indices.array + length, indices.array)
@@ -36,14 +38,14 @@ def from_start(op: Op, indices: Value, size: Size) -> TfTensor:
 
 @lowers("GatherElements", since=11, T=ANY, Tind=INDICES)
 def gather_elements(op: Op) -> Value:
-    """answer[i, j, k] = x[i, indices[i, j, k], k], for the axis in the middle."""
+    """Lower GatherElements: result[i, j, k] = x[i, indices[i, j, k], k], for the axis in the middle."""
     value, indices = op.value(0), op.value(1)
     axis = op.integer("axis", 0) % value.rank
     return computed(tf.gather_nd(value.tensor(), element_places(op, value, indices, axis))).with_sizes_of(indices)
 
 
 def element_places(op: Op, value: Value, indices: Value, axis: int) -> TfTensor:
-    """For each element of `indices` its place in `value`: its own, and along `axis` what it says."""
+    """Return for each element of `indices` its place in `value`: its own, and along `axis` the index."""
     along = tf.cast(from_start(op, indices, value.size(axis)), tf.int32)
     shape = tf.shape(along)
     places = [
@@ -59,13 +61,13 @@ def _spread(line: TfTensor, axis: int, rank: int, shape: TfTensor) -> TfTensor:
 
 @lowers("GatherND", since=11, T=ANY)
 def gather_nd(op: Op) -> Value:
-    """Slices by vectors of indices, which lie along the last axis of `indices`."""
+    """Lower GatherND: slices by vectors of indices, which lie along the last axis of `indices`."""
     value, indices, batch = op.value(0), op.value(1), op.integer("batch_dims", 0)
     return computed(tf.gather_nd(value.tensor(), nd_places(op, value, indices, batch), batch_dims=batch))
 
 
 def nd_places(op: Op, value: Value, indices: Value, batch: int = 0) -> TfTensor:
-    """Vectors of indices without negative ones."""
+    """Return vectors of indices without negative ones."""
     depth = indices.shape[-1]
     if depth is None:
         op.refuse("the length of its index vectors is known only when the model runs", fix="fix it when exporting")
@@ -78,23 +80,26 @@ def nd_places(op: Op, value: Value, indices: Value, batch: int = 0) -> TfTensor:
 
 @lowers("OneHot", since=9, until=28, T1=NUMBERS, T2=NUMBERS, T3=ANY)
 def one_hot(op: Op) -> Value:
-    """values[1] at the index along a new axis, and values[0] elsewhere; an index out of range gives no values[1]."""
+    """Lower OneHot: values[1] at the index along a new axis, and values[0] elsewhere.
+
+    An index out of range gives no values[1].
+    """
     indices, axis = op.value(0), op.integer("axis", -1)
     off, on = tf.unstack(op.tensor(2), 2)
     depth = op.value(1)
     size: Size = int(depth.array.item()) if depth.array is not None else tf.cast(tf.reshape(op.tensor(1), []), tf.int32)
-    whole = mapped(indices, lambda t: tf.cast(t, tf.int64)).tensor()
-    positive = tf.where(whole < 0, whole + tf.cast(size, tf.int64), whole)
+    wide = mapped(indices, lambda t: tf.cast(t, tf.int64)).tensor()
+    positive = tf.where(wide < 0, wide + tf.cast(size, tf.int64), wide)
     return computed(tf.one_hot(positive, size, on, off, axis=axis % (indices.rank + 1)))
 
 
 @lowers("Trilu", since=14, T=ANY)
 def trilu(op: Op) -> Value:
-    """The upper or the lower triangle of the innermost matrices; the diagonal moved by k."""
+    """Lower Trilu: the upper or the lower triangle of the innermost matrices; the diagonal moved by k."""
     value, upper = op.value(0), op.flag("upper", True)
     (shift,) = (0,) if op.optional(1) is None else op.sizes(1, "k")
     rows, columns = tf.range(value.size(value.rank - 2)), tf.range(value.size(value.rank - 1))
     offset = columns[None, :] - rows[:, None]
-    kept = offset >= shift if upper else offset <= shift
+    inside = offset >= shift if upper else offset <= shift
     tensor = value.tensor()
-    return computed(tf.where(kept, tensor, tf.zeros_like(tensor))).with_sizes_of(value)
+    return computed(tf.where(inside, tensor, tf.zeros_like(tensor))).with_sizes_of(value)

@@ -1,4 +1,4 @@
-"""Tensors joined, repeated and taken apart."""
+"""Tensors joined, repeated and split."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...values import Layout, Size, Value, as_int32, computed, ranked
 
 @lowers("Tile", since=6, T=ANY, T1=frozenset({"int64"}))
 def tile(op: Op) -> Value:
-    """The value repeated along each axis."""
+    """Lower Tile: the value repeated along each axis."""
     value, repeats = op.value(0), op.value(1)
     counts = as_int32(repeats.tensor()) if repeats.array is None else op.integers(1, "repeats")
     return computed(ranked(tf.tile(value.tensor(), counts), value.rank))
@@ -22,7 +22,7 @@ def tile(op: Op) -> Value:
 
 @lowers("Concat", since=4, T=ANY)
 def concat(op: Op) -> Value:
-    """Joined along an axis; channels stay last where one of the values has them so."""
+    """Lower Concat: joined along an axis; channels stay last where one of the values has them so."""
     values, axis = op.values(), op.integer("axis")
     parts = _joined_parts(values)
     if parts is not None and all(value.size_parts(exact=True) is not None for value in values):
@@ -41,8 +41,10 @@ _MOST_PARTS = 32  # sizes, pads or ends of all axes; longer vectors of whole num
 
 
 def _joined_parts(values: Sequence[Value]) -> tuple[Size, ...] | None:
-    """The elements of all vectors where some are sizes, or are known beside others that the model computes: what a pad
-    or a shape says of the one axis must not be forgotten for what it computes of another."""
+    """Return the elements of all vectors where some are sizes, or are known beside others that the model computes.
+
+    What is known of a pad or a shape for one axis must survive that it is computed for another.
+    """
     if all(value.parts is None and value.array is None for value in values):
         return None
     if any(value.rank != 1 or (value.shape[0] or 0) > _MOST_PARTS for value in values):
@@ -53,7 +55,7 @@ def _joined_parts(values: Sequence[Value]) -> tuple[Size, ...] | None:
 
 @lowers("Split", since=2, T=ANY)
 def split(op: Op) -> list[Value]:
-    """Into parts of the lengths given, or into as many as there are outputs; since opset 18 the last may be shorter."""
+    """Lower Split: parts of listed lengths, or as many as there are outputs; since opset 18 the last may be shorter."""
     value, parts = op.value(0), split_arguments(op)
     if parts.lengths is not None:
         return _split(op, parts.axis, parts.lengths)
@@ -77,14 +79,15 @@ def _computed_lengths(op: Op, lengths: Value) -> Sequence[Size]:
 
 
 def _split(op: Op, axis: int, parts: Sequence[Size] | int) -> list[Value]:
-    """Into parts of these sizes, or into so many equal ones."""
+    """Split into parts of these sizes, or into so many equal ones."""
     value = op.value(0)
     place, tensor = value.place(axis), value.tensor(value.layout)
     if not isinstance(parts, int) and not all(isinstance(part, int) for part in parts):
         pieces = tf.split(tensor, tf.stack(list(parts)), place, num=len(parts))
     else:
         pieces = tf.split(tensor, parts, place)
-    others = [(at, at) for at in range(value.rank) if at != axis]
+    other_axes = [(at, at) for at in range(value.rank) if at != axis]
     return [
-        computed(piece, value.layout, non_negative=value.non_negative).with_sizes_of(value, others) for piece in pieces
+        computed(piece, value.layout, non_negative=value.non_negative).with_sizes_of(value, other_axes)
+        for piece in pieces
     ]

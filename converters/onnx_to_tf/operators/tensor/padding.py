@@ -1,4 +1,4 @@
-"""Padding and cutting of whole tensors. That of convolutions and pools lies with them."""
+"""Padding and cutting of full tensors. The padding of convolutions and pools lies with them."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _MIRRORS = {"reflect": padding_modes.reflect, "edge": padding_modes.edge, "wrap"
 
 @lowers("Pad", since=2, T=ANY, Tind=INDICES)
 def pad(op: Op) -> Value:
-    """Before and after each of the axes named, or of all; negative pads cut."""
+    """Lower Pad: before and after each of the axes named, or of all; negative pads cut."""
     value, padding = op.value(0), pad_arguments(op)
     mode, number, axes, pairs = padding.mode, padding.number, padding.axes, padding.widths
     widths = _in_place(value, [_of_axis(axis, axes, pairs) for axis in range(value.rank)])
     native = value.tensor(value.layout)
     if mode == "constant":
         non_negative = value.non_negative and (number is None or _not_below_zero(number))
-        made = padding_modes.pad(
+        padded = padding_modes.pad(
             native, widths, None if number is None or _is_zero(number) else _scalar(op, number, native)
         )
-        return computed(made, value.layout, non_negative=non_negative)
+        return computed(padded, value.layout, non_negative=non_negative)
     if mode == "reflect" and _reflects_once(native, widths):
-        made = tf.pad(native, widths, mode="REFLECT")
+        padded = tf.pad(native, widths, mode="REFLECT")
     else:
-        made = padding_modes.mirrored(native, widths, _MIRRORS[mode])
-    return computed(made, value.layout, non_negative=value.non_negative)
+        padded = padding_modes.mirrored(native, widths, _MIRRORS[mode])
+    return computed(padded, value.layout, non_negative=value.non_negative)
 
 
 def _of_axis(axis: int, axes: Sequence[Size], pairs: Sequence[tuple[Size, Size]]) -> tuple[Size, Size]:
-    """What is said of one axis. Axes that the model computes are compared when it runs."""
+    """Return the pads of one axis. Axes that the model computes are compared when it runs."""
     low: Size = 0
     high: Size = 0
     for named, (before, after) in zip(axes, pairs, strict=True):
@@ -49,7 +49,7 @@ def _of_axis(axis: int, axes: Sequence[Size], pairs: Sequence[tuple[Size, Size]]
 
 
 def _in_place(value: Value, widths: Sequence[tuple[Size, Size]]) -> list[tuple[Size, Size]]:
-    """Of logical axes, in the order in which the value lies."""
+    """Order the widths of logical axes as the value lies."""
     return [widths[axis] for axis in value.layout.order(value.rank)]
 
 
@@ -69,7 +69,7 @@ def _not_below_zero(number: Value) -> bool:
 
 
 def _reflects_once(tensor: TfTensor, widths: Sequence[tuple[Size, Size]]) -> bool:
-    """Whether the elements suffice for it, which is all that TensorFlow's own kernel does."""
+    """Return whether the elements suffice for one reflection, which is all that TensorFlow's own kernel does."""
     return all(
         isinstance(low, int)
         and isinstance(high, int)
@@ -80,7 +80,10 @@ def _reflects_once(tensor: TfTensor, widths: Sequence[tuple[Size, Size]]) -> boo
 
 @lowers("CenterCropPad", since=18, T=ANY, Tind=INDICES)
 def center_crop_pad(op: Op) -> Value:
-    """The middle of a value, or the value in the middle of zeros; of an odd difference the larger half lies after."""
+    """Lower CenterCropPad: the middle of a value, or the value in the middle of zeros.
+
+    Of an odd difference the larger half lies after.
+    """
     value, wanted = op.value(0), op.sizes(1, "shape")
     axes = [axis % value.rank for axis in op.ints("axes", range(value.rank))]
     if len(wanted) != len(axes):
@@ -88,15 +91,15 @@ def center_crop_pad(op: Op) -> Value:
     widths: list[tuple[Size, Size]] = [(0, 0)] * value.rank
     for axis, want in zip(axes, wanted, strict=True):
         widths[axis] = _halves(want - value.size(axis))
-    made = padding_modes.pad(value.tensor(value.layout), _in_place(value, widths))
+    padded = padding_modes.pad(value.tensor(value.layout), _in_place(value, widths))
     if not tf.executing_eagerly():
         shape = dict(zip(axes, wanted, strict=True))
-        made.set_shape([_known(shape.get(axis, value.shape[axis])) for axis in value.layout.order(value.rank)])
-    return computed(made, value.layout, non_negative=value.non_negative)
+        padded.set_shape([_known(shape.get(axis, value.shape[axis])) for axis in value.layout.order(value.rank)])
+    return computed(padded, value.layout, non_negative=value.non_negative)
 
 
 def _halves(more: Size) -> tuple[Size, Size]:
-    """What lies before is rounded towards 0, whether it is added or taken away."""
+    """Halve a difference; the part before is rounded towards 0, whether it is added or taken away."""
     low = (more + (more < 0)) // 2 if isinstance(more, int) else (more + tf.cast(more < 0, tf.int32)) // 2
     return low, more - low
 

@@ -1,4 +1,4 @@
-"""Elements set at indices, or reduced with what is given for them."""
+"""Elements set at indices, or reduced with the updates for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 @lowers("ScatterND", since=11, T=ANY)
 def scatter_nd(op: Op) -> Value:
-    """`x` with the slices at the index vectors set to the updates, or reduced with them."""
+    """Lower ScatterND: x with the slices at the index vectors set to the updates, or reduced with them."""
     value, indices, updates = op.value(0), op.value(1), op.value(2)
     mode = op.word("reduction", "none", _REDUCTIONS)
     places = nd_places(op, value, indices)
@@ -21,13 +21,16 @@ def scatter_nd(op: Op) -> Value:
 
 @lowers("ScatterElements", since=11, T=ANY, Tind=INDICES)
 def scatter_elements(op: Op) -> Value:
-    """x[i, indices[i, j, k], k] = updates[i, j, k], for the axis in the middle, or reduced with it."""
+    """Lower ScatterElements: x[i, indices[i, j, k], k] = updates[i, j, k], or reduced with it.
+
+    For the axis in the middle.
+    """
     return _at_elements(op, op.word("reduction", "none", _REDUCTIONS))
 
 
 @lowers("Scatter", since=9, T=ANY, Tind=INDICES)
 def scatter(op: Op) -> Value:
-    """What ScatterElements was called before opset 11."""
+    """Lower Scatter, the name of ScatterElements before opset 11."""
     return _at_elements(op, "none")
 
 

@@ -1,4 +1,4 @@
-"""What is picked out of a tensor by its values: the largest, the different, those that are not zero."""
+"""Elements selected by their values: the largest, the different, those that are not zero."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ...values import Layout, TfTensor, Value, computed, pack, product
 
 @lowers("TopK", since=1, T=NUMBERS)
 def top_k(op: Op) -> list[Value]:
-    """The k largest or smallest along an axis, in order; of equals the first ones. And where they lay.
+    """Lower TopK: the k largest or smallest along an axis, in order, of equals the first ones; and where they lay.
 
-    It works in the layout in which the axis is innermost, where the value lies so."""
+    It works in the layout in which the axis is innermost, where the value lies so.
+    """
     value, choice = op.value(0), top_k_arguments(op)
     axis, last = choice.axis, value.rank - 1
     layout = value.layout if value.place(axis) == last else Layout.LOGICAL
@@ -24,21 +25,24 @@ def top_k(op: Op) -> list[Value]:
     tensor = value.tensor(layout) if place == last else tf.transpose(value.tensor(layout), order)
     ordered = keys(tensor)
     _, places = tf.math.top_k(ordered if choice.largest else turned(ordered), choice.count)
-    found = tf.gather(tensor, places, batch_dims=last)
-    answers = [found, tf.cast(places, tf.int64)]
-    return [computed(each if place == last else tf.transpose(each, back), layout) for each in answers]
+    extremes = tf.gather(tensor, places, batch_dims=last)
+    outputs = [extremes, tf.cast(places, tf.int64)]
+    return [computed(output if place == last else tf.transpose(output, back), layout) for output in outputs]
 
 
 @lowers("NonZero", since=9, T=ANY)
 def non_zero(op: Op) -> Value:
-    """The places of what is not zero: (rank, count), in row-major order."""
+    """Lower NonZero: the places of elements that are not zero, (rank, count), in row-major order."""
     tensor = op.tensor(0)
     return computed(tf.transpose(op.kernels.places(tf.not_equal(tensor, tf.zeros_like(tensor)))))
 
 
 @lowers("Compress", since=9, until=28, T=ANY, T1=BOOL)
 def compress(op: Op) -> Value:
-    """The slices along an axis, or the elements, for which the condition holds. It may be shorter than the axis."""
+    """Lower Compress: the slices along an axis, or the elements, for which the condition holds.
+
+    The condition may be shorter than the axis.
+    """
     value, chosen = op.value(0), tf.where(op.tensor(1))[:, 0]
     if not op.has("axis"):
         return computed(tf.gather(tf.reshape(value.tensor(), [-1]), chosen))
@@ -48,38 +52,40 @@ def compress(op: Op) -> Value:
 
 @lowers("Unique", since=11, until=28, T=ANY)
 def unique(op: Op) -> list[Value]:
-    """The different elements, or the different slices along an axis: ascending, or as they come first. Then where
-    each comes first, which of them every element is, and how often each is there."""
+    """Lower Unique: the different elements, or the different slices along an axis, ascending or as they come first.
+
+    Then where each comes first, which of them every element is, and how often each is there.
+    """
     value, ascend = op.value(0), op.flag("sorted", True)
     axis = op.integer("axis") % value.rank if op.has("axis") else None
-    whole = tf.reshape(value.tensor(), [-1]) if axis is None else value.tensor()
+    elements = tf.reshape(value.tensor(), [-1]) if axis is None else value.tensor()
     first, inverse, counts = _groups(keys(_rows(value, axis)))
     if not ascend:
         by = ascending(first)
         inverse = tf.gather(_inverted(by), inverse)
         first, counts = tf.gather(first, by), tf.gather(counts, by)
-    found = tf.gather(whole, first, axis=axis or 0)
-    return [computed(found), *(computed(tf.cast(each, tf.int64)) for each in (first, inverse, counts))]
+    uniques = tf.gather(elements, first, axis=axis or 0)
+    return [computed(uniques), *(computed(tf.cast(output, tf.int64)) for output in (first, inverse, counts))]
 
 
 def _rows(value: Value, axis: int | None) -> TfTensor:
-    """(count, elements): what is compared, one a row."""
+    """Return what is compared, one a row: (count, elements)."""
     if axis is None:
         return tf.reshape(value.tensor(), [-1, 1])
-    others = [at for at in range(value.rank) if at != axis]
-    rows = tf.transpose(value.tensor(), [axis, *others])
-    return tf.reshape(rows, pack([value.size(axis), product([value.size(at) for at in others])]))
+    other_axes = [at for at in range(value.rank) if at != axis]
+    rows = tf.transpose(value.tensor(), [axis, *other_axes])
+    return tf.reshape(rows, pack([value.size(axis), product([value.size(at) for at in other_axes])]))
 
 
 def _groups(rows: TfTensor) -> tuple[TfTensor, TfTensor, TfTensor]:
-    """Equal rows, in ascending order: the first place of each group, the group of each row, the groups' sizes; int32.
+    """Group equal rows in ascending order: the first place of each group, the group of each row, the groups' sizes.
 
-    Sorting keeps the order of equals, so that a group begins with its first row.
+    All are int32. Sorting keeps the order of equals, so that a group begins with its first row.
     """
     count = tf.shape(rows)[0]
     order = _lexical_order(rows)
-    found = tf.gather(rows, order)
-    differs = tf.reduce_any(tf.not_equal(found[1:], found[:-1]), axis=1)
+    ordered = tf.gather(rows, order)
+    differs = tf.reduce_any(tf.not_equal(ordered[1:], ordered[:-1]), axis=1)
     begins = tf.concat([tf.fill([tf.minimum(count, 1)], True), differs], 0)
     starts = tf.cast(tf.where(begins)[:, 0], tf.int32)
     group = tf.gather(tf.cumsum(tf.cast(begins, tf.int32)) - 1, _inverted(order))
@@ -87,7 +93,7 @@ def _groups(rows: TfTensor) -> tuple[TfTensor, TfTensor, TfTensor]:
 
 
 def _lexical_order(rows: TfTensor) -> TfTensor:
-    """The places of rows in lexical order: sorted by the last column, then by the one before it, and so on."""
+    """Return the places of rows in lexical order: sorted by the last column, then by the one before it, and so on."""
     columns = rows.shape[1] if rows.shape[1] is not None else tf.shape(rows)[1]
     if isinstance(columns, int) and columns == 1:
         return ascending(rows[:, 0])
@@ -102,5 +108,5 @@ def _lexical_order(rows: TfTensor) -> TfTensor:
 
 
 def _inverted(order: TfTensor) -> TfTensor:
-    """For each place of a permutation where it is named."""
+    """Return the inverse of a permutation."""
     return tf.scatter_nd(order[:, None], tf.range(tf.shape(order)[0]), tf.shape(order))

@@ -27,7 +27,10 @@ from ...values import (
 
 @lowers("Shape", since=1, T=ANY)
 def shape(op: Op) -> Value:
-    """The sizes of the axes start .. end - 1, both cut to the rank as Python does; before opset 15 of all axes."""
+    """Lower Shape: the sizes of the axes start .. end - 1, both cut to the rank as Python does.
+
+    Before opset 15 of all axes.
+    """
     value = op.value(0)
     sizes = [value.size(axis) for axis in range(value.rank)]
     return op.sized(sizes[op.integer("start", 0) : op.integer("end", value.rank)])
@@ -35,14 +38,14 @@ def shape(op: Op) -> Value:
 
 @lowers("Size", since=1, T=ANY)
 def size(op: Op) -> Value:
-    """The number of elements."""
+    """Lower Size: the number of elements."""
     value = op.value(0)
     return op.sized([product([value.size(axis) for axis in range(value.rank)])], scalar=True)
 
 
 @lowers("Reshape", since=5, T=ANY)
 def reshape_to(op: Op) -> Value:
-    """0 keeps the size of that axis (unless allowzero), -1 takes what is left."""
+    """Lower Reshape: 0 keeps the size of that axis (unless allowzero), -1 is the rest."""
     value, wanted, literal_zero = op.value(0), op.sizes(1, "shape"), op.flag("allowzero")
     if value.only_parts is not None and len(wanted) < 2:
         return op.sized(value.only_parts, scalar=not wanted, dtype=value.dtype)
@@ -51,40 +54,45 @@ def reshape_to(op: Op) -> Value:
 
 
 def _zeros_kept(value: Value, wanted: Sequence[Size]) -> list[Size]:
-    """The shape with each 0 replaced by the value's own size of that axis; tensors are asked when the model runs,
-    except where there is but one, which then is what the others leave."""
+    """Return the shape with each 0 replaced by the value's own size of that axis.
+
+    Tensors are compared with 0 when the model runs, except where there is but one, which then is the rest that the
+    others leave.
+    """
     computed_ones = sum(not isinstance(part, int) for part in wanted)
 
-    def kept(at: int, part: Size) -> Size:
+    def size_at(at: int, part: Size) -> Size:
         if isinstance(part, int):
             return value.size(at) if part == 0 else part
-        own = value.size(at) if at < value.rank else part
-        alone = computed_ones == 1 and all(isinstance(each, int) and each > 0 for each in wanted if each is not part)
-        return part if own is part or alone else tf.where(tf.equal(part, 0), own, part)
+        old_size = value.size(at) if at < value.rank else part
+        alone = computed_ones == 1 and all(
+            isinstance(other, int) and other > 0 for other in wanted if other is not part
+        )
+        return part if old_size is part or alone else tf.where(tf.equal(part, 0), old_size, part)
 
-    return [kept(at, part) for at, part in enumerate(wanted)]
+    return [size_at(at, part) for at, part in enumerate(wanted)]
 
 
 def _resolved(value: Value, target: list[Size]) -> list[Size]:
-    """The size that -1 stands for, where the known sizes tell it: those that are the same on both sides cancel."""
+    """Return the target with the size for -1, where the known sizes determine it: equal ones cancel."""
     gap = next((at for at, part in enumerate(target) if isinstance(part, int) and part == -1), None)
     if gap is None:
         return target
-    have: list[Size] = [value.size(axis) for axis in range(value.rank)]
-    rest: list[Size] = []
+    sizes: list[Size] = [value.size(axis) for axis in range(value.rank)]
+    divisors: list[Size] = []
     for part in target[:gap] + target[gap + 1 :]:
-        same = next((at for at, each in enumerate(have) if each is part and not isinstance(part, int)), None)
+        same = next((at for at, size in enumerate(sizes) if size is part and not isinstance(part, int)), None)
         if same is None:
-            rest.append(part)
+            divisors.append(part)
         else:
-            del have[same]
-    if all(isinstance(part, int) for part in (*have, *rest)) and prod(rest) > 0:
-        return [*target[:gap], prod(have) // prod(rest), *target[gap + 1 :]]
+            del sizes[same]
+    if all(isinstance(part, int) for part in (*sizes, *divisors)) and prod(divisors) > 0:
+        return [*target[:gap], prod(sizes) // prod(divisors), *target[gap + 1 :]]
     return target
 
 
 def reshaped(value: Value, target: Sequence[Size]) -> Value:
-    """The value in another shape. Channels stay last where only the spatial axes are merged or split."""
+    """Reshape a value. Channels stay last where only the spatial axes are merged or split."""
     if len(target) == value.rank and all(same_size(value.size(axis), part) for axis, part in enumerate(target)):
         return value
     if value.layout is Layout.CHANNELS_LAST and _keeps_channels(value, target):
@@ -94,8 +102,10 @@ def reshaped(value: Value, target: Sequence[Size]) -> Value:
 
 
 def _keeps_channels(value: Value, target: Sequence[Size]) -> bool:
-    """Whether axis 1 stays what it is and the spatial axes before and after hold equally many elements: then so
-    does axis 0."""
+    """Return whether axis 1 stays and the spatial axes before and after hold equally many elements.
+
+    Then axis 0 stays, too.
+    """
     spatial, wanted = value.shape[2:], target[2:]
     return (
         len(target) > 2
@@ -108,16 +118,16 @@ def _keeps_channels(value: Value, target: Sequence[Size]) -> bool:
 
 @lowers("Flatten", since=1, T=ANY)
 def flatten(op: Op) -> Value:
-    """Into a matrix: the axes before `axis`, and the others."""
+    """Lower Flatten: a matrix of the axes before `axis`, and the others."""
     value, axis = op.value(0), op.integer("axis", 1)
-    have = [value.size(each) for each in range(value.rank)]
+    sizes = [value.size(other) for other in range(value.rank)]
     axis += value.rank if axis < 0 else 0
-    return reshaped(value, [product(have[:axis]), product(have[axis:])])
+    return reshaped(value, [product(sizes[:axis]), product(sizes[axis:])])
 
 
 @lowers("Squeeze", since=1, T=ANY)
 def squeeze(op: Op) -> Value:
-    """Without the axes named, which have size 1; without every such axis where none is named."""
+    """Lower Squeeze: without the axes named, which have size 1; without every such axis where none is named."""
     value, axes = op.value(0), op.optional(1)
     if axes is not None and axes.computing:
         return _squeezed_by_computed(op, axes)
@@ -131,7 +141,7 @@ def squeeze(op: Op) -> Value:
 
 
 def _squeezed_by_computed(op: Op, axes: Value) -> Value:
-    """Each axis that stays has its place among those that stay; a matrix brings its size there."""
+    """Squeeze computed axes: each axis that stays has its place among these; a matrix moves its size there."""
     value, count = op.value(0), length_of(op, axes, "axes")
     stays = 1 - tf.cast(_among(axes, value.rank), tf.int32)
     here = tf.equal(tf.cumsum(stays) - 1, tf.range(value.rank - count)[:, None])
@@ -139,23 +149,23 @@ def _squeezed_by_computed(op: Op, axes: Value) -> Value:
     return computed(tf.reshape(value.tensor(), sizes))
 
 
-def length_of(op: Op, vector: Value, what: str) -> int:
-    """The length of a computed vector (1 for a scalar), which decides about the rank of the answer."""
+def length_of(op: Op, vector: Value, role: str) -> int:
+    """Return the length of a computed vector (1 for a scalar), which determines the rank of the result."""
     length = vector.shape[0] if vector.rank else 1
     if length is None:
-        op.refuse(f"the number of its {what} is known only when the model runs", fix=f"make the {what} constants")
+        op.refuse(f"the number of its {role} is known only when the model runs", fix=f"make the {role} constants")
     return length
 
 
 def _among(axes: Value, rank: int) -> TfTensor:
-    """For each of `rank` axes whether it is one of the computed ones, of which negative ones count from the end."""
+    """Return for each of `rank` axes whether it is one of the computed ones; negative ones count from the end."""
     named = tf.math.floormod(as_int32(tf.reshape(axes.tensor(), [-1])), rank)
     return tf.reduce_any(tf.equal(tf.range(rank)[:, None], named[None, :]), axis=1)
 
 
 @lowers("Unsqueeze", since=1, T=ANY)
 def unsqueeze(op: Op) -> Value:
-    """With axes of size 1 at these places of the answer."""
+    """Lower Unsqueeze: with axes of size 1 at these places of the result."""
     value, axes = op.value(0), op.optional(1)
     if axes is not None and axes.computing:
         return _unsqueezed_by_computed(op, axes)
@@ -164,22 +174,22 @@ def unsqueeze(op: Op) -> Value:
         parts = value.size_parts(exact=True)
         if parts is not None and value.dtype in ("int32", "int64"):
             return op.sized(parts, dtype=value.dtype)
-    have = iter([value.size(axis) for axis in range(value.rank)])
-    return reshaped(value, [1 if at in added else next(have) for at in range(value.rank + len(added))])
+    sizes = iter([value.size(axis) for axis in range(value.rank)])
+    return reshaped(value, [1 if at in added else next(sizes) for at in range(value.rank + len(added))])
 
 
 def _unsqueezed_by_computed(op: Op, axes: Value) -> Value:
-    """Each axis that is not added takes the next size of the value's shape."""
+    """Insert computed axes: each axis that is not added takes the next size of the value's shape."""
     value = op.value(0)
     added = tf.cast(_among(axes, value.rank + length_of(op, axes, "axes")), tf.int32)
-    own = tf.maximum(tf.cumsum(1 - added) - 1, 0)
-    sizes = tf.gather(tf.concat([tf.shape(value.tensor()), [1]], 0), tf.where(added > 0, value.rank, own))
+    old_axis = tf.maximum(tf.cumsum(1 - added) - 1, 0)
+    sizes = tf.gather(tf.concat([tf.shape(value.tensor()), [1]], 0), tf.where(added > 0, value.rank, old_axis))
     return computed(tf.reshape(value.tensor(), sizes))
 
 
 @lowers("Transpose", since=1, T=ANY)
 def transpose_axes(op: Op) -> Value:
-    """Axes in another order. What only says "channels last" or takes it back moves nothing."""
+    """Lower Transpose. An order that only says "channels last" or takes it back moves nothing."""
     value = op.value(0)
     order = op.ints("perm", range(value.rank)[::-1])
     if value.array is not None:
@@ -194,18 +204,18 @@ def transpose_axes(op: Op) -> Value:
         moved, layout = native, Layout.CHANNELS_LAST
     else:
         moved, layout = transpose(native, physical), Layout.LOGICAL
-    answer = computed(moved, layout, non_negative=value.non_negative)
-    answer = answer.with_parts_of(value, lambda places: places.transpose(order))
-    return answer.with_sizes_of(value, enumerate(axis % value.rank for axis in order))
+    result = computed(moved, layout, non_negative=value.non_negative)
+    result = result.with_parts_of(value, lambda places: places.transpose(order))
+    return result.with_sizes_of(value, enumerate(axis % value.rank for axis in order))
 
 
 @lowers("Expand", since=8, T=ANY)
 def expand(op: Op) -> Value:
-    """Broadcast to a shape; an axis of the value that is not 1 wins over a 1 in the shape."""
+    """Lower Expand: broadcast to a shape; an axis of the value that is not 1 wins over a 1 in the shape."""
     value, wanted = op.value(0), op.sizes(1, "shape")
     rank = max(value.rank, len(wanted))
-    have: list[Size] = [1] * (rank - value.rank) + [value.size(axis) for axis in range(value.rank)]
-    target = [broadcast_size(a, b) for a, b in zip(have, [1] * (rank - len(wanted)) + list(wanted), strict=True)]
-    if len(target) == value.rank and all(same_size(a, b) for a, b in zip(have, target, strict=True)):
+    old_sizes: list[Size] = [1] * (rank - value.rank) + [value.size(axis) for axis in range(value.rank)]
+    target = [broadcast_size(a, b) for a, b in zip(old_sizes, [1] * (rank - len(wanted)) + list(wanted), strict=True)]
+    if len(target) == value.rank and all(same_size(a, b) for a, b in zip(old_sizes, target, strict=True)):
         return value
     return computed(tf.broadcast_to(value.tensor(), pack(target))).with_sizes(target)

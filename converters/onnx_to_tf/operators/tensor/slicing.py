@@ -16,7 +16,7 @@ _NOTHING = slice(0, 0, 1)
 
 @lowers("Slice", since=1, T=ANY, Tind=INDICES)
 def slice_axes(op: Op) -> Value:
-    """From start to end - 1 by steps along each of the axes; the first ones where none are named."""
+    """Lower Slice: from start to end - 1 by steps along each of the axes; the first ones where none are named."""
     if any(value is not None and value.computing for value in (op.optional(3), op.optional(4))):
         return _sliced_by_computed_axes(op)
     parts = slice_arguments(op)
@@ -29,14 +29,14 @@ def slice_axes(op: Op) -> Value:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         cut[value.place(axis)] = _cut(value, axis, start, end, step)
     native = value.tensor(value.layout)
-    answer = computed(op.kernels.sliced(native, cut, _size_at(value)), value.layout, non_negative=value.non_negative)
+    result = computed(op.kernels.sliced(native, cut, _size_at(value)), value.layout, non_negative=value.non_negative)
     if value.parts is not None and not any(computes(part) for part in cut):
-        answer = answer.with_parts_of(value, lambda places: places[tuple(cut)])
-    return answer.with_sizes_of(value, [(axis, axis) for axis in range(value.rank) if axis not in axes])
+        result = result.with_parts_of(value, lambda places: places[tuple(cut)])
+    return result.with_sizes_of(value, [(axis, axis) for axis in range(value.rank) if axis not in axes])
 
 
 def bounds(start: int, end: int, step: int, length: int) -> tuple[int, int | None]:
-    """Start and end cut to the axis as the specification words it; an end of None lies before the first element."""
+    """Cut start and end to the axis as the specification words it; an end of None lies before the first element."""
     start += length if start < 0 else 0
     end += length if end < 0 else 0
     if step > 0:
@@ -46,20 +46,23 @@ def bounds(start: int, end: int, step: int, length: int) -> tuple[int, int | Non
 
 
 def _cut(value: Value, axis: int, start: Size, end: Size, step: int) -> slice:
-    """TensorFlow cuts start and end to the axis as the specification does, but for a start that lies before the first
-    element and a negative step: TensorFlow begins nowhere, the specification at the first element."""
+    """Return the slice of one axis.
+
+    TensorFlow cuts start and end to the axis as the specification does, except for a start that lies before the first
+    element and a negative step: TensorFlow begins nowhere, the specification at the first element.
+    """
     length = value.shape[axis]
     if isinstance(start, int) and isinstance(end, int) and length is not None:
         first, past = bounds(start, end, step, length)
         return _NOTHING if past == 0 and step > 0 else slice(first, past, step)
     if step > 0 and same_size(end, 0):
         return _NOTHING
-    whole = slice(-FAR, FAR) if step > 0 else slice(FAR, -FAR)
+    full = slice(-FAR, FAR) if step > 0 else slice(FAR, -FAR)
     first, last = _within(start), _within(end)
     if step < 0 and not (isinstance(first, int) and first >= -1):
         first = tf.maximum(first, -value.size(axis))
-    begins = same_size(first, whole.start) or (step > 0 and same_size(first, 0))
-    return slice(None if begins else first, None if same_size(last, whole.stop) else last, step)
+    begins = same_size(first, full.start) or (step > 0 and same_size(first, 0))
+    return slice(None if begins else first, None if same_size(last, full.stop) else last, step)
 
 
 def _size_at(value: Value) -> Callable[[int], Size]:
@@ -68,12 +71,12 @@ def _size_at(value: Value) -> Callable[[int], Size]:
 
 
 def _within(size: Size) -> Size:
-    """A place, not further from 0 than an int32 goes."""
+    """Return a place cut to what an int32 holds."""
     return min(max(size, -FAR), FAR) if isinstance(size, int) else size
 
 
 def _sliced_by_computed_axes(op: Op) -> Value:
-    """As `_sliced`, with all of it computed: each axis of the value gets a start, an end and a step."""
+    """Slice as `slice_axes`, with all of it computed: each axis of the value gets a start, an end and a step."""
     value = op.value(0)
     tensor = value.tensor()
     starts, ends = (as_int32(tf.reshape(op.tensor(at), [-1])) for at in (1, 2))
@@ -87,8 +90,8 @@ def _sliced_by_computed_axes(op: Op) -> Value:
     # An end before the first element is written as one that stays so when TensorFlow counts it from the end.
     ends = tf.where(back & (ends < -sizes), -sizes - 1, ends)
 
-    def everywhere(untouched: TfTensor, given: TfTensor) -> TfTensor:
-        return tf.tensor_scatter_nd_update(untouched, axes[:, None], given)
+    def everywhere(untouched: TfTensor, numbers: TfTensor) -> TfTensor:
+        return tf.tensor_scatter_nd_update(untouched, axes[:, None], numbers)
 
     begin = everywhere(tf.zeros([value.rank], tf.int32), starts)
     end, by = everywhere(tf.shape(tensor), ends), everywhere(tf.ones([value.rank], tf.int32), steps)
@@ -97,7 +100,10 @@ def _sliced_by_computed_axes(op: Op) -> Value:
 
 @lowers("ReverseSequence", since=10, until=28, T=ANY)
 def reverse_sequence(op: Op) -> Value:
-    """The first lengths[i] elements along the time axis in reverse order, for each i along the batch axis."""
+    """Lower ReverseSequence: the first lengths[i] elements along the time axis reversed, for each i.
+
+    i runs along the batch axis.
+    """
     value, lengths = op.value(0), op.tensor(1)
     batch, time = op.integer("batch_axis", 1) % value.rank, op.integer("time_axis", 0) % value.rank
     return computed(op.kernels.reverse_sequence(value.tensor(), lengths, time, batch)).with_sizes_of(value)

@@ -16,24 +16,30 @@ from ...values import TfTensor, Value, computed
 
 @lowers("TfIdfVectorizer", since=9, T=INDICES)
 def tf_idf(op: Op) -> Value:
-    """How often each n-gram of the pool is in a row, with 0 to `max_skip_count` tokens left out between its tokens:
-    so (TF), at most once (IDF), or so (TFIDF); the latter two times its weight."""
+    """Lower TfIdfVectorizer: how often each n-gram of the pool is in a row.
+
+    0 to `max_skip_count` tokens are left out between its tokens. The count is as it is (TF), at most one (IDF), or as
+    it is (TFIDF); the latter two times its weight.
+    """
     rows, mode = op.value(0), op.word("mode", "", ("TF", "IDF", "TFIDF"))
     places = np.array(op.ints("ngram_indexes"))
     weights = _weights(op, places)
     tokens = tf.cast(rows.tensor() if rows.rank == 2 else rows.tensor()[None], tf.int64)
     counts = tf.concat([_counts(tokens, grams, steps) for grams, steps in _pool(op, len(places))], 1)
-    found = _at_places(counts, places)
+    scores = _at_places(counts, places)
     if mode == "IDF":
-        found = tf.minimum(found, 1.0)
+        scores = tf.minimum(scores, 1.0)
     if mode != "TF":
-        found *= weights
-    return computed(found if rows.rank == 2 else found[0])
+        scores *= weights
+    return computed(scores if rows.rank == 2 else scores[0])
 
 
 def _pool(op: Op, total: int) -> Iterator[tuple[Array, Sequence[int]]]:
-    """By length of n-gram: those of the pool, (count, length), and how far apart their tokens may lie; none where
-    n-grams of that length are not asked for. One token lies apart from no other: it is counted once."""
+    """Yield by length of n-gram those of the pool, (count, length), and how far apart their tokens may lie.
+
+    There are no distances for a length that the model does not count. A single token has no distance: it is counted
+    once.
+    """
     if op.has("pool_strings"):
         op.refuse("its n-grams are strings, and the lowering knows numbers", fix="number the tokens outside the model")
     pool, starts = np.array(op.ints("pool_int64s")), op.ints("ngram_counts")
@@ -42,43 +48,43 @@ def _pool(op: Op, total: int) -> Iterator[tuple[Array, Sequence[int]]]:
     grams = [pool[at:end].reshape(-1, 1 + n) for n, (at, end) in enumerate(pairwise([*starts, len(pool)]))]
     if sum(map(len, grams)) != total:
         op.refuse("its n-grams are not as many as their places", fix="check the model with onnx.checker")
-    for length, each in enumerate(grams, 1):
-        yield each, () if length not in wanted else apart if length > 1 else (1,)
+    for length, pool_of_length in enumerate(grams, 1):
+        yield pool_of_length, () if length not in wanted else apart if length > 1 else (1,)
 
 
 def _counts(tokens: TfTensor, grams: Array, steps: Sequence[int]) -> TfTensor:
-    """(rows, n-grams): how often each is there, its tokens a step apart."""
+    """Count how often each n-gram is there, its tokens a step apart: (rows, n-grams)."""
     count, length = grams.shape
     total = tf.zeros(tf.stack([tf.shape(tokens)[0], count]))
     for step in steps if count else ():
         windows = tf.maximum(tf.shape(tokens)[1] - step * (length - 1), 0)
-        each = [tokens[:, at * step : at * step + windows, None] for at in range(length)]
-        hits = [tf.equal(token, tf.constant(grams[:, at])) for at, token in enumerate(each)]
+        shifted = [tokens[:, at * step : at * step + windows, None] for at in range(length)]
+        hits = [tf.equal(token, tf.constant(grams[:, at])) for at, token in enumerate(shifted)]
         total += tf.reduce_sum(tf.cast(_all(hits), tf.float32), 1)
     return total
 
 
 def _all(hits: Sequence[TfTensor]) -> TfTensor:
-    found = hits[0]
-    for each in hits[1:]:
-        found = tf.logical_and(found, each)
-    return found
+    combined = hits[0]
+    for hit in hits[1:]:
+        combined = tf.logical_and(combined, hit)
+    return combined
 
 
 def _at_places(counts: TfTensor, places: Array) -> TfTensor:
-    """(rows, places): the count whose place each is, the sum of several, 0 of none."""
+    """Return the counts by place (rows, places): the sum of several, 0 of none."""
     shared = int(np.bincount(places).max())
     chosen = np.full((shared, int(places.max()) + 1), len(places), np.int32)  # the column of zeros that is added
-    taken = np.zeros(chosen.shape[1], np.int64)
+    used = np.zeros(chosen.shape[1], np.int64)
     for gram, place in enumerate(places):
-        chosen[taken[place], place] = gram
-        taken[place] += 1
+        chosen[used[place], place] = gram
+        used[place] += 1
     padded = tf.pad(counts, [[0, 0], [0, 1]])
-    return tf.add_n([tf.gather(padded, tf.constant(each), axis=1) for each in chosen])
+    return tf.add_n([tf.gather(padded, tf.constant(columns), axis=1) for columns in chosen])
 
 
 def _weights(op: Op, places: Array) -> Array:
-    """By place; 1 where none are given."""
+    """Return the weights by place; 1 where the model has none."""
     if not op.has("weights"):
         return np.ones(int(places.max()) + 1, np.float32)
     weights = np.array(op.floats("weights"), np.float32)
