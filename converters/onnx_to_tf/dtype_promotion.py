@@ -31,7 +31,7 @@ OF_THE_DTYPE = frozenset(
 _EXTREMES = frozenset({"ReduceMax", "ReduceMin"})
 
 
-def carried(node: Node, inputs: Sequence[Value | None], wider: Wider) -> list[Value | None]:
+def promoted(node: Node, inputs: Sequence[Value | None], wider: Wider) -> list[Value | None]:
     """Return the inputs of a node in the dtypes that the dialect computes in; others stay as they are."""
     if node.domain or node.op_type in OF_THE_DTYPE:
         return list(inputs)
@@ -40,7 +40,7 @@ def carried(node: Node, inputs: Sequence[Value | None], wider: Wider) -> list[Va
     ]
 
 
-def restored(
+def demoted(
     node: Node, results: Sequence[Value | None], variables: Sequence[str], narrow: Mapping[str, str], wider: Wider
 ) -> list[Value | None]:
     """Return the results of a node with promoted inputs in the dtypes of the specification.

@@ -16,7 +16,7 @@ from .common.tensor_sequence import TensorSequence
 from .folding import folded_graph
 from .kernels.dialects import TENSORFLOW, Kernels
 from .lazy_tensorflow import tf
-from .lower_graph import Walk
+from .lower_graph import GraphLowering
 from .narrow_dtypes import CARRIERS
 from .values import TfTensor, Value, computed
 from .weight_variables import Weights
@@ -47,7 +47,7 @@ def lower(path: Path, kernels: Kernels = TENSORFLOW) -> LoweredModel:
     model = read_model(path)
     graph = folded_graph(fused(model.graph))
     weights = Weights(graph.constants)
-    lowering = Walk(weights, kernels, model.functions)
+    lowering = GraphLowering(weights, kernels, model.functions)
     arguments = aliases([spec.name for spec in model.inputs])
     specs = [
         tf.TensorSpec([axis if isinstance(axis, int) else None for axis in spec.shape], spec.dtype, name=name)
@@ -62,7 +62,7 @@ def lower(path: Path, kernels: Kernels = TENSORFLOW) -> LoweredModel:
     # Traced once, here; a tf.function would be traced again when it is saved.
     module.serve = tf.function(serve, input_signature=specs, autograph=False).get_concrete_function()
     module.weights = tuple(weights.variables)
-    origins = _node_of_operators(module.serve.graph, lowering.made)
+    origins = _node_of_operators(module.serve.graph, lowering.results)
     return LoweredModel(module, model.inputs, arguments, graph.outputs, model.opset, len(graph.nodes), origins)
 
 

@@ -9,10 +9,10 @@ from ..onnx_graph import operator_registry
 from .values import Value
 
 if TYPE_CHECKING:
-    from .operator_context import Op
+    from .operator_context import OperatorContext
 
 Lowered: TypeAlias = Value | Sequence[Value | None]
-Lowering: TypeAlias = "Callable[[Op], Lowered]"
+Lowering: TypeAlias = "Callable[[OperatorContext], Lowered]"
 Entry: TypeAlias = operator_registry.Entry[Lowering]
 
 MICROSOFT = operator_registry.MICROSOFT

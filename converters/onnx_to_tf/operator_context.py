@@ -1,4 +1,4 @@
-"""What an operator's function is given: a reader of a node (node_reader.py) whose inputs are this lowering's values."""
+"""The context passed to operator functions: a reader of a node (node_reader.py) whose inputs are values."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .weight_variables import Weights
 Branch: TypeAlias = Callable[[Graph, Sequence[Value]], list[Value]]
 
 
-class Op(NodeReader[Value, Size]):
-    """One node with its inputs. Operators read it through its methods and through nothing else."""
+class OperatorContext(NodeReader[Value, Size]):
+    """Context passed to every operator function: typed access to a node's inputs and attributes."""
 
     sequence_type = TensorSequence
     reads_computed_axes = True
@@ -32,9 +32,11 @@ class Op(NodeReader[Value, Size]):
         self.weights = weights
         self.kernels = kernels
 
-    def over(self, *inputs: Value | None) -> Op:
-        """This node, as a function of another operator reads it that is part of what this one does: with other inputs,
-        and with attributes of the same names. What that function reads of them is read."""
+    def over(self, *inputs: Value | None) -> OperatorContext:
+        """Return this node with other inputs, for the function of another operator that computes part of this one.
+
+        That function reads attributes of the same names; these count as read.
+        """
         inner = copy(self)
         inner._inputs, inner._inputs_read = inputs, set()
         return inner
@@ -42,50 +44,50 @@ class Op(NodeReader[Value, Size]):
     # Inputs
 
     def sequence(self, at: int) -> TensorSequence:
-        """An input that must be a sequence of tensors, of known length."""
-        found = self.anything(at)
-        if not isinstance(found, TensorSequence):
+        """Return an input that must be a sequence of tensors, of known length."""
+        value = self.anything(at)
+        if not isinstance(value, TensorSequence):
             self.refuse(f"its input {at} is no sequence of tensors", fix="check the model with onnx.checker")
-        if isinstance(found, GrownSequence):
+        if isinstance(value, GrownSequence):
             self.refuse(
                 f"its input {at} is a sequence as long as a loop had steps", fix="join it into one tensor first"
             )
-        return found
+        return value
 
     def grown(self, at: int) -> Value | None:
-        """An input that is a sequence which a loop made, as one tensor with the steps along its first axis; or None."""
-        found = self.anything(at)
-        return found.stack if isinstance(found, GrownSequence) else None
+        """Return a sequence that a loop appended to as one tensor with the steps along its first axis; or None."""
+        value = self.anything(at)
+        return value.stack if isinstance(value, GrownSequence) else None
 
     def tensor(self, at: int, layout: Layout = Layout.LOGICAL) -> TfTensor:
-        """An input as a tensor in a layout."""
+        """Return an input as a tensor in a layout."""
         return self.value(at).tensor(layout)
 
-    def optional_array(self, at: int, what: str) -> Array | None:
-        """As `array`, or None where the model leaves the input out."""
-        return None if self.optional(at) is None else self.array(at, what)
+    def optional_array(self, at: int, name: str) -> Array | None:
+        """Return the array of an input as `array` does, or None where the model leaves the input out."""
+        return None if self.optional(at) is None else self.array(at, name)
 
-    def sizes(self, at: int, what: str) -> tuple[Size, ...]:
-        """A vector or scalar of sizes, each an int or an int32 scalar tensor."""
-        found = self.value(at).size_parts()
-        if found is None:
-            self.refuse(f"the length of its {what} is not known", fix=f"make the {what} a vector of known length")
-        return found
+    def sizes(self, at: int, name: str) -> tuple[Size, ...]:
+        """Return a vector or scalar of sizes, each an int or an int32 scalar tensor; `name` names it to the user."""
+        parts = self.value(at).size_parts()
+        if parts is None:
+            self.refuse(f"the length of its {name} is not known", fix=f"make the {name} a vector of known length")
+        return parts
 
     def takes(self, allowed: frozenset[str], dtype: str) -> bool:
         """Return whether a function takes a dtype; one that takes ANY only moves elements, those in a carrier too."""
         return dtype in allowed or (dtype in NARROW and allowed >= ANY)
 
-    # Answers
+    # Results
 
     def known(self, array: Array) -> Value:
-        """An answer that is known while lowering."""
+        """Return a result that is known while lowering."""
         return known(array, self.weights)
 
     def sized(self, parts: Sequence[Size], *, scalar: bool = False, dtype: str = "int64") -> Value:
-        """An answer that is a vector of sizes, or a single one."""
+        """Return a result that is a vector of sizes, or a single one."""
         return sizes(parts, self.weights, scalar=scalar, dtype=dtype)
 
     def computed(self, tensor: TfTensor, layout: Layout = Layout.LOGICAL) -> Value:
-        """An answer that TensorFlow computes."""
+        """Return a result that TensorFlow computes."""
         return computed(tensor, layout)

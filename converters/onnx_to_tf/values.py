@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ...models.signature import Array
+from .kernels.tflite_reshapes import looks_like_none, of_that_shape
 from .lazy_tensorflow import tf
 
 if TYPE_CHECKING:
@@ -245,16 +246,12 @@ def reshape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor:
 
     A reshape that a converter may drop (kernels/tflite_reshapes.py) gets one axis more, which a gather takes off.
     """
-    from .kernels.tflite_reshapes import looks_like_none, of_that_shape  # kernels import this module
-
     if looks_like_none(tensor, target) and of_that_shape(tensor, target) is None:
         return tf.gather(_reshape(tensor, [1, *target]), 0, axis=0)
     return _reshape(tensor, target)
 
 
 def _reshape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor:
-    from .kernels.tflite_reshapes import of_that_shape
-
     same = of_that_shape(tensor, target)
     if same is not None:
         return same
@@ -316,10 +313,10 @@ def _spread(tensors: Sequence[TfTensor]) -> list[TfTensor]:
     return spread
 
 
-def _aligned(value: Value, layout: Layout, rank: int, others: Sequence[Value]) -> TfTensor:
+def _aligned(value: Value, layout: Layout, rank: int, other_values: Sequence[Value]) -> TfTensor:
     """Return a value in a layout of `rank` axes; where it has fewer, axes of size 1 come before its own."""
     if value.array is not None and value.rank > 0:
-        beside = [other for other in others if other.computing]
+        beside = [other for other in other_values if other.computing]
         return _constant(value.array, value.weights, layout, rank, beside)
     if layout is Layout.LOGICAL or value.rank in (0, rank):
         return value.tensor(layout if value.rank == rank else Layout.LOGICAL)

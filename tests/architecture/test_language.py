@@ -35,7 +35,6 @@ PENDING: tuple[str, ...] = (
     "models/training",
     "models/zoo",
     "converters/onnx_graph",
-    "converters/onnx_to_tf",
     "converters/onnx_to_torch",
     "converters/patches",
     "converters/to_pytorch/export_reasons.py",

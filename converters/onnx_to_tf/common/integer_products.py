@@ -16,7 +16,7 @@ import numpy as np
 
 from ....models.signature import Array
 from ..lazy_tensorflow import tf
-from ..operator_context import Op
+from ..operator_context import OperatorContext
 from ..operators.layers.convolution import convolve
 from ..operators.math.linear import matmul
 from ..values import Layout, TfTensor, Value, broadcast, computed, known
@@ -34,7 +34,7 @@ class Integers:
     most: int
 
 
-def centred(op: Op, value: Value, zero: Value | None) -> Integers:
+def centred(op: OperatorContext, value: Value, zero: Value | None) -> Integers:
     """Subtract a zero point that broadcasts to 8-bit numbers."""
     if value.dtype not in _RANGES:
         op.refuse(f"it multiplies {value.dtype}, and only int8 and uint8 can be carried")
@@ -59,7 +59,7 @@ def _difference(value: Value, zero: Value) -> Value:
     return broadcast(lambda a, b: tf.cast(a, tf.float32) - tf.cast(b, tf.float32), value, zero)
 
 
-def matrix_product(op: Op, left: Integers, right: Integers) -> TfTensor:
+def matrix_product(op: OperatorContext, left: Integers, right: Integers) -> TfTensor:
     """Multiply as numpy.matmul does, as int32."""
     a, b = left.value, right.value
     axis = max(b.rank - 2, 0)  # of b; of a it is the last
@@ -77,7 +77,7 @@ def matrix_product(op: Op, left: Integers, right: Integers) -> TfTensor:
     return reduce(tf.add, products)
 
 
-def convolution(op: Op, value: Integers, kernel: Integers, window: Window, group: int) -> TfTensor:
+def convolution(op: OperatorContext, value: Integers, kernel: Integers, window: Window, group: int) -> TfTensor:
     """Convolve (N, C, ...) with (M, C / group, ...), as int32 with channels last.
 
     Pads are 0, as if the zero point stood there.
@@ -107,7 +107,7 @@ def _rounded(tensor: TfTensor) -> TfTensor:
     return tf.cast(tf.round(tensor), tf.int32)
 
 
-def _parts(op: Op, magnitudes: Array, most: int) -> list[slice]:
+def _parts(op: OperatorContext, magnitudes: Array, most: int) -> list[slice]:
     """Split the summed axis into as few equal parts as keep every sum exact.
 
     `magnitudes` (places along the axis, sums) is how much each place adds to a sum for each unit of the other factor,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..lazy_tensorflow import tf
-from ..operator_context import Op
+from ..operator_context import OperatorContext
 from ..values import Size, TfTensor, pack
 from .while_loop import StepResult, repeat
 
@@ -17,7 +17,7 @@ Step = Callable[[TfTensor, "tuple[TfTensor, ...]"], "tuple[TfTensor, ...]"]
 
 
 def along_steps(
-    op: Op,
+    op: OperatorContext,
     inputs: TfTensor,
     steps: Size,
     step: Step,
@@ -66,7 +66,7 @@ def _unrolled(
 
 
 def _looped(
-    op: Op,
+    op: OperatorContext,
     inputs: TfTensor,
     steps: Size,
     step: _Masked,

@@ -53,8 +53,10 @@ _OTHERS = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
 
 
 def resampled(value: Value, axes: Sequence[ResampledAxis], method: ResizeMethod, wide: str, weights: Weights) -> Value:
-    """The value with `axes` resampled, computed in the dtype `wide`. Integers are rounded, halves to even; the nearest
-    are only moved."""
+    """Resample `axes` of a value, computed in the dtype `wide`.
+
+    Integers are rounded, halves to even; the nearest elements are only moved.
+    """
     layout = Layout.CHANNELS_LAST
     if 0 in value.shape or 0 in [axis.target for axis in axes if isinstance(axis.target, int)]:
         return _empty(value, axes)
@@ -80,7 +82,7 @@ def _empty(value: Value, axes: Sequence[ResampledAxis]) -> Value:
 
 
 def _along(native: TfTensor, place: int, axis: ResampledAxis, method: ResizeMethod, weights: Weights) -> TfTensor:
-    """One axis, which lies at `place`."""
+    """Resample one axis, which lies at `place`."""
     if _has_kernel(axis, method, native):
         return _by_kernel_along(native, place, axis, method)
     read = _read(axis, method, native.dtype, weights)
@@ -108,7 +110,7 @@ def _has_kernel(axis: ResampledAxis, method: ResizeMethod, native: TfTensor) -> 
 
 
 def _repeats(axis: ResampledAxis, method: ResizeMethod) -> bool:
-    """Whether each element is only repeated: by a whole factor, and from its first to its last copy the nearest."""
+    """Return whether each element is only repeated: by an integer factor, and the nearest to all its copies."""
     factor = axis.scale if isinstance(axis.scale, int | float) else 0
     if factor < 1 or factor != int(factor) or method.coordinates not in _REPEATING or not axis.exact:
         return False
@@ -120,7 +122,7 @@ def _repeats(axis: ResampledAxis, method: ResizeMethod) -> bool:
 
 
 def _by_kernel(native: TfTensor, axes: Sequence[ResampledAxis], method: ResizeMethod) -> TfTensor:
-    """Both spatial axes of (N, H, W, C)."""
+    """Resample both spatial axes of (N, H, W, C)."""
     target = pack([axis.target for axis in axes])
     if method.mode == "nearest":  # half pixels lie well between the places where the rounding changes
         return tf.raw_ops.ResizeNearestNeighbor(images=native, size=target, half_pixel_centers=True)
@@ -145,7 +147,7 @@ def _first_for_one(native: TfTensor, axes: Sequence[ResampledAxis]) -> TfTensor:
 
 
 def _by_kernel_along(native: TfTensor, place: int, axis: ResampledAxis, method: ResizeMethod) -> TfTensor:
-    """One axis of a tensor of any rank, as the height of an image; the width is whatever lies inside of it."""
+    """Resample one axis of a tensor of any rank, as the height of an image; its width is what lies inside of it."""
     sizes = [size if size is not None else tf.shape(native)[at] for at, size in enumerate(native.shape.as_list())]
     inner = sizes[place + 1 :]
     outer, middle, depth = product(sizes[:place]), product(inner[:-1]), inner[-1] if inner else 1
@@ -159,8 +161,7 @@ def _by_kernel_along(native: TfTensor, place: int, axis: ResampledAxis, method: 
 
 
 def _read(axis: ResampledAxis, method: ResizeMethod, dtype: Any, weights: Weights) -> list[TfTensor]:
-    """What each new place reads: of the nearest its index (target,); with antialias a matrix (target, size); and else
-    the indices of its elements and their shares, both (target, elements). And last, whether it lies outside.
+    """Return what each new place reads, and last, whether it lies outside.
 
     For the nearest its index (target,); with antialias a matrix (target, size); and else the indices of its elements
     and their shares, both (target, elements). If all of it is known it is computed now, in float64 but for the nearest.
@@ -188,7 +189,7 @@ def _real(number: Any, dtype: Any) -> TfTensor:
 
 
 def _places(axis: ResampledAxis, method: ResizeMethod, dtype: Any) -> TfTensor:
-    """Where each new place lies in the old axis.
+    """Return where each new place lies in the old axis.
 
     The nearest are computed in float32, as ONNX Runtime and PyTorch do: places just between two elements depend on it.
     """
@@ -216,8 +217,11 @@ def _nearest(places: TfTensor, method: ResizeMethod, size: Size) -> TfTensor:
 
 
 def _taps(places: TfTensor, axis: ResampledAxis, method: ResizeMethod) -> tuple[TfTensor, TfTensor]:
-    """Elements and shares. Beyond the edge its element counts again; with exclude_outside nothing does, and the rest is
-    scaled up. Antialias stretches the filter where the axis shrinks."""
+    """Return elements and shares.
+
+    Beyond the edge its element counts again; with exclude_outside nothing does, and the rest is scaled up. Antialias
+    stretches the filter where the axis shrinks.
+    """
     linear = method.mode == "linear"
     reach = 1 if linear else 2
     shrink = tf.minimum(_real(axis.scale, places.dtype), 1) if method.antialias else tf.ones([], places.dtype)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..lazy_tensorflow import tf
-from ..operator_context import Op
+from ..operator_context import OperatorContext
 from ..values import Size, TfTensor
 
 
@@ -25,7 +25,7 @@ Step = Callable[[TfTensor, TfTensor, Sequence[TfTensor]], StepResult]
 
 
 def repeat(
-    op: Op, step: Step, states: Sequence[TfTensor], steps: Size | None, goes_on: TfTensor | None = None
+    op: OperatorContext, step: Step, states: Sequence[TfTensor], steps: Size | None, goes_on: TfTensor | None = None
 ) -> tuple[list[TfTensor], list[TfTensor]]:
     """Run a loop; return the states after the last step, and each output of all steps, stacked along a first axis.
 
@@ -61,7 +61,7 @@ def repeat(
     return list(final), stacked
 
 
-def _settled_shapes(op: Op, step: Step, states: Sequence[TfTensor]) -> tuple[list[Any], list[Any]]:
+def _settled_shapes(op: OperatorContext, step: Step, states: Sequence[TfTensor]) -> tuple[list[Any], list[Any]]:
     """Return the shapes that the states have before every step, and shape and dtype of every output.
 
     A step is traced until it leaves no shape less certain than it was before it.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ...onnx_graph.semantics.window_attributes import WindowAttributes, window_attributes
 from ..lazy_tensorflow import tf
-from ..operator_context import Op
+from ..operator_context import OperatorContext
 from ..values import Size, TfTensor, Value
 from .padding_modes import positive
 
@@ -98,9 +98,12 @@ class Window:
         )
 
 
-def read_window(op: Op, value: Value, kernel: Sequence[int], *, ceil: bool = False) -> Window:
-    """The window that strides, dilations, pads and auto_pad describe. `ceil`: the last window may reach over the
-    edge, which adds to the pads after; auto_pad has formulas of its own, which know no ceil."""
+def read_window(op: OperatorContext, value: Value, kernel: Sequence[int], *, ceil: bool = False) -> Window:
+    """Return the window that strides, dilations, pads and auto_pad describe.
+
+    `ceil`: the last window may reach over the edge, which adds to the pads after; auto_pad has formulas of its own,
+    which know no ceil.
+    """
     attributes = window_attributes(op, kernel)
     window = window_over(attributes, value)
     if len(window.sizes) != len(kernel):
@@ -111,7 +114,7 @@ def read_window(op: Op, value: Value, kernel: Sequence[int], *, ceil: bool = Fal
 
 
 def window_over(attributes: WindowAttributes, value: Value) -> Window:
-    """The window over a value, with the pads that the attributes have."""
+    """Return the window over a value, with the pads that the attributes have."""
     sizes = tuple(value.size(axis) for axis in range(2, value.rank))
     return Window(attributes.kernel, attributes.strides, attributes.dilations, attributes.pads, sizes)
 

@@ -8,12 +8,12 @@ from ....onnx_graph.graph import Graph
 from ...common.tensor_sequence import TensorSequence
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, BOOL, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import TfTensor, Value, computed
 
 
 @lowers("If", since=1, B=BOOL, V=ANY)
-def if_else(op: Op) -> list[Value]:
+def if_else(op: OperatorContext) -> list[Value]:
     """Lower If: one of two graphs, only that one where the condition is known. Their outputs may differ in size."""
     condition, branches = op.value(0), (op.graph("then_branch"), op.graph("else_branch"))
     if condition.array is not None:
@@ -24,7 +24,7 @@ def if_else(op: Op) -> list[Value]:
     return [computed(answer) for answer in (answers if isinstance(answers, list | tuple) else [answers])]
 
 
-def _call(op: Op, graph: Graph, kinds: list[list[str]]) -> Callable[[], list[TfTensor]]:
+def _call(op: OperatorContext, graph: Graph, kinds: list[list[str]]) -> Callable[[], list[TfTensor]]:
     """Return a branch for tf.cond. `kinds`: the outputs of the branches so far, which must be the same for both."""
 
     def call() -> list[TfTensor]:

@@ -22,7 +22,7 @@ from ...common.while_loop import StepResult, repeat
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, BOOL, lowers
 from ...narrow_dtypes import CARRIERS
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import FAR, Size, TfTensor, Value, as_int32, computed, transpose
 from .sequences import longer, stacked, unstacked
 
@@ -31,7 +31,7 @@ MOST_AHEAD = 256
 
 
 @lowers("Loop", since=1, I=frozenset({"int64"}), B=BOOL, V=ANY)
-def loop(op: Op) -> list[Value]:
+def loop(op: OperatorContext) -> list[Value]:
     """Lower Loop: its body, as often as the trip count says and for as long as the condition holds."""
     arguments = loop_arguments(op)
     condition, states, body = arguments.condition, arguments.states, arguments.body
@@ -45,7 +45,7 @@ def loop(op: Op) -> list[Value]:
     return run(op, body, _limit(arguments.trips), condition, states)
 
 
-def _unrolled_loop(op: Op, body: Graph, count: int, states: Sequence[Value]) -> list[Value]:
+def _unrolled_loop(op: OperatorContext, body: Graph, count: int, states: Sequence[Value]) -> list[Value]:
     carried, condition = len(states), op.known(np.array(True))
     rows: list[list[Value]] = []
     for at in range(count):
@@ -56,7 +56,7 @@ def _unrolled_loop(op: Op, body: Graph, count: int, states: Sequence[Value]) -> 
 
 
 def _growing_loop(
-    op: Op, body: Graph, steps: Size | None, condition: Value | None, states: Sequence[Value]
+    op: OperatorContext, body: Graph, steps: Size | None, condition: Value | None, states: Sequence[Value]
 ) -> list[Value]:
     """Lower a loop that appends a tensor to a sequence at every step: the tensors are a scan output."""
     places = [at for at, state in enumerate(states) if isinstance(state, TensorSequence)]
@@ -72,7 +72,7 @@ def _growing_loop(
 
 
 def _repeated_loop(
-    op: Op, body: Graph, steps: Size | None, condition: Value | None, states: Sequence[Value]
+    op: OperatorContext, body: Graph, steps: Size | None, condition: Value | None, states: Sequence[Value]
 ) -> list[Value]:
     def step(count: TfTensor, goes_on: TfTensor, before: Sequence[TfTensor]) -> StepResult:
         place = computed(tf.cast(count, tf.int64))
@@ -86,7 +86,7 @@ def _repeated_loop(
     return [computed(tensor) for tensor in (*final, *stacks)]
 
 
-def _tensors(op: Op, states: Sequence[Value]) -> list[TfTensor]:
+def _tensors(op: OperatorContext, states: Sequence[Value]) -> list[TfTensor]:
     for state in states:
         if state.dtype in CARRIERS:
             op.refuse(f"it carries {state.dtype} from step to step", fix="cast it before the loop and inside it")
@@ -103,7 +103,7 @@ def _limit(trips: Value | None) -> Size | None:
     return as_int32(tf.reshape(trips.tensor(), []))
 
 
-def _steps_ahead(op: Op, loop: LoopArguments[Value]) -> int | None:
+def _steps_ahead(op: OperatorContext, loop: LoopArguments[Value]) -> int | None:
     """Return the number of steps, where the trip count and everything that the condition depends on are known."""
     trips, condition, states, body, most = loop.trips, loop.condition, loop.states, loop.body, loop.most
     if (trips is not None and most is None) or (condition is None) or most == 0:
@@ -140,7 +140,7 @@ def _deciding(body: Graph, states: int) -> tuple[Graph, list[int]]:
 
 
 @lowers("Scan", since=9, V=ANY)
-def scan(op: Op) -> list[Value]:
+def scan(op: OperatorContext) -> list[Value]:
     """Lower Scan: its body once for each place along an axis of the scanned inputs.
 
     Its outputs lie along an axis again.
@@ -159,7 +159,9 @@ Scanned = tuple[Value, int, bool]  # a scanned input, its axis, and whether it r
 ScanResult = tuple[Sequence[Value], list[Value]]  # the states at the end, and the outputs, stacked along axis 0
 
 
-def _unrolled_scan(op: Op, body: Graph, steps: int, states: Sequence[Value], scanned: Sequence[Scanned]) -> ScanResult:
+def _unrolled_scan(
+    op: OperatorContext, body: Graph, steps: int, states: Sequence[Value], scanned: Sequence[Scanned]
+) -> ScanResult:
     parts = [unstacked(op, value, axis, steps) for value, axis, _ in scanned]
     turned = [part[::-1] if backwards else part for part, (_, _, backwards) in zip(parts, scanned, strict=True)]
     rows = []
@@ -170,7 +172,9 @@ def _unrolled_scan(op: Op, body: Graph, steps: int, states: Sequence[Value], sca
     return states, [stacked(op, list(row), 0) for row in zip(*rows, strict=True)]
 
 
-def _repeated_scan(op: Op, body: Graph, steps: Size, states: Sequence[Value], scanned: Sequence[Scanned]) -> ScanResult:
+def _repeated_scan(
+    op: OperatorContext, body: Graph, steps: Size, states: Sequence[Value], scanned: Sequence[Scanned]
+) -> ScanResult:
     first = [(_along(value, axis), backwards) for value, axis, backwards in scanned]
 
     def step(count: TfTensor, _goes_on: TfTensor, before: Sequence[TfTensor]) -> StepResult:
@@ -188,7 +192,7 @@ def _along(value: Value, axis: int) -> TfTensor:
     return transpose(value.tensor(), order)
 
 
-def _laid_out(op: Op, outputs: Sequence[Value]) -> list[Value]:
+def _laid_out(op: OperatorContext, outputs: Sequence[Value]) -> list[Value]:
     """Move outputs stacked along axis 0 to the axis and the direction that the node asks for."""
     ends = ends_of(op, "output", outputs)
     results = []

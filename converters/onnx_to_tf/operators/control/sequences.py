@@ -15,7 +15,7 @@ from ....onnx_graph.semantics.sequence_operators import check_mapped, common_dty
 from ...common.tensor_sequence import GrownSequence, TensorSequence
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, Value, computed, product, reshape, transpose
 from ..math.casting import dtype_named
 from ..tensor.indexing import from_start
@@ -23,25 +23,25 @@ from ..tensor.indexing import from_start
 STATIC = "give the axes that the sequence is made along a fixed size, or stack the tensors instead of listing them"
 
 
-def listed(op: Op, elements: list[Value]) -> TensorSequence:
+def listed(op: OperatorContext, elements: list[Value]) -> TensorSequence:
     """Return tensors as a sequence; they must share their dtype."""
     return TensorSequence(common_dtype(op, elements), elements=tuple(elements))
 
 
 @lowers("SequenceEmpty", since=11)
-def sequence_empty(op: Op) -> TensorSequence:
+def sequence_empty(op: OperatorContext) -> TensorSequence:
     """Lower SequenceEmpty: no tensors, of a dtype."""
     return TensorSequence(dtype_named(op, op.integer("dtype", 1)))
 
 
 @lowers("SequenceConstruct", since=11, T=ANY)
-def sequence_construct(op: Op) -> TensorSequence:
+def sequence_construct(op: OperatorContext) -> TensorSequence:
     """Lower SequenceConstruct: the inputs as a sequence."""
     return listed(op, op.values())
 
 
 @lowers("SequenceLength", since=11, S=ANY)
-def sequence_length(op: Op) -> Value:
+def sequence_length(op: OperatorContext) -> Value:
     """Lower SequenceLength: the number of tensors."""
     grown = op.grown(0)
     if grown is not None:
@@ -50,7 +50,7 @@ def sequence_length(op: Op) -> Value:
 
 
 @lowers("SequenceAt", since=11, S=ANY, I=INDICES)
-def sequence_at(op: Op) -> Value:
+def sequence_at(op: OperatorContext) -> Value:
     """Lower SequenceAt: the tensor at a place."""
     grown = op.grown(0)
     if grown is not None:
@@ -60,7 +60,7 @@ def sequence_at(op: Op) -> Value:
 
 
 @lowers("SequenceInsert", since=11, S=ANY, T=ANY, I=INDICES)
-def sequence_insert(op: Op) -> TensorSequence:
+def sequence_insert(op: OperatorContext) -> TensorSequence:
     """Lower SequenceInsert: one more tensor, at the end or before a place."""
     grown, new = op.anything(0), op.value(1)
     if isinstance(grown, GrownSequence) and op.optional(2) is None:
@@ -75,7 +75,7 @@ def sequence_insert(op: Op) -> TensorSequence:
 
 
 @lowers("SequenceErase", since=11, S=ANY, I=INDICES)
-def sequence_erase(op: Op) -> TensorSequence:
+def sequence_erase(op: OperatorContext) -> TensorSequence:
     """Lower SequenceErase: without the last tensor, or without that at a place."""
     sequence = op.sequence(0)
     elements = list(sequence.elements)
@@ -85,12 +85,12 @@ def sequence_erase(op: Op) -> TensorSequence:
     return TensorSequence(sequence.dtype, elements=tuple(elements))
 
 
-def _place(op: Op, index: int, length: int, *, end: bool = False) -> int:
+def _place(op: OperatorContext, index: int, length: int, *, end: bool = False) -> int:
     return place_among(op, op.value(index).array, length, STATIC, end=end)
 
 
 @lowers("SplitToSequence", since=11, T=ANY, I=INDICES)
-def split_to_sequence(op: Op) -> TensorSequence:
+def split_to_sequence(op: OperatorContext) -> TensorSequence:
     """Lower SplitToSequence: the parts along an axis, of one length, of listed lengths, or without the axis."""
     value, split = op.value(0), op.optional(1)
     axis = op.axis("axis", rank=value.rank)
@@ -106,7 +106,7 @@ def split_to_sequence(op: Op) -> TensorSequence:
     return TensorSequence(value.dtype, elements=tuple(parts))
 
 
-def unstacked(op: Op, value: Value, axis: int, size: int) -> list[Value]:
+def unstacked(op: OperatorContext, value: Value, axis: int, size: int) -> list[Value]:
     """Return the parts of a tensor at each place of an axis of this size, without that axis."""
     if value.only_parts is not None:
         return [op.sized([part], scalar=True, dtype=value.dtype) for part in value.only_parts]
@@ -115,7 +115,7 @@ def unstacked(op: Op, value: Value, axis: int, size: int) -> list[Value]:
     return [computed(part, dtype=value.dtype) for part in tf.unstack(value.tensor(), size, axis)]
 
 
-def stacked(op: Op, values: Sequence[Value], axis: int) -> Value:
+def stacked(op: OperatorContext, values: Sequence[Value], axis: int) -> Value:
     """Stack tensors of one shape along a new axis."""
     if all(value.array is not None for value in values):
         return op.known(np.stack([value.array for value in values if value.array is not None], axis))
@@ -125,7 +125,7 @@ def stacked(op: Op, values: Sequence[Value], axis: int) -> Value:
     return computed(tf.stack([value.tensor() for value in values], axis), dtype=values[0].dtype)
 
 
-def longer(op: Op, sequence: Value, rows: Value) -> GrownSequence:
+def longer(op: OperatorContext, sequence: Value, rows: Value) -> GrownSequence:
     """Append to a sequence the places along the first axis of a tensor, which are known only when it runs."""
     if rows.dtype != sequence.dtype:
         op.refuse("it appends tensors of another dtype than its sequence has", fix="cast them in the model")
@@ -142,7 +142,7 @@ def longer(op: Op, sequence: Value, rows: Value) -> GrownSequence:
     return GrownSequence(rows.dtype, stack=computed(tf.concat([before.tensor(), after], 0)))
 
 
-def _piled(op: Op, sequence: Value, shape: Sequence[int | None]) -> Value | None:
+def _piled(op: OperatorContext, sequence: Value, shape: Sequence[int | None]) -> Value | None:
     """Stack tensors that all have this shape along a new first axis; None where there are none."""
     elements = sequence.elements if isinstance(sequence, TensorSequence) else ()
     for element in elements:
@@ -165,7 +165,7 @@ def _sizes(values: Sequence[Value], rank: int) -> list[Size] | None:
     return [part for value in parts for part in value or ()]
 
 
-def _lengths(op: Op, size: int | None, axis: int, split: Value | None) -> list[int]:
+def _lengths(op: OperatorContext, size: int | None, axis: int, split: Value | None) -> list[int]:
     """Return the lengths of the parts. The size along the axis may be open where the lengths are listed."""
     if split is not None and split.array is None:
         op.refuse("its split is computed by the model", fix=STATIC)
@@ -178,7 +178,7 @@ def _lengths(op: Op, size: int | None, axis: int, split: Value | None) -> list[i
 
 
 @lowers("ConcatFromSequence", since=11, S=ANY)
-def concat_from_sequence(op: Op) -> Value:
+def concat_from_sequence(op: OperatorContext) -> Value:
     """Lower ConcatFromSequence: all tensors as one, joined along an axis or stacked along a new one."""
     grown = op.grown(0)
     if grown is not None:
@@ -195,7 +195,7 @@ def concat_from_sequence(op: Op) -> Value:
     return computed(tf.concat([element.tensor() for element in elements], axis), dtype=elements[0].dtype)
 
 
-def _joined(op: Op, stack: Value, axis: int, *, new: bool) -> Value:
+def _joined(op: OperatorContext, stack: Value, axis: int, *, new: bool) -> Value:
     """Join the places along the first axis of a tensor as `concat_from_sequence` joins them."""
     rank = stack.rank - 1
     axis = op.placed(axis, rank + new)
@@ -208,7 +208,7 @@ def _joined(op: Op, stack: Value, axis: int, *, new: bool) -> Value:
 
 
 @lowers("SequenceMap", since=17, S=ANY, V=ANY)
-def sequence_map(op: Op) -> list[Value]:
+def sequence_map(op: OperatorContext) -> list[Value]:
     """Lower SequenceMap: its body for each place of the first sequence; tensors are passed in full every time."""
     count, body = len(op.sequence(0).elements), op.graph("body")
     inputs = op.everything()

@@ -7,12 +7,12 @@ import numpy as np
 from ...kernels.converter_safe import within
 from ...lazy_tensorflow import tf
 from ...lowerings import lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import FAR, Size, TfTensor, Value, computed, pack, product
 
 
 @lowers("NonMaxSuppression", since=10)
-def non_max_suppression(op: Op) -> Value:
+def non_max_suppression(op: OperatorContext) -> Value:
     """Lower NonMaxSuppression: boxes (N, boxes, 4), scores (N, classes, boxes) to rows of (batch, class, box).
 
     For each class of each sample, by falling score, those that overlap none of the ones before by more than a share of
@@ -44,7 +44,7 @@ def non_max_suppression(op: Op) -> Value:
     return computed(_rows(chosen, counts, count, classes))
 
 
-def _at_most(op: Op, boxes: Size) -> Size:
+def _at_most(op: OperatorContext, boxes: Size) -> Size:
     """Return how many boxes of a class are chosen at most; none where the model does not say."""
     (limit,) = (0,) if op.optional(2) is None else op.sizes(2, "number of boxes of a class")
     if isinstance(limit, int) and isinstance(boxes, int):

@@ -9,7 +9,7 @@ from ....onnx_graph.semantics.sampling_attributes import roi_align_attributes
 from ...kernels.converter_safe import within
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Layout, Size, TfTensor, Value, computed, pack
 
 # Adds one sample of every bin to the result of those before: (step along height, step along width, before).
@@ -52,7 +52,7 @@ def _bins(start: TfTensor, end: TfTensor, count: int, ratio: int, axis: Size, *,
 
 
 @lowers("RoiAlign", since=10, T1=FLOATS, T2=INDICES)
-def roi_align(op: Op) -> Value:
+def roi_align(op: OperatorContext) -> Value:
     """Lower RoiAlign: regions (count, 4) of X (N, C, H, W), divided into bins, to (count, C, bins, bins).
 
     The samples of a bin are averaged, or the largest is taken; bins lie along the height and along the width.
@@ -122,7 +122,7 @@ def _accumulated(sample: _Step, before: TfTensor, rows: Size, columns: Size) -> 
 
 
 @lowers("MaxRoiPool", since=1, T=FLOATS)
-def max_roi_pool(op: Op) -> Value:
+def max_roi_pool(op: OperatorContext) -> Value:
     """Lower MaxRoiPool: regions (count, 5), their image first, of X (N, C, H, W), each divided into bins.
 
     The largest of a bin's whole pixels is taken; 0 for a bin without pixels. The rounding is that of Fast R-CNN, where

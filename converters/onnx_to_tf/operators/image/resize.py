@@ -12,7 +12,7 @@ from ....onnx_graph.semantics.resize_attributes import ResizeAttributes, ResizeM
 from ...common.resampling import ResampledAxis, resampled
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, NUMBERS, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, Value, same_size
 
 _NARROW = ("float16", "bfloat16", "float32")
@@ -21,7 +21,7 @@ _NARROW = ("float16", "bfloat16", "float32")
 @lowers("Resize", since=11, T1=ANY, T2=FLOATS)
 @lowers("Resize", since=10, until=10, T=ANY)
 @lowers("Upsample", since=7, T=ANY)
-def resize(op: Op) -> Value:
+def resize(op: OperatorContext) -> Value:
     """Lower Resize and Upsample: by scales or to sizes, along all axes or those that are named."""
     value, resizing = op.value(0), resize_attributes(op, NUMBERS)
     regions = _regions(op, len(resizing.axes), resizing.method)
@@ -35,7 +35,7 @@ def resize(op: Op) -> Value:
     return _resized(op, value, axes, resizing.method)
 
 
-def _resized(op: Op, value: Value, axes: Sequence[ResampledAxis], method: ResizeMethod) -> Value:
+def _resized(op: OperatorContext, value: Value, axes: Sequence[ResampledAxis], method: ResizeMethod) -> Value:
     axes = [axis for axis in axes if not _passed_on(axis)]
     wide = "float32" if value.dtype in _NARROW or not (value.dtype in FLOATS or op.kernels.doubles) else "float64"
     return resampled(value, axes, method, wide, op.weights) if axes else value
@@ -46,7 +46,7 @@ def _passed_on(axis: ResampledAxis) -> bool:
     return unscaled and axis.region == (0.0, 1.0)
 
 
-def _regions(op: Op, count: int, method: ResizeMethod) -> list[tuple[Any, Any]]:
+def _regions(op: OperatorContext, count: int, method: ResizeMethod) -> list[tuple[Any, Any]]:
     """Return start and end of what is cut out of each axis: only one of the modes cuts."""
     if method.outside is None:
         return [(0.0, 1.0)] * count
@@ -57,7 +57,7 @@ def _regions(op: Op, count: int, method: ResizeMethod) -> list[tuple[Any, Any]]:
     return list(zip(parts[:count], parts[count:], strict=True))
 
 
-def _scales(op: Op, resizing: ResizeAttributes) -> Sequence[Any]:
+def _scales(op: OperatorContext, resizing: ResizeAttributes) -> Sequence[Any]:
     if resizing.scales_at is None:
         return resizing.scales or ()
     value = op.value(resizing.scales_at)
@@ -95,7 +95,7 @@ def _product(size: Size, scale: Any) -> tuple[Size, Any]:
     return tf.cast(tf.floor(length), tf.int32), length
 
 
-def _stretched(op: Op, value: Value, axis: int, target: Size, region: tuple[Any, Any]) -> ResampledAxis:
+def _stretched(op: OperatorContext, value: Value, axis: int, target: Size, region: tuple[Any, Any]) -> ResampledAxis:
     size = value.size(axis)
     if isinstance(size, int) and size == 0 and not (isinstance(target, int) and target == 0):
         op.refuse(f"axis {axis} has no elements to resize", fix="check the model's sizes")
@@ -111,7 +111,7 @@ def _ratio(a: Size, b: Size) -> Any:
 
 
 def _in_proportion(
-    op: Op,
+    op: OperatorContext,
     value: Value,
     named: Sequence[int],
     targets: Sequence[Size],

@@ -10,14 +10,14 @@ from ....onnx_graph.semantics.sampling_attributes import grid_sample_attributes
 from ...kernels.converter_safe import within
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, INDICES, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Layout, Size, TfTensor, Value, computed, pack, product
 
 _CUBIC = -0.75
 
 
 @lowers("GridSample", since=16, T1=ANY, T2=FLOATS)
-def grid_sample(op: Op) -> Value:
+def grid_sample(op: OperatorContext) -> Value:
     """Lower GridSample: X (N, C, spatial axes) read at a grid (N, places, one number for each spatial axis).
 
     The number of the innermost axis comes first.
@@ -123,7 +123,7 @@ def _read(image: TfTensor, sizes: Sequence[Size], axes: Sequence[Sequence[Any]])
 
 
 @lowers("AffineGrid", since=20, T1=FLOATS, T2=INDICES)
-def affine_grid(op: Op) -> Value:
+def affine_grid(op: OperatorContext) -> Value:
     """Lower AffineGrid: matrices (N, 2, 3) or (N, 3, 4) applied to the places of an image.
 
     The image has `size` (N, C, spatial axes), each axis from -1 to 1; the result is (N, spatial axes, 2 or 3).
@@ -149,7 +149,7 @@ def _line(size: Size, dtype: Any, corners: bool) -> TfTensor:
 
 
 @lowers("DepthToSpace", since=1, until=28, T=ANY)
-def depth_to_space(op: Op) -> Value:
+def depth_to_space(op: OperatorContext) -> Value:
     """Lower DepthToSpace: (N, C b b, H, W) -> (N, C, H b, W b).
 
     DCR: the block's axes come before C in the depth; CRD: after.
@@ -162,7 +162,7 @@ def depth_to_space(op: Op) -> Value:
 
 
 @lowers("SpaceToDepth", since=1, until=28, T=ANY)
-def space_to_depth(op: Op) -> Value:
+def space_to_depth(op: OperatorContext) -> Value:
     """Lower SpaceToDepth: (N, C, H b, W b) -> (N, b b C, H, W).
 
     DCR: the block's axes come before C in the depth; CRD: after.

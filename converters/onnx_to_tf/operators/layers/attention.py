@@ -7,13 +7,13 @@ import numpy as np
 from ...common.attention_core import Heads, Mask, capped, heads_of, merged, places, scores, weighted, widened
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, BOOL, FLOATS, INDICES, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, computed, same_size
 from ..math.casting import dtype_named
 
 
 @lowers("Attention", since=23, T1=FLOATS, T2=FLOATS, U=FLOATS | BOOL)
-def attention(op: Op) -> list[Value | None]:
+def attention(op: OperatorContext) -> list[Value | None]:
     """Lower Attention: softmax(Q K^T scale + mask) V by heads, of 3 axes (heads in the last one) or 4.
 
     A row without any key is zero. Further outputs are the keys and values behind those of the past, and the scores at
@@ -44,7 +44,7 @@ def attention(op: Op) -> list[Value | None]:
     return [computed(answer).with_sizes_of(op.value(0), sequence), *present, shown]
 
 
-def _precision(op: Op) -> str | None:
+def _precision(op: OperatorContext) -> str | None:
     """Return the dtype of the softmax; without doubles float32, which holds the result."""
     if not op.has("softmax_precision"):
         return None
@@ -54,7 +54,7 @@ def _precision(op: Op) -> str | None:
     return "float32" if name == "float64" and not op.kernels.doubles else name
 
 
-def _inputs(op: Op) -> tuple[Heads, Heads, Heads]:
+def _inputs(op: OperatorContext) -> tuple[Heads, Heads, Heads]:
     """Return queries, keys and values by heads."""
     query_heads, key_heads = op.integer("q_num_heads", 0), op.integer("kv_num_heads", 0)
     if op.value(0).rank == 3 and not (query_heads and key_heads):
@@ -65,13 +65,13 @@ def _inputs(op: Op) -> tuple[Heads, Heads, Heads]:
     return queries, keys, values
 
 
-def check_groups(op: Op, queries: Heads, keys: Heads) -> None:
+def check_groups(op: OperatorContext, queries: Heads, keys: Heads) -> None:
     """Refuse heads of queries that cannot be shared out equally among the keys' heads."""
     if isinstance(queries.heads, int) and isinstance(keys.heads, int) and queries.heads % max(keys.heads, 1):
         op.refuse(f"{queries.heads} heads of queries cannot share {keys.heads} of keys", fix="check the model")
 
 
-def _past(op: Op) -> tuple[Heads, Heads] | None:
+def _past(op: OperatorContext) -> tuple[Heads, Heads] | None:
     key, value = op.optional(4), op.optional(5)
     if (key is None) != (value is None):
         op.refuse("only one of past_key and past_value is given", fix="check the model")
@@ -82,7 +82,7 @@ def _past(op: Op) -> tuple[Heads, Heads] | None:
     return heads_of(key), heads_of(value)
 
 
-def _mask(op: Op, keys: Heads) -> Mask:
+def _mask(op: OperatorContext, keys: Heads) -> Mask:
     """Return the model's own mask: of bool the visible keys, of floats the numbers to add."""
     mask_value = op.optional(3)
     if mask_value is None:
@@ -102,7 +102,7 @@ def _mask(op: Op, keys: Heads) -> Mask:
     return Mask(bias, allowed).only(places(keys.length) < length, blind=True)
 
 
-def _apart(op: Op, mask_value: Value) -> tuple[Value | None, Value | None]:
+def _apart(op: OperatorContext, mask_value: Value) -> tuple[Value | None, Value | None]:
     """Split a mask into what is added, and what may be seen.
 
     A known mask's minus infinities become keys that may not be seen: a constant infinity does not survive a converter
@@ -118,7 +118,7 @@ def _apart(op: Op, mask_value: Value) -> tuple[Value | None, Value | None]:
     return op.known(np.where(allowed, mask_value.array, mask_value.array.dtype.type(0))), op.known(allowed)
 
 
-def _limits(op: Op, mask: Mask, queries: Heads, keys: Heads, offset: Size) -> Mask:
+def _limits(op: OperatorContext, mask: Mask, queries: Heads, keys: Heads, offset: Size) -> Mask:
     """Limit the keys by is_causal, the window and the number of valid keys. Query i stands at `offset` + i."""
     causal, valid = op.flag("is_causal"), op.optional(6)
     left, right = op.integer("left_window_size", -1), op.integer("right_window_size", -1)
@@ -140,7 +140,7 @@ def _limits(op: Op, mask: Mask, queries: Heads, keys: Heads, offset: Size) -> Ma
 
 
 @lowers("RotaryEmbedding", since=23, T=FLOATS, M=INDICES)
-def rotary_embedding(op: Op) -> Value:
+def rotary_embedding(op: OperatorContext) -> Value:
     """Lower RotaryEmbedding: pairs of features turned by the angles of their positions.
 
     The caches are (positions, half) by `position_ids`, or (batch, sequence, half) without.
@@ -155,7 +155,7 @@ def rotary_embedding(op: Op) -> Value:
     return computed(merged(turned, heads, heads.width) if value.rank == 3 else turned)
 
 
-def _heads_named(op: Op, value: Value) -> int:
+def _heads_named(op: OperatorContext, value: Value) -> int:
     count = op.integer("num_heads", 0)
     if value.rank == 3 and not count:
         op.refuse("its input has 3 axes and it does not say how many heads there are", fix="check the model")
@@ -182,7 +182,7 @@ def rotated(heads: Heads, cos: TfTensor, sin: TfTensor, *, width: int, interleav
 
 
 @lowers("TensorScatter", since=24, T=ANY)
-def tensor_scatter(op: Op) -> Value:
+def tensor_scatter(op: OperatorContext) -> Value:
     """Lower TensorScatter: `update` written into the cache along an axis, in each sample from its own place on.
 
     `circular` goes round.
@@ -206,7 +206,7 @@ def tensor_scatter(op: Op) -> Value:
 
 
 @lowers("CausalConvWithState", since=27, until=28, T=FLOATS)
-def causal_conv_with_state(op: Op) -> list[Value]:
+def causal_conv_with_state(op: OperatorContext) -> list[Value]:
     """Lower CausalConvWithState: each channel of (batch, channels, length) convolved by its own kernel over the past.
 
     The second output is the end of the input, for the next call.

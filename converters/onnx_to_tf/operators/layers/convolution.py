@@ -10,12 +10,12 @@ from ...common.padding_modes import surrounded
 from ...common.windows import Window, read_window, taps
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Layout, TfTensor, Value, biased, computed, product, reshape
 
 
 @lowers("Conv", since=1, T=FLOATS)
-def conv(op: Op) -> Value:
+def conv(op: OperatorContext) -> Value:
     """Lower Conv: (N, C, ...) * (M, C / group, ...) + bias -> (N, M, ...)."""
     value, kernel = op.value(0), op.value(1)
     group = op.integer("group", 1)
@@ -26,7 +26,7 @@ def conv(op: Op) -> Value:
     return computed(biased(convolved, op.optional(2)), Layout.CHANNELS_LAST)
 
 
-def channel_sizes(op: Op, kernel: Value) -> tuple[int, int]:
+def channel_sizes(op: OperatorContext, kernel: Value) -> tuple[int, int]:
     """Return the first two sizes of the weight."""
     first, second = kernel.shape[:2]
     if first is None or second is None:
@@ -34,12 +34,12 @@ def channel_sizes(op: Op, kernel: Value) -> tuple[int, int]:
     return first, second
 
 
-def with_channels(op: Op, tensor: TfTensor, channels: int) -> TfTensor:
+def with_channels(op: OperatorContext, tensor: TfTensor, channels: int) -> TfTensor:
     """Return the tensor, channels last, with as many channels as its weight has."""
     return tensor if tensor.shape[-1] is not None else op.kernels.with_channels(tensor, channels)
 
 
-def arranged(op: Op, kernel: Value, order: Sequence[int], shape: Sequence[int] = ()) -> TfTensor:
+def arranged(op: OperatorContext, kernel: Value, order: Sequence[int], shape: Sequence[int] = ()) -> TfTensor:
     """Return a weight in the order of axes that TensorFlow wants; a known one is arranged now, and a variable."""
     if kernel.array is not None:
         return op.weights.hold(kernel.array, order, shape)
@@ -47,7 +47,7 @@ def arranged(op: Op, kernel: Value, order: Sequence[int], shape: Sequence[int] =
     return tf.reshape(moved, shape) if shape else moved
 
 
-def convolve(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
+def convolve(op: OperatorContext, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
     """Convolve (N, ..., C), channels last, with (M, C / group, ...) to (N, ..., M)."""
     _, width = channel_sizes(op, kernel)
     tensor = with_channels(op, tensor, width * group)
@@ -64,7 +64,7 @@ def convolve(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int
     return _conv_of_planes(op, tensor, kernel, window, group)
 
 
-def _conv2d(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
+def _conv2d(op: OperatorContext, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
     """Convolve in two spatial axes; a weight that has one of them gets an axis of size 1 before it."""
     (filters, _), channels = channel_sizes(op, kernel), tensor.shape[-1]
     order = (2, 1, 0) if kernel.rank == 3 else (2, 3, 1, 0)
@@ -89,7 +89,7 @@ def _conv2d_of_groups(tensor: TfTensor, weight: TfTensor, window: Window) -> TfT
     return tf.nn.conv2d(tensor, weight, window.strides, padding, dilations=window.dilations)
 
 
-def _conv_of_planes(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
+def _conv_of_planes(op: OperatorContext, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
     """Convolve in three spatial axes by two.
 
     The elements that the kernel sees along the depth become channels, which vary slower, so that each group has its own

@@ -12,7 +12,7 @@ from ....onnx_graph.semantics.window_attributes import kernel_sizes
 from ...common.windows import Window, read_window
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Layout, Size, TfTensor, Value, biased, computed, product, reshape
 from .convolution import arranged, channel_sizes
 
@@ -34,7 +34,7 @@ class _DeformedSizes:
 
 
 @lowers("DeformConv", since=19, T=FLOATS)
-def deform_conv(op: Op) -> Value:
+def deform_conv(op: OperatorContext) -> Value:
     """Lower DeformConv: (N, C, ...) read at offsets (N, groups * kernel * axes, ...), each times its mask.
 
     That is convolved with (M, C / group, ...), plus a bias, to (N, M, ...). Outside the input is zero, with which the

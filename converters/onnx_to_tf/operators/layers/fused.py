@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ...common.attention_core import places, widened
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, MICROSOFT, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import TfTensor, Value, broadcast, computed, mapped
 from ..math.linear import gemm
 from .convolution import conv
@@ -18,19 +18,19 @@ from .normalization import axes_from, normal, root_mean_square
 
 
 @lowers("Gelu", domain=MICROSOFT, T=FLOATS)
-def gelu(op: Op) -> Value:
+def gelu(op: OperatorContext) -> Value:
     """Lower com.microsoft's Gelu: the exact one, by erf."""
     return mapped(op.value(0), lambda t: tf.nn.gelu(t, approximate=False))
 
 
 @lowers("BiasGelu", domain=MICROSOFT, T=FLOATS)
-def bias_gelu(op: Op) -> Value:
+def bias_gelu(op: OperatorContext) -> Value:
     """Lower BiasGelu: the exact Gelu of a sum."""
     return broadcast(lambda t, bias: tf.nn.gelu(t + bias, approximate=False), op.value(0), op.value(1))
 
 
 @lowers("FastGelu", domain=MICROSOFT, T=FLOATS)
-def fast_gelu(op: Op) -> Value:
+def fast_gelu(op: OperatorContext) -> Value:
     """Lower FastGelu: the one by tanh, of a sum if there is a bias."""
     bias = op.optional(1)
     total = op.value(0) if bias is None else broadcast(tf.add, op.value(0), bias)
@@ -38,14 +38,14 @@ def fast_gelu(op: Op) -> Value:
 
 
 @lowers("QuickGelu", domain=MICROSOFT, T=FLOATS)
-def quick_gelu(op: Op) -> Value:
+def quick_gelu(op: OperatorContext) -> Value:
     """Lower QuickGelu: x sigmoid(alpha x)."""
     alpha = op.real("alpha", 1.702)
     return mapped(op.value(0), lambda t: t * tf.sigmoid(tf.cast(alpha, t.dtype) * t))
 
 
 @lowers("FusedMatMul", domain=MICROSOFT, T=FLOATS)
-def fused_matmul(op: Op) -> Value:
+def fused_matmul(op: OperatorContext) -> Value:
     """Lower FusedMatMul: alpha A B, matrices transposed where the attributes say so; vectors are never transposed."""
     if op.flag("transBatchA") or op.flag("transBatchB"):
         op.refuse("its attributes transBatchA and transBatchB are not carried", fix="export without this fusion")
@@ -57,7 +57,7 @@ def fused_matmul(op: Op) -> Value:
 
 
 @lowers("FusedGemm", domain=MICROSOFT, T=FLOATS)
-def fused_gemm(op: Op) -> Value:
+def fused_gemm(op: OperatorContext) -> Value:
     """Lower FusedGemm: Gemm, and an activation of it."""
     numbers = [op.real(name, 0.0) for name in ("activation_alpha", "activation_beta")]
     op.ignore("activation_gamma", because="none of the activations that are taken has a third number")
@@ -65,14 +65,14 @@ def fused_gemm(op: Op) -> Value:
 
 
 @lowers("FusedConv", domain=MICROSOFT, T=FLOATS)
-def fused_conv(op: Op) -> Value:
+def fused_conv(op: OperatorContext) -> Value:
     """Lower FusedConv: Conv, an addend, and an activation of the sum."""
     convolved, addend = conv(op), op.optional(3)
     total = convolved if addend is None else broadcast(tf.add, convolved, addend)
     return mapped(total, _activation(op, op.text("activation"), op.floats("activation_params", ())))
 
 
-def _activation(op: Op, name: str, numbers: list[float]) -> Callable[[TfTensor], TfTensor]:
+def _activation(op: OperatorContext, name: str, numbers: list[float]) -> Callable[[TfTensor], TfTensor]:
     """Return an activation by its name in ONNX; LeakyRelu and Clip have numbers."""
     plain = {"Relu": tf.nn.relu, "Sigmoid": tf.sigmoid, "Tanh": tf.tanh, "Softplus": tf.math.softplus}
     wanted = {"LeakyRelu": 1, "Clip": 2}.get(name, 0)
@@ -90,7 +90,7 @@ def _activation(op: Op, name: str, numbers: list[float]) -> Callable[[TfTensor],
 
 @lowers("SimplifiedLayerNormalization", T=FLOATS, V=FLOATS)
 @lowers("SimplifiedLayerNormalization", domain=MICROSOFT, T=FLOATS, V=FLOATS)
-def simplified_layer_normalization(op: Op) -> list[Value]:
+def simplified_layer_normalization(op: OperatorContext) -> list[Value]:
     """Lower SimplifiedLayerNormalization: RMSNormalization under its older name; also the factor."""
     value, scale = op.value(0), op.value(1)
     if op.integer("stash_type", 1) != 1:
@@ -100,7 +100,7 @@ def simplified_layer_normalization(op: Op) -> list[Value]:
 
 
 @lowers("SkipLayerNormalization", domain=MICROSOFT, T=FLOATS)
-def skip_layer_normalization(op: Op) -> list[Value | None]:
+def skip_layer_normalization(op: OperatorContext) -> list[Value | None]:
     """Lower SkipLayerNormalization: LayerNormalization of a sum of two and a bias; the sum is the fourth output."""
     total = _sum(op, op.optional(4))
     normalized, mean, inverse = normal(widened(total.tensor()), [total.rank - 1], op.real("epsilon", 1e-12))
@@ -109,14 +109,14 @@ def skip_layer_normalization(op: Op) -> list[Value | None]:
 
 
 @lowers("SkipSimplifiedLayerNormalization", domain=MICROSOFT, T=FLOATS)
-def skip_simplified_layer_normalization(op: Op) -> list[Value | None]:
+def skip_simplified_layer_normalization(op: OperatorContext) -> list[Value | None]:
     """Lower SkipSimplifiedLayerNormalization: RMSNormalization of such a sum, which is the fourth output."""
     total = _sum(op, op.optional(3))
     normalized, inverse = root_mean_square(widened(total.tensor()), [total.rank - 1], op.real("epsilon", 1e-12))
     return [_scaled(normalized, op.value(2), None, total), None, computed(inverse), total]
 
 
-def _sum(op: Op, bias: Value | None) -> Value:
+def _sum(op: OperatorContext, bias: Value | None) -> Value:
     total = broadcast(tf.add, op.value(0), op.value(1)).with_sizes_of(op.value(0))
     return total if bias is None else broadcast(tf.add, total, bias).with_sizes_of(total)
 
@@ -129,7 +129,7 @@ def _scaled(normalized: TfTensor, scale: Value, bias: Value | None, like: Value)
 
 
 @lowers("EmbedLayerNormalization", domain=MICROSOFT, T=FLOATS | INDICES)
-def embed_layer_normalization(op: Op) -> list[Value | None]:
+def embed_layer_normalization(op: OperatorContext) -> list[Value | None]:
     """Lower EmbedLayerNormalization: LayerNormalization of the embeddings of words, positions and segments.
 
     Further outputs are the number of words in the mask, and the sum of the embeddings.
@@ -146,7 +146,7 @@ def embed_layer_normalization(op: Op) -> list[Value | None]:
     return [_scaled(normalized, op.value(5), op.value(6), like), _counted(op, words), like]
 
 
-def _counted(op: Op, words: Value) -> Value:
+def _counted(op: OperatorContext, words: Value) -> Value:
     """Count the words in the mask: (batch,), int32; 0 without a mask."""
     mask = op.optional(7)
     if mask is None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from ...common.attention_core import Heads, Mask, heads_of, merged, places, scores, weighted
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, MICROSOFT, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, computed, reshape
 from ..math.quantization import EIGHT_BITS
 from ..math.quantized import as_real, multiplied, of_columns, single_number
@@ -18,7 +18,7 @@ from .attention import rotated
 
 
 @lowers("RotaryEmbedding", domain=MICROSOFT, T=FLOATS | INDICES)
-def rotary_embedding(op: Op) -> Value:
+def rotary_embedding(op: OperatorContext) -> Value:
     """Lower com.microsoft's RotaryEmbedding: a single position is the first one's, and the others follow."""
     if op.flag("is_packed_batching") or op.real("scale", 1.0) != 1:
         op.refuse("packed batches and a scale are not carried", fix="export without this fusion")
@@ -42,7 +42,7 @@ def rotary_embedding(op: Op) -> Value:
 
 
 @lowers("MultiHeadAttention", domain=MICROSOFT, T=FLOATS | INDICES)
-def multi_head_attention(op: Op) -> list[Value | None]:
+def multi_head_attention(op: OperatorContext) -> list[Value | None]:
     """Lower MultiHeadAttention: attention of projected queries, keys and values (batch, sequence, heads * features).
 
     Keys and values may be (batch, heads, sequence, features).
@@ -57,7 +57,7 @@ def multi_head_attention(op: Op) -> list[Value | None]:
     return _attention(op, (queries, keys, values), past, mask=op.optional(4), added=op.optional(5))
 
 
-def _with_biases(op: Op, inputs: list[Value]) -> list[Value]:
+def _with_biases(op: OperatorContext, inputs: list[Value]) -> list[Value]:
     """Add to each input its part of the bias, which lie behind each other.
 
     An input that has 4 axes was projected before.
@@ -74,7 +74,7 @@ def _with_biases(op: Op, inputs: list[Value]) -> list[Value]:
 
 
 @lowers("Attention", domain=MICROSOFT, T=FLOATS | INDICES)
-def attention(op: Op) -> list[Value | None]:
+def attention(op: OperatorContext) -> list[Value | None]:
     """Lower com.microsoft's Attention: of an input with itself, of which one product gives queries, keys and values."""
     value, weights, bias = op.value(0), op.value(1), op.optional(2)
     projected = computed(tf.tensordot(value.tensor(), weights.tensor(), 1))
@@ -83,7 +83,7 @@ def attention(op: Op) -> list[Value | None]:
 
 
 @lowers("QAttention", domain=MICROSOFT, T=FLOATS | INDICES | EIGHT_BITS)
-def quantized_attention(op: Op) -> list[Value | None]:
+def quantized_attention(op: OperatorContext) -> list[Value | None]:
     """Lower QAttention: as Attention, with queries, keys and values by a product of quantised numbers."""
     value, weights = op.value(0), op.value(1)
     sums = multiplied(op, value, op.optional(6), weights, op.optional(7))
@@ -92,7 +92,7 @@ def quantized_attention(op: Op) -> list[Value | None]:
 
 
 def _self_attention(
-    op: Op, projected: Value, *, past: Value | None, mask: Value | None, added: Value | None
+    op: OperatorContext, projected: Value, *, past: Value | None, mask: Value | None, added: Value | None
 ) -> list[Value | None]:
     """Attend with queries, keys and values that stand beside each other along the last axis."""
     if op.flag("do_rotary") or op.flag("past_present_share_buffer"):
@@ -111,7 +111,7 @@ def _self_attention(
 
 
 def _attention(
-    op: Op,
+    op: OperatorContext,
     heads: tuple[Heads, Heads, Heads],
     past: tuple[Value | None, Value | None],
     *,
@@ -144,7 +144,7 @@ def _attention(
     ]
 
 
-def _filtered(op: Op, mask: Value, keys: Heads, bias: TfTensor | None) -> TfTensor:
+def _filtered(op: OperatorContext, mask: Value, keys: Heads, bias: TfTensor | None) -> TfTensor:
     """Return what is added to the scores of the keys that a mask leaves out.
 
     The mask is (batch, keys), (batch, queries, keys), or (batch,), the number of keys.
@@ -162,7 +162,7 @@ def _filtered(op: Op, mask: Value, keys: Heads, bias: TfTensor | None) -> TfTens
     return filtered if bias is None else filtered + tf.cast(bias, dtype)
 
 
-def _first(op: Op, lengths: Value, batch: Size, length: Size) -> TfTensor:
+def _first(op: OperatorContext, lengths: Value, batch: Size, length: Size) -> TfTensor:
     """Return which keys are among the first ones of each sample."""
     if not isinstance(batch, int) or lengths.shape[0] != batch:
         op.refuse("its mask of one axis may hold starts and ends, which are not carried", fix="give it a mask by keys")

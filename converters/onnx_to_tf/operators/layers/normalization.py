@@ -10,13 +10,13 @@ from ....onnx_graph.semantics.axis_lists import softmax_axes
 from ...common.attention_core import widened
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Layout, TfTensor, Value, broadcast, computed, known, mapped, product, reshape
 from ..math.casting import dtype_named
 
 
 @lowers("BatchNormalization", since=9, T=FLOATS, T1=FLOATS, T2=FLOATS, U=FLOATS)
-def batch_normalization(op: Op) -> Value:
+def batch_normalization(op: OperatorContext) -> Value:
     """Lower BatchNormalization: scale (x - mean) / sqrt(var + epsilon) + bias along axis 1.
     Training mode is refused."""
     if op.flag("training_mode"):
@@ -61,7 +61,7 @@ def root_mean_square(tensor: TfTensor, axes: Sequence[int], epsilon: float) -> t
     return tensor * inverse, inverse
 
 
-def _stash(op: Op) -> str:
+def _stash(op: OperatorContext) -> str:
     """Return the dtype of the first stage: everything but scale and bias."""
     name = dtype_named(op, op.integer("stash_type", 1))
     if name not in FLOATS:
@@ -69,13 +69,13 @@ def _stash(op: Op) -> str:
     return name
 
 
-def axes_from(op: Op, value: Value) -> list[int]:
+def axes_from(op: OperatorContext, value: Value) -> list[int]:
     """Return the axes from the attribute `axis` on."""
     return list(range(op.integer("axis", -1) % value.rank, value.rank))
 
 
 @lowers("LayerNormalization", since=17, T=FLOATS, U=FLOATS)
-def layer_normalization(op: Op) -> list[Value]:
+def layer_normalization(op: OperatorContext) -> list[Value]:
     """Lower LayerNormalization: over the axes from `axis` on, then scale and bias; also mean and inverse deviation."""
     value, stash = op.value(0), _stash(op)
     wide = widened(tf.cast(value.tensor(), stash))
@@ -91,7 +91,7 @@ def layer_normalization(op: Op) -> list[Value]:
 
 
 @lowers("RMSNormalization", since=23, T=FLOATS, V=FLOATS)
-def rms_normalization(op: Op) -> Value:
+def rms_normalization(op: OperatorContext) -> Value:
     """Lower RMSNormalization: x / sqrt(mean(x x) + epsilon) over the axes from `axis` on, then scale.
 
     The result has the dtype of the scale.
@@ -104,7 +104,7 @@ def rms_normalization(op: Op) -> Value:
 
 
 @lowers("InstanceNormalization", since=6, T=FLOATS)
-def instance_normalization(op: Op) -> Value:
+def instance_normalization(op: OperatorContext) -> Value:
     """Lower InstanceNormalization: over the spatial axes of each sample and channel, then scale and bias."""
     value, epsilon = op.value(0), op.real("epsilon", 1e-5)
     axes = sorted(value.place(axis) for axis in range(2, value.rank))
@@ -115,7 +115,7 @@ def instance_normalization(op: Op) -> Value:
 
 
 @lowers("GroupNormalization", since=18, T=FLOATS)
-def group_normalization(op: Op) -> Value:
+def group_normalization(op: OperatorContext) -> Value:
     """Lower GroupNormalization: over groups of channels of each sample, then scale and bias for each channel."""
     value, groups, epsilon = op.value(0), op.integer("num_groups"), op.real("epsilon", 1e-5)
     channels = value.shape[1]
@@ -138,7 +138,7 @@ def _repeated(vector: Value, repeats: int) -> Value:
 
 
 @lowers("LpNormalization", since=1, T=FLOATS)
-def lp_normalization(op: Op) -> Value:
+def lp_normalization(op: OperatorContext) -> Value:
     """Lower LpNormalization: x over its 1-norm or 2-norm along an axis; 0 where the norm is 0."""
     value, power = op.value(0), op.integer("p", 2)
     axis = value.place(op.integer("axis", -1) % value.rank)
@@ -156,7 +156,7 @@ def lp_normalization(op: Op) -> Value:
 
 
 @lowers("MeanVarianceNormalization", since=9, T=FLOATS)
-def mean_variance_normalization(op: Op) -> Value:
+def mean_variance_normalization(op: OperatorContext) -> Value:
     """Lower MeanVarianceNormalization: (x - mean) / (deviation + 1e-9) over the axes, the specification's own body."""
     value = op.value(0)
     axes = [value.place(axis % value.rank) for axis in op.ints("axes", (0, 2, 3))]
@@ -170,7 +170,7 @@ def mean_variance_normalization(op: Op) -> Value:
 
 
 @lowers("LRN", since=1, T=FLOATS)
-def local_response_normalization(op: Op) -> Value:
+def local_response_normalization(op: OperatorContext) -> Value:
     """Lower LRN: x / (bias + alpha / size * the squares' sum over the channels around) ** beta."""
     alpha, beta, bias, size = op.real("alpha", 1e-4), op.real("beta", 0.75), op.real("bias", 1.0), op.integer("size")
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
@@ -188,16 +188,16 @@ def local_response_normalization(op: Op) -> Value:
 
 
 @lowers("Softmax", "LogSoftmax", "Hardmax", since=1, T=FLOATS)
-def softmax(op: Op) -> Value:
+def softmax(op: OperatorContext) -> Value:
     """Lower Softmax: exp(x) over its sum along one axis."""
     value, axes = op.value(0), softmax_axes(op)
     functions = {"Softmax": tf.nn.softmax, "LogSoftmax": tf.nn.log_softmax, "Hardmax": _hardmax}
     function = functions[op.op_type]
     if not axes.flattens:
         return _along(function, value, axes.axis, non_negative=op.op_type != "LogSoftmax")
-    have = [value.size(axis) for axis in range(value.rank)]
-    flat = reshape(value.tensor(), [product(have[: axes.axis]), product(have[axes.axis :])])
-    return computed(reshape(function(flat, -1), have))
+    sizes = [value.size(axis) for axis in range(value.rank)]
+    flat = reshape(value.tensor(), [product(sizes[: axes.axis]), product(sizes[axes.axis :])])
+    return computed(reshape(function(flat, -1), sizes))
 
 
 _MOST_SOFTMAX = 5  # axes that TensorFlow's kernel on a CPU takes

@@ -12,32 +12,32 @@ from ...common.padding_modes import sizes_of
 from ...common.windows import Window, read_window, taps
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Layout, Size, TfTensor, Value, computed, pack, product, reshape
 
 _MOVES_ONLY = FLOATS | {"int8", "uint8"}
 
 
 @lowers("GlobalAveragePool", since=1, T=FLOATS)
-def global_average_pool(op: Op) -> Value:
+def global_average_pool(op: OperatorContext) -> Value:
     """Lower GlobalAveragePool: the mean over the spatial axes, which stay with size 1."""
     return _over_space(op, lambda t, axes: tf.reduce_mean(t, axes, keepdims=True))
 
 
 @lowers("GlobalMaxPool", since=1, T=FLOATS)
-def global_max_pool(op: Op) -> Value:
+def global_max_pool(op: OperatorContext) -> Value:
     """Lower GlobalMaxPool: the largest over the spatial axes, which stay with size 1."""
     return _over_space(op, lambda t, axes: tf.reduce_max(t, axes, keepdims=True))
 
 
 @lowers("GlobalLpPool", since=1, T=FLOATS)
-def global_lp_pool(op: Op) -> Value:
+def global_lp_pool(op: OperatorContext) -> Value:
     """Lower GlobalLpPool: (sum |x|^p)^(1/p) over the spatial axes, which stay with size 1."""
     p = op.real("p", 2.0)
     return _over_space(op, lambda t, axes: _root(tf.reduce_sum(_power(t, p), axes, keepdims=True), p))
 
 
-def _over_space(op: Op, function: Callable[[TfTensor, list[int]], TfTensor]) -> Value:
+def _over_space(op: OperatorContext, function: Callable[[TfTensor, list[int]], TfTensor]) -> Value:
     value = op.value(0)
     native = value.tensor(value.layout)
     axes = sorted(value.place(axis) for axis in range(2, value.rank))
@@ -45,7 +45,7 @@ def _over_space(op: Op, function: Callable[[TfTensor, list[int]], TfTensor]) -> 
 
 
 @lowers("MaxPool", since=1, T=_MOVES_ONLY)
-def max_pool(op: Op) -> list[Value | None]:
+def max_pool(op: OperatorContext) -> list[Value | None]:
     """Lower MaxPool: the largest in each window, and where it lay. Pads never win."""
     value = op.value(0)
     window = read_window(op, value, op.ints("kernel_shape"), ceil=op.flag("ceil_mode"))
@@ -59,7 +59,7 @@ def max_pool(op: Op) -> list[Value | None]:
     return [answer, computed(places, Layout.CHANNELS_LAST)]
 
 
-def _largest(op: Op, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
+def _largest(op: OperatorContext, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
     """Return the largest of each window.
 
     TensorFlow's SAME adds only elements that cannot win; other pads are an operator of their own.
@@ -72,7 +72,7 @@ def _largest(op: Op, value: Value, tensor: TfTensor, window: Window) -> TfTensor
     return _in_planes(tensor, window, lambda t, k, s: op.kernels.max_pool2d(t, k, s, "VALID"))
 
 
-def _padded_for_max(op: Op, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
+def _padded_for_max(op: OperatorContext, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
     """Pad so that the padding cannot win.
 
     Zeros where nothing is negative. Else the element at the edge, which every window that begins outside and is not
@@ -100,7 +100,7 @@ def _at_most(size: Size, limit: int) -> bool:
     return not isinstance(size, int) or size <= limit
 
 
-def _lowest(op: Op, tensor: TfTensor) -> TfTensor:
+def _lowest(op: OperatorContext, tensor: TfTensor) -> TfTensor:
     if tensor.dtype.is_integer:
         return tf.constant(tensor.dtype.min, tensor.dtype)
     return padding_modes.minus_infinity(op.kernels, tensor)
@@ -166,7 +166,7 @@ def _by_columns(places: TfTensor, sizes: list[Size]) -> TfTensor:
 
 
 @lowers("AveragePool", since=7, T=FLOATS)
-def average_pool(op: Op) -> Value:
+def average_pool(op: OperatorContext) -> Value:
     """Lower AveragePool: the mean of each window, inside the input, or with count_include_pad inside the pads too."""
     value, with_pads, ceil = op.value(0), op.flag("count_include_pad"), op.flag("ceil_mode")
     unrounded = read_window(op, value, op.ints("kernel_shape"))
@@ -183,7 +183,7 @@ def average_pool(op: Op) -> Value:
     return computed(means, Layout.CHANNELS_LAST, non_negative=value.non_negative)
 
 
-def _means(op: Op, tensor: TfTensor, window: Window) -> TfTensor:
+def _means(op: OperatorContext, tensor: TfTensor, window: Window) -> TfTensor:
     """Return the mean of all elements of each window of a tensor that is padded already."""
     if window.dilated:
         return _box(tensor, window, tf.add) * tf.cast(1 / prod(window.kernel), tensor.dtype)
@@ -209,7 +209,7 @@ def _part_that_counts(unrounded: Window, window: Window, means: TfTensor, *, wit
 
 
 @lowers("LpPool", since=1, T=FLOATS)
-def lp_pool(op: Op) -> Value:
+def lp_pool(op: OperatorContext) -> Value:
     """Lower LpPool: (sum |x|^p)^(1/p) of each window; pads add nothing."""
     value, p = op.value(0), op.real("p", 2.0)
     window = read_window(op, value, op.ints("kernel_shape"), ceil=op.flag("ceil_mode"))

@@ -14,7 +14,7 @@ from ....onnx_graph.semantics.recurrent_attributes import Activation, recurrent_
 from ...common.recurrence import Step, along_steps
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, computed, pack, reshape
 
 _LENGTHS = frozenset({"int32"})
@@ -41,7 +41,7 @@ Function = Callable[[TfTensor], TfTensor]
 class RecurrentLayer:
     """The parts that the three operators share."""
 
-    op: Op
+    op: OperatorContext
     hidden: int
     directions: tuple[bool, ...]  # whether it runs backwards
     activations: tuple[tuple[Function, ...], ...]  # by direction
@@ -67,11 +67,13 @@ class DirectionWeights:
     product: Callable[[TfTensor, Any], TfTensor]
 
 
-def layer_of(op: Op, hidden_axis: int = -1) -> RecurrentLayer:
+def layer_of(op: OperatorContext, hidden_axis: int = -1) -> RecurrentLayer:
     """Read the node's layer; R has a place for each hidden element along `hidden_axis`."""
-    said = recurrent_attributes(op, hidden_axis)
-    functions = tuple(tuple(_function(it, said.clip) for it in activations) for activations in said.activations)
-    return RecurrentLayer(op, said.hidden, said.backwards, functions, said.batch_first)
+    attributes = recurrent_attributes(op, hidden_axis)
+    functions = tuple(
+        tuple(_function(it, attributes.clip) for it in activations) for activations in attributes.activations
+    )
+    return RecurrentLayer(op, attributes.hidden, attributes.backwards, functions, attributes.batch_first)
 
 
 def _function(activation: Activation, clip: float | None) -> Function:
@@ -81,19 +83,19 @@ def _function(activation: Activation, clip: float | None) -> Function:
     return lambda t: function(tf.clip_by_value(t, -clip, clip), *numbers)
 
 
-def _weights(op: Op, at: int) -> DirectionWeights:
+def _weights(op: OperatorContext, at: int) -> DirectionWeights:
     """Return the weights of direction `at`."""
     w, r = (_turned(op, op.value(index), at) for index in (1, 2))
     return DirectionWeights(w, r, *biases(op, at), tf.matmul)
 
 
-def biases(op: Op, at: int) -> tuple[TfTensor | None, TfTensor | None]:
+def biases(op: OperatorContext, at: int) -> tuple[TfTensor | None, TfTensor | None]:
     """Return the biases of the input and of the state in direction `at`; none where the model has none."""
     bias = op.optional(3)
     return (None, None) if bias is None else tuple(tf.split(bias.tensor()[at], 2))
 
 
-def _turned(op: Op, value: Value, at: int) -> TfTensor:
+def _turned(op: OperatorContext, value: Value, at: int) -> TfTensor:
     if value.array is not None:
         return op.weights.hold(value.array, (1, 0), part=at)
     return tf.transpose(value.tensor()[at])
@@ -104,7 +106,7 @@ def _run(
     cell: Callable[[DirectionWeights, int], Step],
     states: Sequence[int],
     fused: int,
-    weights_of: Callable[[Op, int], DirectionWeights] = _weights,
+    weights_of: Callable[[OperatorContext, int], DirectionWeights] = _weights,
 ) -> list[list[TfTensor]]:
     """Run every direction: for each the outputs (T, B, H), and the final states.
 
@@ -132,7 +134,7 @@ def _run(
     return results
 
 
-def _lengths(op: Op, steps: Size) -> TfTensor | None:
+def _lengths(op: OperatorContext, steps: Size) -> TfTensor | None:
     lengths = op.optional(4)
     if lengths is None or (lengths.array is not None and isinstance(steps, int) and (lengths.array == steps).all()):
         return None
@@ -169,7 +171,7 @@ def _outputs(layer: RecurrentLayer, directions: list[list[TfTensor]]) -> list[Va
 
 
 @lowers("RNN", since=7, T=FLOATS, T1=_LENGTHS)
-def rnn(op: Op) -> list[Value | None]:
+def rnn(op: OperatorContext) -> list[Value | None]:
     """Lower RNN, with one activation: h' = f(x W + h R + b)."""
     layer = layer_of(op)
 
@@ -181,7 +183,7 @@ def rnn(op: Op) -> list[Value | None]:
 
 
 @lowers("GRU", since=7, T=FLOATS, T1=_LENGTHS)
-def gru(op: Op) -> list[Value | None]:
+def gru(op: OperatorContext) -> list[Value | None]:
     """Lower GRU: z, r = f(...); n = g(x Wh + r (h Rh + b)), or g(x Wh + (r h) Rh + b); h' = (1 - z) n + z h."""
     layer, late = layer_of(op), op.flag("linear_before_reset")
     hidden = layer.hidden
@@ -209,12 +211,14 @@ def gru(op: Op) -> list[Value | None]:
 
 
 @lowers("LSTM", since=7, T=FLOATS, T1=_LENGTHS)
-def lstm(op: Op) -> list[Value | None]:
+def lstm(op: OperatorContext) -> list[Value | None]:
     """Lower LSTM: i, o, f = f(...); c' = f c + i g(...); h' = o h(c'). Peepholes let the gates see c, and o see c'."""
     return lstm_of(layer_of(op), _weights)
 
 
-def lstm_of(layer: RecurrentLayer, weights_of: Callable[[Op, int], DirectionWeights]) -> list[Value | None]:
+def lstm_of(
+    layer: RecurrentLayer, weights_of: Callable[[OperatorContext, int], DirectionWeights]
+) -> list[Value | None]:
     """Run an LSTM with these weights of each direction."""
     op, coupled = layer.op, layer.op.flag("input_forget")
     peepholes = op.optional(7)

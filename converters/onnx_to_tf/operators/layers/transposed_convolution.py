@@ -11,13 +11,13 @@ from ...common.padding_modes import pad, spread
 from ...common.windows import Window, window_over
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Layout, Size, TfTensor, Value, biased, computed, pack
 from .convolution import arranged, channel_sizes, convolve, with_channels
 
 
 @lowers("ConvTranspose", since=1, T=FLOATS)
-def conv_transpose(op: Op) -> Value:
+def conv_transpose(op: OperatorContext) -> Value:
     """Lower ConvTranspose: (N, C, ...) * (C, M / group, ...) + bias -> (N, M, ...).
 
     Each axis is stride (size - 1) + extent - pads wide.
@@ -32,7 +32,7 @@ def conv_transpose(op: Op) -> Value:
     return computed(biased(convolved, op.optional(2)), Layout.CHANNELS_LAST)
 
 
-def _window(op: Op, value: Value, kernel: Value) -> Window:
+def _window(op: OperatorContext, value: Value, kernel: Value) -> Window:
     """Return the window whose pads are cut from the full result; output_padding has been taken from those after."""
     attributes = transposed_window(op, kernel_sizes(op, kernel))
     window = window_over(attributes.window, value)
@@ -64,7 +64,7 @@ def _kernel_result(window: Window) -> _KernelResult:
     return _KernelResult("VALID", tuple(_full(window, at) for at in range(window.rank)))
 
 
-def _transposed(op: Op, value: Value, tensor: TfTensor, kernel: Value, window: Window) -> TfTensor:
+def _transposed(op: OperatorContext, value: Value, tensor: TfTensor, kernel: Value, window: Window) -> TfTensor:
     rank = window.rank
     weight = arranged(op, kernel, (*range(2, 2 + rank), 1, 0))
     kernel_result = _kernel_result(window)
@@ -78,7 +78,7 @@ def _transposed(op: Op, value: Value, tensor: TfTensor, kernel: Value, window: W
     return result if kernel_result.padding == "SAME" else _cut(result, window)
 
 
-def _spread(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
+def _spread(op: OperatorContext, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
     """Convolve over the input with zeros between its elements.
 
     For groups and dilations, and for three axes where the dialect's own kernel does not have them.
@@ -95,7 +95,7 @@ def _spread(op: Op, tensor: TfTensor, kernel: Value, window: Window, group: int)
     return _cut(convolve(op, tensor, _reversed(op, kernel, group), forward, group), window)
 
 
-def _reversed(op: Op, kernel: Value, group: int) -> Value:
+def _reversed(op: OperatorContext, kernel: Value, group: int) -> Value:
     """Convert (C, M / group, ...) to (M, C / group, ...), and along the spatial axes the last first."""
     channels, width = channel_sizes(op, kernel)
     spatial = kernel_sizes(op, kernel)

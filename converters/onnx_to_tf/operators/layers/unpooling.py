@@ -9,12 +9,12 @@ from ....onnx_graph.semantics.window_attributes import pads_by_axis
 from ...common.padding_modes import pad
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, NUMBERS, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, computed, pack, product, reshape
 
 
 @lowers("MaxUnpool", since=9, T1=FLOATS, T2=INDICES)
-def max_unpool(op: Op) -> Value:
+def max_unpool(op: OperatorContext) -> Value:
     """Lower MaxUnpool: zeros, and each value where MaxPool found it.
 
     That is its place in the flat result that kernel, strides and pads describe. A larger output_shape adds zeros after
@@ -36,7 +36,7 @@ def max_unpool(op: Op) -> Value:
     return computed(result)
 
 
-def _put(op: Op, values: TfTensor, places: TfTensor, size: Size) -> TfTensor:
+def _put(op: OperatorContext, values: TfTensor, places: TfTensor, size: Size) -> TfTensor:
     """Return a vector of zeros with values at places; where two windows found one element, it is there once."""
     index, flat, rows = tf.reshape(tf.cast(places, tf.int32), [-1]), tf.reshape(values, [-1]), pack([size])[0]
     total, times = (op.kernels.row_sums(numbers, index, rows) for numbers in (flat, tf.ones_like(flat)))
@@ -44,7 +44,7 @@ def _put(op: Op, values: TfTensor, places: TfTensor, size: Size) -> TfTensor:
 
 
 @lowers("Col2Im", since=18, T=NUMBERS)
-def col2im(op: Op) -> Value:
+def col2im(op: OperatorContext) -> Value:
     """Lower Col2Im: (N, C * elements of a block, blocks) -> (N, C, ...).
 
     Blocks are laid over the image, and added where they overlap.

@@ -6,54 +6,54 @@ from collections.abc import Sequence
 
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, SIGNED, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import TfTensor, Value, broadcast, mapped
 
 
 @lowers("Relu", since=6, T=FLOATS | SIGNED)
-def relu(op: Op) -> Value:
+def relu(op: OperatorContext) -> Value:
     """Lower Relu: max(x, 0)."""
     return mapped(op.value(0), tf.nn.relu, non_negative=True)
 
 
 @lowers("Sigmoid", since=6, T=FLOATS)
-def sigmoid(op: Op) -> Value:
+def sigmoid(op: OperatorContext) -> Value:
     """Lower Sigmoid: 1 / (1 + exp(-x))."""
     return mapped(op.value(0), tf.sigmoid, non_negative=True)
 
 
 @lowers("Tanh", since=6, T=FLOATS)
-def tanh(op: Op) -> Value:
+def tanh(op: OperatorContext) -> Value:
     """Lower Tanh: the hyperbolic tangent."""
     return mapped(op.value(0), tf.tanh)
 
 
 @lowers("Softplus", since=1, T=FLOATS)
-def softplus(op: Op) -> Value:
+def softplus(op: OperatorContext) -> Value:
     """Lower Softplus: log(exp(x) + 1)."""
     return mapped(op.value(0), op.kernels.elementwise("math.softplus"), non_negative=True)
 
 
 @lowers("Softsign", since=1, T=FLOATS)
-def softsign(op: Op) -> Value:
+def softsign(op: OperatorContext) -> Value:
     """Lower Softsign: x / (1 + |x|)."""
     return mapped(op.value(0), tf.nn.softsign)
 
 
 @lowers("Mish", since=18, T=FLOATS)
-def mish(op: Op) -> Value:
+def mish(op: OperatorContext) -> Value:
     """Lower Mish: x tanh(softplus(x))."""
     return mapped(op.value(0), lambda t: t * tf.tanh(op.kernels.elementwise("math.softplus")(t)))
 
 
 @lowers("HardSwish", since=14, T=FLOATS)
-def hard_swish(op: Op) -> Value:
+def hard_swish(op: OperatorContext) -> Value:
     """Lower HardSwish: x relu6(x + 3) / 6, the form that runtimes fuse into one kernel."""
     return mapped(op.value(0), lambda t: t * tf.nn.relu6(t + tf.cast(3, t.dtype)) * tf.cast(1 / 6, t.dtype))
 
 
 @lowers("HardSigmoid", since=6, T=FLOATS)
-def hard_sigmoid(op: Op) -> Value:
+def hard_sigmoid(op: OperatorContext) -> Value:
     """Lower HardSigmoid: max(0, min(1, alpha x + beta))."""
     alpha, beta = op.real("alpha", 0.2), op.real("beta", 0.5)
 
@@ -67,7 +67,7 @@ def hard_sigmoid(op: Op) -> Value:
 
 
 @lowers("LeakyRelu", since=6, T=FLOATS)
-def leaky_relu(op: Op) -> Value:
+def leaky_relu(op: OperatorContext) -> Value:
     """Lower LeakyRelu: x, or alpha x below zero; alpha may be above 1 or negative."""
     alpha = op.real("alpha", 0.01)
     if 0 <= alpha <= 1:
@@ -76,13 +76,13 @@ def leaky_relu(op: Op) -> Value:
 
 
 @lowers("PRelu", since=9, T=FLOATS)
-def prelu(op: Op) -> Value:
+def prelu(op: OperatorContext) -> Value:
     """Lower PRelu: x, or slope x below zero; the slope broadcasts to x."""
     return broadcast(lambda t, slope: tf.where(t < 0, t * slope, t), op.value(0), op.value(1))
 
 
 @lowers("Elu", since=6, T=FLOATS)
-def elu(op: Op) -> Value:
+def elu(op: OperatorContext) -> Value:
     """Lower Elu: x, or alpha (exp(x) - 1) below zero."""
     alpha = op.real("alpha", 1.0)
     if alpha == 1:
@@ -91,7 +91,7 @@ def elu(op: Op) -> Value:
 
 
 @lowers("Celu", since=12, until=28, T=FLOATS)
-def celu(op: Op) -> Value:
+def celu(op: OperatorContext) -> Value:
     """Lower Celu: max(0, x) + min(0, alpha (exp(x / alpha) - 1))."""
     alpha = op.real("alpha", 1.0)
 
@@ -104,7 +104,7 @@ def celu(op: Op) -> Value:
 
 
 @lowers("Selu", since=6, T=FLOATS)
-def selu(op: Op) -> Value:
+def selu(op: OperatorContext) -> Value:
     """Lower Selu: gamma x, or gamma alpha (exp(x) - 1) below zero. The defaults are those of the specification."""
     alpha, gamma = op.real("alpha", 1.6732632), op.real("gamma", 1.0507010)
     return mapped(
@@ -114,14 +114,14 @@ def selu(op: Op) -> Value:
 
 
 @lowers("ThresholdedRelu", since=10, T=FLOATS)
-def thresholded_relu(op: Op) -> Value:
+def thresholded_relu(op: OperatorContext) -> Value:
     """Lower ThresholdedRelu: x above alpha, and else 0."""
     alpha = op.real("alpha", 1.0)
     return mapped(op.value(0), lambda t: tf.where(t > tf.cast(alpha, t.dtype), t, tf.zeros_like(t)))
 
 
 @lowers("Shrink", since=9, T=FLOATS)
-def shrink(op: Op) -> Value:
+def shrink(op: OperatorContext) -> Value:
     """Lower Shrink: x + bias below -lambd, x - bias above lambd, 0 between."""
     bias, lambd = op.real("bias", 0.0), op.real("lambd", 0.5)
 
@@ -133,21 +133,21 @@ def shrink(op: Op) -> Value:
 
 
 @lowers("Gelu", since=20, T=FLOATS)
-def gelu(op: Op) -> Value:
+def gelu(op: OperatorContext) -> Value:
     """Lower Gelu: x Phi(x), exact by erf or by the tanh formula, whichever the model has."""
     approximate = op.word("approximate", "none", ("none", "tanh")) == "tanh"
     return mapped(op.value(0), lambda t: tf.nn.gelu(t, approximate=approximate))
 
 
 @lowers("Swish", since=24, T=FLOATS)
-def swish(op: Op) -> Value:
+def swish(op: OperatorContext) -> Value:
     """Lower Swish: x sigmoid(alpha x)."""
     alpha = op.real("alpha", 1.0)
     return mapped(op.value(0), lambda t: t * tf.sigmoid(tf.cast(alpha, t.dtype) * t))
 
 
 @lowers("Dropout", since=12, T=FLOATS, T1=FLOATS, T2=frozenset({"bool"}))
-def dropout(op: Op) -> Sequence[Value]:
+def dropout(op: OperatorContext) -> Sequence[Value]:
     """Lower Dropout, which keeps everything in inference.
     A model that was exported in training and drops is refused."""
     op.ignore("seed", because="nothing is drawn")
@@ -161,13 +161,13 @@ def dropout(op: Op) -> Sequence[Value]:
 
 
 @lowers("Dropout", since=7, until=11, T=FLOATS)
-def dropout_before_12(op: Op) -> Sequence[Value]:
+def dropout_before_12(op: OperatorContext) -> Sequence[Value]:
     """Lower Dropout before opset 12, which had no training mode."""
     op.ignore("ratio", because="it only matters in training")
     return _all_kept(op)
 
 
-def _all_kept(op: Op) -> Sequence[Value]:
+def _all_kept(op: OperatorContext) -> Sequence[Value]:
     """Return the input, and where it is read a mask that keeps everything: of bools since opset 10."""
     if not op.wants(1):
         return [op.value(0)]

@@ -11,7 +11,7 @@ import numpy as np
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, NARROW, SMALL_INTEGERS, lowers
 from ...narrow_dtypes import CARRIERS
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import TfTensor, Value, computed
 
 _CASTABLE = ANY | NARROW
@@ -20,19 +20,19 @@ _LARGEST = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 573
 
 
 @lowers("Cast", since=6, until=28, T1=_CASTABLE)
-def cast(op: Op) -> Value:
+def cast(op: OperatorContext) -> Value:
     """Lower Cast: to another dtype; floats are cut towards zero."""
     return cast_to(op, op.value(0), dtype_named(op, op.integer("to"), _CASTABLE))
 
 
 @lowers("CastLike", since=15, T1=_CASTABLE, T2=_CASTABLE)
-def cast_like(op: Op) -> Value:
+def cast_like(op: OperatorContext) -> Value:
     """Lower CastLike: to the dtype of the second input."""
     return cast_to(op, op.value(0), op.value(1).dtype)
 
 
 @lowers("BitCast", since=26, until=28, T1=ANY)
-def bitcast(op: Op) -> Value:
+def bitcast(op: OperatorContext) -> Value:
     """Lower BitCast: the same bits under another dtype of as many bits."""
     value, dtype = op.value(0), dtype_named(op, op.integer("to"))
     layout, tensor = value.layout, value.tensor(value.layout)
@@ -43,7 +43,7 @@ def bitcast(op: Op) -> Value:
     return computed(tf.bitcast(tensor, dtype), layout)
 
 
-def cast_to(op: Op, value: Value, dtype: str) -> Value:
+def cast_to(op: OperatorContext, value: Value, dtype: str) -> Value:
     """Cast a value to another dtype, in the layout in which it lies."""
     saturate = op.flag("saturate", True)
     op.ignore("round_mode", because="it speaks of float8_e8m0fnu, to which nothing is cast here")
@@ -126,7 +126,7 @@ def _as_fnuz(x: TfTensor, dtype: str) -> TfTensor:
     return tf.where(tf.equal(number, 0), 0.0, number)
 
 
-def dtype_named(op: Op, number: int, allowed: frozenset[str] = ANY) -> str:
+def dtype_named(op: OperatorContext, number: int, allowed: frozenset[str] = ANY) -> str:
     """Return the dtype that ONNX calls by a number. Raises Refused where it is none of `allowed`."""
     from onnx.helper import tensor_dtype_to_np_dtype
 

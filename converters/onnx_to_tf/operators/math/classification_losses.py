@@ -5,12 +5,12 @@ from __future__ import annotations
 from ...common.attention_core import widened
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import TfTensor, Value, computed, product, reshape
 
 
 @lowers("NegativeLogLikelihoodLoss", since=12, T=FLOATS, Tind=INDICES)
-def negative_log_likelihood_loss(op: Op) -> Value:
+def negative_log_likelihood_loss(op: OperatorContext) -> Value:
     """Lower NegativeLogLikelihoodLoss: minus the logarithm at each target's class, by the class's weight.
 
     The losses are left single, summed, or averaged.
@@ -19,7 +19,7 @@ def negative_log_likelihood_loss(op: Op) -> Value:
 
 
 @lowers("SoftmaxCrossEntropyLoss", since=12, T=FLOATS, Tind=INDICES)
-def softmax_cross_entropy_loss(op: Op) -> list[Value]:
+def softmax_cross_entropy_loss(op: OperatorContext) -> list[Value]:
     """Lower SoftmaxCrossEntropyLoss: that loss of scores; their logarithms by softmax are the second output."""
     value = op.value(0)
     logarithms = tf.nn.log_softmax(_rows(value), -1)
@@ -36,7 +36,7 @@ def _rows(value: Value) -> TfTensor:
     return reshape(tf.transpose(flat, (0, 2, 1)), [product([batch, *places]), classes])
 
 
-def _loss(op: Op, logarithms: TfTensor) -> Value:
+def _loss(op: OperatorContext, logarithms: TfTensor) -> Value:
     """Return the loss of (places, classes). An average is over the weights of the targets that are not ignored."""
     value, target = op.value(0), op.value(1)
     wanted = tf.reshape(tf.cast(target.tensor(), tf.int32), [-1])

@@ -6,23 +6,23 @@ from collections.abc import Callable
 
 from ...lazy_tensorflow import tf
 from ...lowerings import INDICES, SUMMABLE, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Layout, Size, TfTensor, Value, as_int32, computed
 
 
 @lowers("CumSum", since=11, T=SUMMABLE, T2=INDICES)
-def cumulative_sum(op: Op) -> Value:
+def cumulative_sum(op: OperatorContext) -> Value:
     """Lower CumSum: the running sum along an axis, with the element itself or without, from either end."""
     return _running(op, tf.cumsum)
 
 
 @lowers("CumProd", since=26, until=28, T=SUMMABLE, T2=INDICES)
-def cumulative_product(op: Op) -> Value:
+def cumulative_product(op: OperatorContext) -> Value:
     """Lower CumProd: the running product along an axis, with the element itself or without, from either end."""
     return _running(op, op.kernels.cumprod)
 
 
-def _running(op: Op, function: Callable[[TfTensor, Size, bool, bool], TfTensor]) -> Value:
+def _running(op: OperatorContext, function: Callable[[TfTensor, Size, bool, bool], TfTensor]) -> Value:
     value, axis = op.value(0), op.value(1)
     exclusive, reverse = op.flag("exclusive"), op.flag("reverse")
     layout = Layout.LOGICAL if axis.computing else value.layout

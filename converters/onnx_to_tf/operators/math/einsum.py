@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...lazy_tensorflow import tf
 from ...lowerings import NUMBERS, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, broadcast_size, computed, product, reshape, transpose
 
 # The axes of an ellipsis get labels that no equation can have.
@@ -31,7 +31,7 @@ class Term:
 
 
 @lowers("Einsum", since=12, until=28, T=NUMBERS)
-def einsum(op: Op) -> Value:
+def einsum(op: OperatorContext) -> Value:
     """Lower Einsum: a sum of products. Small integers are multiplied as wider ones and wrap as they are cut."""
     operands = op.values()
     inputs, output = _labelled(op, op.text("equation").replace(" ", ""), [value.rank for value in operands])
@@ -52,7 +52,7 @@ def _cast(value: Value, dtype: str | None) -> Value:
     return value if dtype is None else computed(tf.cast(value.tensor(), dtype)).with_sizes_of(value)
 
 
-def _labelled(op: Op, equation: str, ranks: list[int]) -> tuple[list[str], str]:
+def _labelled(op: OperatorContext, equation: str, ranks: list[int]) -> tuple[list[str], str]:
     """Return the labels of each operand and of the result.
 
     Without an arrow the result has the ellipsis, and then the labels that stand once, in the order of ASCII.
@@ -105,7 +105,7 @@ def _summed(term: Term, wanted: str) -> Term:
     return Term(value, "".join(term.labels[at] for at in left))
 
 
-def _product(op: Op, a: Term, b: Term, wanted: str) -> Term:
+def _product(op: OperatorContext, a: Term, b: Term, wanted: str) -> Term:
     """Multiply two terms, summed over the labels that both have and that are not wanted."""
     a, b = _without_ones(a, b, wanted), _without_ones(b, a, wanted)
     shared = [label for label in a.labels if label in b.labels]

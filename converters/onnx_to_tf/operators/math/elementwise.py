@@ -12,7 +12,7 @@ from ....onnx_graph.semantics.selection_arguments import clip_bounds
 from ...kernels.exact_quotients import truncated_remainder
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INTEGERS, NUMBERS, SIGNED, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, broadcast, mapped
 
 # the dtypes of each operator, and TensorFlow's name of it (which the kernels may replace by an equivalent)
@@ -42,7 +42,7 @@ _UNARY: dict[str, tuple[frozenset[str], str]] = {
 
 def _unary(name: str, dtypes: frozenset[str], function: str) -> None:
     @lowers(name, since=6, T=dtypes)
-    def lowering(op: Op) -> Value:
+    def lowering(op: OperatorContext) -> Value:
         return mapped(op.value(0), op.kernels.elementwise(function))
 
 
@@ -51,7 +51,7 @@ for _name, (_dtypes, _function) in _UNARY.items():
 
 
 @lowers("Abs", since=6, T=NUMBERS)
-def absolute(op: Op) -> Value:
+def absolute(op: OperatorContext) -> Value:
     """Lower Abs: |x|; of signed integers the lowest stays what it is."""
     dtype = op.value(0).dtype
     function = tf.identity if dtype.startswith("uint") else op.kernels.elementwise("abs")
@@ -59,7 +59,7 @@ def absolute(op: Op) -> Value:
 
 
 @lowers("Sign", since=9, T=NUMBERS)
-def sign(op: Op) -> Value:
+def sign(op: OperatorContext) -> Value:
     """Lower Sign: -1, 0 or 1."""
     unsigned = op.value(0).dtype.startswith("uint")
     return mapped(op.value(0), (lambda t: tf.minimum(t, 1)) if unsigned else op.kernels.elementwise("sign"))
@@ -79,7 +79,7 @@ def _known_size(part: Size) -> int:
     return abs(part) if isinstance(part, int) else 0
 
 
-def arithmetic(op: Op, on_sizes: Callable[[Size, Size], Size], function: Callable[..., TfTensor]) -> Value:
+def arithmetic(op: OperatorContext, on_sizes: Callable[[Size, Size], Size], function: Callable[..., TfTensor]) -> Value:
     """Lower a binary operator: on sizes one by one where one side is a vector of partly known sizes."""
     left, right = op.value(0), op.value(1)
     if left.parts is not None or right.parts is not None:
@@ -93,25 +93,25 @@ def arithmetic(op: Op, on_sizes: Callable[[Size, Size], Size], function: Callabl
 
 
 @lowers("Add", since=7, T=NUMBERS)
-def add(op: Op) -> Value:
+def add(op: OperatorContext) -> Value:
     """Lower Add: the sum of a and b."""
     return arithmetic(op, lambda a, b: a + b, tf.add)
 
 
 @lowers("Sub", since=7, T=NUMBERS)
-def sub(op: Op) -> Value:
+def sub(op: OperatorContext) -> Value:
     """Lower Sub: the difference a - b."""
     return arithmetic(op, lambda a, b: a - b, tf.subtract)
 
 
 @lowers("Mul", since=7, T=NUMBERS)
-def mul(op: Op) -> Value:
+def mul(op: OperatorContext) -> Value:
     """Lower Mul: the product of a and b."""
     return arithmetic(op, lambda a, b: a * b, tf.multiply)
 
 
 @lowers("Div", since=7, T=NUMBERS)
-def div(op: Op) -> Value:
+def div(op: OperatorContext) -> Value:
     """Lower Div: the quotient a / b; of integers cut towards zero."""
     if op.value(0).dtype in INTEGERS:
         return arithmetic(op, _truncated, op.kernels.elementwise("truncatediv"))
@@ -124,7 +124,7 @@ _POWER_OF_TWO = 0.5  # the mantissa of any, whose reciprocal is exact
 
 
 @lowers("Mod", since=28, until=28, T=NUMBERS)
-def mod(op: Op) -> Value:
+def mod(op: OperatorContext) -> Value:
     """Lower Mod: the remainder a - n b, n being floor(a / b), with the divisor's sign, or with fmod the dividend's."""
     is_integer = op.value(0).dtype in INTEGERS
     if op.flag("fmod"):
@@ -135,7 +135,7 @@ def mod(op: Op) -> Value:
 
 
 @lowers("Mod", since=10, T=NUMBERS)
-def mod_before_28(op: Op) -> Value:
+def mod_before_28(op: OperatorContext) -> Value:
     """Lower Mod before opset 28, which defined fmod=0 for integers only."""
     if op.value(0).dtype in FLOATS and not op.flag("fmod"):
         op.refuse("fmod=0 is defined for integers only", fix="export the model with fmod=1")
@@ -154,7 +154,7 @@ def _floored_float_remainder(a: TfTensor, b: TfTensor) -> TfTensor:
 
 
 @lowers("Pow", since=7, T=FLOATS | {"int32", "int64"}, T1=NUMBERS)
-def power(op: Op) -> Value:
+def power(op: OperatorContext) -> Value:
     """Lower Pow: a ** b, in the dtype of a. Squares and cubes are products, which every runtime is quick at."""
     base, exponent = op.value(0), op.value(1)
     number = exponent.array.item() if exponent.array is not None and exponent.rank == 0 else None
@@ -165,7 +165,7 @@ def power(op: Op) -> Value:
     return broadcast(lambda a, b: _power(op, a, b), base, exponent)
 
 
-def _power(op: Op, a: TfTensor, b: TfTensor) -> TfTensor:
+def _power(op: OperatorContext, a: TfTensor, b: TfTensor) -> TfTensor:
     """Return the power; an integer to a float's power is computed in as many bits as floats have, and cut."""
     function = op.kernels.elementwise("pow")
     if not (a.dtype.is_integer and b.dtype.is_floating):
@@ -174,37 +174,37 @@ def _power(op: Op, a: TfTensor, b: TfTensor) -> TfTensor:
     return tf.cast(function(tf.cast(a, wide), tf.cast(b, wide)), a.dtype)
 
 
-def _all_of(op: Op, function: Callable[[TfTensor, TfTensor], TfTensor]) -> Value:
+def _all_of(op: OperatorContext, function: Callable[[TfTensor, TfTensor], TfTensor]) -> Value:
     return reduce(lambda a, b: broadcast(function, a, b), op.values())
 
 
 @lowers("Max", since=8, T=NUMBERS)
-def maximum(op: Op) -> Value:
+def maximum(op: OperatorContext) -> Value:
     """Lower Max: the largest of all inputs."""
     return _all_of(op, tf.maximum)
 
 
 @lowers("Min", since=8, T=NUMBERS)
-def minimum(op: Op) -> Value:
+def minimum(op: OperatorContext) -> Value:
     """Lower Min: the smallest of all inputs."""
     return _all_of(op, tf.minimum)
 
 
 @lowers("Sum", since=8, T=FLOATS)
-def total(op: Op) -> Value:
+def total(op: OperatorContext) -> Value:
     """Lower Sum: the sum of all inputs."""
     return _all_of(op, tf.add)
 
 
 @lowers("Mean", since=8, T=FLOATS)
-def mean(op: Op) -> Value:
+def mean(op: OperatorContext) -> Value:
     """Lower Mean: the mean of all inputs."""
     count = len(op.values())
     return mapped(_all_of(op, tf.add), lambda t: t / tf.cast(count, t.dtype))
 
 
 @lowers("Clip", since=6, T=NUMBERS)
-def clip(op: Op) -> Value:
+def clip(op: OperatorContext) -> Value:
     """Lower Clip: into min .. max; where min > max everything becomes max."""
     return clipped(op.value(0), *clip_bounds(op))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INTEGERS, SUMMABLE, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import TfTensor, Value, biased, broadcast, computed, mapped, pack, product, reshape
 
 
 @lowers("Gemm", since=7, T=SUMMABLE)
-def gemm(op: Op) -> Value:
+def gemm(op: OperatorContext) -> Value:
     """Lower Gemm: alpha A B + beta C, A and B transposed where the attributes say so."""
     alpha, beta, bias = op.real("alpha", 1.0), op.real("beta", 1.0), op.optional(2)
     trans_a, trans_b = op.flag("transA"), op.flag("transB")
@@ -35,7 +35,7 @@ def _plus(product: TfTensor, addend: Value) -> TfTensor:
     return broadcast(tf.add, computed(product), addend).tensor()
 
 
-def _product(op: Op, a: TfTensor, b: TfTensor, **turned: bool) -> TfTensor:
+def _product(op: OperatorContext, a: TfTensor, b: TfTensor, **turned: bool) -> TfTensor:
     """Multiply matrices; unsigned integers as signed ones, which wrap in the same way."""
     signed = {"uint32": "int32", "uint64": "int64"}.get(a.dtype.name)
     if signed is None:
@@ -44,7 +44,7 @@ def _product(op: Op, a: TfTensor, b: TfTensor, **turned: bool) -> TfTensor:
 
 
 @lowers("MatMul", since=1, T=SUMMABLE)
-def matmul(op: Op) -> Value:
+def matmul(op: OperatorContext) -> Value:
     """Lower MatMul as numpy.matmul.
 
     Many rows against one matrix become one product where a runtime has a kernel for that.
@@ -65,7 +65,7 @@ def matmul(op: Op) -> Value:
     )
 
 
-def _with_vectors(op: Op, left: Value, right: Value) -> Value:
+def _with_vectors(op: OperatorContext, left: Value, right: Value) -> Value:
     """Multiply with a vector: a row on the left or a column on the right, whose axis leaves the result."""
     a = tf.expand_dims(left.tensor(), 0) if left.rank == 1 else left.tensor()
     b = tf.expand_dims(right.tensor(), -1) if right.rank == 1 else right.tensor()
@@ -75,7 +75,7 @@ def _with_vectors(op: Op, left: Value, right: Value) -> Value:
 
 
 @lowers("Det", since=11, T=FLOATS)
-def determinant(op: Op) -> Value:
+def determinant(op: OperatorContext) -> Value:
     """Lower Det: the determinants of the innermost matrices; of 16-bit numbers in float32."""
     value = op.value(0)
     before = [value.size(axis) for axis in range(value.rank - 2)]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, BOOL, FLOATS, INTEGERS, NUMBERS, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, as_int32, broadcast, is_axis_size, mapped
 
 # the first opset, the dtypes of each operator, and TensorFlow's name of it
@@ -26,7 +26,7 @@ _BINARY: dict[str, tuple[int, frozenset[str], str]] = {
 
 def _binary(name: str, since: int, dtypes: frozenset[str], function: str) -> None:
     @lowers(name, since=since, T=dtypes)
-    def lowering(op: Op) -> Value:
+    def lowering(op: OperatorContext) -> Value:
         return broadcast(op.kernels.elementwise(function), op.value(0), op.value(1))
 
 
@@ -35,7 +35,7 @@ for _name, (_since, _dtypes, _function) in _BINARY.items():
 
 
 @lowers("Equal", since=7, T=ANY)
-def equal(op: Op) -> Value:
+def equal(op: OperatorContext) -> Value:
     """Lower Equal. A size and a negative number never are equal: exporters ask whether an axis is -1."""
     a, b = op.value(0), op.value(1)
     if (a.parts is not None or b.parts is not None) and max(a.rank, b.rank) < 2:
@@ -56,7 +56,7 @@ def _same_size(a: Size, b: Size) -> bool | None:
 
 
 @lowers("Where", since=9, B=BOOL, T=ANY)
-def where(op: Op) -> Value:
+def where(op: OperatorContext) -> Value:
     """Lower Where: the second input where the first is true, and else the third."""
     choice, yes, no = op.value(0), op.value(1), op.value(2)
     rank = max(choice.rank, yes.rank, no.rank)
@@ -69,19 +69,19 @@ def where(op: Op) -> Value:
 
 
 @lowers("Not", since=1, T=BOOL)
-def negation(op: Op) -> Value:
+def negation(op: OperatorContext) -> Value:
     """Lower Not."""
     return mapped(op.value(0), tf.logical_not)
 
 
 @lowers("BitwiseNot", since=18, T=INTEGERS)
-def bitwise_not(op: Op) -> Value:
+def bitwise_not(op: OperatorContext) -> Value:
     """Lower BitwiseNot: every bit inverted."""
     return mapped(op.value(0), op.kernels.elementwise("bitwise.invert"))
 
 
 @lowers("BitShift", since=11, until=28, T=INTEGERS)
-def bit_shift(op: Op) -> Value:
+def bit_shift(op: OperatorContext) -> Value:
     """Lower BitShift: bits moved to the left or to the right.
 
     Opset 28 defines shifts by all bits or by a negative number.
@@ -96,13 +96,13 @@ def bit_shift(op: Op) -> Value:
 
 
 @lowers("IsNaN", since=9, T1=FLOATS)
-def is_nan(op: Op) -> Value:
+def is_nan(op: OperatorContext) -> Value:
     """Lower IsNaN."""
     return mapped(op.value(0), tf.math.is_nan)
 
 
 @lowers("IsInf", since=10, T1=FLOATS)
-def is_inf(op: Op) -> Value:
+def is_inf(op: OperatorContext) -> Value:
     """Lower IsInf: where x is infinite, of the signs that the attributes name."""
     negative, positive = op.flag("detect_negative", True), op.flag("detect_positive", True)
 

@@ -15,7 +15,7 @@ from ...kernels.exact_quotients import quotient
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, MICROSOFT, SMALL_FLOATS, SMALL_INTEGERS, lowers
 from ...narrow_dtypes import CARRIERS
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, broadcast, computed, known, mapped, reshape
 from .casting import dtype_named, rounded
 
@@ -33,7 +33,7 @@ RANGES = {
 @lowers("QuantizeLinear", since=23, until=28, T1=_REAL, T2=_SCALES | {"int32"}, T3=_QUANTIZED)
 @lowers("QuantizeLinear", since=10, until=22, T1=_REAL, T2=_QUANTIZED)
 @lowers("QuantizeLinear", domain=MICROSOFT, T=_REAL | _QUANTIZED)
-def quantize_linear(op: Op) -> Value:
+def quantize_linear(op: OperatorContext) -> Value:
     """Lower QuantizeLinear: saturate(round(x / y_scale) + y_zero_point).
 
     The quotient is computed in the scale's dtype or in `precision`.
@@ -49,7 +49,7 @@ def quantize_linear(op: Op) -> Value:
 
 @lowers("DequantizeLinear", since=10, until=28, T=_QUANTIZED | {"int32"}, T1=_QUANTIZED | {"int32"}, T2=_SCALES)
 @lowers("DequantizeLinear", domain=MICROSOFT, T=_QUANTIZED | {"int32"} | FLOATS)
-def dequantize_linear(op: Op) -> Value:
+def dequantize_linear(op: OperatorContext) -> Value:
     """Lower DequantizeLinear: (x - x_zero_point) x_scale, in the scale's dtype or in `output_dtype`."""
     value, scale = op.value(0), op.value(1)
     dtype = dtype_named(op, op.integer("output_dtype"), FLOATS) if op.integer("output_dtype", 0) else scale.dtype
@@ -60,7 +60,7 @@ def dequantize_linear(op: Op) -> Value:
 
 
 @lowers("DynamicQuantizeLinear", since=11, T1=frozenset({"float32"}))
-def dynamic_quantize_linear(op: Op) -> list[Value]:
+def dynamic_quantize_linear(op: OperatorContext) -> list[Value]:
     """Lower DynamicQuantizeLinear: uint8 by the tensor's own range, 0 included; then the scale and the zero point."""
     return dynamically_quantized(op.value(0))
 
@@ -130,7 +130,7 @@ def _unless_zero(point: Value | None) -> list[Value]:
     return [point]
 
 
-def _spread(op: Op, part: Value, value: Value) -> Value:
+def _spread(op: OperatorContext, part: Value, value: Value) -> Value:
     """Reshape a scale or a zero point to broadcast to the value.
 
     It is one number; a vector along the axis; or along it a number for each block, and one for each place along the

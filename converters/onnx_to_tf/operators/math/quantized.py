@@ -13,11 +13,11 @@ from ...common.windows import read_window
 from ...kernels.exact_quotients import quotient
 from ...lazy_tensorflow import tf
 from ...lowerings import BOOL, MICROSOFT, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Layout, TfTensor, Value, broadcast, computed, known, mapped
 from ..layers.normalization import softmax
 from ..layers.pooling import average_pool, global_average_pool
-from ..layers.recurrent import biases, layer_of, lstm_of
+from ..layers.recurrent import DirectionWeights, biases, layer_of, lstm_of
 from ..tensor.joining import concat
 from .activation import leaky_relu, sigmoid
 from .linear import matmul
@@ -29,13 +29,13 @@ _MIXED = EIGHT_BITS | _SUMS | _SCALES  # for operators whose type variables onnx
 
 
 @lowers("ConvInteger", since=10, T1=EIGHT_BITS, T2=EIGHT_BITS)
-def conv_integer(op: Op) -> Value:
+def conv_integer(op: OperatorContext) -> Value:
     """Lower ConvInteger: a convolution of numbers minus their zero points, as int32."""
     return computed(_convolved(op, op.value(0), op.optional(2), op.value(1), op.optional(3)), Layout.CHANNELS_LAST)
 
 
 @lowers("QLinearConv", since=10, T1=EIGHT_BITS, T2=EIGHT_BITS, T3=EIGHT_BITS, T4=_SUMS)
-def qlinear_conv(op: Op) -> Value:
+def qlinear_conv(op: OperatorContext) -> Value:
     """Lower QLinearConv: a convolution, brought from the scale of its products to the one of the result."""
     sums = _convolved(op, op.value(0), op.value(2), op.value(3), op.value(5))
     bias = op.optional(8)
@@ -46,7 +46,9 @@ def qlinear_conv(op: Op) -> Value:
     return _rescaled(op, computed(sums, Layout.CHANNELS_LAST), scale, op.value(7))
 
 
-def _convolved(op: Op, value: Value, zero: Value | None, kernel: Value, kernel_zero: Value | None) -> TfTensor:
+def _convolved(
+    op: OperatorContext, value: Value, zero: Value | None, kernel: Value, kernel_zero: Value | None
+) -> TfTensor:
     zeros = kernel_zero and (
         reshaped(kernel_zero, [kernel_zero.size(0), *[1] * (kernel.rank - 1)]) if kernel_zero.rank else kernel_zero
     )
@@ -56,14 +58,14 @@ def _convolved(op: Op, value: Value, zero: Value | None, kernel: Value, kernel_z
 
 
 @lowers("MatMulInteger", since=10, T1=EIGHT_BITS, T2=EIGHT_BITS)
-def matmul_integer(op: Op) -> Value:
+def matmul_integer(op: OperatorContext) -> Value:
     """Lower MatMulInteger: a product of numbers minus their zero points, as int32."""
     return computed(multiplied(op, op.value(0), op.optional(2), op.value(1), op.optional(3)))
 
 
 @lowers("QLinearMatMul", since=10, until=20, T1=EIGHT_BITS, T2=EIGHT_BITS, T3=EIGHT_BITS)
 @lowers("QLinearMatMul", since=21, T1=EIGHT_BITS, T2=EIGHT_BITS, T3=EIGHT_BITS, TS=_SCALES)
-def qlinear_matmul(op: Op) -> Value:
+def qlinear_matmul(op: OperatorContext) -> Value:
     """Lower QLinearMatMul: a product, brought from the scale of its products to the one of the result."""
     left, right = op.value(0), op.value(3)
     sums = multiplied(op, left, op.value(2), right, op.value(5))
@@ -71,13 +73,15 @@ def qlinear_matmul(op: Op) -> Value:
     return _rescaled(op, computed(sums), scale, op.value(7))
 
 
-def multiplied(op: Op, left: Value, left_zero: Value | None, right: Value, right_zero: Value | None) -> TfTensor:
+def multiplied(
+    op: OperatorContext, left: Value, left_zero: Value | None, right: Value, right_zero: Value | None
+) -> TfTensor:
     """Multiply two matrices of 8 bits, less their zero points, as int32."""
     a = centred(op, left, left_zero and _of_rows(op, left_zero, left))
     return matrix_product(op, a, centred(op, right, right_zero and of_columns(op, right_zero, right)))
 
 
-def single_number(op: Op, part: Value) -> Value:
+def single_number(op: OperatorContext, part: Value) -> Value:
     """Return a scale or a zero point that is one number, as a scalar."""
     if part.rank == 0:
         return part
@@ -86,14 +90,14 @@ def single_number(op: Op, part: Value) -> Value:
     return reshaped(part, ())
 
 
-def _of_rows(op: Op, part: Value, matrix: Value) -> Value:
+def _of_rows(op: OperatorContext, part: Value, matrix: Value) -> Value:
     """Return a scale or a zero point of the left matrix: one, one for each row, or in the shape (..., rows, 1)."""
     if part.rank == 0 or part.shape == (1,) or matrix.rank == 1:
         return single_number(op, part)
     return reshaped(part, [part.size(0), 1]) if part.rank == 1 else part
 
 
-def of_columns(op: Op, part: Value, matrix: Value) -> Value:
+def of_columns(op: OperatorContext, part: Value, matrix: Value) -> Value:
     """Return a scale or a zero point of the right matrix: one, one for each column, or as (..., 1, columns)."""
     return single_number(op, part) if part.rank == 0 or part.shape == (1,) or matrix.rank == 1 else part
 
@@ -105,7 +109,7 @@ def _ratio(a: Value, b: Value, y: Value) -> TfTensor:
     return tf.cast(quotient(a.tensor() * b.tensor(), y.tensor()), tf.float32)
 
 
-def _rescaled(op: Op, sums: Value, scale: TfTensor, zero: Value) -> Value:
+def _rescaled(op: OperatorContext, sums: Value, scale: TfTensor, zero: Value) -> Value:
     """Return sums times a scale, rounded, plus the zero point, in its dtype.
 
     The scale broadcasts in the sums' own layout.
@@ -119,26 +123,26 @@ def _rescaled(op: Op, sums: Value, scale: TfTensor, zero: Value) -> Value:
 
 
 @lowers("QLinearAdd", "QLinearMul", domain=MICROSOFT, T=_MIXED)
-def qlinear_binary(op: Op) -> Value:
+def qlinear_binary(op: OperatorContext) -> Value:
     """Lower QLinearAdd and QLinearMul: the sum or the product."""
     function = tf.add if op.node.op_type == "QLinearAdd" else tf.multiply
     return _quantized(op, broadcast(function, _real(op, 0), _real(op, 3)), 6)
 
 
 @lowers("QLinearSigmoid", domain=MICROSOFT, T=_MIXED)
-def qlinear_sigmoid(op: Op) -> Value:
+def qlinear_sigmoid(op: OperatorContext) -> Value:
     """Lower QLinearSigmoid: 1 / (1 + exp(-x))."""
     return _quantized(op, sigmoid(op.over(_real(op, 0))), 3)
 
 
 @lowers("QLinearLeakyRelu", domain=MICROSOFT, T=_MIXED)
-def qlinear_leaky_relu(op: Op) -> Value:
+def qlinear_leaky_relu(op: OperatorContext) -> Value:
     """Lower QLinearLeakyRelu: x, or alpha x below zero."""
     return _quantized(op, leaky_relu(op.over(_real(op, 0))), 3)
 
 
 @lowers("QLinearSoftmax", domain=MICROSOFT, T=_MIXED)
-def qlinear_softmax(op: Op) -> Value:
+def qlinear_softmax(op: OperatorContext) -> Value:
     """Lower QLinearSoftmax: exp(x) over its sum along one axis."""
     value = _real(op, 0)
     if op.integer("opset") < 13 and op.integer("axis", -1) % value.rank != value.rank - 1:
@@ -147,33 +151,33 @@ def qlinear_softmax(op: Op) -> Value:
 
 
 @lowers("QLinearAveragePool", domain=MICROSOFT, T=_MIXED)
-def qlinear_average_pool(op: Op) -> Value:
+def qlinear_average_pool(op: OperatorContext) -> Value:
     """Lower QLinearAveragePool: the mean of each window."""
     _channels_first(op)
     return _quantized(op, average_pool(op.over(_real(op, 0))), 3)
 
 
 @lowers("QLinearGlobalAveragePool", domain=MICROSOFT, T=_MIXED)
-def qlinear_global_average_pool(op: Op) -> Value:
+def qlinear_global_average_pool(op: OperatorContext) -> Value:
     """Lower QLinearGlobalAveragePool: the mean over the spatial axes."""
     _channels_first(op)
     return _quantized(op, global_average_pool(op.over(_real(op, 0))), 3)
 
 
 @lowers("QLinearConcat", domain=MICROSOFT, T=_MIXED)
-def qlinear_concat(op: Op) -> Value:
+def qlinear_concat(op: OperatorContext) -> Value:
     """Lower QLinearConcat: joined along an axis, each with its own scale and zero point."""
     count = len(op.values(2)) // 3
     return _quantized(op, concat(op.over(*[_real(op, 2 + 3 * at) for at in range(count)])), 0, like=2)
 
 
 @lowers("QLinearWhere", domain=MICROSOFT, T=_MIXED | BOOL)
-def qlinear_where(op: Op) -> Value:
+def qlinear_where(op: OperatorContext) -> Value:
     """Lower QLinearWhere: one or the other, by a condition."""
     return _quantized(op, broadcast(tf.where, op.value(0), _real(op, 1), _real(op, 4)), 7, like=1)
 
 
-def _real(op: Op, at: int) -> Value:
+def _real(op: OperatorContext, at: int) -> Value:
     """Return the numbers that input `at` stands for, with its scale and zero point, which come after it."""
     value, zero = op.value(at), op.optional(at + 2)
     if value.dtype not in EIGHT_BITS:
@@ -181,19 +185,19 @@ def _real(op: Op, at: int) -> Value:
     return dequantized(value, single_number(op, op.value(at + 1)), zero and single_number(op, zero))
 
 
-def _quantized(op: Op, real: Value, at: int, like: int = 0) -> Value:
+def _quantized(op: OperatorContext, real: Value, at: int, like: int = 0) -> Value:
     """Quantise by the scale that input `at` is and the zero point after it, to the dtype of the input `like`."""
     zero = op.optional(at + 1)
     return quantized(real, single_number(op, op.value(at)), zero and single_number(op, zero), op.value(like).dtype)
 
 
-def _channels_first(op: Op) -> None:
+def _channels_first(op: OperatorContext) -> None:
     if op.flag("channels_last"):
         op.refuse("its attribute channels_last is set", fix="quantise the model without the layout optimiser")
 
 
 @lowers("QGemm", domain=MICROSOFT, T=_MIXED)
-def qgemm(op: Op) -> Value:
+def qgemm(op: OperatorContext) -> Value:
     """Lower QGemm: alpha A B + C, where C has the scale of the product; float32 where the result has no scale."""
     alpha = np.float32(op.real("alpha", 1.0))
     left, right = (_turned(op.value(at), turn=op.flag(name)) for at, name in ((0, "transA"), (3, "transB")))
@@ -214,7 +218,7 @@ def _turned(matrix: Value, *, turn: bool) -> Value:
 
 
 @lowers("MatMulIntegerToFloat", domain=MICROSOFT, T=_MIXED)
-def matmul_integer_to_float(op: Op) -> Value:
+def matmul_integer_to_float(op: OperatorContext) -> Value:
     """Lower MatMulIntegerToFloat: a product of quantised matrices as real numbers, plus a bias."""
     left, right = op.value(0), op.value(1)
     sums = multiplied(op, left, op.optional(4), right, op.optional(5))
@@ -222,7 +226,7 @@ def matmul_integer_to_float(op: Op) -> Value:
 
 
 @lowers("DynamicQuantizeMatMul", domain=MICROSOFT, T=_MIXED)
-def dynamic_quantize_matmul(op: Op) -> Value:
+def dynamic_quantize_matmul(op: OperatorContext) -> Value:
     """Lower DynamicQuantizeMatMul: a product with a quantised matrix, plus a bias.
 
     The left factor is real, is quantised by its own range, and the result is real again.
@@ -249,7 +253,7 @@ class _QuantizedMatrix:
 
 
 @lowers("DynamicQuantizeLSTM", domain=MICROSOFT, T=_MIXED)
-def dynamic_quantize_lstm(op: Op) -> list[Value | None]:
+def dynamic_quantize_lstm(op: OperatorContext) -> list[Value | None]:
     """Lower DynamicQuantizeLSTM: an LSTM whose rows are quantised before each product with its weights.
 
     The input's rows are quantised as one tensor, the states' at each step, of the full batch. On many threads ONNX
@@ -267,7 +271,7 @@ def dynamic_quantize_lstm(op: Op) -> list[Value | None]:
         numbers = centred(op, op.known(op.array(place, "weight")[at]), op.known(zeros[place - 1][at]))
         return _QuantizedMatrix(numbers, scales[place - 1][at])
 
-    def weights_of(inner: Op, at: int) -> DirectionWeights:
+    def weights_of(inner: OperatorContext, at: int) -> DirectionWeights:
         return DirectionWeights(matrix(1, at), matrix(2, at), *biases(inner, at), product)
 
     def product(rows: TfTensor, matrix: _QuantizedMatrix) -> TfTensor:
@@ -280,7 +284,7 @@ def dynamic_quantize_lstm(op: Op) -> list[Value | None]:
 
 
 @lowers("MatMulNBits", domain=MICROSOFT, T=_MIXED)
-def matmul_n_bits(op: Op) -> Value:
+def matmul_n_bits(op: OperatorContext) -> Value:
     """Lower MatMulNBits: a product with a matrix of 2, 4 or 8 bits, and a bias.
 
     The matrix is (columns, blocks along the summed axis, bytes of a block); it is unpacked now.
@@ -302,7 +306,7 @@ def matmul_n_bits(op: Op) -> Value:
     return result if bias is None else broadcast(tf.add, result, bias)
 
 
-def _zeros(op: Op, shape: tuple[int, ...], bits: int) -> Array:
+def _zeros(op: OperatorContext, shape: tuple[int, ...], bits: int) -> Array:
     """Return the zero points, (columns, blocks): packed as the weights are, or not; the middle where there are none."""
     packed = op.optional_array(3, "zero points")
     if packed is None:

@@ -13,37 +13,37 @@ import numpy as np
 
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, INDICES, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, pack
 from .casting import dtype_named
 
 
 @lowers("RandomNormal", since=1, folds=False)
-def random_normal(op: Op) -> Value:
+def random_normal(op: OperatorContext) -> Value:
     """Lower RandomNormal, of a shape that the model names."""
     return op.computed(_normal(op, op.ints("shape"), dtype_named(op, op.integer("dtype", 1), FLOATS)))
 
 
 @lowers("RandomNormalLike", since=1, folds=False, T1=ANY)
-def random_normal_like(op: Op) -> Value:
+def random_normal_like(op: OperatorContext) -> Value:
     """Lower RandomNormalLike, of the input's shape."""
     return op.computed(_normal(op, *_like(op)))
 
 
 @lowers("RandomUniform", since=1, folds=False)
-def random_uniform(op: Op) -> Value:
+def random_uniform(op: OperatorContext) -> Value:
     """Lower RandomUniform, of a shape that the model names."""
     return op.computed(_uniform(op, op.ints("shape"), dtype_named(op, op.integer("dtype", 1), FLOATS)))
 
 
 @lowers("RandomUniformLike", since=1, folds=False, T1=ANY)
-def random_uniform_like(op: Op) -> Value:
+def random_uniform_like(op: OperatorContext) -> Value:
     """Lower RandomUniformLike, of the input's shape."""
     return op.computed(_uniform(op, *_like(op)))
 
 
 @lowers("Bernoulli", since=15, folds=False, T1=FLOATS)
-def bernoulli(op: Op) -> Value:
+def bernoulli(op: OperatorContext) -> Value:
     """Lower Bernoulli: 1 as often as the input says, and else 0."""
     value = op.value(0)
     dtype = dtype_named(op, op.integer("dtype")) if op.has("dtype") else value.dtype
@@ -52,7 +52,7 @@ def bernoulli(op: Op) -> Value:
 
 
 @lowers("Multinomial", since=7, folds=False, T1=frozenset({"float16", "float32", "float64"}))
-def multinomial(op: Op) -> Value:
+def multinomial(op: OperatorContext) -> Value:
     """Lower Multinomial: classes of each sample, drawn by log-probabilities that need not be normalised."""
     dtype = dtype_named(op, op.integer("dtype", 6), INDICES)
     logits = tf.cast(op.tensor(0), tf.float32)
@@ -62,7 +62,7 @@ def multinomial(op: Op) -> Value:
     return op.computed(drawn)
 
 
-def _like(op: Op) -> tuple[list[Size], str]:
+def _like(op: OperatorContext) -> tuple[list[Size], str]:
     """Return shape and dtype of an operator that takes both from its input."""
     value = op.value(0)
     if op.has("dtype"):
@@ -76,23 +76,23 @@ def _sizes(value: Value) -> list[Size]:
     return [value.size(axis) for axis in range(value.rank)]
 
 
-def _normal(op: Op, shape: Sequence[Size], dtype: str) -> TfTensor:
+def _normal(op: OperatorContext, shape: Sequence[Size], dtype: str) -> TfTensor:
     drawn = tf.raw_ops.RandomStandardNormal(**_draw(op, shape, dtype))
     return tf.cast(drawn * op.real("scale", 1.0) + op.real("mean", 0.0), dtype)
 
 
-def _uniform(op: Op, shape: Sequence[Size], dtype: str) -> TfTensor:
+def _uniform(op: OperatorContext, shape: Sequence[Size], dtype: str) -> TfTensor:
     drawn, low, high = tf.raw_ops.RandomUniform(**_draw(op, shape, dtype)), op.real("low", 0.0), op.real("high", 1.0)
     return tf.cast(drawn * (high - low) + low, dtype)
 
 
-def _draw(op: Op, shape: Sequence[Size], dtype: str) -> dict[str, Any]:
+def _draw(op: OperatorContext, shape: Sequence[Size], dtype: str) -> dict[str, Any]:
     """Return the arguments of both of TensorFlow's operators; float32, or float64 where the model has that."""
     vector = tf.convert_to_tensor(pack(shape), tf.int32)
     return {"shape": vector, "dtype": tf.float64 if dtype == "float64" else tf.float32, **_seeds(op)}
 
 
-def _seeds(op: Op) -> dict[str, Any]:
+def _seeds(op: OperatorContext) -> dict[str, Any]:
     """Return TensorFlow's two seeds, of the bits of ONNX's float; two zeros are no seed.
 
     Not by tf.random: that would mix in a seed that this process happens to have set.

@@ -10,7 +10,7 @@ from ....onnx_graph.semantics.axis_lists import reduced_axes
 from ...kernels.dialects import Kernels
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, NUMBERS, SUMMABLE, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Layout, TfTensor, Value, as_int32, computed, mapped, product, ranked, reshape
 
 Axes = Sequence[int] | TfTensor
@@ -92,7 +92,7 @@ _REDUCTIONS = {
 
 def _lowered(name: str, reduction: Reduction) -> None:
     @lowers(name, since=1, until=28, T=reduction.dtypes)
-    def lowering(op: Op) -> Value:
+    def lowering(op: OperatorContext) -> Value:
         axes = op.optional(1)
         if axes is not None and axes.computing and axes.shape != (0,):
             return _over_computed(op, axes, reduction, noop=op.flag("noop_with_empty_axes"))
@@ -106,7 +106,7 @@ for _name, _reduction in _REDUCTIONS.items():
     _lowered(_name, _reduction)
 
 
-def reduced(op: Op, reduced_axes: Sequence[int], over: Over, *, keep: bool) -> Value:
+def reduced(op: OperatorContext, reduced_axes: Sequence[int], over: Over, *, keep: bool) -> Value:
     """Reduce over the axes, which stay with size 1 unless keepdims is 0."""
     value = op.value(0)
     if value.only_parts is not None and op.node.op_type == "ReduceProd":
@@ -125,7 +125,9 @@ def reduced(op: Op, reduced_axes: Sequence[int], over: Over, *, keep: bool) -> V
 _MOST_REDUCED = 6  # axes that XNNPACK reduces; seven end the interpreter's process
 
 
-def _in_fewer_axes(op: Op, value: Value, layout: Layout, places: Sequence[int], over: Over, *, keep: bool) -> TfTensor:
+def _in_fewer_axes(
+    op: OperatorContext, value: Value, layout: Layout, places: Sequence[int], over: Over, *, keep: bool
+) -> TfTensor:
     """Reduce over places of a layout, with neighbours of which all are reduced, or none is, merged into one axis."""
     sizes = [value.size(axis) for axis in layout.order(value.rank)]
     runs = [list(run) for _, run in groupby(range(value.rank), lambda place: place in places)]
@@ -135,7 +137,7 @@ def _in_fewer_axes(op: Op, value: Value, layout: Layout, places: Sequence[int], 
     return reshape(result, left)
 
 
-def _over_computed(op: Op, axes: Value, reduction: Reduction, *, noop: bool) -> Value:
+def _over_computed(op: OperatorContext, axes: Value, reduction: Reduction, *, noop: bool) -> Value:
     """Reduce over axes that the model computes. None at all are all of them, unless `noop`."""
     value, keep = op.value(0), op.flag("keepdims")
     places, count = as_int32(tf.reshape(axes.tensor(), [-1])), axes.shape[0] if axes.rank else 1
@@ -160,7 +162,7 @@ def _layouts(layout: Layout, left: list[int]) -> tuple[Layout, Layout]:
 
 
 @lowers("ArgMax", "ArgMin", since=1, T=NUMBERS)
-def arg_extreme(op: Op) -> Value:
+def arg_extreme(op: OperatorContext) -> Value:
     """Lower ArgMax and ArgMin: where the largest or smallest lies along an axis, the first of equals or the last."""
     value, axis, keep = op.value(0), op.integer("axis", 0) % op.value(0).rank, op.flag("keepdims", True)
     last = op.flag("select_last_index")

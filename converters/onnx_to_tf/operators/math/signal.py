@@ -10,13 +10,13 @@ from ....onnx_graph.semantics.sampling_attributes import transformed_axis
 from ...common.attention_core import places, widened
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, NUMBERS, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, computed, same_size
 from .casting import dtype_named
 
 
 @lowers("DFT", since=17, T1=FLOATS, T2=INDICES)
-def dft(op: Op) -> Value:
+def dft(op: OperatorContext) -> Value:
     """Lower DFT: the Fourier transform along an axis, cut or filled with zeros to `dft_length`; also the inverse."""
     value, inverse, onesided, at = op.value(0), op.flag("inverse"), op.flag("onesided"), transformed_axis(op)
     length = _length(op, value.size(at), halved=inverse and onesided)
@@ -29,14 +29,14 @@ def dft(op: Op) -> Value:
     return computed(tf.cast(tf.transpose(tf.stack(spectrum, -1), back), value.dtype))
 
 
-def _length(op: Op, size: Size, *, halved: bool) -> Size:
+def _length(op: OperatorContext, size: Size, *, halved: bool) -> Size:
     """Return how many elements are transformed; of half a spectrum the full length, which is taken as even."""
     if op.optional(1) is not None:
         return op.sizes(1, "dft_length")[0]
     return 2 * (size - 1) if halved else size
 
 
-def _parts(op: Op, value: Value) -> list[TfTensor]:
+def _parts(op: OperatorContext, value: Value) -> list[TfTensor]:
     """Return the real part, and the imaginary one if there is one."""
     if value.shape[-1] not in (1, 2):
         op.refuse("the size of its last axis is not known to be 1 or 2", fix="fix it when exporting")
@@ -61,7 +61,7 @@ def _fitted(tensor: TfTensor, size: Size, length: Size) -> TfTensor:
     return tf.pad(cut, [[0, 0]] * (tensor.shape.rank - 1) + [[0, missing]])
 
 
-def _forward(op: Op, parts: Sequence[TfTensor], length: Size, *, onesided: bool) -> list[TfTensor]:
+def _forward(op: OperatorContext, parts: Sequence[TfTensor], length: Size, *, onesided: bool) -> list[TfTensor]:
     half = length // 2 + 1
     if len(parts) == 2:
         if onesided:
@@ -72,7 +72,9 @@ def _forward(op: Op, parts: Sequence[TfTensor], length: Size, *, onesided: bool)
     return list(op.kernels.fourier(parts[0], tf.zeros_like(parts[0]), length, length))
 
 
-def _inverse(op: Op, parts: Sequence[TfTensor], size: Size, length: Size, *, onesided: bool) -> list[TfTensor]:
+def _inverse(
+    op: OperatorContext, parts: Sequence[TfTensor], size: Size, length: Size, *, onesided: bool
+) -> list[TfTensor]:
     """Return the inverse transform, by the forward one of the conjugate.
 
     Half of a spectrum counts twice where the other half mirrors it, and then the real part is the result: the mirrored
@@ -93,7 +95,7 @@ def _inverse(op: Op, parts: Sequence[TfTensor], size: Size, length: Size, *, one
 
 
 @lowers("STFT", since=17, T1=FLOATS, T2=INDICES)
-def stft(op: Op) -> Value:
+def stft(op: OperatorContext) -> Value:
     """Lower STFT: the transforms of pieces of a signal (batch, length, 1 or 2), by a window.
 
     The result is (batch, frames, bins, 2).
@@ -110,7 +112,7 @@ def stft(op: Op) -> Value:
     return computed(tf.cast(tf.stack(spectrum, -1), value.dtype))
 
 
-def _frame_length(op: Op, value: Value, window: Value | None) -> Size:
+def _frame_length(op: OperatorContext, value: Value, window: Value | None) -> Size:
     """Return the frame's length: its input, or that of the window, or that of the signal."""
     length = op.sizes(3, "frame_length")[0] if op.optional(3) is not None else None
     if window is None:
@@ -122,7 +124,7 @@ def _frame_length(op: Op, value: Value, window: Value | None) -> Size:
 
 
 @lowers("MelWeightMatrix", since=17, T1=INDICES, T2=FLOATS, T3=NUMBERS)
-def mel_weight_matrix(op: Op) -> Value:
+def mel_weight_matrix(op: OperatorContext) -> Value:
     """Lower MelWeightMatrix: (spectrogram bins, mel bins), triangles over bins that are evenly apart in mel.
 
     A mel is 2595 log10(1 + Hz / 700).

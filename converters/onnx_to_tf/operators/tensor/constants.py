@@ -7,25 +7,25 @@ import numpy as np
 from ....onnx_graph.semantics.selection_arguments import constant_array
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, NUMBERS, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, is_axis_size, pack, same_size
 from ..math.casting import dtype_named
 
 
 @lowers("Constant", since=1)
-def constant(op: Op) -> Value:
+def constant(op: OperatorContext) -> Value:
     """Lower Constant: a tensor, a number or a list of them."""
     return op.known(constant_array(op))
 
 
 @lowers("Identity", since=1, T=ANY, V=ANY)
-def identity(op: Op) -> Value:
+def identity(op: OperatorContext) -> Value:
     """Lower Identity, of a sequence of tensors too."""
     return op.anything(0) or op.value(0)
 
 
 @lowers("ConstantOfShape", since=9, T1=frozenset({"int64"}))
-def constant_of_shape(op: Op) -> Value:
+def constant_of_shape(op: OperatorContext) -> Value:
     """Lower ConstantOfShape: one number, as many times as the shape says; 0.0 where none is given."""
     number = op.tensor_attribute("value").reshape(()) if op.has("value") else np.float32(0)
     target = op.sizes(0, "shape")
@@ -35,7 +35,7 @@ def constant_of_shape(op: Op) -> Value:
 
 
 @lowers("EyeLike", since=9, T1=NUMBERS | {"bool"})
-def eye_like(op: Op) -> Value:
+def eye_like(op: OperatorContext) -> Value:
     """Lower EyeLike: ones on a diagonal of a matrix of the input's shape."""
     value, shift = op.value(0), op.integer("k", 0)
     dtype = dtype_named(op, op.integer("dtype")) if op.has("dtype") else value.dtype
@@ -47,7 +47,7 @@ _COUNTED = frozenset({"float16", "bfloat16", "float32", "float64", "int16", "int
 
 
 @lowers("Range", since=11, until=28, T=_COUNTED)
-def number_range(op: Op) -> Value:
+def number_range(op: OperatorContext) -> Value:
     """Lower Range: start + i * delta for i below ceil((limit - start) / delta).
 
     16-bit floats are counted in float32 as long as stash_type says so; sizes are counted as sizes.

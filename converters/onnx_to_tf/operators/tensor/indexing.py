@@ -6,12 +6,12 @@ import numpy as np
 
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, NUMBERS, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, computed, known, mapped
 
 
 @lowers("Gather", since=1, T=ANY, Tind=INDICES)
-def gather(op: Op) -> Value:
+def gather(op: OperatorContext) -> Value:
     """Lower Gather: slices along an axis, in whose place come the indices' axes."""
     value, indices = op.value(0), op.value(1)
     axis = op.integer("axis", 0) % value.rank
@@ -26,7 +26,7 @@ def gather(op: Op) -> Value:
     )
 
 
-def from_start(op: Op, indices: Value, size: Size) -> TfTensor:
+def from_start(op: OperatorContext, indices: Value, size: Size) -> TfTensor:
     """Return indices without negative ones: TensorFlow has none, and on a GPU it returns zeros for them."""
     if indices.array is not None and (isinstance(size, int) or (indices.array >= 0).all()):
         length = size if isinstance(size, int) else 0
@@ -37,14 +37,14 @@ def from_start(op: Op, indices: Value, size: Size) -> TfTensor:
 
 
 @lowers("GatherElements", since=11, T=ANY, Tind=INDICES)
-def gather_elements(op: Op) -> Value:
+def gather_elements(op: OperatorContext) -> Value:
     """Lower GatherElements: result[i, j, k] = x[i, indices[i, j, k], k], for the axis in the middle."""
     value, indices = op.value(0), op.value(1)
     axis = op.integer("axis", 0) % value.rank
     return computed(tf.gather_nd(value.tensor(), element_places(op, value, indices, axis))).with_sizes_of(indices)
 
 
-def element_places(op: Op, value: Value, indices: Value, axis: int) -> TfTensor:
+def element_places(op: OperatorContext, value: Value, indices: Value, axis: int) -> TfTensor:
     """Return for each element of `indices` its place in `value`: its own, and along `axis` the index."""
     along = tf.cast(from_start(op, indices, value.size(axis)), tf.int32)
     shape = tf.shape(along)
@@ -60,13 +60,13 @@ def _spread(line: TfTensor, axis: int, rank: int, shape: TfTensor) -> TfTensor:
 
 
 @lowers("GatherND", since=11, T=ANY)
-def gather_nd(op: Op) -> Value:
+def gather_nd(op: OperatorContext) -> Value:
     """Lower GatherND: slices by vectors of indices, which lie along the last axis of `indices`."""
     value, indices, batch = op.value(0), op.value(1), op.integer("batch_dims", 0)
     return computed(tf.gather_nd(value.tensor(), nd_places(op, value, indices, batch), batch_dims=batch))
 
 
-def nd_places(op: Op, value: Value, indices: Value, batch: int = 0) -> TfTensor:
+def nd_places(op: OperatorContext, value: Value, indices: Value, batch: int = 0) -> TfTensor:
     """Return vectors of indices without negative ones."""
     depth = indices.shape[-1]
     if depth is None:
@@ -79,7 +79,7 @@ def nd_places(op: Op, value: Value, indices: Value, batch: int = 0) -> TfTensor:
 
 
 @lowers("OneHot", since=9, until=28, T1=NUMBERS, T2=NUMBERS, T3=ANY)
-def one_hot(op: Op) -> Value:
+def one_hot(op: OperatorContext) -> Value:
     """Lower OneHot: values[1] at the index along a new axis, and values[0] elsewhere.
 
     An index out of range gives no values[1].
@@ -94,7 +94,7 @@ def one_hot(op: Op) -> Value:
 
 
 @lowers("Trilu", since=14, T=ANY)
-def trilu(op: Op) -> Value:
+def trilu(op: OperatorContext) -> Value:
     """Lower Trilu: the upper or the lower triangle of the innermost matrices; the diagonal moved by k."""
     value, upper = op.value(0), op.flag("upper", True)
     (shift,) = (0,) if op.optional(1) is None else op.sizes(1, "k")

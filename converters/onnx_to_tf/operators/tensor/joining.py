@@ -8,12 +8,12 @@ from dataclasses import replace
 from ....onnx_graph.semantics.slice_and_pad import split_arguments
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Layout, Size, Value, as_int32, computed, ranked
 
 
 @lowers("Tile", since=6, T=ANY, T1=frozenset({"int64"}))
-def tile(op: Op) -> Value:
+def tile(op: OperatorContext) -> Value:
     """Lower Tile: the value repeated along each axis."""
     value, repeats = op.value(0), op.value(1)
     counts = as_int32(repeats.tensor()) if repeats.array is None else op.integers(1, "repeats")
@@ -21,7 +21,7 @@ def tile(op: Op) -> Value:
 
 
 @lowers("Concat", since=4, T=ANY)
-def concat(op: Op) -> Value:
+def concat(op: OperatorContext) -> Value:
     """Lower Concat: joined along an axis; channels stay last where one of the values has them so."""
     values, axis = op.values(), op.integer("axis")
     parts = _joined_parts(values)
@@ -54,7 +54,7 @@ def _joined_parts(values: Sequence[Value]) -> tuple[Size, ...] | None:
 
 
 @lowers("Split", since=2, T=ANY)
-def split(op: Op) -> list[Value]:
+def split(op: OperatorContext) -> list[Value]:
     """Lower Split: parts of listed lengths, or as many as there are outputs; since opset 18 the last may be shorter."""
     value, parts = op.value(0), split_arguments(op)
     if parts.lengths is not None:
@@ -70,7 +70,7 @@ def split(op: Op) -> list[Value]:
     return _split(op, parts.axis, [step] * (count - 1) + [length - step * (count - 1)])
 
 
-def _computed_lengths(op: Op, lengths: Value) -> Sequence[Size]:
+def _computed_lengths(op: OperatorContext, lengths: Value) -> Sequence[Size]:
     parts = lengths.size_parts()
     if parts is not None:
         return parts
@@ -78,7 +78,7 @@ def _computed_lengths(op: Op, lengths: Value) -> Sequence[Size]:
     return [vector[at] for at in range(op.outputs)]
 
 
-def _split(op: Op, axis: int, parts: Sequence[Size] | int) -> list[Value]:
+def _split(op: OperatorContext, axis: int, parts: Sequence[Size] | int) -> list[Value]:
     """Split into parts of these sizes, or into so many equal ones."""
     value = op.value(0)
     place, tensor = value.place(axis), value.tensor(value.layout)

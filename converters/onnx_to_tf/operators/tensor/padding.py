@@ -10,14 +10,14 @@ from ....onnx_graph.semantics.slice_and_pad import pad_arguments
 from ...common import padding_modes
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, computed
 
 _MIRRORS = {"reflect": padding_modes.reflect, "edge": padding_modes.edge, "wrap": padding_modes.wrap}
 
 
 @lowers("Pad", since=2, T=ANY, Tind=INDICES)
-def pad(op: Op) -> Value:
+def pad(op: OperatorContext) -> Value:
     """Lower Pad: before and after each of the axes named, or of all; negative pads cut."""
     value, padding = op.value(0), pad_arguments(op)
     mode, number, axes, pairs = padding.mode, padding.number, padding.axes, padding.widths
@@ -53,7 +53,7 @@ def _in_place(value: Value, widths: Sequence[tuple[Size, Size]]) -> list[tuple[S
     return [widths[axis] for axis in value.layout.order(value.rank)]
 
 
-def _scalar(op: Op, number: Value, tensor: TfTensor) -> TfTensor:
+def _scalar(op: OperatorContext, number: Value, tensor: TfTensor) -> TfTensor:
     if number.array is not None and tensor.dtype.is_floating and np.isinf(number.array).all():
         lowest = padding_modes.minus_infinity(op.kernels, tensor)
         return -lowest if (number.array > 0).all() else lowest
@@ -79,7 +79,7 @@ def _reflects_once(tensor: TfTensor, widths: Sequence[tuple[Size, Size]]) -> boo
 
 
 @lowers("CenterCropPad", since=18, T=ANY, Tind=INDICES)
-def center_crop_pad(op: Op) -> Value:
+def center_crop_pad(op: OperatorContext) -> Value:
     """Lower CenterCropPad: the middle of a value, or the value in the middle of zeros.
 
     Of an odd difference the larger half lies after.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...lowerings import ANY, INDICES, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Value, computed
 from .indexing import element_places, nd_places
 
@@ -11,7 +11,7 @@ _REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
 @lowers("ScatterND", since=11, T=ANY)
-def scatter_nd(op: Op) -> Value:
+def scatter_nd(op: OperatorContext) -> Value:
     """Lower ScatterND: x with the slices at the index vectors set to the updates, or reduced with them."""
     value, indices, updates = op.value(0), op.value(1), op.value(2)
     mode = op.word("reduction", "none", _REDUCTIONS)
@@ -20,7 +20,7 @@ def scatter_nd(op: Op) -> Value:
 
 
 @lowers("ScatterElements", since=11, T=ANY, Tind=INDICES)
-def scatter_elements(op: Op) -> Value:
+def scatter_elements(op: OperatorContext) -> Value:
     """Lower ScatterElements: x[i, indices[i, j, k], k] = updates[i, j, k], or reduced with it.
 
     For the axis in the middle.
@@ -29,12 +29,12 @@ def scatter_elements(op: Op) -> Value:
 
 
 @lowers("Scatter", since=9, T=ANY, Tind=INDICES)
-def scatter(op: Op) -> Value:
+def scatter(op: OperatorContext) -> Value:
     """Lower Scatter, the name of ScatterElements before opset 11."""
     return _at_elements(op, "none")
 
 
-def _at_elements(op: Op, mode: str) -> Value:
+def _at_elements(op: OperatorContext, mode: str) -> Value:
     value, indices, updates = op.value(0), op.value(1), op.value(2)
     places = element_places(op, value, indices, op.integer("axis", 0) % value.rank)
     return computed(op.kernels.scatter(mode, value.tensor(), places, updates.tensor())).with_sizes_of(value)

@@ -6,12 +6,12 @@ from ....onnx_graph.semantics.selection_arguments import top_k_arguments
 from ...common.sortable_integers import ascending, keys, turned
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, BOOL, NUMBERS, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import Layout, TfTensor, Value, computed, pack, product
 
 
 @lowers("TopK", since=1, T=NUMBERS)
-def top_k(op: Op) -> list[Value]:
+def top_k(op: OperatorContext) -> list[Value]:
     """Lower TopK: the k largest or smallest along an axis, in order, of equals the first ones; and where they lay.
 
     It works in the layout in which the axis is innermost, where the value lies so.
@@ -31,14 +31,14 @@ def top_k(op: Op) -> list[Value]:
 
 
 @lowers("NonZero", since=9, T=ANY)
-def non_zero(op: Op) -> Value:
+def non_zero(op: OperatorContext) -> Value:
     """Lower NonZero: the places of elements that are not zero, (rank, count), in row-major order."""
     tensor = op.tensor(0)
     return computed(tf.transpose(op.kernels.places(tf.not_equal(tensor, tf.zeros_like(tensor)))))
 
 
 @lowers("Compress", since=9, until=28, T=ANY, T1=BOOL)
-def compress(op: Op) -> Value:
+def compress(op: OperatorContext) -> Value:
     """Lower Compress: the slices along an axis, or the elements, for which the condition holds.
 
     The condition may be shorter than the axis.
@@ -51,7 +51,7 @@ def compress(op: Op) -> Value:
 
 
 @lowers("Unique", since=11, until=28, T=ANY)
-def unique(op: Op) -> list[Value]:
+def unique(op: OperatorContext) -> list[Value]:
     """Lower Unique: the different elements, or the different slices along an axis, ascending or as they come first.
 
     Then where each comes first, which of them every element is, and how often each is there.

@@ -8,7 +8,7 @@ from math import prod
 from ....onnx_graph.semantics.axis_lists import squeezed_axes, unsqueezed_axes
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import (
     Layout,
     Size,
@@ -26,7 +26,7 @@ from ...values import (
 
 
 @lowers("Shape", since=1, T=ANY)
-def shape(op: Op) -> Value:
+def shape(op: OperatorContext) -> Value:
     """Lower Shape: the sizes of the axes start .. end - 1, both cut to the rank as Python does.
 
     Before opset 15 of all axes.
@@ -37,14 +37,14 @@ def shape(op: Op) -> Value:
 
 
 @lowers("Size", since=1, T=ANY)
-def size(op: Op) -> Value:
+def size(op: OperatorContext) -> Value:
     """Lower Size: the number of elements."""
     value = op.value(0)
     return op.sized([product([value.size(axis) for axis in range(value.rank)])], scalar=True)
 
 
 @lowers("Reshape", since=5, T=ANY)
-def reshape_to(op: Op) -> Value:
+def reshape_to(op: OperatorContext) -> Value:
     """Lower Reshape: 0 keeps the size of that axis (unless allowzero), -1 is the rest."""
     value, wanted, literal_zero = op.value(0), op.sizes(1, "shape"), op.flag("allowzero")
     if value.only_parts is not None and len(wanted) < 2:
@@ -117,7 +117,7 @@ def _keeps_channels(value: Value, target: Sequence[Size]) -> bool:
 
 
 @lowers("Flatten", since=1, T=ANY)
-def flatten(op: Op) -> Value:
+def flatten(op: OperatorContext) -> Value:
     """Lower Flatten: a matrix of the axes before `axis`, and the others."""
     value, axis = op.value(0), op.integer("axis", 1)
     sizes = [value.size(other) for other in range(value.rank)]
@@ -126,7 +126,7 @@ def flatten(op: Op) -> Value:
 
 
 @lowers("Squeeze", since=1, T=ANY)
-def squeeze(op: Op) -> Value:
+def squeeze(op: OperatorContext) -> Value:
     """Lower Squeeze: without the axes named, which have size 1; without every such axis where none is named."""
     value, axes = op.value(0), op.optional(1)
     if axes is not None and axes.computing:
@@ -140,7 +140,7 @@ def squeeze(op: Op) -> Value:
     return reshaped(value, [value.size(axis) for axis in left])
 
 
-def _squeezed_by_computed(op: Op, axes: Value) -> Value:
+def _squeezed_by_computed(op: OperatorContext, axes: Value) -> Value:
     """Squeeze computed axes: each axis that stays has its place among these; a matrix moves its size there."""
     value, count = op.value(0), length_of(op, axes, "axes")
     stays = 1 - tf.cast(_among(axes, value.rank), tf.int32)
@@ -149,7 +149,7 @@ def _squeezed_by_computed(op: Op, axes: Value) -> Value:
     return computed(tf.reshape(value.tensor(), sizes))
 
 
-def length_of(op: Op, vector: Value, role: str) -> int:
+def length_of(op: OperatorContext, vector: Value, role: str) -> int:
     """Return the length of a computed vector (1 for a scalar), which determines the rank of the result."""
     length = vector.shape[0] if vector.rank else 1
     if length is None:
@@ -164,7 +164,7 @@ def _among(axes: Value, rank: int) -> TfTensor:
 
 
 @lowers("Unsqueeze", since=1, T=ANY)
-def unsqueeze(op: Op) -> Value:
+def unsqueeze(op: OperatorContext) -> Value:
     """Lower Unsqueeze: with axes of size 1 at these places of the result."""
     value, axes = op.value(0), op.optional(1)
     if axes is not None and axes.computing:
@@ -178,7 +178,7 @@ def unsqueeze(op: Op) -> Value:
     return reshaped(value, [1 if at in added else next(sizes) for at in range(value.rank + len(added))])
 
 
-def _unsqueezed_by_computed(op: Op, axes: Value) -> Value:
+def _unsqueezed_by_computed(op: OperatorContext, axes: Value) -> Value:
     """Insert computed axes: each axis that is not added takes the next size of the value's shape."""
     value = op.value(0)
     added = tf.cast(_among(axes, value.rank + length_of(op, axes, "axes")), tf.int32)
@@ -188,7 +188,7 @@ def _unsqueezed_by_computed(op: Op, axes: Value) -> Value:
 
 
 @lowers("Transpose", since=1, T=ANY)
-def transpose_axes(op: Op) -> Value:
+def transpose_axes(op: OperatorContext) -> Value:
     """Lower Transpose. An order that only says "channels last" or takes it back moves nothing."""
     value = op.value(0)
     order = op.ints("perm", range(value.rank)[::-1])
@@ -210,7 +210,7 @@ def transpose_axes(op: Op) -> Value:
 
 
 @lowers("Expand", since=8, T=ANY)
-def expand(op: Op) -> Value:
+def expand(op: OperatorContext) -> Value:
     """Lower Expand: broadcast to a shape; an axis of the value that is not 1 wins over a 1 in the shape."""
     value, wanted = op.value(0), op.sizes(1, "shape")
     rank = max(value.rank, len(wanted))

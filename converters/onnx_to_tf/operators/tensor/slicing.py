@@ -8,14 +8,14 @@ from ....onnx_graph.semantics.slice_and_pad import slice_arguments
 from ...kernels.converter_safe import computes
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import FAR, Size, TfTensor, Value, as_int32, computed, ranked, same_size
 
 _NOTHING = slice(0, 0, 1)
 
 
 @lowers("Slice", since=1, T=ANY, Tind=INDICES)
-def slice_axes(op: Op) -> Value:
+def slice_axes(op: OperatorContext) -> Value:
     """Lower Slice: from start to end - 1 by steps along each of the axes; the first ones where none are named."""
     if any(value is not None and value.computing for value in (op.optional(3), op.optional(4))):
         return _sliced_by_computed_axes(op)
@@ -75,7 +75,7 @@ def _within(size: Size) -> Size:
     return min(max(size, -FAR), FAR) if isinstance(size, int) else size
 
 
-def _sliced_by_computed_axes(op: Op) -> Value:
+def _sliced_by_computed_axes(op: OperatorContext) -> Value:
     """Slice as `slice_axes`, with all of it computed: each axis of the value gets a start, an end and a step."""
     value = op.value(0)
     tensor = value.tensor()
@@ -99,7 +99,7 @@ def _sliced_by_computed_axes(op: Op) -> Value:
 
 
 @lowers("ReverseSequence", since=10, until=28, T=ANY)
-def reverse_sequence(op: Op) -> Value:
+def reverse_sequence(op: OperatorContext) -> Value:
     """Lower ReverseSequence: the first lengths[i] elements along the time axis reversed, for each i.
 
     i runs along the batch axis.

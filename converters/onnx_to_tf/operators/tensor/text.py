@@ -10,12 +10,12 @@ import numpy as np
 from .....models.signature import Array
 from ...lazy_tensorflow import tf
 from ...lowerings import INDICES, lowers
-from ...operator_context import Op
+from ...operator_context import OperatorContext
 from ...values import TfTensor, Value, computed
 
 
 @lowers("TfIdfVectorizer", since=9, T=INDICES)
-def tf_idf(op: Op) -> Value:
+def tf_idf(op: OperatorContext) -> Value:
     """Lower TfIdfVectorizer: how often each n-gram of the pool is in a row.
 
     0 to `max_skip_count` tokens are left out between its tokens. The count is as it is (TF), at most one (IDF), or as
@@ -34,7 +34,7 @@ def tf_idf(op: Op) -> Value:
     return computed(scores if rows.rank == 2 else scores[0])
 
 
-def _pool(op: Op, total: int) -> Iterator[tuple[Array, Sequence[int]]]:
+def _pool(op: OperatorContext, total: int) -> Iterator[tuple[Array, Sequence[int]]]:
     """Yield by length of n-gram those of the pool, (count, length), and how far apart their tokens may lie.
 
     There are no distances for a length that the model does not count. A single token has no distance: it is counted
@@ -83,7 +83,7 @@ def _at_places(counts: TfTensor, places: Array) -> TfTensor:
     return tf.add_n([tf.gather(padded, tf.constant(columns), axis=1) for columns in chosen])
 
 
-def _weights(op: Op, places: Array) -> Array:
+def _weights(op: OperatorContext, places: Array) -> Array:
     """Return the weights by place; 1 where the model has none."""
     if not op.has("weights"):
         return np.ones(int(places.max()) + 1, np.float32)

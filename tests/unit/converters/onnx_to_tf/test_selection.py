@@ -74,21 +74,20 @@ def test_older_wordings_take_the_largest(bench, case, opset):
 
 def test_the_largest_channels_need_no_transpose_where_channels_lie_last(bench, case):
     import tensorflow as tf
+    from onnx.helper import make_attribute
 
+    from transload.converters.onnx_graph.graph import Node, Origin
+    from transload.converters.onnx_to_tf.kernels.dialects import TENSORFLOW
+    from transload.converters.onnx_to_tf.operator_context import OperatorContext
     from transload.converters.onnx_to_tf.operators.tensor import selection
-    from transload.converters.onnx_to_tf.values import Layout, computed
-
-    class Given:
-        def value(self, at):
-            return self.image
-
-        def integer(self, name, default):
-            return 1
+    from transload.converters.onnx_to_tf.values import Layout, computed, known
 
     def largest(image):
-        op = Given()
-        op.image = computed(image, Layout.CHANNELS_LAST)
-        return [each.tensor(Layout.CHANNELS_LAST) for each in selection._top_k(op, 2, largest=True)]
+        value = computed(image, Layout.CHANNELS_LAST)
+        axis = {"axis": make_attribute("axis", 1)}
+        node = Node("TopK", "", 11, "", ("x", "k"), ("values", "places"), axis, Origin(), {"": 11})
+        op = OperatorContext(node, [value, known(np.array([2]), None)], None, TENSORFLOW, None)
+        return [output.tensor(Layout.CHANNELS_LAST) for output in selection.top_k(op)]
 
     graph = tf.function(largest).get_concrete_function(tf.TensorSpec([None, 4, 5, 6])).graph
     assert "Transpose" not in [each.type for each in graph.get_operations()]
