@@ -33,7 +33,7 @@ class JsonRecord:
     """Base of the options and the facts of a job: a frozen dataclass that is a JSON object at the process border.
 
     Fields are JSON values, tuples, mappings, classes with `to_json` and `from_json`, or records again. A field that
-    has its default value is left out of the JSON.
+    has its default value is left out of the JSON; null stands for the default, too.
     """
 
     @classmethod
@@ -55,8 +55,9 @@ class JsonRecord:
         required = [own.name for own in fields(cls) if not _has_default(own)]
         if missing := [name for name in required if name not in document]:
             raise ValueError(f"{cls.__name__} lacks {', '.join(missing)}")
-        kinds = _types_of(cls)
-        return cls(**{name: _decoded(kinds[name], value) for name, value in document.items() if name in kinds})
+        read = {name: document[name] for name in _types_of(cls) if name in document}
+        values = {name: value for name, value in read.items() if value is not None or name in required}
+        return cls(**{name: _decoded(_types_of(cls)[name], value) for name, value in values.items()})
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of the record."""

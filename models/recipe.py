@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .dataset import Dataset
+from .job_records import RecipeFacts
 from .signature import Array, Signature
 
 if TYPE_CHECKING:
@@ -77,11 +78,11 @@ class Recipe:
 
     def describe(self) -> dict[str, Any]:
         """The facts that cross a process border, as JSON values."""
-        return {
-            "name": self.name,
-            "summary": self.summary,
-            "signature": self.signature.to_json(),
-            "metric": self.metric.name,
-            "allowed_loss": self.allowed_loss,
-            "requires": list(self.requires),
-        }
+        return RecipeFacts(
+            name=self.name,
+            summary=self.summary,
+            signature=self.signature,
+            metric=self.metric.name,
+            allowed_loss=self.allowed_loss,
+            requires=self.requires,
+        ).to_json()

@@ -17,14 +17,16 @@ from ...models.errors import BadRequest
 from ...models.exported_program import recorded_signature
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
+from ...models.job_records import CodeOptions
 from ...models.keras_model import signature_of_keras
-from ...models.loading.code_refs import load_named, ref_of
+from ...models.loading.code_refs import load_named
 from ...models.probes.samples import check_file, check_inputs
 from ...models.recipe import Recipe
 from ...models.signature import Axis, Signature, TensorSpec, bounds_of
 from ...models.store import digest_of
 from ..to_pytorch.pt2_signature import check_axes, describe_program, write_flat
 from .content_type import check_content
+from .intake_records import ArtifactFacts, FileFacts, FileOptions
 from .keras_file import check_keras, load_checked_keras
 from .onnx_file import OnnxFile, check_external, parse_onnx
 from .pt2_file import check_pt2, load_pt2
@@ -44,29 +46,24 @@ _MAKE_AGAIN = "make the artifact again"
 
 
 def describe_code(job: Job) -> Mapping[str, Any]:
-    """Describe the code that a model names. Options: ref, root.
-
-    Facts: recipe, its description, or null for a class, a function or an instance.
+    """Ask the code that a MODEL argument names whether it is a recipe: CodeOptions -> CodeFacts.
 
     Raises BadRequest if there is no such code, or importing it raises.
     """
-    model_code = load_named(ref_of(job))
+    model_code = load_named(CodeOptions.from_json(job.options).code_ref)
     return {"recipe": model_code.describe() if isinstance(model_code, Recipe) else None}
 
 
 def take_in_onnx(job: Job) -> Mapping[str, Any]:
-    """Take in an .onnx file.
-
-    Options: path (absolute), sha256, inputs (specs as JSON; they rename dynamic axes or give them a size), external
-    (digests of its data files, if known). Facts: signature, external (digests of the data files by name).
+    """Take in an .onnx file: FileOptions -> FileFacts.
 
     Raises BadRequest if it is no complete model, or its data lies outside its own folder.
     """
-    path = _checked_file(job, Format.ONNX)
-    requested = _requested(job)
+    options = FileOptions.from_json(job.options)
+    path, requested = _checked_file(options, Format.ONNX), options.inputs
     file = OnnxFile(parse_onnx(path), path)
     external = check_external(file.model, path)
-    for name, digest in job.options.get("external", {}).items():
+    for name, digest in options.external.items():
         check_file(path.parent / name, digest)
     file.load_external()
     file.sort()
@@ -79,21 +76,23 @@ def take_in_onnx(job: Job) -> Mapping[str, Any]:
     if not requested:
         check_one_batch(path, signature.inputs, file.unnamed, lambda: onnx_runner(job.out / PAYLOAD[Format.ONNX]))
     write_artifact(job.out, Target(Format.ONNX), signature)
-    return {"signature": signature.to_json(), "external": {name: digest_of(path.parent / name) for name in external}}
+    digests = {name: digest_of(path.parent / name) for name in external}
+    return FileFacts(signature=signature, external=digests).to_json()
 
 
 def take_in_pt2(job: Job) -> Mapping[str, Any]:
-    """Take in a file of torch.export.save. Options: path (absolute), sha256, inputs. Facts: signature.
+    """Take in a file of torch.export.save: FileOptions -> FileFacts.
 
     Raises BadRequest if it is no complete program, or reading it would run code.
     """
-    path = _checked_file(job, Format.PT2)
+    options = FileOptions.from_json(job.options)
+    path = _checked_file(options, Format.PT2)
     check_pt2(path)
     program = load_pt2(path)
     declared, call = describe_program(program, path)
     if call is None:
         declared = _with_recorded_names(declared, recorded_signature(path))
-    signature = apply_requested_inputs(declared, _requested(job))
+    signature = apply_requested_inputs(declared, options.inputs)
     check_inputs(signature.inputs)
     check_axes(program, signature, path)
     if call is None:
@@ -101,21 +100,18 @@ def take_in_pt2(job: Job) -> Mapping[str, Any]:
     else:
         write_flat(program, signature, call, job.out)
     write_artifact(job.out, Target(Format.PT2), signature)
-    return {"signature": signature.to_json()}
+    return FileFacts(signature=signature).to_json()
 
 
 def take_in_torchscript(job: Job) -> Mapping[str, Any]:
-    """Take in a file of torch.jit.save.
-
-    Options: path (absolute), sha256, inputs (forward's inputs, which the file does not declare), trust. Facts:
-    signature.
+    """Take in a file of torch.jit.save, which does not declare its inputs: FileOptions -> FileFacts.
 
     Raises BadRequest if it is no complete archive, holds weights without code, or could reach beyond PyTorch's
     operators.
     """
-    path = _checked_file(job, Format.TORCHSCRIPT)
-    check_torchscript(path, trust=_trust(job))
-    requested = _requested(job)
+    options = FileOptions.from_json(job.options)
+    path, requested = _checked_file(options, Format.TORCHSCRIPT), options.inputs
+    check_torchscript(path, trust=options.trust)
     check_inputs(requested)
     module = load_torchscript(path)
     signature, call = describe_torchscript(module, requested, path)
@@ -123,17 +119,17 @@ def take_in_torchscript(job: Job) -> Mapping[str, Any]:
         return _copy_unchanged(job, path, Target(Format.TORCHSCRIPT), signature)
     write_flat_torchscript(module, signature, call, job.out / PAYLOAD[Format.TORCHSCRIPT])
     write_artifact(job.out, Target(Format.TORCHSCRIPT), signature)
-    return {"signature": signature.to_json()}
+    return FileFacts(signature=signature).to_json()
 
 
 def take_in_saved_model(job: Job) -> Mapping[str, Any]:
-    """Take in a SavedModel. Options: path (absolute), sha256 (of the folder), inputs, trust. Facts: signature.
+    """Take in the folder of a SavedModel: FileOptions -> FileFacts.
 
     Raises BadRequest if it is incomplete, or holds operators that may do more than compute.
     """
-    folder = _checked_folder(job)
-    requested = _requested(job)
-    graph = read_saved_model(folder, trust=_trust(job))
+    options = FileOptions.from_json(job.options)
+    folder, requested = _checked_folder(options), options.inputs
+    graph = read_saved_model(folder, trust=options.trust)
     declared = signature_of_saved_model(graph, folder, requested)
     signature = apply_requested_inputs(declared, requested, guessed_batch_inputs(declared))
     check_inputs(signature.inputs)
@@ -146,17 +142,18 @@ def take_in_saved_model(job: Job) -> Mapping[str, Any]:
     if not requested:
         check_one_batch(folder, signature.inputs, guessed_batch_inputs(declared), lambda: saved_model_runner(payload))
     write_artifact(job.out, Target(Format.SAVED_MODEL), signature)
-    return {"signature": signature.to_json()}
+    return FileFacts(signature=signature).to_json()
 
 
 def take_in_keras(job: Job) -> Mapping[str, Any]:
-    """Take in a .keras file. Options: path (absolute), sha256, inputs. Facts: signature.
+    """Take in a .keras file: FileOptions -> FileFacts.
 
     Raises BadRequest if it is incomplete, or holds code or classes that are not Keras's own.
     """
-    path = _checked_file(job, Format.KERAS)
+    options = FileOptions.from_json(job.options)
+    path = _checked_file(options, Format.KERAS)
     check_keras(path)
-    model, requested = load_checked_keras(path), _requested(job)
+    model, requested = load_checked_keras(path), options.inputs
     declared = signature_of_keras(model, path)
     signature = apply_requested_inputs(declared, requested, guessed_batch_inputs(declared))
     check_inputs(signature.inputs)
@@ -166,12 +163,13 @@ def take_in_keras(job: Job) -> Mapping[str, Any]:
 
 
 def take_in_tflite(job: Job) -> Mapping[str, Any]:
-    """Take in a .tflite file, quantised or not. Options: path (absolute), sha256, inputs, trust. Facts: signature.
+    """Take in a .tflite file, quantised or not: FileOptions -> FileFacts.
 
     Raises BadRequest if it is incomplete, or needs operators that LiteRT lacks.
     """
-    path = _checked_file(job, Format.TFLITE)
-    file = TfliteFile(path, trust=_trust(job))
+    options = FileOptions.from_json(job.options)
+    path = _checked_file(options, Format.TFLITE)
+    file = TfliteFile(path, trust=options.trust)
     if file.flex:
         raise BadRequest(
             f"{path} needs TensorFlow's Flex delegate for {', '.join(file.flex)}, and LiteRT, which is asked what a "
@@ -179,13 +177,13 @@ def take_in_tflite(job: Job) -> Mapping[str, Any]:
             fix="convert it again with TFLITE_BUILTINS alone, or name the SavedModel that it was made from",
         )
     declared = file.inputs()
-    requested, unnamed = _requested(job), guessed_batch_inputs(Signature(declared, declared))
+    requested, unnamed = options.inputs, guessed_batch_inputs(Signature(declared, declared))
     inputs = apply_requested_inputs(
         Signature(declared, declared), requested, unnamed
     ).inputs  # outputs are found by calling it
     check_inputs(inputs)
     if not requested:
-        check_one_batch(path, inputs, unnamed, lambda: TfliteFile(path, trust=_trust(job)).shapes_of)
+        check_one_batch(path, inputs, unnamed, lambda: TfliteFile(path, trust=options.trust).shapes_of)
     return _copy_unchanged(job, path, Target(Format.TFLITE), file.signature(inputs))
 
 
@@ -193,23 +191,21 @@ def _copy_unchanged(job: Job, path: Path, target: Target, signature: Signature) 
     """Copy the file unchanged as the payload of an artifact."""
     shutil.copyfile(path, job.out / PAYLOAD[target.format])
     write_artifact(job.out, target, signature)
-    return {"signature": signature.to_json()}
+    return FileFacts(signature=signature).to_json()
 
 
 def take_in_artifact(job: Job) -> Mapping[str, Any]:
-    """Take in an artifact folder of a former run.
-
-    Options: path (absolute), sha256 (of the folder). Facts: target, signature, flex.
+    """Take in an artifact folder of a former run: FileOptions -> ArtifactFacts.
 
     Raises BadRequest if it is no complete artifact, or reading it would leave the folder or run code.
     """
-    folder = Path(job.options["path"])
-    artifact = read_checked(folder, trust=_trust(job))
-    _checked_folder(job)
+    options = FileOptions.from_json(job.options)
+    folder = Path(options.path)
+    artifact = read_checked(folder, trust=options.trust)
+    _checked_folder(options)
     check_inputs(artifact.signature.inputs)
     shutil.copytree(folder, job.out, dirs_exist_ok=True)
-    facts = {"target": str(artifact.target), "signature": artifact.signature.to_json()}
-    return {**facts, "flex": list(artifact.flex)}
+    return ArtifactFacts(target=str(artifact.target), signature=artifact.signature, flex=artifact.flex).to_json()
 
 
 def check_artifact(job: Job) -> Mapping[str, Any]:
@@ -319,23 +315,15 @@ def _apply_requested_axes(spec: TensorSpec, requested: TensorSpec, axes: dict[st
         raise BadRequest(f"--input {requested} does not fit the model, which takes {spec}", fix=f"write --input {spec}")
 
 
-def _checked_file(job: Job, expected: Format) -> Path:
-    path = Path(job.options["path"])
-    check_file(path, job.options["sha256"])
+def _checked_file(options: FileOptions, expected: Format) -> Path:
+    path = Path(options.path)
+    check_file(path, options.sha256)
     check_content(path, expected)
     return path
 
 
-def _checked_folder(job: Job) -> Path:
-    folder = Path(job.options["path"])
-    if digest_of(folder) != job.options["sha256"]:
+def _checked_folder(options: FileOptions) -> Path:
+    folder = Path(options.path)
+    if digest_of(folder) != options.sha256:
         raise BadRequest(f"{folder} has changed since this command began", fix="run again when it is finished")
     return folder
-
-
-def _trust(job: Job) -> bool:
-    return bool(job.options.get("trust"))
-
-
-def _requested(job: Job) -> tuple[TensorSpec, ...]:
-    return tuple(map(TensorSpec.from_json, job.options.get("inputs") or ()))

@@ -11,6 +11,7 @@ from typing import Any
 from ..code_digest import code_digest, module_file
 from ..errors import BadRequest
 from ..job import Job
+from ..job_records import CodeOptions
 from ..recipe import Recipe
 from ..sources import LIBRARIES, CodeRef
 from ..store import digest_of, digest_of_json
@@ -107,11 +108,6 @@ def _version(distribution: str) -> str:
         return "absent"
 
 
-def ref_of(job: Job) -> CodeRef:
-    """The model that a job's options name."""
-    return CodeRef(job.options["ref"], job.options.get("root"), job.options.get("settings", {}))
-
-
 def describe(job: Job) -> Mapping[str, Any]:
-    """The facts of a recipe. Options: ref, root."""
-    return load_recipe(ref_of(job)).describe()
+    """Return a recipe's description of itself: CodeOptions -> RecipeFacts."""
+    return load_recipe(CodeOptions.from_json(job.options).code_ref).describe()

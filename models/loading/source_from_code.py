@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BadRequest
 from ..foreign_errors import first_line
 from ..job import Job
+from ..job_records import SourceFacts, SourceOptions
 from ..probes.random_inputs import sample_inputs
 from ..recipe import Recipe
 from ..signature import Signature, TensorSpec
 from ..sources import WEIGHTS, CodeRef, Source, write_source
 from .build import call_model
 from .call_convention import Call, Leaf, flat, parameter_names
-from .code_refs import load_named, ref_digest, ref_of
+from .code_refs import load_named, ref_digest
 from .example_inputs import dummy_example, find_example, in_float32_too, specs_of
 from .half_precision import in_float32, own_distance, widen
 from .infer_signature import infer_signature
@@ -37,17 +38,13 @@ _OTHERWISE = "if it takes other inputs or sizes, name each, as in --input input_
 
 
 def take_weights(job: Job) -> Mapping[str, Any]:
-    """Write a source: the model that ref names, with the weights of a file, or as its code makes it.
-
-    Options: ref, root; weights (an absolute path, or nothing); sha256 (of that file, where it is known); key (the part
-    of a checkpoint that holds the weights); signature, or inputs alone (JSON specs), where ref names no recipe and
-    its code has no example inputs.
-    Facts: signature, parameters, weights (the file that they came from, or null), notes (sentences for the user).
+    """Write a source: a model with the weights of a file, or as its code makes it. SourceOptions -> SourceFacts.
 
     Raises BadRequest where code, weights or signature do not fit together, or the model is none that can be carried.
     """
-    ref = ref_of(job)
-    model, said = _loaded(job, ref)
+    options = SourceOptions.from_json(job.options)
+    ref = options.code_ref
+    model, said = _loaded(options)
     check_supported(model)
     state = model.state_dict()
     if state:
@@ -57,20 +54,19 @@ def take_weights(job: Job) -> Mapping[str, Any]:
     halves = widen(model)
     with user_code(f"calling {ref.text}", ref, _OTHERWISE), in_float32(ref.text, halves):
         before = Memory.of(model)
-        found = _called(job, ref, model, bool(halves))
+        found = _called(options, model, bool(halves))
         flattened = model if found.call is None else flat(model, found.call)
-        steady = check_steady(flattened, found.signature, Origin(model, before, lambda: _again(job, ref, found)))
+        steady = check_steady(
+            flattened, found.signature, Origin(model, before, lambda: _again(job.out, options, found))
+        )
         notes = [*said, *found.notes]
         if halves:
             notes.append(own_distance(model, halves, _asking(flattened, found.signature)))
     call = _with_scratch(found, steady)
     write_source(job.out, Source(ref, found.signature, ref_digest(ref), None if call is None else call.to_json()))
-    return {
-        "signature": found.signature.to_json(),
-        "parameters": parameters,
-        "weights": job.options.get("weights") or None,
-        "notes": notes,
-    }
+    return SourceFacts(
+        signature=found.signature, parameters=parameters, weights=options.weights, notes=tuple(notes)
+    ).to_json()
 
 
 @dataclass(frozen=True)
@@ -83,34 +79,33 @@ class _Found:
     inferred: bool = True
 
 
-def _loaded(job: Job, ref: CodeRef) -> tuple[torch.nn.Module, list[str]]:
+def _loaded(options: SourceOptions) -> tuple[torch.nn.Module, list[str]]:
     """The model with its weights, and what there is to say of them."""
-    model = construct(ref)
+    model = construct(options.code_ref)
     check_lazy(model)
-    weights = job.options.get("weights")
-    if not weights:
+    if not options.weights:
         return model, notes_of(model)
-    path = Path(weights)
-    _check_digest(path, job.options.get("sha256"))
-    return model, load_given(model, path, job.options.get("key"))
+    path = Path(options.weights)
+    _check_digest(path, options.sha256)
+    return model, load_given(model, path, options.key)
 
 
-def _again(job: Job, ref: CodeRef, found: _Found) -> torch.nn.Module:
+def _again(folder: Path, options: SourceOptions, found: _Found) -> torch.nn.Module:
     """The model as it was before it was called."""
-    model, _ = _loaded(job, ref)
-    if (job.out / WEIGHTS).exists():
-        load_weights(model, read_weights(job.out / WEIGHTS))
+    model, _ = _loaded(options)
+    if (folder / WEIGHTS).exists():
+        load_weights(model, read_weights(folder / WEIGHTS))
     widen(model)
     return model if found.call is None else flat(model, found.call)
 
 
-def _called(job: Job, ref: CodeRef, model: torch.nn.Module, halves: bool) -> _Found:
+def _called(options: SourceOptions, model: torch.nn.Module, halves: bool) -> _Found:
+    ref, inputs = options.code_ref, options.inputs
     named = load_named(ref)
     if isinstance(named, Recipe):
         return _Found(named.signature, inferred=False)
-    if job.options.get("signature"):
-        return _Found(Signature.from_json(job.options["signature"]), inferred=False)
-    inputs = tuple(TensorSpec.from_json(row) for row in job.options.get("inputs") or ())
+    if options.signature:
+        return _Found(options.signature, inferred=False)
     example = None if inputs else find_example(ref, model)
     if example is None and (inputs := inputs or _known(ref, model)):
         return _found(*infer_signature(model, tuple(_wide(spec) for spec in inputs) if halves else inputs))

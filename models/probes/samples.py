@@ -15,7 +15,8 @@ import numpy as np
 from ..dataset import MADE_BY, Dataset, read_dataset, write_dataset
 from ..errors import BadRequest
 from ..job import Job
-from ..signature import Signature, TensorSpec, batch_axis, bounds_of
+from ..job_records import DataFacts, FileSamplesOptions, RandomSamplesOptions
+from ..signature import TensorSpec, batch_axis, bounds_of
 from ..training.data import CALIBRATION, CALIBRATION_SAMPLES, TEST, shuffled
 from .feeds import SAMPLES, check_samples, group_into_calls, sample_specs
 from .random_inputs import sample_tensors
@@ -33,17 +34,16 @@ def check_inputs(specs: Sequence[TensorSpec]) -> None:
 
 
 def take_samples(job: Job) -> Mapping[str, Any]:
-    """Write a data folder from a user's .npz file.
+    """Write a data folder from a user's .npz file: FileSamplesOptions -> DataFacts.
 
-    Options: path (absolute), sha256, signature (JSON). All samples are the test set; up to 256 of them, in shuffled
-    order, calibrate int8. feeds.py says what a file holds for each input. Facts: test, calibration, labels (whether
-    there are any).
+    All samples are the test set; up to 256 of them, in shuffled order, calibrate int8. feeds.py says what a file holds
+    for each input.
 
     Raises BadRequest where the file is missing, holds no samples, or does not fit the signature.
     """
-    path = Path(job.options["path"])
-    signature = Signature.from_json(job.options["signature"])
-    check_file(path, job.options["sha256"])
+    options = FileSamplesOptions.from_json(job.options)
+    path, signature = Path(options.path), options.signature
+    check_file(path, options.sha256)
     try:
         data = read_dataset(path, signature.inputs)
     except (MemoryError, OverflowError) as error:
@@ -55,24 +55,23 @@ def take_samples(job: Job) -> Mapping[str, Any]:
     write_dataset(job.out / TEST, data)
     calibration = shuffled(data, _CALIBRATION_SEED).rows(0, CALIBRATION_SAMPLES)
     write_dataset(job.out / CALIBRATION, calibration)
-    return {"test": len(data), "calibration": len(calibration), "labels": data.labels is not None}
+    return DataFacts(test=len(data), calibration=len(calibration), labels=data.labels is not None).to_json()
 
 
 def make_samples(job: Job) -> Mapping[str, Any]:
-    """Write a data folder of random samples. Options: signature (JSON).
+    """Write a data folder of random samples: RandomSamplesOptions -> DataFacts.
 
     random_inputs.py says which numbers they hold; bytes are drawn over their whole range. The test set and the
     calibration set are different draws of fixed seeds: 64 samples each, fewer where they would take more than 256 MB.
-    A dynamic axis other than the batch gets a size of its own, within its bounds. Facts: test, calibration, labels
-    (false), random (true).
+    A dynamic axis other than the batch gets a size of its own, within its bounds.
     """
-    signature = Signature.from_json(job.options["signature"])
+    signature = RandomSamplesOptions.from_json(job.options).signature
     check_inputs(signature.inputs)
     sizes = _sizes(signature.inputs)
     specs = sample_specs(signature.inputs)
     for name, seed in ((TEST, _TEST_SEED), (CALIBRATION, _CALIBRATION_SEED)):
         write_dataset(job.out / name, Dataset(sample_tensors(specs, sizes, seed, whole_bytes=True)))
-    return {"test": sizes[SAMPLES], "calibration": sizes[SAMPLES], "labels": False, "random": True}
+    return DataFacts(test=sizes[SAMPLES], calibration=sizes[SAMPLES], labels=False, random=True).to_json()
 
 
 def _sizes(specs: Sequence[TensorSpec]) -> dict[str, int]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..dataset import Dataset, write_dataset
 from ..job import Job
-from ..loading.code_refs import load_recipe, ref_of
+from ..job_records import CodeOptions, DataFacts
+from ..loading.code_refs import load_recipe
 from ..loading.user_code import user_code
 from ..probes.feeds import check_samples
 from ..recipe import Recipe, Splits
@@ -22,13 +23,13 @@ _SEED = 0
 
 
 def prepare_data(job: Job) -> Mapping[str, Any]:
-    """Write the whole test split, and up to 256 training samples in shuffled order, into `out`. Options: ref, root."""
-    ref = ref_of(job)
+    """Write a recipe's full test split, and up to 256 training samples in shuffled order: CodeOptions -> DataFacts."""
+    ref = CodeOptions.from_json(job.options).code_ref
     splits = load_splits(load_recipe(ref), ref)
     calibration = shuffled(splits.train, _SEED).rows(0, CALIBRATION_SAMPLES)
     write_dataset(job.out / TEST, splits.test)
     write_dataset(job.out / CALIBRATION, calibration)
-    return {"test": len(splits.test), "calibration": len(calibration)}
+    return DataFacts(test=len(splits.test), calibration=len(calibration)).to_json()
 
 
 def load_splits(recipe: Recipe, ref: CodeRef) -> Splits:

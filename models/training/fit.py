@@ -21,8 +21,9 @@ import numpy as np
 from ..dataset import Dataset
 from ..errors import BadRequest, StepFailed, ToolMissing
 from ..job import Job
+from ..job_records import TrainFacts, TrainOptions
 from ..loading.build import call_model
-from ..loading.code_refs import load_recipe, ref_digest, ref_of
+from ..loading.code_refs import load_recipe, ref_digest
 from ..loading.module_checks import check_steady
 from ..loading.state_dicts import load_weights, write_weights
 from ..loading.user_code import user_code
@@ -70,20 +71,16 @@ class Plan:
 
 
 def train(job: Job) -> Mapping[str, Any]:
-    """Fit the recipe, and write weights.safetensors and source.json into `out`.
-
-    Options: ref, root; seed, precision, accelerator, devices, epochs (as in Plan); threads (of each process).
-    Facts: metric, validation and test (the metric of the best weights, in fp32 on the CPU), epochs, stopped
-    ("early" or "epochs"), parameters, train_seconds (over all processes that a kill has cut it into).
+    """Fit the recipe, and write weights.safetensors and source.json into `out`: TrainOptions -> TrainFacts.
 
     Raises BadRequest and ToolMissing before any work, StepFailed where the loss is no number any more.
     """
     from lightning_fabric import Fabric
     from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
-    ref = ref_of(job)
-    given = {name: job.options[name] for name in _OPTIONS if job.options.get(name) is not None}
-    plan = Plan(ref, ref_digest(ref), **given)
+    options = TrainOptions.from_json(job.options)
+    ref = options.code_ref
+    plan = Plan(ref, ref_digest(ref), **{name: getattr(options, name) for name in _OPTIONS})
     load_recipe(ref)  # says in this process what is wrong with it
     _require_devices(plan)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS adds in an order of its own
@@ -96,7 +93,7 @@ def train(job: Job) -> Mapping[str, Any]:
     )
     try:
         facts: dict[str, Any] = fabric.launch(
-            partial(_fit, plan=plan, threads=job.options.get("threads"), out=job.out, checkpoints=job.checkpoints)
+            partial(_fit, plan=plan, threads=options.threads, out=job.out, checkpoints=job.checkpoints)
         )
     except (ProcessRaisedException, ProcessExitedException) as error:
         reason = str(error).strip().splitlines()[-1]
@@ -148,15 +145,15 @@ def _fit(fabric: Fabric, plan: Plan, threads: int | None, out: Path, checkpoints
     check_steady(best, recipe.signature)
     write_weights(out / WEIGHTS, fitting.progress.best)
     write_source(out, Source(plan.ref, recipe.signature, plan.code))
-    return {
-        "metric": recipe.metric.name,
-        "validation": score(best, recipe, splits.validation),
-        "test": score(best, recipe, splits.test),
-        "epochs": fitting.progress.epoch,
-        "stopped": stopped,
-        "parameters": sum(weight.numel() for weight in best.parameters()),
-        "train_seconds": round(fitting.progress.seconds, 3),
-    }
+    return TrainFacts(
+        metric=recipe.metric.name,
+        validation=score(best, recipe, splits.validation),
+        test=score(best, recipe, splits.test),
+        epochs=fitting.progress.epoch,
+        stopped=stopped,
+        parameters=sum(weight.numel() for weight in best.parameters()),
+        train_seconds=round(fitting.progress.seconds, 3),
+    ).to_json()
 
 
 @dataclass

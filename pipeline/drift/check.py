@@ -23,12 +23,13 @@ from ...models.recipe import Metric
 from ...models.signature import ANY_SIZE, Array, Bounds
 from ...models.sources import CodeRef
 from ...serving.session import Session
+from .drift_records import CheckOptions
 from .metric import metric_row
 from .mismatch_hints import explain, join, structure
 from .numeric import Drift, OutputDrift, combine, compare
 from .recorded_answers import ANSWERS, PROBES, by_sample, read_calls, read_record
 from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
-from .sessions import batches_of, read_test_set
+from .sessions import batches_of, default_runtime, read_test_set
 from .wrong_integers import Call, lower_floor_db, name_culprits, name_suspects
 
 _MANY = 200  # integers: half of them of any size, from 2 to 62 bits
@@ -105,9 +106,9 @@ class _Tally:
 class Check:
     """One artifact in one runtime against the recorded reference."""
 
-    def __init__(self, job: Job, runtime: str) -> None:
-        options = job.options
-        self.runtime = runtime
+    def __init__(self, job: Job) -> None:
+        self.options = options = CheckOptions.from_json(job.options)
+        self.runtime = options.runtime or default_runtime(job.inputs["artifact"])
         self.record = read_record(job.inputs["reference"])
         artifact = read_artifact(job.inputs["artifact"])
         self._signature = self.record.signature
@@ -116,11 +117,11 @@ class Check:
         self._data = read_test_set(job, self._signature.inputs)
         self._sizes = sizes_in(self._data, self._signature)
         self._reference = job.inputs["reference"]
-        batches = batches_within(self._signature.inputs, batches_of(job))
+        batches = batches_within(self._signature.inputs, batches_of(options))
         self._batches = [batch for batch in batches if batch in self._copy_bounds(self._signature.batch)] or batches
-        self._precision = options.get("precision") or str(artifact.target.precision)
-        self._floor_db = options.get("tolerance_sqnr_db")
-        self._allowed_loss = options.get("allowed_loss")
+        self._precision = options.precision or str(artifact.target.precision)
+        self._floor_db = options.tolerance_sqnr_db
+        self._allowed_loss = options.allowed_loss
         self._metric = _metric_of(options) if self._data.labels is not None else None
 
     @property
@@ -382,12 +383,12 @@ def _sentence(statement: str, hint: str | None) -> str:
     return f"{statement}; {hint}" if hint else statement
 
 
-def _metric_of(options: Mapping[str, Any]) -> Metric | None:
+def _metric_of(options: CheckOptions) -> Metric | None:
     """Return the metric of the recipe that the options name; None where they name a model that is no recipe."""
     from ...models.loading.code_refs import load_named
     from ...models.recipe import Recipe
 
-    if not options.get("ref"):
+    if not options.ref:
         return None
-    loaded: object = load_named(CodeRef(options["ref"], options.get("root")))
+    loaded: object = load_named(CodeRef(options.ref, options.root))
     return loaded.metric if isinstance(loaded, Recipe) else None

@@ -18,8 +18,9 @@ from ...models.errors import BadRequest, ToolMissing
 from ...models.job import Job
 from ...serving.runtimes.provider_check import check_device
 from .check import Check, CheckResult, ProbeCalls
+from .drift_records import ValidateFacts, VerifyFacts
 from .rules import FAIL, INCONCLUSIVE, PASS
-from .sessions import default_runtime, open_for
+from .sessions import open_for
 
 _RANK = (PASS, INCONCLUSIVE, FAIL)
 
@@ -27,34 +28,29 @@ _RANK = (PASS, INCONCLUSIVE, FAIL)
 def validate(job: Job) -> Mapping[str, Any]:
     """Compare an artifact with the reference on the whole test set, and at each probe batch size.
 
-    Options: runtime, device, threads, batches, precision, tolerance_sqnr_db, allowed_loss, ref, root, model. `rows`
-    are result.DriftRow without `artifact`, the whole test set first. The worst of the probes of one batch size is the
-    row. `reason` is the first sentence of a row that failed, or None. `note` says what is still open, or what a pass
-    does not tell, or is None.
+    CheckOptions -> ValidateFacts. The worst of the probes of one batch size is its row.
 
     Raises what the runtime raises where the artifact cannot be opened.
     """
-    options = job.options
-    check = Check(job, options.get("runtime") or default_runtime(job.inputs["artifact"]))
+    check = Check(job)
     results, device = _run(job, check, [check.whole_set(), *check.probes()])
     note = _first_reason(results, INCONCLUSIVE) or check.doubt_single_size(results)
-    return {
-        "rows": [results[0].row, *(result.row for result in _worst_by_batch(results[1:]))],
-        "device": device,
-        "reason": _first_reason(results, FAIL),
-        "note": note or _first_reason(results, PASS) or check.note,
-    }
+    return ValidateFacts(
+        rows=(results[0].row, *(result.row for result in _worst_by_batch(results[1:]))),
+        device=device,
+        reason=_first_reason(results, FAIL),
+        note=note or _first_reason(results, PASS) or check.note,
+    ).to_json()
 
 
 def verify(job: Job) -> Mapping[str, Any]:
     """Check quickly whether an artifact, opened anew, answers the probes as the reference does.
 
-    Names, order, shapes, dtypes and the dynamic axes are part of the answer. Options as for `validate`; no metric.
-    `status` is verified, wrong, or unverified: it agrees with a reference that answers the same to everything, or
-    that answers at one size alone of an axis that is declared dynamic. `sqnr_db` is None where there is no noise, or no
-    answer. `batches`, and `sizes` of the other axes, are those at which nothing failed.
+    CheckOptions -> VerifyFacts. Names, order, shapes, dtypes and the dynamic axes are part of the answer; no metric is.
+    `status` is unverified where the artifact agrees with a reference that answers the same to everything, or that
+    answers at one size alone of an axis that is declared dynamic.
     """
-    check = Check(job, job.options.get("runtime") or default_runtime(job.inputs["artifact"]))
+    check = Check(job)
     probes = check.probes()
     try:
         results, _ = _run(job, check, probes)
@@ -63,27 +59,27 @@ def verify(job: Job) -> Mapping[str, Any]:
             raise
         # The user wants the target for a runtime elsewhere: nothing speaks against the copy, and nothing for it.
         reason = f"it was run nowhere: {error.what}; {error.fix}"
-        return {"status": "unverified", "reason": reason, "sqnr_db": None, "batches": [], "sizes": {}}
+        return VerifyFacts(status="unverified", reason=reason, sqnr_db=None, batches=(), sizes={}).to_json()
     except BadRequest as error:  # the payload is at fault: the runtime refuses it
-        return {"status": "wrong", "reason": error.what, "sqnr_db": None, "batches": [], "sizes": {}, "ran": False}
+        return VerifyFacts(status="wrong", reason=error.what, sqnr_db=None, batches=(), sizes={}, ran=False).to_json()
     noises = [result.row["sqnr_db"] for result in results if result.probe.as_sampled]
     least_db = min((noise for noise in noises if noise is not None), default=None)
     doubt = check.doubt_single_size(results)
     worst = max(map(_RANK.index, [*(result.verdict for result in results), INCONCLUSIVE if doubt else PASS]))
     agreement = "; ".join(filter(None, (check.describe_agreement(results, least_db), doubt)))
-    return {
-        "status": ("verified", "unverified", "wrong")[worst],
-        "reason": _first_reason(results, FAIL) or agreement,
-        "sqnr_db": least_db,
-        "batches": [result.row["batch"] for result in _worst_by_batch(results) if result.verdict != FAIL],
-        "sizes": check.sizes(results),
-    }
+    return VerifyFacts(
+        status=("verified", "unverified", "wrong")[worst],
+        reason=_first_reason(results, FAIL) or agreement,
+        sqnr_db=least_db,
+        batches=tuple(result.row["batch"] for result in _worst_by_batch(results) if result.verdict != FAIL),
+        sizes=check.sizes(results),
+    ).to_json()
 
 
 def _run(job: Job, check: Check, probes: Sequence[ProbeCalls]) -> tuple[list[CheckResult], str]:
     """Run all probes in one session over the artifact; return the results and the device."""
-    with closing(open_for(job, "artifact", check.runtime)) as session:
-        wrong = check_device(session, job.options.get("device", "cpu"))
+    with closing(open_for(job, "artifact", check.runtime, check.options)) as session:
+        wrong = check_device(session, check.options.device)
         results = [check.refuse(calls, wrong) for calls in probes] if wrong else check.run_all(session, probes)
         return results, session.device
 

@@ -36,50 +36,48 @@ from ...models.probes.stress_values import (
 from ...models.signature import Array, TensorSpec
 from ...serving.runtimes.provider_check import check_device
 from ...serving.session import Session
+from .drift_records import AnswerFacts, AnswerOptions
 from .numeric import combine, compare
 from .recorded_answers import ANSWERS, PROBES, ReferenceRecord, by_sample, write_calls, write_record
-from .sessions import batches_of, open_for, read_test_set
+from .sessions import batches_of, default_runtime, open_for, read_test_set
 
-CHUNK = 256
 _VALUES_FIX = "give samples of yours that hold such as it takes: --data FILE.npz"
 
 
 def answer(job: Job) -> Mapping[str, Any]:
     """Record what the model in inputs["model"] (a source or an artifact) answers to the test set.
 
-    Options: runtime, device, threads, batches, chunk, model. `probes_only`: without the whole set, which takes most of
-    the time, and which only `validate` reads. `random`: the samples are random, so masks that hide all or nothing are
-    tried in their place. `tries`: other integers are tried, so many times at most. Facts: device, samples, refused
-    ({axis: {size: reason}}).
+    AnswerOptions -> AnswerFacts.
 
     Raises BadRequest where the model answers the same question in two ways (it is in training mode, or draws random
     numbers): no copy can be compared with that.
     """
-    options = job.options
-    with closing(open_for(job, "model", options["runtime"])) as session:
-        wrong = check_device(session, options.get("device", "cpu"))
+    options = AnswerOptions.from_json(job.options)
+    runtime = options.runtime or default_runtime(job.inputs["model"])
+    with closing(open_for(job, "model", runtime, options)) as session:
+        wrong = check_device(session, options.device)
         if wrong:
             raise BadRequest(f"the reference did not run where it should: {wrong}", fix="name a device that is there")
         data = read_test_set(job, session.signature.inputs)
         probing = _ReferenceProbing(session, data)
-        probing.ask_batches(batches_within(session.signature.inputs, batches_of(job)))
+        probing.ask_batches(batches_within(session.signature.inputs, batches_of(options)))
         probing.check_repeats()
         steady_db = probing.measure_steadiness()
         chunk = None
-        if not options.get("probes_only"):
-            chunk, answers = probing.ask_whole_set(int(options.get("chunk", CHUNK)))
+        if not options.probes_only:
+            chunk, answers = probing.ask_whole_set(options.chunk)
             write_calls(job.out / ANSWERS, [answers])
-        if options.get("random"):
+        if options.random:
             probing.ask_fills()
         probing.ask_sizes()
-        reach = probing.ask_integers(options["tries"]) if "tries" in options else {}
+        reach = {} if options.tries is None else probing.ask_integers(options.tries)
         device = session.device
     write_calls(job.out / PROBES, list(probing.series.values()))
     refused = {axis: [*sizes] for axis, sizes in probing.refused.items()}
     probes = tuple(map(Probe.of_key, probing.series))
     record = ReferenceRecord(session.signature, probes, chunk, refused, probing.constant, reach, steady_db)
     write_record(job.out, record)
-    return {"device": device, "samples": len(data), "refused": probing.refused}
+    return AnswerFacts(device=device, samples=len(data), refused=probing.refused).to_json()
 
 
 @dataclass

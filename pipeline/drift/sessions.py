@@ -14,6 +14,7 @@ from ...models.job import Job
 from ...models.signature import TensorSpec
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.session import Session
+from .drift_records import SessionOptions
 
 # The runtime that an artifact is checked in where the user names none.
 DEFAULT_RUNTIME: Mapping[Format, str] = {
@@ -26,7 +27,6 @@ DEFAULT_RUNTIME: Mapping[Format, str] = {
 }
 FLEX = "tflite-flex"  # of a TFLite file that holds TensorFlow's operators
 TEST = "test.npz"
-BATCHES = (1, 2, 5)
 ANSWER_S = 60.0  # how long a server may take for one call
 
 
@@ -79,16 +79,15 @@ def open_session(
     return entry((services or {})[service], model, read_artifact(folder).signature, ANSWER_S)
 
 
-def open_for(job: Job, which: str, runtime: str) -> Session:
-    """Open a session over inputs[`which`] of a job, by its options device, threads and model, and its services."""
-    options = job.options
+def open_for(job: Job, which: str, runtime: str, options: SessionOptions) -> Session:
+    """Open a session over inputs[`which`] of a job, by its options and services."""
     return open_session(
         runtime,
         job.inputs[which],
-        device=options.get("device", "cpu"),
-        threads=int(options.get("threads", 1)),
+        device=options.device,
+        threads=options.threads,
         services=job.services,
-        model=options.get("model"),
+        model=options.model,
     )
 
 
@@ -104,12 +103,11 @@ def read_test_set(job: Job, inputs: Sequence[TensorSpec]) -> Dataset:
     return data
 
 
-def batches_of(job: Job) -> tuple[int, ...]:
+def batches_of(options: SessionOptions) -> tuple[int, ...]:
     """Return the batch sizes of a job's probes.
 
     Raises BadRequest where one is below 1.
     """
-    batches = tuple(int(batch) for batch in job.options.get("batches", BATCHES))
-    if not batches or min(batches) < 1:
-        raise BadRequest(f"probe batches are 1 or more, got {list(batches)}", fix="use --batch 1,2,5")
-    return batches
+    if not options.batches or min(options.batches) < 1:
+        raise BadRequest(f"probe batches are 1 or more, got {list(options.batches)}", fix="use --batch 1,2,5")
+    return options.batches

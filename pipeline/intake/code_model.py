@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from ...converters.intake.intake_records import CodeFacts
 from ...converters.steps import missing
 from ...models.errors import BadRequest, StepFailed, ToolMissing
+from ...models.job_records import CodeOptions, RecipeFacts, SourceFacts, SourceOptions, TrainOptions
 from ...models.loading.code_refs import ref_digest
 from ...models.loading.weight_files import weights_digest
 from ...models.probes.samples import check_inputs
-from ...models.signature import Signature, TensorSpec
+from ...models.signature import TensorSpec
 from ...models.sources import LIBRARIES, CodeRef, code_ref
 from ...models.store import Stored
 from ..context import Context, cores
 from ..request import RunRequest
 from ..workers.engine import Action
-from .loaded_model import LoadedModel, ModelDescription, ref_options
+from .loaded_model import LoadedModel, ModelDescription
 
 _MODELS = "transload.models"
 
@@ -35,17 +37,17 @@ def load_code(context: Context, text: str, inputs: tuple[TensorSpec, ...]) -> Lo
     code = ref_digest(ref)
     if not ref.library:
         with _code_failures(context, text):
-            facts = _recipe_facts(context, ref, code)
-        if facts:
+            recipe = _recipe_facts(context, ref, code)
+        if recipe:
             if inputs:
                 raise BadRequest(f"{text} is a recipe, and says what it takes", fix="leave --input out")
             if ref.settings:
                 raise BadRequest(f"{text} is a recipe, and takes no settings", fix="leave --set out")
-            recipe = _describe(context, ref, code, facts)
-            return LoadedModel(recipe, obtain_source(context, recipe))
+            return load_recipe(context, _describe(context, ref, code, recipe))
     with _code_failures(context, text):
         source = _source(context, ref, code, inputs)
-    return LoadedModel(ModelDescription(_name(ref), Signature.from_json(source.facts["signature"]), ref, code), source)
+    facts = SourceFacts.from_json(source.facts)
+    return LoadedModel(ModelDescription(_name(ref), facts.signature, ref, code), source, notes=facts.notes)
 
 
 def describe_recipe(context: Context) -> ModelDescription:
@@ -55,32 +57,38 @@ def describe_recipe(context: Context) -> ModelDescription:
     """
     ref = context.request.ref
     code = ref_digest(ref)
-    facts = context.executor.perform(
-        Action("describe", f"{_MODELS}.loading.code_refs:describe", options=ref_options(ref), code=code, root=ref.root)
-    ).facts
-    return _describe(context, ref, code, facts)
+    options = CodeOptions.of(ref).to_json()
+    stored = context.executor.perform(
+        Action("describe", f"{_MODELS}.loading.code_refs:describe", options=options, code=code, root=ref.root)
+    )
+    return _describe(context, ref, code, RecipeFacts.from_json(stored.facts))
 
 
-def obtain_source(context: Context, recipe: ModelDescription) -> Stored:
-    """Return the recipe's net: with the weights of the request, else trained."""
-    if context.request.model.weights is not None:
-        return _with_weights(context, _ref_of(recipe), recipe.code, requires=recipe.requires)
+def load_recipe(context: Context, recipe: ModelDescription) -> LoadedModel:
+    """Load the recipe's net: with the weights of the request, else trained."""
+    if context.request.model.weights is None:
+        return LoadedModel(recipe, _train(context, recipe))
+    source = _with_weights(context, SourceOptions.of(_ref_of(recipe)), recipe.code, requires=recipe.requires)
+    return LoadedModel(recipe, source, notes=SourceFacts.from_json(source.facts).notes)
+
+
+def _train(context: Context, recipe: ModelDescription) -> Stored:
     section = context.request.train
     device = context.device
     return context.executor.perform(
         Action(
             name="train",
             entry=f"{_MODELS}.training.fit:train",
-            options={
-                **recipe.options,
-                "seed": section.seed,
-                "epochs": section.epochs,
-                "precision": section.precision,
-                "accelerator": "cuda" if device.startswith("cuda") else "cpu",
-                "devices": section.devices,
-                "gpu": int(device.partition(":")[2] or 0) if device.startswith("cuda") else None,
-                "threads": max(1, cores() // section.devices),
-            },
+            options=TrainOptions.of(
+                _ref_of(recipe),
+                seed=section.seed,
+                epochs=section.epochs,
+                precision=section.precision,
+                accelerator="cuda" if device.startswith("cuda") else "cpu",
+                devices=section.devices,
+                gpu=int(device.partition(":")[2] or 0) if device.startswith("cuda") else None,
+                threads=max(1, cores() // section.devices),
+            ).to_json(),
             requires=("torch", "lightning_fabric", *recipe.requires),
             code=recipe.code,
             root=recipe.root,
@@ -103,68 +111,55 @@ def weights_file(request: RunRequest) -> Path | None:
     return path
 
 
-def _recipe_facts(context: Context, ref: CodeRef, code: str) -> Mapping[str, Any] | None:
+def _recipe_facts(context: Context, ref: CodeRef, code: str) -> RecipeFacts | None:
     """Return the description that the code gives of itself where it is a recipe, else None."""
     action = Action(
         "describe",
         "transload.converters.intake.take_in:describe_code",
-        options=ref_options(CodeRef(ref.text, ref.root)),
+        options=CodeOptions(ref=ref.text, root=ref.root).to_json(),
         framework="torch",
         code=code,
         root=ref.root,
         limits=context.model_limits(),
     )
-    facts: Mapping[str, Any] | None = context.executor.perform(action).facts["recipe"]
-    return facts
+    return CodeFacts.from_json(context.executor.perform(action).facts).recipe
 
 
-def _describe(context: Context, ref: CodeRef, code: str, facts: Mapping[str, Any]) -> ModelDescription:
+def _describe(context: Context, ref: CodeRef, code: str, facts: RecipeFacts) -> ModelDescription:
     """Return the description of a recipe. The allowed loss of the request has precedence over the recipe's.
 
     Raises ToolMissing where a library that the recipe needs is not installed.
     """
-    if need := missing(tuple(facts["requires"])):
+    if need := missing(facts.requires):
         raise ToolMissing(f"the recipe {ref.text} {need}", fix="install it (transload doctor shows what is there)")
     allowed_loss = context.request.validate_.allowed_loss
     return ModelDescription(
-        name=facts["name"],
-        signature=Signature.from_json(facts["signature"]),
+        name=facts.name,
+        signature=facts.signature,
         ref=ref,
         code=code,
-        metric=facts["metric"],
-        allowed_loss=facts["allowed_loss"] if allowed_loss is None else allowed_loss,
-        requires=tuple(facts["requires"]),
+        metric=facts.metric,
+        allowed_loss=facts.allowed_loss if allowed_loss is None else allowed_loss,
+        requires=facts.requires,
     )
 
 
-def _with_weights(
-    context: Context,
-    ref: CodeRef,
-    code: str,
-    *,
-    inputs: tuple[Mapping[str, Any], ...] = (),
-    requires: tuple[str, ...] = (),
-) -> Stored:
-    """Return the model at `ref` with the weights of the request, or with those that its code gives it.
-
-    `inputs` are specs as JSON, for code that is no recipe and so does not state its inputs.
-    """
-    options: dict[str, Any] = {**ref_options(ref), **({"inputs": list(inputs)} if inputs else {})}
+def _with_weights(context: Context, options: SourceOptions, code: str, *, requires: tuple[str, ...]) -> Stored:
+    """Return the model that the options name with the weights of the request, or with those that its code gives it."""
     if path := weights_file(context.request):
-        options |= {"weights": str(path.absolute()), "sha256": weights_digest(path)}
-        if key := context.request.model.weights_key:
-            options["key"] = key
+        key = context.request.model.weights_key or None
+        options = replace(options, weights=str(path.absolute()), sha256=weights_digest(path), key=key)
     elif context.request.model.weights_key:
         raise BadRequest("--weights-key names a part of a file, and no file is named", fix="name it with --weights")
     return context.executor.perform(
         Action(
             name="weights",
             entry=f"{_MODELS}.loading.source_from_code:take_weights",
-            options=options,
+            options=options.to_json(),
             requires=("torch", *requires),
             framework="torch",
             code=code,
-            root=ref.root,
+            root=options.root,
             limits=context.model_limits(),
         )
     )
@@ -172,9 +167,7 @@ def _with_weights(
 
 def _source(context: Context, ref: CodeRef, code: str, inputs: tuple[TensorSpec, ...]) -> Stored:
     try:
-        return _with_weights(
-            context, ref, code, inputs=tuple(spec.to_json() for spec in inputs), requires=_libraries(ref)
-        )
+        return _with_weights(context, SourceOptions.of(ref, inputs=inputs), code, requires=_libraries(ref))
     except BadRequest as error:
         if inputs and error.what.startswith("calling "):  # most often the shape is wrong
             named = " ".join(f"--input {spec}" for spec in inputs)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from ...converters.intake.intake_records import ArtifactFacts, FileFacts, FileOptions
 from ...models.artifact import read_artifact
 from ...models.errors import BadRequest
 from ...models.formats import Format, Target, parse_target
-from ...models.signature import Signature
 from ...models.store import Stored, digest_of
 from ..context import Context
 from ..drift.sessions import DEFAULT_RUNTIME
@@ -35,16 +35,16 @@ def load_file(context: Context, request: ModelRequest, kind: ModelKind) -> Loade
     target = Target(Format(kind))
     requires = _READ_WITH[target.format]
     require_libraries(request.text, requires)
-    options: dict[str, Any] = {"path": str(path), "sha256": digest_of(path), **_trust_options(context)}
-    if request.inputs:
-        options["inputs"] = [spec.to_json() for spec in request.inputs]
+    options = FileOptions(
+        path=str(path), sha256=digest_of(path), inputs=request.inputs, trust=context.request.model.trust
+    )
 
-    def load(external: Mapping[str, Any]) -> Stored:
+    def load(external: Mapping[str, str]) -> Stored:
         return context.executor.perform(
             Action(
                 f"given.{path.stem}",
                 f"{_INTAKE}:take_in_{kind.replace('-', '_')}",
-                options={**options, **external},
+                options=replace(options, external=external).to_json(),
                 requires=requires,
                 framework=framework_of(requires),
                 limits=context.limits(),
@@ -52,11 +52,13 @@ def load_file(context: Context, request: ModelRequest, kind: ModelKind) -> Loade
         )
 
     stored = load({})
-    recorded: Mapping[str, str] = stored.facts.get("external", {})
+    facts = FileFacts.from_json(stored.facts)
+    recorded = facts.external or {}
     present = {name: _digest_or_none(path.parent / name) for name in recorded}
     if present != recorded:  # the store had the model, and the data files beside it have changed since
-        stored = load({"external": {name: digest or "" for name, digest in present.items()}})
-    return LoadedModel(ModelDescription(path.stem, Signature.from_json(stored.facts["signature"])), stored, target)
+        stored = load({name: digest or "" for name, digest in present.items()})
+        facts = FileFacts.from_json(stored.facts)
+    return LoadedModel(ModelDescription(path.stem, facts.signature), stored, target)
 
 
 def load_artifact(context: Context, request: ModelRequest) -> LoadedModel:
@@ -76,19 +78,17 @@ def load_artifact(context: Context, request: ModelRequest) -> LoadedModel:
         Action(
             f"given.{folder.name}",
             f"{_INTAKE}:take_in_artifact",
-            options={"path": str(folder), "sha256": digest_of(folder), **_trust_options(context)},
+            options=FileOptions(
+                path=str(folder), sha256=digest_of(folder), trust=context.request.model.trust
+            ).to_json(),
             requires=requires,
             framework=framework_of(requires),
             limits=context.limits(),
         )
     )
-    description = ModelDescription(Path(request.text).name, Signature.from_json(stored.facts["signature"]))
-    return LoadedModel(description, stored, parse_target(stored.facts["target"]))
-
-
-def _trust_options(context: Context) -> dict[str, bool]:
-    """Return the option that lets a model do more than compute, where the request has it."""
-    return {"trust": True} if context.request.model.trust else {}
+    facts = ArtifactFacts.from_json(stored.facts)
+    description = ModelDescription(Path(request.text).name, facts.signature)
+    return LoadedModel(description, stored, parse_target(facts.target), facts.flex)
 
 
 def _digest_or_none(path: Path) -> str | None:

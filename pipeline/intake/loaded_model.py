@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ...converters.steps import missing
 from ...models.errors import ToolMissing
 from ...models.formats import Target
+from ...models.job_records import CodeOptions
 from ...models.signature import Signature
 from ...models.sources import CodeRef
 from ...models.store import Stored
@@ -29,9 +29,9 @@ class ModelDescription:
     requires: tuple[str, ...] = ()
 
     @property
-    def options(self) -> dict[str, Any]:
-        """The options by which a job finds the recipe; empty where the model is no recipe."""
-        return ref_options(self.ref) if self.ref and self.metric else {}
+    def recipe_options(self) -> CodeOptions | None:
+        """The options by which a job finds the recipe; None where the model is no recipe."""
+        return CodeOptions.of(self.ref) if self.ref and self.metric else None
 
     @property
     def root(self) -> str | None:
@@ -46,21 +46,13 @@ class LoadedModel:
     model: ModelDescription
     stored: Stored
     start: Target | None = None
+    flex: tuple[str, ...] = ()  # the operators of a TFLite file that need TensorFlow's Flex delegate
+    notes: tuple[str, ...] = ()  # sentences for the user
 
     @property
     def runtime(self) -> str:
         """The runtime of the reference: PyTorch, eager, for a source; else the default one of the format."""
         return "torch" if self.start is None else runtime_for(self.start.format, self.flex)
-
-    @property
-    def flex(self) -> tuple[str, ...]:
-        """The operators of a TFLite file that need TensorFlow's Flex delegate."""
-        return tuple(self.stored.facts.get("flex", ()))
-
-
-def ref_options(ref: CodeRef) -> dict[str, Any]:
-    """Return the options by which a job finds code."""
-    return {"ref": ref.text, "root": ref.root, **({"settings": dict(ref.settings)} if ref.settings else {})}
 
 
 def require_libraries(user: str, libraries: tuple[str, ...]) -> None:

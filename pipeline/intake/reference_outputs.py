@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...models.errors import StepFailed
+from ...models.job_records import DataFacts
 from ...models.probes.integer_range import MOST_TRIES
 from ...models.probes.masks import blank_inputs, mask_inputs
 from ...models.probes.sizes import batches_within
@@ -12,6 +13,7 @@ from ...models.probes.stress_values import free_integers
 from ...models.store import Stored
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..context import Context
+from ..drift.drift_records import AnswerOptions
 from ..workers.engine import Action, Executor
 from ..workers.fork_server import framework_of
 from ..workers.interpreters import interpreter_of
@@ -33,18 +35,18 @@ def answer_reference(
     random, further integers are tried too.
     """
     interpreter = interpreter_of(RUNTIMES[runtime])
-    options = {
-        "runtime": runtime,
-        "device": "cpu",
-        "threads": 1,
-        "batches": batch_sizes(context, model),
-        "probes_only": probes_only,
-    }
+    inputs, random = model.signature.inputs, DataFacts.from_json(data.facts).random
+    options = AnswerOptions(
+        runtime=runtime,
+        batches=batch_sizes(context, model),
+        probes_only=probes_only,
+        random=random and bool(mask_inputs(inputs) or blank_inputs(inputs)),
+    )
     action = Action(
         name="reference",
         entry="transload.pipeline.drift.reference:answer",
         inputs={"model": source, "data": data},
-        options=options,
+        options=options.to_json(),
         requires=RUNTIMES[runtime].requires,
         python=interpreter.path,
         framework=framework_of(RUNTIMES[runtime].requires),
@@ -53,10 +55,7 @@ def answer_reference(
         root=model.root,
         limits=context.limits(),
     )
-    inputs = model.signature.inputs
-    if data.facts.get("random") and (mask_inputs(inputs) or blank_inputs(inputs)):
-        action = replace(action, options={**action.options, "random": True})
-    if data.facts.get("random") and free_integers(inputs):
+    if random and free_integers(inputs):
         return _with_integers(context.executor, action)
     return context.executor.perform(action)
 
@@ -74,9 +73,9 @@ def _with_integers(executor: Executor, action: Action) -> Stored:
         return executor.perform(replace(action, options={**action.options, "tries": 0}))
 
 
-def batch_sizes(context: Context, model: ModelDescription) -> list[int]:
+def batch_sizes(context: Context, model: ModelDescription) -> tuple[int, ...]:
     """Return the batch sizes that everything is checked at, beside the full test set: the requested ones that fit.
 
     A model without a batch axis is asked one sample at a time.
     """
-    return list(batches_within(model.signature.inputs, context.request.validate_.batches))
+    return batches_within(model.signature.inputs, context.request.validate_.batches)

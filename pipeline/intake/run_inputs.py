@@ -9,10 +9,11 @@ from pathlib import Path
 
 from ...models.errors import BadRequest
 from ...models.formats import PAYLOAD, Target
+from ...models.job_records import CodeOptions, DataFacts, FileSamplesOptions, RandomSamplesOptions, TrainFacts
 from ...models.store import Stored, digest_of
 from ..context import Context
 from ..workers.engine import Action
-from .code_model import describe_recipe, load_code, obtain_source
+from .code_model import describe_recipe, load_code, load_recipe
 from .file_model import load_artifact, load_file
 from .loaded_model import LoadedModel, ModelDescription, require_runtime
 from .model_argument import ModelKind, ModelRequest, kind_of
@@ -73,8 +74,8 @@ def resolve_inputs(
             reference = answer_reference(
                 context, loaded.model, loaded.stored, data, loaded.runtime, probes_only=probes_only
             )
-        kind = "random " if request and not (data_file or loaded.model.metric) else ""
-        samples = f"{data.facts['test']} {kind}samples" if request else f"{data.facts['test']} test samples"
+        kind = "test " if request is None else "" if data_file or loaded.model.metric else "random "
+        samples = f"{DataFacts.from_json(data.facts).test} {kind}samples"
         stage.note = f"{samples} answered by {loaded.runtime if request else 'PyTorch'}"
     return RunInputs(**vars(inputs), reference=reference)
 
@@ -101,15 +102,16 @@ def resolve_data(context: Context, loaded: LoadedModel, file: Path | None) -> St
 
     Raises BadRequest where the file does not fit the model.
     """
-    signature = loaded.model.signature.to_json()
+    signature = loaded.model.signature
     if file is None and loaded.model.metric:
         return _recipe_data(context, loaded.model)
     if file is None:
-        action = Action("data", f"{_SAMPLES}:make_samples", options={"signature": signature}, limits=context.limits())
+        random = RandomSamplesOptions(signature=signature).to_json()
+        action = Action("data", f"{_SAMPLES}:make_samples", options=random, limits=context.limits())
         return context.executor.perform(action)
     if not file.is_file():
         raise BadRequest(f"no such file: {file}", fix="check --data; it names an .npz file of inputs by name")
-    options = {"path": str(file.absolute()), "sha256": digest_of(file), "signature": signature}
+    options = FileSamplesOptions(path=str(file.absolute()), sha256=digest_of(file), signature=signature).to_json()
     return context.executor.perform(
         Action("data", f"{_SAMPLES}:take_samples", options=options, limits=context.limits())
     )
@@ -121,7 +123,7 @@ def _recipe_data(context: Context, recipe: ModelDescription) -> Stored:
         Action(
             name="data",
             entry="transload.models.training.data:prepare_data",
-            options=recipe.options,
+            options=CodeOptions.of(recipe.ref).to_json() if recipe.ref else {},
             requires=recipe.requires,
             code=recipe.code,
             root=recipe.root,
@@ -134,18 +136,18 @@ def _load_stage(context: Context, request: ModelRequest) -> LoadedModel:
     with context.progress.stage("model") as stage:
         loaded = load_model(context, request)
         inputs = ", ".join(map(str, loaded.model.signature.inputs))
-        stage.note = "; ".join([f"{loaded.model.name}: {inputs}", *loaded.stored.facts.get("notes", ())])
+        stage.note = "; ".join([f"{loaded.model.name}: {inputs}", *loaded.notes])
     return loaded
 
 
 def _train_stage(context: Context) -> LoadedModel:
     recipe = describe_recipe(context)
     with context.progress.stage("train") as stage:
-        source = obtain_source(context, recipe)
-        how = "found" if source.cached else "done"
-        score = f", test {recipe.metric} {source.facts['test']:.4f}" if "test" in source.facts else ""
-        stage.note = f"{recipe.name} {how}{score}"
-    return LoadedModel(recipe, source)
+        loaded = load_recipe(context, recipe)
+        stage.note = f"{recipe.name} {'found' if loaded.stored.cached else 'done'}"
+        if context.request.model.weights is None:
+            stage.note += f", test {recipe.metric} {TrainFacts.from_json(loaded.stored.facts).test:.4f}"
+    return loaded
 
 
 @contextmanager

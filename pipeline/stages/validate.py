@@ -13,6 +13,7 @@ from ...models.formats import Precision
 from ...models.store import Stored
 from ...serving.runtimes.runtime_table import Runtime, runtimes_for
 from ..context import Context
+from ..drift.drift_records import CheckOptions, ValidateFacts
 from ..intake.loaded_model import ModelDescription
 from ..intake.reference_outputs import batch_sizes
 from ..intake.run_inputs import RunInputs
@@ -98,12 +99,13 @@ def _rows(
     if isinstance(check, str):
         return [_no_answer(context, model, *pair)], check
     try:
-        facts = check.result().facts
+        stored = check.result()
     except DiskFull:
         raise
     except TransloadError as error:
         return [_no_answer(context, model, *pair)], error.what
-    return [drift_row(pair[0], row) for row in facts["rows"]], facts["reason"] or facts["note"]
+    facts = ValidateFacts.from_json(stored.facts)
+    return [drift_row(pair[0], row) for row in facts.rows], facts.reason or facts.note
 
 
 def _action(context: Context, inputs: RunInputs, result: TargetResult, runtime: Runtime, servers: Servers) -> Action:
@@ -112,22 +114,23 @@ def _action(context: Context, inputs: RunInputs, result: TargetResult, runtime: 
     device = device_for(runtime, context.device)
     interpreter = interpreter_of(runtime)
     request = context.request.validate_
-    served = {"server": servers.kind, "model": servers.model} if runtime.served else {}
+    recipe = inputs.model.recipe_options
     action = Action(
         name=f"validate.{result.target.slug}.{runtime.name}",
         entry=VALIDATE,
         inputs={"artifact": result.stored, "data": inputs.data, "reference": inputs.reference},
-        options={
-            **inputs.model.options,
-            **served,
-            "runtime": runtime.name,
-            "device": device,
-            "threads": 1,
-            "batches": batch_sizes(context, inputs.model),
-            "precision": str(result.target.precision),
-            "tolerance_sqnr_db": request.sqnr_db if result.target.precision is Precision.FP32 else None,
-            "allowed_loss": inputs.model.allowed_loss,
-        },
+        options=CheckOptions(
+            ref=recipe.ref if recipe else None,
+            root=recipe.root if recipe else None,
+            server=servers.kind if runtime.served else None,
+            model=servers.model if runtime.served else None,
+            runtime=runtime.name,
+            device=device,
+            batches=batch_sizes(context, inputs.model),
+            precision=str(result.target.precision),
+            tolerance_sqnr_db=request.sqnr_db if result.target.precision is Precision.FP32 else None,
+            allowed_loss=inputs.model.allowed_loss,
+        ).to_json(),
         requires=runtime.requires,
         python=interpreter.path,
         framework=framework_of(runtime.requires),

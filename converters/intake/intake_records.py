@@ -1,0 +1,47 @@
+"""Options and facts of the intake jobs (take_in.py), for both sides of the process border."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...models.job import Facts, JsonRecord
+from ...models.job_records import RecipeFacts
+from ...models.signature import Signature, TensorSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeFacts(Facts):
+    """What a model that is code says of itself: only a recipe does."""
+
+    recipe: RecipeFacts | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions(JsonRecord):
+    """A file or a folder of the user's, with what the user says of it."""
+
+    path: str  # absolute
+    sha256: str  # of the file, or of the whole folder
+    inputs: tuple[
+        TensorSpec, ...
+    ] = ()  # names or sizes for dynamic axes; of TorchScript, which records none, all inputs
+    external: Mapping[str, str] = field(default_factory=dict)  # digests of an ONNX file's data files, where known
+    trust: bool = False  # the model may do more than compute
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFacts(Facts):
+    """A model that was taken in."""
+
+    signature: Signature
+    external: Mapping[str, str] | None = None  # an ONNX file's data files by name, with their digests
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactFacts(Facts):
+    """An artifact that was taken in."""
+
+    target: str
+    signature: Signature
+    flex: tuple[str, ...]  # the operators of a TFLite file that need TensorFlow's Flex delegate

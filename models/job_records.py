@@ -1,0 +1,114 @@
+"""Options and facts of the jobs of this layer: describing, loading and training a model, and preparing its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from .job import Facts, JsonRecord
+from .signature import Signature, TensorSpec
+from .sources import CodeRef
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeOptions(JsonRecord):
+    """The place of a model's code, and the settings that it is called with."""
+
+    ref: str
+    root: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def code_ref(self) -> CodeRef:
+        """The place as a CodeRef."""
+        return CodeRef(self.ref, self.root, self.settings)
+
+    @classmethod
+    def of(cls, ref: CodeRef, **options: Any) -> Self:
+        """Return the options that name `ref`, with further ones of a subclass."""
+        return cls(ref=ref.text, root=ref.root, settings=ref.settings, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeFacts(Facts):
+    """A recipe's description of itself."""
+
+    name: str
+    summary: str
+    signature: Signature
+    metric: str
+    allowed_loss: float
+    requires: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions(CodeOptions):
+    """A model that is code, and the weights for it."""
+
+    weights: str | None = None  # an absolute path; None: as the code makes them
+    sha256: str | None = None  # of that file, where it is known
+    key: str | None = None  # the part of a checkpoint that holds the weights
+    signature: Signature | None = None  # this, or the inputs alone, where the code is no recipe and has no example
+    inputs: tuple[TensorSpec, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFacts(Facts):
+    """A source that was written out of code and weights."""
+
+    signature: Signature
+    parameters: int
+    weights: str | None  # the file that they came from
+    notes: tuple[str, ...]  # sentences for the user
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(CodeOptions):
+    """A recipe, and how it is trained."""
+
+    seed: int = 0
+    epochs: int | None = None  # instead of the recipe's own number
+    precision: str = "32-true"
+    accelerator: str = "cpu"
+    devices: int = 1
+    gpu: int | None = None  # the index, where it is one GPU
+    threads: int | None = None  # of each process
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainFacts(Facts):
+    """A finished training, with the metric of the best weights in fp32 on the CPU."""
+
+    metric: str
+    validation: float
+    test: float
+    epochs: int
+    stopped: str  # "early" or "epochs"
+    parameters: int
+    train_seconds: float  # over all processes that a kill has cut it into
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomSamplesOptions(JsonRecord):
+    """A model that random samples are drawn for."""
+
+    signature: Signature
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSamplesOptions(RandomSamplesOptions):
+    """A user's .npz file of samples for a model."""
+
+    path: str  # absolute
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataFacts(Facts):
+    """A data folder: the numbers of its test and calibration samples."""
+
+    test: int
+    calibration: int
+    labels: bool | None = None  # None: a recipe's, which always has them
+    random: bool = False

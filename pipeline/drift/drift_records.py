@@ -1,0 +1,73 @@
+"""Options and facts of the drift jobs (reference.py, jobs.py), for both sides of the process border."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...models.job import Facts, JsonRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions(JsonRecord):
+    """The session that a drift job opens, and the batch sizes of its probes."""
+
+    runtime: str | None = None  # None: the default one of the artifact's format
+    device: str = "cpu"
+    threads: int = 1
+    batches: tuple[int, ...] = (1, 2, 5)
+    model: str | None = None  # the name of the model on a server
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(SessionOptions):
+    """What the reference is asked."""
+
+    probes_only: bool = False  # not the full test set, which takes most of the time and which only `validate` reads
+    chunk: int = 256  # samples of the full set in one call
+    random: bool = False  # the samples are random, so masks that hide all or nothing are tried in their place
+    tries: int | None = None  # other integers are tried, so many times at most; None: not at all
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerFacts(Facts):
+    """The recorded reference."""
+
+    device: str
+    samples: int
+    refused: Mapping[str, Mapping[int, str]]  # {axis: {size: reason}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(SessionOptions):
+    """The rule by which an artifact is compared with the reference, and the recipe whose metric judges it."""
+
+    precision: str | None = None  # None: the artifact's own
+    tolerance_sqnr_db: float | None = None
+    allowed_loss: float | None = None
+    ref: str | None = None
+    root: str | None = None
+    server: str | None = None  # the kind of server; another kind makes it another action
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidateFacts(Facts):
+    """The comparison on the full test set and on every probe batch."""
+
+    rows: tuple[Mapping[str, Any], ...]  # result.DriftRow without `artifact`; the full test set first
+    device: str
+    reason: str | None  # the first sentence of a row that failed
+    note: str | None  # what is still open, or what a pass does not tell
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyFacts(Facts):
+    """The quick check of a conversion."""
+
+    status: str  # "verified", "wrong" or "unverified"
+    reason: str
+    sqnr_db: float | None  # None where there is no noise, or no answer
+    batches: tuple[int, ...]  # at which nothing failed
+    sizes: Mapping[str, Sequence[int]]  # of the other axes
+    ran: bool = True  # False where the runtime could not open the artifact
