@@ -90,7 +90,7 @@ def test_a_module_is_found_without_being_imported(project: Path) -> None:
     (project / "pkg" / "__init__.py").write_text("raise SystemExit\n")
     assert module_file("pkg.deep", project) == project / "pkg" / "deep.py"
     assert module_file("pkg", project) == project / "pkg" / "__init__.py"
-    assert module_file("transload.models.code_digest").samefile(code_digest.__file__)
+    assert module_file("transload.models.code_digest").samefile(code.__file__)
     for name in ("pkg.none", "none", "..", ""):
         with pytest.raises(BadRequest, match="there is no module"):
             module_file(name, project)

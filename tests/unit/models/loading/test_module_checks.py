@@ -182,7 +182,7 @@ def test_questions_to_data_are_told_from_those_to_constants() -> None:
     ones = torch.ones(2, 2)
     found = questions(Asks(), [[ones], [-9 * ones]])
     assert [(place.rpartition("/")[2].partition(":")[0], differs) for place, differs in found.items()] == [
-        ("test_checks.py", True)
+        ("test_module_checks.py", True)
     ]
     assert list(questions(Asks(), [[ones], [2 * ones]]).values()) == [False]  # other data may get another answer
     assert questions(torch.nn.Linear(2, 2), [[ones]]) == {}

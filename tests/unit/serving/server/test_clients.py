@@ -211,7 +211,7 @@ import numpy as np
 from transload.models.signature import Signature
 
 def use(protocol, address, record):
-    client = import_module(f"transload.serving.clients.tfserving_{protocol}")
+    client = import_module(f"transload.serving.clients.tfserving_{protocol}_client")
     session = client.open_session(address, "m", Signature.from_json(record))
     session.run({"b": np.zeros((1, 2), np.float32), "a": np.zeros(1, np.int64)})
     session.close()
