@@ -16,38 +16,36 @@ RECORD = "artifact.json"
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A model in one format and precision. `folder` holds the payload (a file, or a folder for a
-    SavedModel) and nothing of it changes once the record is written."""
+    """A model in one format and precision.
+
+    `folder` holds the payload (a file, or a folder for a SavedModel). Nothing of it changes once the record is written.
+    """
 
     target: Target
     signature: Signature
     folder: Path
-    flex: tuple[str, ...] = ()  # of a TFLite file: the operators that TensorFlow's Flex delegate must bring, "FlexErf"
+    flex: tuple[str, ...] = ()  # operators that a TFLite file needs TensorFlow's Flex delegate for, as "FlexErf"
 
     @property
     def path(self) -> Path:
-        """What a runtime or a server is pointed at."""
+        """The file or folder that a runtime or a server opens."""
         return self.folder / PAYLOAD[self.target.format]
 
 
 def write_artifact(folder: Path, target: Target, signature: Signature, flex: Sequence[str] = ()) -> Artifact:
-    """Record what a converter has just put into `folder`.
-
-    Raises FileNotFoundError where the payload is not there: a converter's return code proves nothing.
-    """
-    made = Artifact(target, signature, folder, tuple(flex))
-    if not made.path.exists():
-        raise FileNotFoundError(f"{made.path.name} was promised and is not in {folder}")
+    """Record the payload that a converter has just put into `folder`.
+    Raises FileNotFoundError where the payload is missing: a converter's return code proves nothing."""
+    artifact = Artifact(target, signature, folder, tuple(flex))
+    if not artifact.path.exists():
+        raise FileNotFoundError(f"{artifact.path.name} was promised and is not in {folder}")
     record = {"target": str(target), "signature": signature.to_json(), **({"flex": list(flex)} if flex else {})}
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n")
-    return made
+    return artifact
 
 
 def read_artifact(folder: Path) -> Artifact:
-    """The artifact in a folder that `write_artifact` has recorded.
-
-    Raises BadRequest where there is none.
-    """
+    """Read the artifact that `write_artifact` has recorded in a folder.
+    Raises BadRequest where there is none."""
     try:
         record = json.loads((folder / RECORD).read_text())
         target, signature = parse_target(record["target"]), Signature.from_json(record["signature"])

@@ -1,7 +1,7 @@
-"""The digest of code: of a file and of everything it imports that is ours or the user's.
+"""Digest of a file's code and of everything it imports that is ours or the user's.
 
-Imports are read with ast, wherever they stand in a file, and followed where they resolve under a root; what is
-installed is a matter of versions, not of this digest. Nothing is imported.
+Imports are read with ast, wherever they stand in a file, and followed where they resolve under a root. Installed
+packages are a matter of versions, not of this digest. Nothing is imported.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ _INSTALLED = {"site-packages", "dist-packages"}  # never a root: all of torch wo
 
 
 def code_digest(path: Path, root: Path | None = None) -> str:
-    """The sha256 of the file at `path` and of what it imports, transitively: relatively, from `root`, from its own
-    folder, or from this package. The same code has the same digest wherever it lies.
+    """Return the sha256 of the file at `path` and of its imports, transitively.
 
-    Raises BadRequest where the file is not there.
+    Imports are followed relatively, from `root`, from the file's own folder, and from this package. The same code has
+    the same digest wherever it lies.
+
+    Raises BadRequest where the file is missing.
     """
     path = path.absolute()
     if not path.is_file():
@@ -38,10 +40,8 @@ def code_digest(path: Path, root: Path | None = None) -> str:
 
 
 def module_file(name: str, root: Path | None = None) -> Path:
-    """The file of the module `package.module`, on sys.path or under `root`, found without importing any of it.
-
-    Raises BadRequest where there is none.
-    """
+    """Find the file of the module `package.module`, on sys.path or under `root`, without importing any of it.
+    Raises BadRequest where there is none."""
     first, *rest = name.split(".")
     spec = PathFinder.find_spec(first, [*sys.path, str(root.absolute())] if root else None) or _known(first)
     if spec and rest:
@@ -52,7 +52,7 @@ def module_file(name: str, root: Path | None = None) -> Path:
     for file in files:
         if file.is_file():
             return file
-    if root and spec and spec.origin and any(each.exists() for each in ((root / first), (root / f"{first}.py"))):
+    if root and spec and spec.origin and any(path.exists() for path in ((root / first), (root / f"{first}.py"))):
         raise BadRequest(
             f"there is no module {name!r}: {spec.origin} hides the {first} of {root}", fix=f"rename your {first}"
         )
@@ -64,7 +64,7 @@ def _candidates(module: Path) -> tuple[Path, Path]:
 
 
 def _known(name: str) -> ModuleSpec | None:
-    """What an editable install, or Python itself, answers to a top-level name. That imports nothing either."""
+    """Find a top-level name of an editable install or of Python itself. That imports nothing either."""
     try:
         return find_spec(name) if name.isidentifier() else None
     except (ImportError, ValueError):
@@ -72,12 +72,11 @@ def _known(name: str) -> ModuleSpec | None:
 
 
 def entry_digest(entry: str) -> str:
-    """The sha256 of an entry of ours, as in "transload.converters.to_tflite.tflite_from_onnx:tflite_int8",
-    or of a third party's step.
+    """Return the sha256 of an entry's code, as "transload.converters.to_tflite.tflite_from_onnx:tflite_int8".
 
-    Where its imports enter a sub-package (converters/onnx_to_tf/), all of that sub-package counts: such a package
-    is a registry that imports its modules by name at run time. Of a third party's, what its module imports relatively
-    or from its own folder counts; the rest of it is a matter of its version.
+    Where its imports enter a sub-package of ours (converters/onnx_to_tf/), all of that sub-package counts: it is a
+    registry that imports its modules by name at run time. Of a third party's step its relative imports and those from
+    its own folder count; the rest is a matter of its version.
 
     Raises BadRequest where there is no such module.
     """
@@ -86,13 +85,13 @@ def entry_digest(entry: str) -> str:
     if parts[0] != _PACKAGE:
         file = module_file(name)
         return code_digest(file, file.parents[len(parts) - (file.name != "__init__.py")])
-    found = _resolve(parts, ())
-    if parts[0] != _PACKAGE or not found or found[-1] not in _candidates(_OURS.joinpath(*parts[1:])):
+    files = _resolve(parts, ())
+    if parts[0] != _PACKAGE or not files or files[-1] not in _candidates(_OURS.joinpath(*parts[1:])):
         raise BadRequest(f"no module of transload is called {name}", fix="name MODULE:FUNCTION")
-    return _digest(_closure(found, (), whole=True), ())
+    return _digest(_closure(files, (), sub_packages=True), ())
 
 
-def _closure(files: Iterable[Path], roots: tuple[Path, ...], whole: bool = False) -> set[Path]:
+def _closure(files: Iterable[Path], roots: tuple[Path, ...], *, sub_packages: bool = False) -> set[Path]:
     seen: set[Path] = set()
     waiting = list(files)
     while waiting:
@@ -101,13 +100,13 @@ def _closure(files: Iterable[Path], roots: tuple[Path, ...], whole: bool = False
             continue
         seen.add(path)
         waiting += _imported(path, roots)
-        if whole:
+        if sub_packages:
             waiting += _sub_package(path)
     return seen
 
 
 def _sub_package(path: Path) -> list[Path]:
-    """Every file of the sub-package of ours that `path` lies in; none where it lies in a room itself."""
+    """List every file of the sub-package of ours that `path` lies in; none where it lies in a layer itself."""
     if not path.is_relative_to(_OURS) or len(path.relative_to(_OURS).parts) < 3:
         return []
     room, inner = path.relative_to(_OURS).parts[:2]
@@ -125,10 +124,10 @@ def _imported(path: Path, roots: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _resolve(parts: tuple[str, ...], roots: tuple[Path, ...]) -> list[Path]:
-    """The files that an absolute import reads: ours by the package's name, the user's under the first root."""
+    """List the files that an absolute import reads: ours by the package's name, the user's under the first root."""
     if parts[0] == _PACKAGE:
-        found = _under(_OURS, parts[1:])
-        return [_OURS / "__init__.py", *found] if found or len(parts) == 1 else []
+        files = _under(_OURS, parts[1:])
+        return [_OURS / "__init__.py", *files] if files or len(parts) == 1 else []
     for root in roots:
         if files := _under(root, parts):
             return files
@@ -136,22 +135,22 @@ def _resolve(parts: tuple[str, ...], roots: tuple[Path, ...]) -> list[Path]:
 
 
 def _under(base: Path, parts: tuple[str, ...]) -> list[Path]:
-    """The files for a dotted name: each package's __init__ on the way and the module, as far as they exist.
+    """List the files of a dotted name: each package's __init__ on the way and the module, as far as they exist.
     The last part may be a name inside the module before it."""
-    found: list[Path] = []
+    files: list[Path] = []
     for part in parts:
         if (base / f"{part}.py").is_file():
-            return [*found, base / f"{part}.py"]
+            return [*files, base / f"{part}.py"]
         base = base / part
         if not base.is_dir():
             break
         if (base / "__init__.py").is_file():
-            found.append(base / "__init__.py")
-    return found
+            files.append(base / "__init__.py")
+    return files
 
 
 def _packages(folder: Path) -> Iterator[Path]:
-    """The __init__ of a package: a relative import from it may name what that file defines."""
+    """Yield the __init__ of a package: a relative import from it may name what that file defines."""
     if (folder / "__init__.py").is_file():
         yield folder / "__init__.py"
 
@@ -162,7 +161,7 @@ def _digest(files: set[Path], roots: tuple[Path, ...]) -> str:
 
 
 def _label(path: Path, roots: tuple[Path, ...]) -> str:
-    """Where a file lies, said so that moving the whole tree changes nothing."""
+    """Name the place of a file so that moving the whole tree changes nothing."""
     if path.is_relative_to(_OURS):
         return f"{_PACKAGE}/{path.relative_to(_OURS).as_posix()}"
     near = next((root for root in roots if path.is_relative_to(root)), path.parent)
@@ -188,17 +187,20 @@ def _parsed(path: Path) -> _Parsed:
 
 @lru_cache(maxsize=4096)
 def _read(path: Path, *_state: int) -> _Parsed:
-    """A file's digest and imports, kept for as long as the file is unchanged. One that does not parse imports
-    nothing: whoever runs it says so better."""
+    """Read a file's digest and imports, cached for as long as the file is unchanged.
+    A file that does not parse imports nothing: whoever runs it reports that better."""
     text = path.read_bytes()
     try:
         nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError):
         nodes = []
-    return _Parsed(hashlib.sha256(text).hexdigest(), tuple(dict.fromkeys(i for node in nodes for i in _of(node))))
+    return _Parsed(
+        hashlib.sha256(text).hexdigest(),
+        tuple(dict.fromkeys(imported for node in nodes for imported in _imports(node))),
+    )
 
 
-def _of(node: ast.AST) -> Iterator[_Import]:
+def _imports(node: ast.AST) -> Iterator[_Import]:
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield _Import(0, tuple(alias.name.split(".")))

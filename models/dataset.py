@@ -38,13 +38,13 @@ class Dataset:
         return len(next(iter(self.inputs.values())))
 
     def rows(self, start: int, stop: int) -> Dataset:
-        """The samples start..stop-1, without a copy."""
+        """Return the samples start..stop-1, without a copy."""
         labels = None if self.labels is None else self.labels[start:stop]
         return Dataset({name: array[start:stop] for name, array in self.inputs.items()}, labels)
 
 
 def labels_key(inputs: Collection[str]) -> str:
-    """What the labels are called in a file beside inputs of these names."""
+    """Return the name of the labels in a file beside inputs of these names."""
     key = "labels"
     while key in inputs:
         key += "_"
@@ -58,8 +58,9 @@ def write_dataset(path: Path, data: Dataset) -> None:
 
 
 def read_dataset(path: Path, inputs: Sequence[TensorSpec] = ()) -> Dataset:
-    """Read an .npz file. Nothing in it is ever unpickled. `inputs`: those of the model that it is for: what is called
-    as one of them is that, and no label.
+    """Read an .npz file. Nothing in it is ever unpickled.
+
+    `inputs` are those of the model that it is for: an array with the name of one is that input, and no label.
 
     Raises BadRequest where it is no such file.
     """
@@ -72,7 +73,7 @@ def read_dataset(path: Path, inputs: Sequence[TensorSpec] = ()) -> Dataset:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays by name, as numpy.savez does; which cannot take an array that is called "file"."""
+    """Write arrays by name, as numpy.savez does, which takes no array with the name "file"."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
@@ -80,10 +81,8 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """The arrays of an .npz file by name.
-
-    Raises BadRequest where it is no such file.
-    """
+    """Read the arrays of an .npz file by name.
+    Raises BadRequest where it is no such file."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}

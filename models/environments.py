@@ -1,4 +1,4 @@
-"""A Python beside ours, for libraries that clash with the tested set, or that have dropped what is needed of them."""
+"""Other Python environments, for libraries that clash with the tested set or have dropped a feature that is needed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a step or a runtime may be run in where our own libraries will not do (pipeline/workers/interpreters.py)."""
+    """A Python for steps and runtimes that our own libraries cannot run (pipeline/workers/interpreters.py)."""
 
     name: str  # "litert": docs/design/litert.md says how it is made
-    until: str = ""  # the newest version, as "2.18", of the first module needed that will do; any where there is none
+    until: str = ""  # the newest version that works of the first module needed, as "2.18"; empty: any
 
     @property
     def variable(self) -> str:
@@ -19,5 +19,5 @@ class Environment:
 
     @property
     def guide(self) -> str:
-        """Where it is said how it is made."""
+        """The page that says how it is made."""
         return f"docs/design/{self.name}.md"

@@ -1,5 +1,4 @@
-"""Exported programs (.pt2): written with the names of what they take and give, and opened with the libraries whose
-operators they use. Worker only."""
+"""Exported programs (.pt2) with the names of their inputs and outputs, and their operators' libraries. Worker only."""
 
 from __future__ import annotations
 
@@ -33,30 +32,28 @@ def save_program(program: torch.export.ExportedProgram, signature: Signature, pa
 
 
 def recorded_signature(path: Path) -> Signature | None:
-    """What `save_program` wrote beside the program; None where nothing that could be it is there. Whether it is the
-    program's own is for the caller to see."""
+    """Read the signature that `save_program` wrote beside the program; None where there is no such record.
+    The caller checks whether it is the program's own."""
     with zipfile.ZipFile(path) as archive:
-        found = [each for each in archive.infolist() if each.filename.endswith(f"/extra/{_RECORD}")]
-        if len(found) != 1 or found[0].file_size > _MOST_BYTES:
+        entries = [entry for entry in archive.infolist() if entry.filename.endswith(f"/extra/{_RECORD}")]
+        if len(entries) != 1 or entries[0].file_size > _MOST_BYTES:
             return None
         try:
-            record = Signature.from_json(json.loads(archive.read(found[0])))
+            record = Signature.from_json(json.loads(archive.read(entries[0])))
         except (ValueError, LookupError, TypeError, AttributeError, BadRequest):
             return None
     return record if all(map(_is_typed, (*record.inputs, *record.outputs))) else None
 
 
 def _is_typed(spec: TensorSpec) -> bool:
-    """Whether JSON of somebody's has a text for a name and whole numbers for sizes."""
+    """Return whether a record of unknown origin has a text for a name and whole numbers for sizes."""
     ends = [end for _, bounds in spec.bounds for end in bounds if end is not None]
-    return isinstance(spec.name, str) and all(isinstance(each, int | str) for each in (*spec.shape, *ends))
+    return isinstance(spec.name, str) and all(isinstance(axis, int | str) for axis in (*spec.shape, *ends))
 
 
 def load_program(path: Path) -> torch.export.ExportedProgram:
-    """The program in a file of torch.export.save.
-
-    Raises ToolMissing where it uses operators of a library that is not here, and what torch raises.
-    """
+    """Load a program from a file of torch.export.save.
+    Raises ToolMissing where it uses operators of a library that is not installed, and what torch raises."""
     import torch
 
     for space, operator in operators(path).items():
@@ -65,15 +62,15 @@ def load_program(path: Path) -> torch.export.ExportedProgram:
 
 
 def operators(path: Path) -> dict[str, str]:
-    """The namespaces of the operators in a program that are not torch's own, each with one operator of it."""
-    found: dict[str, str] = {}
+    """Return the namespaces of the operators in a program that are not torch's own, each with its first operator."""
+    foreign: dict[str, str] = {}
     with zipfile.ZipFile(path) as archive:
         for entry in archive.namelist():
             if "/models/" in entry and entry.endswith(".json"):
                 for space, operator in _OPERATOR.findall(archive.read(entry)):
                     if space.decode() not in _TORCHS:
-                        found.setdefault(space.decode(), operator.decode())
-    return found
+                        foreign.setdefault(space.decode(), operator.decode())
+    return foreign
 
 
 def _define(space: str, operator: str, path: Path) -> None:

@@ -19,11 +19,11 @@ class Format(StrEnum):
     KERAS = "keras"
 
 
-_WRITTEN = [each for each in Format if each is not Format.KERAS]  # by some step of ours
+_WRITTEN = [form for form in Format if form is not Format.KERAS]  # by some step of ours
 
 
 class Precision(StrEnum):
-    """What the weights, and for int8 the arithmetic, are kept in. Inputs and outputs keep their dtypes."""
+    """Precision of the weights, and for int8 of the arithmetic. Inputs and outputs keep their dtypes."""
 
     FP32 = "fp32"
     FP16 = "fp16"
@@ -31,7 +31,7 @@ class Precision(StrEnum):
     INT8 = "int8"
 
 
-# The file or folder, inside an artifact's folder, that a server or a runtime is pointed at.
+# The file or folder, inside an artifact's folder, that a server or a runtime opens.
 PAYLOAD = {
     Format.PT2: "model.pt2",
     Format.TORCHSCRIPT: "model.pt",
@@ -61,7 +61,7 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """`FORMAT[:PRECISION]` as a Target; a word that is not known is refused with those that are."""
+    """Parse `FORMAT[:PRECISION]`; an unknown word is refused with those that are known."""
     form, colon, precision = text.strip().partition(":")
     if form not in set(Format):
         raise BadRequest(

@@ -1,4 +1,4 @@
-"""A recipe: a net, its data, how it is trained, and what its task calls good.
+"""A recipe: a net, its data, its training, and the metric of its task.
 
 Recipes are read without a framework (`transload zoo` lists them in a moment): a recipe names functions,
 and those import torch when a worker calls them. A user's recipe is one file of the same shape; its module
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Splits:
-    """Train: learnt from, and calibrated on. Validation: decides when to stop. Test: judged on, never seen before."""
+    """Training split (also calibrates int8), validation split (decides when to stop) and test split (judges)."""
 
     train: Dataset
     validation: Dataset
@@ -30,10 +30,8 @@ class Splits:
 
 @dataclass(frozen=True)
 class Metric:
-    """What the task calls good, as one score a sample, so that two models can be compared in pairs.
-
-    `score(outputs, labels)` returns shape (samples,); the metric is its mean, and higher is better.
-    """
+    """The task's metric as one score a sample, so that two models can be compared in pairs.
+    `score(outputs, labels)` returns shape (samples,); the metric is its mean, and higher is better."""
 
     name: str
     score: Callable[[Mapping[str, Array], Array], Array]
@@ -49,7 +47,7 @@ class Training:
     loss: Callable[[Mapping[str, torch.Tensor], torch.Tensor], torch.Tensor]  # (outputs by name, labels) -> scalar
     weight_decay: float = 0.0
     patience: int = 5
-    # (inputs by name, random generator) -> inputs: what training alone does to a batch
+    # (inputs by name, random generator) -> inputs: a change to a batch in training alone
     augment: Callable[[Mapping[str, torch.Tensor], torch.Generator], Mapping[str, torch.Tensor]] | None = None
 
     def __post_init__(self) -> None:
@@ -59,8 +57,9 @@ class Training:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that a run needs to know of a model. `net` takes the inputs as positional arguments in
-    the signature's order, and returns its outputs in the signature's order (a tensor where there is one)."""
+    """Everything that a run needs to know of a model.
+    `net` takes the inputs as positional arguments in the signature's order, and returns its outputs in the signature's
+    order (a tensor where there is one)."""
 
     name: str
     summary: str
@@ -77,7 +76,7 @@ class Recipe:
             raise ValueError(f"allowed_loss lies in 0..1, got {self.allowed_loss}")
 
     def describe(self) -> dict[str, Any]:
-        """The facts that cross a process border, as JSON values."""
+        """Return the facts that cross a process border, as JSON values."""
         return RecipeFacts(
             name=self.name,
             summary=self.summary,

@@ -1,4 +1,4 @@
-"""What goes in and what comes out of a model: names, dtypes, shapes; which axes are dynamic."""
+"""Signatures: names, dtypes and shapes of a model's inputs and outputs, and which axes are dynamic."""
 
 from __future__ import annotations
 
@@ -19,23 +19,21 @@ DTYPES = (
     "float16", "float32", "float64",
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
 )  # fmt: skip
-# TensorFlow has these too. A file that takes or gives them can be converted; nothing here serves or measures it.
+# TensorFlow has these too. A file with such inputs or outputs can be converted; nothing here serves or measures it.
 NARROW_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
 
 
 def served_dtype(name: str) -> str:
-    """The numpy name of a dtype, as "torch.float32" has one, that everything here can carry.
-
-    Raises ValueError where something cannot.
-    """
-    found = name.removeprefix("torch.")
-    if found not in DTYPES:
-        raise ValueError(f"dtype {found!r} is none of {', '.join(DTYPES)}")
-    return found
+    """Return the numpy name of a dtype such as "torch.float32".
+    Raises ValueError where some format or runtime here cannot carry it."""
+    dtype = name.removeprefix("torch.")
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype {dtype!r} is none of {', '.join(DTYPES)}")
+    return dtype
 
 
 class Bounds(NamedTuple):
-    """The sizes that a dynamic axis may have, both ends among them; `high` None: no end is known."""
+    """The sizes that a dynamic axis may have, both ends included; `high` None: no end is known."""
 
     low: int = 1
     high: int | None = None
@@ -48,11 +46,11 @@ class Bounds(NamedTuple):
 
     @property
     def filled(self) -> Bounds:
-        """Those among them that leave something in the axis, as every example does: nothing is told of emptiness."""
+        """The same without the size 0, as every example needs: an empty axis tells nothing."""
         return self if self.low else Bounds(1, self.high)
 
     def nearest(self, size: int) -> int:
-        """The allowed size that is nearest to `size`."""
+        """Return the allowed size that is nearest to `size`."""
         return max(self.low, size if self.high is None else min(size, self.high))
 
 
@@ -61,11 +59,10 @@ ANY_SIZE = Bounds()
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """One input or output. Axes are outermost first; a str names a dynamic axis, and the same
-    name means the same size in every spec of the model: ("batch", 3, 224, 224).
-
-    `bounds` are of axes in `shape`, where any were given. They hold for the axis of that name in the whole model:
-    Signature.bounds has them all."""
+    """One input or output.
+    Axes are outermost first. A str names a dynamic axis, and the same name means the same size in every spec of the
+    model: ("batch", 3, 224, 224). `bounds` are of axes in `shape`, where there are any. They hold for the axis of that
+    name in the whole model: Signature.bounds has them all."""
 
     name: str
     dtype: str  # a numpy name: "float32"
@@ -94,13 +91,13 @@ class TensorSpec:
         return {at: axis for at, axis in enumerate(self.shape) if isinstance(axis, str)}
 
     def to_json(self) -> dict[str, Any]:
-        """{name, dtype, shape}; dynamic axes are strings in `shape`. Where it has any, bounds: {axis: [low, high]}."""
-        bounds = {"bounds": {axis: list(each) for axis, each in self.bounds}} if self.bounds else {}
+        """Return {name, dtype, shape}, dynamic axes as strings in `shape`, and any bounds as {axis: [low, high]}."""
+        bounds = {"bounds": {axis: list(limits) for axis, limits in self.bounds}} if self.bounds else {}
         return {"name": self.name, "dtype": self.dtype, "shape": list(self.shape), **bounds}
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> TensorSpec:
-        """The reverse of `to_json`."""
+        """Reverse `to_json`."""
         name, dtype, shape = row["name"], row["dtype"], tuple(row["shape"])
         bounds = ((axis, Bounds(low, high)) for axis, (low, high) in dict(row.get("bounds", ())).items())
         return TensorSpec(name, dtype, shape, tuple(bounds))
@@ -122,7 +119,7 @@ class Signature:
 
     @property
     def batch(self) -> str | None:
-        """The name of the axis that samples are gathered along, or None (batch_axis)."""
+        """The axis that samples are gathered along, or None (batch_axis)."""
         return batch_axis(self.inputs)
 
     @property
@@ -131,7 +128,7 @@ class Signature:
         return bounds_of(self.inputs)
 
     def to_json(self) -> dict[str, Any]:
-        """{inputs: [spec], outputs: [spec]}"""
+        """Return {inputs: [spec], outputs: [spec]}."""
         return {
             "inputs": [spec.to_json() for spec in self.inputs],
             "outputs": [spec.to_json() for spec in self.outputs],
@@ -139,38 +136,34 @@ class Signature:
 
     @staticmethod
     def from_json(doc: Mapping[str, Any]) -> Signature:
-        """The reverse of `to_json`."""
+        """Reverse `to_json`."""
         inputs, outputs = (tuple(map(TensorSpec.from_json, doc[side])) for side in ("inputs", "outputs"))
         return Signature(inputs, outputs)
 
 
 def batch_axis(specs: Sequence[TensorSpec]) -> str | None:
-    """The name of the axis that samples are gathered along; None where one call is one sample.
-
-    It is called "batch", wherever it stands; or it is what every input begins with, scalars not counted. An input that
-    has it twice (a matrix of samples by samples) cannot be put together from samples, and then nothing is.
-    """
+    """Return the name of the axis that samples are gathered along; None where one call is one sample.
+    It is the axis "batch", wherever it stands, or the first axis that all inputs but scalars share. An input that has
+    it twice (a matrix of samples by samples) cannot be put together from samples; then there is none."""
     firsts = {spec.shape[0] for spec in specs if spec.shape}
-    found = BATCH if any(BATCH in spec.shape for spec in specs) else firsts.pop() if len(firsts) == 1 else None
-    if not isinstance(found, str) or any(spec.shape.count(found) > 1 for spec in specs):
+    axis = BATCH if any(BATCH in spec.shape for spec in specs) else firsts.pop() if len(firsts) == 1 else None
+    if not isinstance(axis, str) or any(spec.shape.count(axis) > 1 for spec in specs):
         return None
-    return found
+    return axis
 
 
 def bounds_of(specs: Iterable[TensorSpec]) -> dict[str, Bounds]:
-    """The bounds of dynamic axes by name. An axis need not be given them in each of its places.
-
-    Raises BadRequest where one axis has two.
-    """
-    found: dict[str, Bounds] = {}
+    """Return the bounds of dynamic axes by name. An axis need not have them in each of its places.
+    Raises BadRequest where one axis has two."""
+    known: dict[str, Bounds] = {}
     for spec in specs:
         for axis, bounds in spec.bounds:
-            if found.setdefault(axis, bounds) != bounds:
+            if known.setdefault(axis, bounds) != bounds:
                 raise BadRequest(
-                    f"the axis {axis} is {found[axis]} in one place and {bounds} in another",
+                    f"the axis {axis} is {known[axis]} in one place and {bounds} in another",
                     fix=f"give {axis} its bounds once; one name is one axis",
                 )
-    return found
+    return known
 
 
 _INPUT = re.compile(r"(?P<name>[^=\s]+)=(?P<dtype>[a-z0-9]+)\[(?P<dims>[^\]]*)\]")
@@ -178,36 +171,38 @@ _AXIS = re.compile(r"(?P<name>[A-Za-z_]\w*)(\s*=\s*(?P<low>\d+)\s*\.\.\s*(?P<hig
 
 
 def parse_input(text: str) -> TensorSpec:
-    """`NAME=DTYPE[dims]` as a TensorSpec: a number is a fixed size, a word a dynamic axis, `word=1..64` or `word=8..` a
-    dynamic axis with bounds; `word=0..`, and nothing else, is one that may be empty.
+    """Parse `NAME=DTYPE[dims]`.
+
+    A number is a fixed size, a word a dynamic axis, `word=1..64` or `word=8..` a dynamic axis with bounds; `word=0..`,
+    and nothing else, is one that may be empty.
 
     Raises BadRequest.
     """
     fix = "write it as in --input image=float32[batch,3,224,224]"
-    found = _INPUT.fullmatch(text.strip())
-    if not found:
+    match = _INPUT.fullmatch(text.strip())
+    if not match:
         raise BadRequest(f"--input {text!r} is not of the form NAME=DTYPE[dims]", fix=fix)
-    if found["dtype"] not in DTYPES:
+    if match["dtype"] not in DTYPES:
         raise BadRequest(
-            f"--input {text!r}: no dtype that the formats carry is called {found['dtype']!r}",
+            f"--input {text!r}: no dtype that the formats carry is called {match['dtype']!r}",
             fix=f"use one of {', '.join(DTYPES)}",
         )
-    dims = [dim.strip() for dim in found["dims"].split(",")] if found["dims"].strip() else []
+    dims = [dim.strip() for dim in match["dims"].split(",")] if match["dims"].strip() else []
     axes = [_axis(dim, text, fix) for dim in dims]
-    given = [(axis, bounds) for axis, bounds in axes if isinstance(axis, str) and bounds]
-    for axis, bounds in given:
-        if dict(given)[axis] != bounds:
+    bounded = [(axis, bounds) for axis, bounds in axes if isinstance(axis, str) and bounds]
+    for axis, bounds in bounded:
+        if dict(bounded)[axis] != bounds:
             raise BadRequest(f"--input {text!r}: the axis {axis} has two bounds", fix=f"give {axis} its bounds once")
-    return TensorSpec(found["name"], found["dtype"], tuple(axis for axis, _ in axes), tuple(dict(given).items()))
+    return TensorSpec(match["name"], match["dtype"], tuple(axis for axis, _ in axes), tuple(dict(bounded).items()))
 
 
 def _axis(dim: str, text: str, fix: str) -> tuple[Axis, Bounds | None]:
     if dim.isascii() and dim.isdecimal():
         return int(dim), None
-    found = _AXIS.fullmatch(dim)
-    if not found:
+    match = _AXIS.fullmatch(dim)
+    if not match:
         raise BadRequest(f"--input {text!r}: {dim!r} is neither a size nor the name of an axis", fix=fix)
-    name, low, high = found["name"], found["low"], found["high"]
+    name, low, high = match["name"], match["low"], match["high"]
     if low is None:
         return name, None
     bounds = Bounds(int(low), int(high) if high else None)
@@ -221,9 +216,10 @@ def _axis(dim: str, text: str, fix: str) -> tuple[Axis, Bounds | None]:
 
 
 def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Array]) -> dict[str, int]:
-    """Hold feeds against the inputs: names, dtypes, ranks, static sizes, and that an axis name has
-    one size, within its bounds. Returns the size of each named axis. Runs before any runtime sees a request: a wrong
-    rank kills TensorFlow's process.
+    """Check feeds against the inputs: names, dtypes, ranks, static sizes, and that an axis has one size, within bounds.
+
+    Returns the size of each named axis. Runs before any runtime sees a request: a wrong rank kills TensorFlow's
+    process.
 
     Raises BadRequest.
     """
@@ -245,8 +241,8 @@ def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Array]) -> dict
 
 def _check_feed(spec: TensorSpec, value: Array, sizes: dict[str, int]) -> None:
     if value.dtype.name != spec.dtype:
-        got = f"{value.dtype.name}[{','.join(map(str, value.shape))}]"
-        raise BadRequest(f"input {spec} got {got}", fix=f"send {spec.name} as {spec.dtype}")
+        sent = f"{value.dtype.name}[{','.join(map(str, value.shape))}]"
+        raise BadRequest(f"input {spec} got {sent}", fix=f"send {spec.name} as {spec.dtype}")
     if not value.dtype.isnative:
         raise BadRequest(
             f"input {spec} has its bytes in another order than this machine",

@@ -29,13 +29,11 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {  # the modules that a model of thei
 
 @dataclass(frozen=True, slots=True)
 class CodeRef:
-    """Where a Python object lies: `path/to/file.py[:NAME]`, `package.module[:NAME]`, `zoo:digits-cnn`, or a model of a
-    library: `torchvision:NAME`, `timm:NAME`, `hf:FOLDER`.
-
-    `root` is the folder that goes last on sys.path in the worker, so that the user's own imports work,
-    and that a relative path starts at. NAME is RECIPE where it is left out. `settings` are the arguments that whatever
-    makes the model is called with, JSON values by name (models/loading/factory_arguments.py).
-    """
+    """A reference to a Python object.
+    `path/to/file.py[:NAME]`, `package.module[:NAME]`, `zoo:digits-cnn`, or a model of a library: `torchvision:NAME`,
+    `timm:NAME`, `hf:FOLDER`. NAME is RECIPE where it is left out. `root` is the folder that goes last on sys.path in
+    the worker, so that the user's own imports work, and that a relative path starts at. `settings` are arguments of the
+    factory that makes the model, JSON values by name (models/loading/factory_arguments.py)."""
 
     text: str
     root: str | None = None
@@ -43,7 +41,7 @@ class CodeRef:
 
     @property
     def library(self) -> str | None:
-        """torchvision, timm or hf, where the model is one of theirs."""
+        """The library of the model, torchvision, timm or hf; None for other models."""
         kind, colon, _ = self.text.partition(":")
         return kind if colon and kind in LIBRARIES else None
 
@@ -59,7 +57,7 @@ class CodeRef:
 
     @property
     def name(self) -> str:
-        """The object in it; RECIPE where none is named, but a library has no such model."""
+        """The object in it; RECIPE where none is named, empty for a library."""
         return self._split[1] or ("" if self.library else DEFAULT_NAME)
 
     @property
@@ -78,7 +76,7 @@ class CodeRef:
 
 
 def code_ref(text: str, root: str | None, settings: Mapping[str, Any] | None = None) -> CodeRef:
-    """What a person's word names, who is in the folder `root`. Where no code of theirs runs there is no root."""
+    """Make the reference for a word of a user in the folder `root`; where no code of theirs runs there is no root."""
     library = CodeRef(text).library
     if library == "hf":
         folder = (Path(root or "") / text.partition(":")[2]).absolute()
@@ -92,18 +90,19 @@ def code_ref(text: str, root: str | None, settings: Mapping[str, Any] | None = N
 
 
 def _is_hidden(module: str, root: Path) -> bool:
-    """Whether a person's word for a file of theirs in `root` (`types` for types.py) is the name of a module of Python's
-    or of an installed one, which would be imported in its place."""
+    """Return whether a word for a user's file in `root` (`types` for types.py) also names an importable module.
+    That module, Python's own or an installed one, would be imported in its place."""
     if not module.isidentifier() or not (root / f"{module}.py").is_file():
         return False
-    others = [path for path in sys.path if path and Path(path).absolute() != root]  # python -m puts root there
-    return module in sys.stdlib_module_names or PathFinder.find_spec(module, others) is not None
+    search_path = [path for path in sys.path if path and Path(path).absolute() != root]  # python -m puts root there
+    return module in sys.stdlib_module_names or PathFinder.find_spec(module, search_path) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What `source.json` records. `code` is the digest of the code that builds the model: other code, other source.
-    `call`: how forward is called (call_convention.py: Call, as JSON); None: with the inputs by position."""
+    """The record in `source.json`.
+    `code` is the digest of the code that builds the model: other code, other source. `call` says how forward is called
+    (call_convention.py: Call, as JSON); None: with the inputs by position."""
 
     ref: CodeRef
     signature: Signature
@@ -119,15 +118,13 @@ def write_source(folder: Path, source: Source) -> None:
 
 
 def is_source(folder: Path) -> bool:
-    """Whether `folder` holds a source, and not an artifact."""
+    """Return whether `folder` holds a source, and not an artifact."""
     return (folder / RECORD).is_file()
 
 
 def read_source(folder: Path) -> Source:
-    """The source that `write_source` has recorded in `folder`.
-
-    Raises BadRequest where there is none.
-    """
+    """Read the source that `write_source` has recorded in `folder`.
+    Raises BadRequest where there is none."""
     try:
         record = json.loads((folder / RECORD).read_text())
         ref, signature = CodeRef(**record["ref"]), Signature.from_json(record["signature"])

@@ -1,14 +1,14 @@
-"""The store: whole objects by content, found again by the action that made them.
+"""The store keeps complete objects by content, and finds them again by the action that made them.
 
     objects/<digest>/        an immutable folder; its name is the digest of its files
-    actions/<key>.json       what the action <key> made: the object's digest and its facts
+    actions/<key>.json       the result of the action <key>: the object's digest and its facts
     refusals/<key>.json      the sentence with which the action <key> refuses, every time it is asked
     logs/<key>.log           what the action's process printed
-    checkpoints/<key>/       what an action that was killed goes on from; gone once it is done
-    tmp/<pid>-<random>/      being written; leftovers of dead processes are swept
+    checkpoints/<key>/       state that a killed action goes on from; removed once it is done
+    tmp/<pid>-<random>/      work in progress; leftovers of dead processes are removed
 
 Keyed by action and not by output: two exports of one SavedModel differ in bytes, and one action need not run twice to
-know that. Everything is written beside its place, synced, and renamed: a kill at any moment leaves nothing or a whole.
+know that. Everything is written beside its place, synced, and renamed: a kill at any moment leaves all of it or none.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _YOUNG_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What an action made."""
+    """The result of an action."""
 
     key: str
     digest: str  # sha256 over the sorted names and contents of the object's files
     folder: Path  # read only by agreement: others may be reading it
     facts: Mapping[str, Any]
     log: Path
-    seconds: float  # what it took when it was made
-    cached: bool  # whether this time it was only found
+    seconds: float  # that the action took
+    cached: bool  # whether it was found, and not made now
 
 
 class Store:
@@ -56,7 +56,7 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
-        self._whole: dict[str, _State] = {}  # objects that this process found to be what they are called, as they were
+        self._intact: dict[str, _State] = {}  # objects that this process has checked, with their state at that time
         with disk_errors(self.root):
             for name in ("objects", "actions", "refusals", "logs", "checkpoints", "tmp"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
@@ -66,15 +66,13 @@ class Store:
             self._sweep()
 
     def find(self, key: str) -> Stored | None:
-        """What the action `key` made, or None.
-
-        An object whose content is no longer that of its name counts as never made (artifacts/ of a run links here, and
-        an edit goes through a link), and so does one that came of a file outside of the store which has changed.
-        """
+        """Return the result of the action `key`, or None.
+        An object whose content is no longer that of its name counts as never made: artifacts/ of a run links here, and
+        an edit goes through a link. So does one that was made from a file outside of the store which has changed."""
         try:
             record = json.loads((self.root / "actions" / f"{key}.json").read_text())
             folder = self.root / "objects" / record["digest"]
-            good = self._is_whole(folder, record["digest"]) and _unchanged(record["read"])
+            good = self._is_intact(folder, record["digest"]) and _unchanged(record["read"])
         except (OSError, ValueError, KeyError):
             return None
         if not good:
@@ -82,7 +80,7 @@ class Store:
         return Stored(key, record["digest"], folder, record["facts"], self.log(key), record["seconds"], cached=True)
 
     def refusal(self, key: str) -> Mapping[str, str] | None:
-        """The error that the action `key` ends in, or None: what a converter refuses once it refuses again."""
+        """Return the error that the action `key` ends in, or None: a converter that refuses once refuses again."""
         try:
             record: Mapping[str, str] = json.loads((self.root / "refusals" / f"{key}.json").read_text())
         except (OSError, ValueError):
@@ -90,24 +88,25 @@ class Store:
         return record
 
     def remember_refusal(self, key: str, error: Mapping[str, str]) -> None:
-        """Keep the error that the action `key` ended in. Only for an error that the action itself decided on: a crash,
-        a time-out or a full disk may end another way tomorrow."""
+        """Keep the error that the action `key` ended in.
+        Only for an error that the action itself decided on: a crash, a time-out or a full disk may end another way
+        tomorrow."""
         with disk_errors(self.root):
             write_synced(self.root / "refusals" / f"{key}.json", json.dumps(dict(error)))
 
     def log(self, key: str) -> Path:
-        """Where the process of the action `key` prints to."""
+        """Return the file that the process of the action `key` prints to."""
         return self.root / "logs" / f"{key}.log"
 
     def checkpoints(self, key: str) -> Path:
-        """A folder that outlives a kill, for an action that can go on from where it was."""
+        """Return a folder that outlives a kill, for an action that can go on from where it was."""
         folder = self.root / "checkpoints" / key
         folder.mkdir(exist_ok=True)
         return folder
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
-        """A new folder on the store's own disk, removed at the end."""
+        """Make a folder on the store's own disk, and remove it at the end."""
         folder = self.root / "tmp" / f"{os.getpid()}-{secrets.token_hex(6)}"
         with disk_errors(self.root):
             folder.mkdir()
@@ -118,18 +117,18 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
 
     def commit(
-        self, key: str, made: Path, facts: Mapping[str, Any], seconds: float, read: Iterable[Path] = ()
+        self, key: str, result: Path, facts: Mapping[str, Any], seconds: float, read: Iterable[Path] = ()
     ) -> Stored:
-        """Take `made`, a folder inside a workspace, as the result of the action `key`, which read the files `read`
-        outside of the store."""
+        """Take `result`, a folder inside a workspace, as the result of the action `key`.
+        `read` are the files outside of the store that the action read."""
         with disk_errors(self.root):
-            digest = digest_of(made)
+            digest = digest_of(result)
             folder = self.root / "objects" / digest
-            _sync(made)
+            _sync(result)
             if folder.exists() and digest_of(folder) != digest:
-                shutil.rmtree(folder)  # somebody changed it; what was just made is what it should be
+                shutil.rmtree(folder)  # somebody changed it; the new result is right
             try:
-                made.rename(folder)
+                result.rename(folder)
             except OSError as error:
                 if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                     raise  # else the same content is there already
@@ -139,17 +138,17 @@ class Store:
         shutil.rmtree(self.root / "checkpoints" / key, ignore_errors=True)
         return Stored(key, digest, folder, facts, self.log(key), seconds, cached=False)
 
-    def _is_whole(self, folder: Path, digest: str) -> bool:
-        """Whether an object is there with the content that it was kept with. Read once, and again if it was touched."""
+    def _is_intact(self, folder: Path, digest: str) -> bool:
+        """Return whether an object has the content that it was stored with. Read once, and again if it was touched."""
         if not folder.is_dir():
             return False
         state = state_of(folder)
-        if self._whole.get(digest) != state and digest_of(folder) == digest:
-            self._whole[digest] = state
-        return self._whole.get(digest) == state
+        if self._intact.get(digest) != state and digest_of(folder) == digest:
+            self._intact[digest] = state
+        return self._intact.get(digest) == state
 
     def _sweep(self) -> None:
-        """Remove what dead processes left: a living one holds a lock, also one in another container on this disk."""
+        """Remove leftovers of dead processes: a living one holds a lock, also one in another container on this disk."""
         for folder in (self.root / "tmp").iterdir():
             with contextlib.suppress(OSError):
                 young = time.time() - folder.stat().st_mtime < _YOUNG_S  # it may not be locked yet
@@ -160,7 +159,7 @@ class Store:
 
 @contextmanager
 def disk_errors(where: Path, option: str = "--store") -> Iterator[None]:
-    """A disk that is full or closed to us, as a sentence; `option` names another place."""
+    """Turn errors of a disk that is full or not writable into a sentence; `option` names another place."""
     try:
         yield
     except OSError as error:
@@ -174,38 +173,38 @@ def disk_errors(where: Path, option: str = "--store") -> Iterator[None]:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether an error says that, by its number or in the words of TensorFlow, torch and protobuf."""
+    """Return whether an error means a full disk, by its number or in the words of TensorFlow, torch and protobuf."""
     numbered = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
     return numbered or "No space left on device" in text_of(error)
 
 
 def disk_full(where: Path | str) -> DiskFull:
-    """The one sentence for a full disk."""
+    """Return the one sentence for a full disk."""
     return DiskFull(f"the disk under {where} is full", fix="free some space, or name a folder elsewhere with --store")
 
 
 def digest_of(path: Path) -> str:
-    """sha256 of a file; of a folder, over its files' sorted relative names and contents. 64 hex characters."""
+    """Return the sha256 of a file, or of a folder's sorted relative names and contents: 64 hex characters."""
     if path.is_file():
         return _hash_file(path)
-    whole = hashlib.sha256()
+    total = hashlib.sha256()
     for file in _files(path):
-        whole.update(f"{file.relative_to(path).as_posix()}\0{_hash_file(file)}\n".encode())
-    return whole.hexdigest()
+        total.update(f"{file.relative_to(path).as_posix()}\0{_hash_file(file)}\n".encode())
+    return total.hexdigest()
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
+    """Return the bytes of a file, or of all files in a folder."""
     return path.stat().st_size if path.is_file() else sum(file.stat().st_size for file in _files(path))
 
 
 def state_of(folder: Path) -> _State:
-    """Size and time of every file in a folder: what changes when somebody writes there."""
+    """Return size and time of every file in a folder, which change when somebody writes there."""
     return {path: (stat.st_size, stat.st_mtime_ns) for path in _files(folder) for stat in (path.stat(),)}
 
 
 def digest_of_json(value: object) -> str:
-    """sha256 of a JSON value, the order of its keys aside. 64 hex characters."""
+    """Return the sha256 of a JSON value, the order of its keys aside: 64 hex characters."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -214,14 +213,14 @@ def _unchanged(read: Mapping[str, str]) -> bool:
 
 
 def _owner_is_gone(folder: Path) -> bool:
-    """Whether the process that a workspace is named after is none of this machine's; another container's says so too,
-    and then its lock decides."""
+    """Return whether no process of this machine has the number in a workspace's name.
+    Nor does the owner in another container; then its lock decides."""
     return not Path(f"/proc/{folder.name.partition('-')[0]}").exists()
 
 
 @contextmanager
 def _locked(folder: Path, *, wait: bool) -> Iterator[None]:
-    """Hold a folder; the kernel lets go of it with the process. Raises BlockingIOError where another holds it."""
+    """Lock a folder; the kernel unlocks it with the process. Raises BlockingIOError where another holds it."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -235,15 +234,15 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _hash_file(path: Path) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
-            found.update(chunk)
-    return found.hexdigest()
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _sync(folder: Path) -> None:
-    """Everything in a folder, on the disk: a rename that outlives a power cut must not name half a file."""
+    """Sync everything in a folder: a rename that outlives a power cut must not name half a file."""
     for path in [*_files(folder), *(p for p in folder.rglob("*") if p.is_dir()), folder]:
         handle = os.open(path, os.O_RDONLY)
         try:

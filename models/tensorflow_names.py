@@ -1,4 +1,4 @@
-"""What TensorFlow's files call their inputs and outputs: whoever takes a file in and whoever runs it say the same."""
+"""Names of inputs and outputs in TensorFlow's files, alike for who reads a file and who runs it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DEFAULT = "serving_default"
 
 
 def plain_names(tensors: Sequence[str]) -> list[str]:
-    """Names of tensors without what TensorFlow adds: `serving_default_x:0` is x, as long as that tells them apart."""
+    """Strip what TensorFlow adds to names: `serving_default_x:0` is x, as long as the names stay distinct."""
     plain = [_plain(name) for name in tensors]
     return plain if len(set(plain)) == len(plain) and all(plain) else list(tensors)
 
@@ -19,8 +19,8 @@ def _plain(name: str) -> str:
 
 
 def default_signature(names: Iterable[str]) -> str | None:
-    """The signature that a model is served by: `serving_default`, or the only one; None where nothing tells it."""
-    found = list(names)
-    if DEFAULT in found:
+    """Return the signature that a model is served by: `serving_default`, or the only one, else None."""
+    signatures = list(names)
+    if DEFAULT in signatures:
         return DEFAULT
-    return found[0] if len(found) == 1 else None
+    return signatures[0] if len(signatures) == 1 else None

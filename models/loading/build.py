@@ -1,10 +1,10 @@
-"""The module of a source, built and loaded. Runs the user's code: worker only."""
+"""Build the module of a source, with its weights. Runs the user's code: worker only."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import BadRequest
 from ..signature import Signature
@@ -21,10 +21,10 @@ _SEED = 0
 
 
 def build_model(folder: Path) -> torch.nn.Module:
-    """The module of the source in `folder`, with its weights, in eval mode, without gradients, on the CPU: it takes the
-    signature's inputs by position, and `name_outputs` finds the signature's outputs in what it returns.
+    """Build the module of the source in `folder`, with its weights, in eval mode, without gradients, on the CPU.
 
-    Without a weights file it is as its code constructs it under a fixed seed. Half-precision weights are float32.
+    It takes the signature's inputs by position, and `name_outputs` names the signature's outputs in its result. Without
+    a weights file it is as its code constructs it under a fixed seed. Half-precision weights are float32.
 
     Raises BadRequest where the code or the weights do not fit.
     """
@@ -37,28 +37,28 @@ def build_model(folder: Path) -> torch.nn.Module:
 
 
 def call_model(model: torch.nn.Module, signature: Signature, inputs: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Outputs by name. `inputs` in the signature's order; the module may return a tensor, a sequence or a mapping.
+    """Call the module and return its outputs by name.
+
+    `inputs` are in the signature's order. The module may return a tensor, a sequence or a mapping.
 
     Raises BadRequest where it returns other outputs than the signature names.
     """
     return name_outputs(model(*inputs), [spec.name for spec in signature.outputs])
 
 
-def name_outputs(given: Any, names: Sequence[str]) -> dict[str, torch.Tensor]:
-    """What a module returned, under the names of its outputs in their order.
-
-    Raises BadRequest where the two do not match.
-    """
-    if isinstance(given, Mapping):
-        found, count = dict(given), len(given)
-        fits = set(found) == set(names)
+def name_outputs(returned: object, names: Sequence[str]) -> dict[str, torch.Tensor]:
+    """Return the results of a module under the names of its outputs, in their order.
+    Raises BadRequest where the two do not match."""
+    if isinstance(returned, Mapping):
+        outputs, count = dict(returned), len(returned)
+        fits = set(outputs) == set(names)
     else:
-        values = list(given) if isinstance(given, tuple | list) else [given]
+        values = list(returned) if isinstance(returned, tuple | list) else [returned]
         fits, count = len(values) == len(names), len(values)
-        found = dict(zip(names, values, strict=False))
+        outputs = dict(zip(names, values, strict=False))
     if not fits:
         raise BadRequest(
             f"the model returned {count} outputs where its signature names {', '.join(names)}",
             fix="name the model's outputs in the signature, in its order",
         )
-    return {name: found[name] for name in names}
+    return {name: outputs[name] for name in names}

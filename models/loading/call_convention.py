@@ -1,8 +1,8 @@
-"""How a module is called, and how its result becomes tensors by name: the record, and the flat module made of it.
+"""Record how a module is called and how its result becomes tensors by name, and make a flat module of that.
 
-Everything here that carries, serves or asks a model calls it with tensors by position and wants tensors back. A user's
+All code here that converts, serves or asks a model calls it with tensors by position and wants tensors back. A user's
 forward may take keywords and nested tuples, lists and dicts, and return those, dataclasses or named tuples. `Call` says
-how one becomes the other, `flat` makes a module of it, and every converter stays as simple as it is.
+how one becomes the other, and `flat` makes a module of it, so that converters need not know of it.
 """
 
 from __future__ import annotations
@@ -20,28 +20,26 @@ from ..errors import BadRequest
 if TYPE_CHECKING:
     import torch
 
-ALONE = "output"  # what an output is called that nothing else names; of several, output_0 and so on
+ALONE = "output"  # the name of an output that nothing else names; of several, output_0 and so on
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """The place of an input among the arguments of forward."""
+    """Placeholder of an input among the arguments of forward."""
 
     name: str
 
 
-Tree: TypeAlias = Any  # Leaf | None | bool | int | float | str | tuple, list or dict (by str) of trees
+Tree: TypeAlias = "Leaf | bool | int | float | str | tuple[Tree, ...] | list[Tree] | dict[str, Tree] | None"
 _CONSTANTS = (bool, int, float, str)
 
 
 @dataclass(frozen=True)
 class Call:
-    """How a module is called with the inputs of its signature, and which of its results are the signature's outputs.
-
-    `inputs` and `outputs` are names in the signature's order. `arguments` and `keywords` are what forward is given: a
-    `Leaf` stands for an input, everything else is a constant. `scratch`: buffers that forward writes to, though no
-    answer depends on it; each call gets copies of them.
-    """
+    """A call of a module with the inputs of its signature, and the results that are the signature's outputs.
+    `inputs` and `outputs` are names in the signature's order. `arguments` and `keywords` are those of forward: a `Leaf`
+    stands for an input, everything else is a constant. `scratch`: buffers that forward writes to, though no answer
+    depends on it; each call gets copies of them."""
 
     inputs: tuple[str, ...]
     arguments: tuple[Tree, ...]
@@ -56,16 +54,16 @@ class Call:
 
     @property
     def by_position(self) -> bool:
-        """Whether forward takes the inputs as they come: by position, in the signature's order, and nothing else."""
+        """Whether forward takes the inputs by position, in the signature's order, and nothing else."""
         return not self.keywords and self.arguments == tuple(Leaf(name) for name in self.inputs)
 
     def bind(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments and keywords of forward, with `values` in the place of the inputs, in their order."""
+        """Return the arguments and keywords of forward, with `values` in the place of the inputs, in their order."""
         known = dict(zip(self.inputs, values, strict=True))
         return _filled(self.arguments, known), {name: _filled(tree, known) for name, tree in self.keywords.items()}
 
     def to_json(self) -> dict[str, Any]:
-        """A Leaf is {input: name}, a tuple {tuple: [..]}, a dict {dict: {..}}; lists and constants are themselves."""
+        """Encode a Leaf as {input: name}, a tuple as {tuple: [..]}, a dict as {dict: {..}}; others are themselves."""
         return {
             "inputs": list(self.inputs),
             "arguments": [_encoded(tree) for tree in self.arguments],
@@ -76,7 +74,7 @@ class Call:
 
     @staticmethod
     def from_json(doc: Mapping[str, Any]) -> Call:
-        """The reverse of `to_json`."""
+        """Reverse `to_json`."""
         return Call(
             tuple(doc["inputs"]),
             tuple(_decoded(tree) for tree in doc["arguments"]),
@@ -87,7 +85,7 @@ class Call:
 
 
 def leaves(tree: Tree) -> Iterator[Leaf]:
-    """Every Leaf of a tree, in order."""
+    """Yield every Leaf of a tree, in order."""
     if isinstance(tree, Leaf):
         yield tree
     elif isinstance(tree, tuple | list):
@@ -108,7 +106,7 @@ def _filled(tree: Tree, known: Mapping[str, Any]) -> Any:
     return tree
 
 
-def _encoded(tree: Tree) -> Any:
+def _encoded(tree: Tree) -> object:
     if isinstance(tree, Leaf):
         return {"input": tree.name}
     if isinstance(tree, tuple):
@@ -130,47 +128,48 @@ def _decoded(doc: Any) -> Tree:
         if kind == "tuple":
             return tuple(_decoded(part) for part in value)
         return {key: _decoded(part) for key, part in value.items()}
-    return doc
+    constant: Tree = doc
+    return constant
 
 
-def call_by_name(forward: Callable[..., Any], names: Sequence[str], what: str) -> Call:
-    """How `forward` takes inputs of these names: those that are its parameters by name, else all of them by position.
-    What is named beside all that stands before `*mems` is of that, in its order.
+def call_by_name(forward: Callable[..., object], names: Sequence[str], model: str) -> Call:
+    """Bind inputs to the parameters of `forward` by their names, or else all of them by position.
 
-    What has a default and is not named is left at it. `what` is the model, for the sentences.
+    Where all parameters before `*mems` are named, other names are for that, in their order. A parameter with a default
+    that is not named keeps it. `model` names the model in errors.
 
     Raises BadRequest where some names are parameters and others are not, or forward needs more, or takes fewer.
     """
     parameters = inspect.signature(forward).parameters
-    kinds = {name: each.kind for name, each in parameters.items()}
+    kinds = {name: parameter.kind for name, parameter in parameters.items()}
     known = [name for name in names if _is_named(kinds.get(name))]
     any_name = inspect.Parameter.VAR_KEYWORD in kinds.values()
     any_count = inspect.Parameter.VAR_POSITIONAL in kinds.values()
-    rest = _of_the_rest(parameters, names, known) if any_count and known else []
+    rest = _variadic_names(parameters, names, known) if any_count and known else []
     if known and not any_name and len(known) + len(rest) < len(names):
         strange = next(name for name in names if name not in known)
         raise BadRequest(
-            f"{what} takes {_named(forward)}, and {strange} is none of them",
-            fix=_spelt(strange, [name for name in kinds if name not in names]),
+            f"{model} takes {_described(forward)}, and {strange} is none of them",
+            fix=_spelling_fix(strange, [name for name in kinds if name not in names]),
         )
     by_name = bool(known) or (any_name and not any_count)
     if by_name:
         call = _split(parameters, names, rest)
-        lacking = [each.name for each in _required(parameters) if each.name not in names]
+        lacking = [parameter.name for parameter in _required(parameters) if parameter.name not in names]
     else:
         call = Call(tuple(names), tuple(Leaf(name) for name in names))
         needed = _required(parameters)
-        only = [each.name for each in needed if each.kind is inspect.Parameter.KEYWORD_ONLY]
-        lacking = only or [each.name for each in needed[len(names) :]]
+        only = [parameter.name for parameter in needed if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+        lacking = only or [parameter.name for parameter in needed[len(names) :]]
     if lacking:
         raise BadRequest(
-            f"{what} takes {_named(forward)}, and nothing says what {lacking[0]} is",
+            f"{model} takes {_described(forward)}, and nothing says what {lacking[0]} is",
             fix=f"name it too, as in --input {lacking[0]}=float32[batch,3,224,224]",
         )
     most = sum(kind in _POSITIONAL for kind in kinds.values())
     if not by_name and len(names) > most and not any_count:
         raise BadRequest(
-            f"{what} takes {_named(forward)}, and {len(names)} inputs are named",
+            f"{model} takes {_described(forward)}, and {len(names)} inputs are named",
             fix="name no more than forward takes; or write example_inputs() beside it, where it takes a dict or list",
         )
     return call
@@ -179,12 +178,12 @@ def call_by_name(forward: Callable[..., Any], names: Sequence[str], what: str) -
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def _is_named(kind: Any) -> bool:
+def _is_named(kind: object) -> bool:
     return kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def _spelt(strange: str, left: Sequence[str]) -> str:
-    """What helps against a name that forward does not have, by the names of it that are not given yet."""
+def _spelling_fix(strange: str, left: Sequence[str]) -> str:
+    """Say what helps against a name that forward does not have; `left` are its parameters without an input."""
     near = get_close_matches(strange, left, n=1)
     return (
         f"did you mean {near[0]}?"
@@ -195,26 +194,26 @@ def _spelt(strange: str, left: Sequence[str]) -> str:
 
 def _required(parameters: Mapping[str, inspect.Parameter]) -> list[inspect.Parameter]:
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [each for each in parameters.values() if each.default is each.empty and each.kind not in several]
+    needed = (parameter for parameter in parameters.values() if parameter.default is parameter.empty)
+    return [parameter for parameter in needed if parameter.kind not in several]
 
 
-def _of_the_rest(
+def _variadic_names(
     parameters: Mapping[str, inspect.Parameter], names: Sequence[str], known: Sequence[str]
 ) -> Sequence[str]:
-    """The names that are no parameters, for `*mems`: none where something before that is not named, or where one of
-    them is another's misspelt."""
+    """Return the names that are no parameters, for `*mems`.
+    None are, where a parameter before that is not named, or where one of the names is a misspelt parameter."""
     strange = [name for name in names if name not in known]
-    left = [name for name, each in parameters.items() if name not in names and _is_named(each.kind)]
+    left = [name for name, parameter in parameters.items() if name not in names and _is_named(parameter.kind)]
     before = any(parameters[name].kind in _POSITIONAL for name in left)
     return [] if before or any(get_close_matches(name, left, n=1) for name in strange) else strange
 
 
 def _split(parameters: Mapping[str, inspect.Parameter], names: Sequence[str], rest: Sequence[str]) -> Call:
-    """The first parameters by position, as far as they are named without a gap, and `rest` behind them; the others by
-    keyword."""
+    """Pass the first parameters by position, as far as they are named without a gap, then `rest`, others by keyword."""
     first: list[str] = []
-    for name, each in parameters.items():
-        if name not in names or each.kind not in _POSITIONAL:
+    for name, parameter in parameters.items():
+        if name not in names or parameter.kind not in _POSITIONAL:
             break
         first.append(name)
     first += rest
@@ -222,79 +221,78 @@ def _split(parameters: Mapping[str, inspect.Parameter], names: Sequence[str], re
     return Call(tuple(names), tuple(Leaf(name) for name in first), keywords)
 
 
-def _named(forward: Callable[..., Any]) -> str:
+def _described(forward: Callable[..., object]) -> str:
     return parameter_names(forward) or "nothing"
 
 
-def parameter_names(forward: Callable[..., Any]) -> str:
-    """What forward takes, as a person would say it: "x, mask (optional)"."""
+def parameter_names(forward: Callable[..., object]) -> str:
+    """Return the parameters of forward in words: "x, mask (optional)"."""
     marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    said = [
-        marks[each.kind] + name if each.kind in marks else name + ("" if each.default is each.empty else " (optional)")
-        for name, each in inspect.signature(forward).parameters.items()
-    ]
-    return ", ".join(said)
+    words: list[str] = []
+    for name, parameter in inspect.signature(forward).parameters.items():
+        optional = "" if parameter.default is parameter.empty else " (optional)"
+        words.append(marks[parameter.kind] + name if parameter.kind in marks else name + optional)
+    return ", ".join(words)
 
 
-def flatten(given: Any) -> dict[str, torch.Tensor]:
-    """Every tensor of a result by its path, as `parted` has them.
-
-    Raises BadRequest with the first thing in it that is neither a tensor nor holds tensors.
-    """
-    found, constants = parted(given)
+def flatten(result: object) -> dict[str, torch.Tensor]:
+    """Return every tensor of a result by its path, as `parted` names them.
+    Raises BadRequest with the first thing in it that is neither a tensor nor holds tensors."""
+    tensors, constants = parted(result)
     for name, value in constants.items():
         raise _strange(value, name)
-    return found
+    return tensors
 
 
-def parted(given: Any) -> tuple[dict[str, torch.Tensor], dict[str, object]]:
-    """Every tensor of a result by its path, and every number, truth value and text: `output` alone, `output_0` of a
-    tuple, `logits` of a dict or a dataclass, `hidden_states_0`, `output_1_0` of what is nested. What is None is left
-    out.
+def parted(result: object) -> tuple[dict[str, torch.Tensor], dict[str, object]]:
+    """Return every tensor of a result by its path, and every number, truth value and text.
 
-    Raises BadRequest with the first thing in it that is none of these and holds none, or where nothing is a tensor.
+    Paths are `output` of a lone value, `output_0` of a tuple, `logits` of a dict or a dataclass, `hidden_states_0` and
+    `output_1_0` of nested values. None is left out.
+
+    Raises BadRequest with the first part that is none of these and holds none, or where nothing is a tensor.
     """
     import torch
 
-    found: dict[str, Any] = {}
-    for path, value in _walk(given, ()):
+    values: dict[str, object] = {}
+    for path, value in _walk(result, ()):
         name = "_".join(path) if path else ALONE
-        if name in found:
+        if name in values:
             raise BadRequest(
                 f"two outputs of the model are both called {name}", fix="rename a key of what forward returns"
             )
-        found[name] = value
-    tensors = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
+        values[name] = value
+    tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
     if not tensors:
         raise BadRequest("the model returns no tensor", fix="let forward return what it computes")
-    return tensors, {name: value for name, value in found.items() if name not in tensors}
+    return tensors, {name: value for name, value in values.items() if name not in tensors}
 
 
-def carried(found: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Results with every bfloat16 one as the float32 of the same values: numpy, and so a signature, has no bfloat16."""
+def carried(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Turn bfloat16 results into float32 of the same values: numpy, and so a signature, has no bfloat16."""
     import torch
 
-    return {name: value.float() if value.dtype == torch.bfloat16 else value for name, value in found.items()}
+    return {name: value.float() if value.dtype == torch.bfloat16 else value for name, value in tensors.items()}
 
 
-def _walk(given: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _walk(result: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
     import torch
 
-    if given is None:
+    if result is None:
         return
-    if isinstance(given, (torch.Tensor, *_CONSTANTS, torch.SymInt, torch.SymFloat, torch.SymBool)):
-        yield path, given
+    if isinstance(result, (torch.Tensor, *_CONSTANTS, torch.SymInt, torch.SymFloat, torch.SymBool)):
+        yield path, result
         return
-    parts = _parts(given)
+    parts = _parts(result)
     if parts is None:
-        raise _strange(given, "_".join(path))
-    named = isinstance(given, Mapping) or not isinstance(given, tuple | list) or hasattr(given, "_fields")
+        raise _strange(result, "_".join(path))
+    named = isinstance(result, Mapping) or not isinstance(result, tuple | list) or hasattr(result, "_fields")
     for key, value in parts:
         yield from _walk(value, (*(path or (() if named else (ALONE,))), key))
 
 
-def _strange(given: Any, name: str) -> BadRequest:
-    kind = f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
+def _strange(value: object, name: str) -> BadRequest:
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     cache = kind.startswith("transformers.cache_utils.")
     return BadRequest(
         f"the model returns {kind}{f' as {name}' if name else ''}, which holds no tensors",
@@ -304,40 +302,38 @@ def _strange(given: Any, name: str) -> BadRequest:
     )
 
 
-def _parts(given: Any) -> list[tuple[str, Any]] | None:
-    """The parts of a container by name; None where it is none. transformers' ModelOutput is a Mapping."""
-    if isinstance(given, Mapping):
-        return [(str(key), value) for key, value in given.items()]
-    if isinstance(given, tuple | list):
-        names = getattr(given, "_fields", range(len(given)))
-        return [(str(name), value) for name, value in zip(names, given, strict=True)]
-    if dataclasses.is_dataclass(given):
-        return [(each.name, getattr(given, each.name)) for each in dataclasses.fields(given)]
+def _parts(container: object) -> list[tuple[str, object]] | None:
+    """Return the parts of a container by name; None where it is none. transformers' ModelOutput is a Mapping."""
+    if isinstance(container, Mapping):
+        return [(str(key), value) for key, value in container.items()]
+    if isinstance(container, tuple | list):
+        names = getattr(container, "_fields", range(len(container)))
+        return [(str(name), value) for name, value in zip(names, container, strict=True)]
+    if dataclasses.is_dataclass(container):
+        return [(part.name, getattr(container, part.name)) for part in dataclasses.fields(container)]
     return None
 
 
-def is_flat(given: Any) -> bool:
-    """Whether a result is what every converter takes as it is: a tensor, or a plain tuple or list of tensors; none of
-    them bfloat16."""
+def is_flat(result: object) -> bool:
+    """Return whether every converter takes a result as it is.
+    That is a tensor, or a plain tuple or list of tensors, none of them bfloat16."""
     import torch
 
-    values = given if type(given) in (tuple, list) else (given,)
+    values = result if isinstance(result, tuple | list) and type(result) in (tuple, list) else (result,)
     return all(isinstance(value, torch.Tensor) and value.dtype != torch.bfloat16 for value in values)
 
 
-def takes_no_more(forward: Callable[..., Any], count: int) -> bool:
-    """Whether forward takes so many arguments by position, and no others: torch's older exporter fills in what has a
-    default, and knows no keywords."""
+def takes_no_more(forward: Callable[..., object], count: int) -> bool:
+    """Return whether forward takes `count` arguments by position, and no others.
+    torch's older exporter fills in arguments with defaults, and knows no keywords."""
     parameters = inspect.signature(forward).parameters.values()
-    return len(parameters) == count and all(each.kind in _POSITIONAL for each in parameters)
+    return len(parameters) == count and all(parameter.kind in _POSITIONAL for parameter in parameters)
 
 
 def flat(model: torch.nn.Module, call: Call) -> torch.nn.Module:
-    """A module that takes the inputs of `call` by position, and returns its outputs: a tensor, or a tuple of them.
-
-    `model` is its child, so that whatever is traced through it keeps the paths and lines of the user's own modules.
-    Raises BadRequest, when called, where the model returns other outputs than `call` names.
-    """
+    """Make a module that takes the inputs of `call` by position, and returns its outputs: a tensor, or a tuple of them.
+    `model` is its child, so that traces keep the paths and lines of the user's own modules. Raises BadRequest, when
+    called, where the model returns other outputs than `call` names."""
     import torch
 
     class Flat(torch.nn.Module):
@@ -349,27 +345,29 @@ def flat(model: torch.nn.Module, call: Call) -> torch.nn.Module:
 
         def forward(self, *inputs: torch.Tensor) -> Any:
             arguments, keywords = call.bind(inputs)
-            found = carried(parted(_called(self.model, call.scratch, arguments, keywords))[0])
+            outputs = carried(parted(_call_with_copies(self.model, call.scratch, arguments, keywords))[0])
             if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]  # sizes are tensors then
-                found = {name: value for name, value in found.items() if name in call.outputs}
-            if list(found) != list(call.outputs):
+                outputs = {name: value for name, value in outputs.items() if name in call.outputs}
+            if list(outputs) != list(call.outputs):
                 raise BadRequest(
-                    f"the model returned {', '.join(found)} where its signature names {', '.join(call.outputs)}",
+                    f"the model returned {', '.join(outputs)} where its signature names {', '.join(call.outputs)}",
                     fix="let forward return the same parts whatever its inputs are",
                 )
-            values = tuple(found.values())
+            values = tuple(outputs.values())
             return values if len(values) > 1 else values[0]
 
     Flat.forward.__signature__ = _flat_signature(call)  # type: ignore[attr-defined]
-    made = Flat()
-    made.training = getattr(model, "training", False)  # and not train(): an exported program has none; frozen, nor this
-    return made
+    flattened = Flat()
+    flattened.training = getattr(model, "training", False)  # an exported program has no train(), nor this where frozen
+    return flattened
 
 
-def _called(model: torch.nn.Module, scratch: Sequence[str], arguments: tuple[Any, ...], keywords: Any) -> Any:
-    """The model's result, with copies in the place of the buffers in `scratch` meanwhile. (torch.func.functional_call
-    does the same, but cannot be traced.)"""
-    owners = [(model.get_submodule(path), name) for path, _, name in (each.rpartition(".") for each in scratch)]
+def _call_with_copies(
+    model: torch.nn.Module, scratch: Sequence[str], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> object:
+    """Call the model, with copies in the place of the buffers in `scratch` meanwhile.
+    torch.func.functional_call does the same, but cannot be traced."""
+    owners = [(model.get_submodule(path), name) for path, _, name in (place.rpartition(".") for place in scratch)]
     own = [(part, name, part._buffers[name]) for part, name in owners]
     try:
         for part, name, buffer in own:
@@ -381,7 +379,7 @@ def _called(model: torch.nn.Module, scratch: Sequence[str], arguments: tuple[Any
 
 
 def _flat_signature(call: Call) -> inspect.Signature:
-    """What torch.export reads the names of a program's inputs off."""
+    """Make the signature that torch.export reads the names of a program's inputs from."""
     fit = (name.isidentifier() and not keyword.iskeyword(name) and name != "self" for name in call.inputs)
     names = [name if fits else f"input_{at}" for at, (name, fits) in enumerate(zip(call.inputs, fit, strict=True))]
     kind = inspect.Parameter.POSITIONAL_ONLY

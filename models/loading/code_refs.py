@@ -1,4 +1,4 @@
-"""The recipes that ship with transload, and how a user's own is found. Imports no framework itself."""
+"""Resolve references to recipes, to code of the user's and to models of libraries. Imports no framework itself."""
 
 from __future__ import annotations
 
@@ -29,15 +29,13 @@ RECIPES: dict[str, str] = {
 
 
 def list_recipes() -> tuple[Recipe, ...]:
-    """Every recipe of the zoo. None of them imports its framework before a worker calls it."""
+    """List the recipes of the zoo. None of them imports its framework before a worker calls it."""
     return tuple(zoo_recipe(name) for name in RECIPES)
 
 
 def zoo_recipe(name: str) -> Recipe:
-    """The recipe of that name.
-
-    Raises BadRequest with the names that are known.
-    """
+    """Return the recipe of that name.
+    Raises BadRequest with the names that are known."""
     if name not in RECIPES:
         raise BadRequest(f"the zoo has no recipe {name!r}", fix=f"use one of {', '.join(RECIPES)}")
     recipe: Recipe = import_module(f"..zoo.{RECIPES[name]}", __package__).RECIPE
@@ -45,26 +43,22 @@ def zoo_recipe(name: str) -> Recipe:
 
 
 def load_recipe(ref: CodeRef) -> Recipe:
-    """The recipe that `ref` names, in the zoo or in a file or module of the user's.
-
-    Raises BadRequest where there is none, or where importing it raises.
-    """
-    found = load_named(ref)
-    if not isinstance(found, Recipe):
+    """Load the recipe that `ref` names, in the zoo or in a file or module of the user's.
+    Raises BadRequest where there is none, or where importing it raises."""
+    loaded = load_named(ref)
+    if not isinstance(loaded, Recipe):
         raise BadRequest(
-            f"{ref.name} of {ref.place} is a {type(found).__name__}, not a Recipe",
+            f"{ref.name} of {ref.place} is a {type(loaded).__name__}, not a Recipe",
             fix="make it a transload.models.recipe.Recipe; `transload new NAME` writes a file to start from",
         )
     if ref.settings:
         raise BadRequest(f"{ref.text} is a recipe, and takes no settings", fix="leave set out of the pipeline file")
-    return found
+    return loaded
 
 
 def load_named(ref: CodeRef) -> Any:
-    """What `ref` names: a Recipe, whatever else lies in the user's file or module, or what makes a library's model.
-
-    Raises BadRequest.
-    """
+    """Load what `ref` names: a Recipe, another object of the user's file or module, or a factory of a library.
+    Raises BadRequest."""
     if ref.library:
         return library_factory(ref)
     name = _zoo_name(ref)
@@ -76,8 +70,9 @@ def _zoo_name(ref: CodeRef) -> str | None:
 
 
 def ref_digest(ref: CodeRef) -> str:
-    """The digest of the code behind `ref`: its file and what that imports of ours and of the user's
-    (models/code_digest.py). Imports nothing, so that any process may ask.
+    """Return the digest of the code behind `ref`: its file and the imports of ours and of the user's.
+
+    It imports nothing (models/code_digest.py), so that any process may ask.
 
     Raises BadRequest where there is no such file, module or recipe.
     """
@@ -93,8 +88,7 @@ def ref_digest(ref: CodeRef) -> str:
 
 
 def _library_digest(ref: CodeRef) -> str:
-    """Of our code that makes a library's model, the versions of the libraries, and the folder's files where there is
-    one."""
+    """Digest our code that makes a library's model, the libraries' versions, and the files of a folder."""
     code = code_digest(Path(__file__).parent / "library_models.py")
     versions = [f"{name} {_version(name)}" for name in LIBRARIES[ref.library or ""]]
     files = folder_files(Path(ref.name)) if ref.library == "hf" else []

@@ -1,15 +1,15 @@
-"""What a model takes, told by examples of its inputs that stand in the user's code. Worker only.
+"""Find example inputs of a model in the user's code, and the signature's inputs by them. Worker only.
 
-`example_inputs()`, a function beside the factory or a method of the model; else Lightning's `example_input_array`, else
-transformers' `dummy_inputs`. They give a tensor, a tuple of forward's arguments, or a dict of them by name, nested as
-forward takes them.
+They are those of `example_inputs()`, a function beside the factory or a method of the model, else of Lightning's
+`example_input_array`, else of transformers' `dummy_inputs`: a tensor, a tuple of forward's arguments, or a dict of them
+by name, nested as forward takes them.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ _SHAPE_FIX = f"let {EXAMPLES}() return a tensor, a tuple of forward's arguments,
 
 @dataclass(frozen=True)
 class Example:
-    """Arguments to call a model with, and what they are called. `inputs`: the tensors among them by name."""
+    """Arguments to call a model with, and the tensors among them by name. `origin` names their place in the code."""
 
     call: Call
     inputs: Mapping[str, torch.Tensor]
@@ -38,67 +38,68 @@ class Example:
 
 
 def find_example(ref: CodeRef, model: torch.nn.Module) -> Example | None:
-    """The example inputs of a model; None where its code has none.
-
-    Raises BadRequest where they are none that forward takes.
-    """
+    """Find the example inputs of a model; None where its code has none.
+    Raises BadRequest where they do not fit forward."""
     for name in (EXAMPLES, "example_input_array"):
         if own := _own(model, name):
             return own
     module = sys.modules.get(_factory_module(ref)) if not ref.library and not ref.recipe else None
     beside = getattr(module, EXAMPLES, None)
     if callable(beside):
-        return as_example(_called(beside, model), model, f"{EXAMPLES}() of {ref.place}")
+        return as_example(_call(beside, model), model, f"{EXAMPLES}() of {ref.place}")
     return None
 
 
 def dummy_example(model: torch.nn.Module) -> Example | None:
-    """The inputs that a transformers model tries itself with: short ones, for want of better. What its class has from
-    the one of all models, words, is none where forward takes no words."""
-    given = getattr(model, _OF_TRANSFORMERS, None)
-    taken = inspect.signature(model.forward).parameters
-    if isinstance(given, Mapping) and not given.keys() <= taken.keys():
+    """Return the short inputs that a transformers model tries itself with.
+    The words that its class inherits from that of all models are no example where forward takes no words."""
+    inputs = getattr(model, _OF_TRANSFORMERS, None)
+    parameters = inspect.signature(model.forward).parameters
+    if isinstance(inputs, Mapping) and not inputs.keys() <= parameters.keys():
         return None
     return _own(model, _OF_TRANSFORMERS)
 
 
-def in_float32_too(example: Example) -> Example:
-    """The example for a half-precision model as it is carried."""
+def widen_example(example: Example) -> Example:
+    """Return the example of a half-precision model in float32."""
     import torch
 
     halves = (torch.float16, torch.bfloat16)
-    wide = {name: each.float() if each.dtype in halves else each for name, each in example.inputs.items()}
+    wide = {name: tensor.float() if tensor.dtype in halves else tensor for name, tensor in example.inputs.items()}
     return replace(example, inputs=wide)
 
 
 def _own(model: torch.nn.Module, name: str) -> Example | None:
-    given = getattr(model, name, None)
-    if callable(given):
-        given = given()
-    return None if given is None else as_example(given, model, f"{name} of {type(model).__name__}")
+    value = getattr(model, name, None)
+    if callable(value):
+        value = value()
+    return None if value is None else as_example(value, model, f"{name} of {type(model).__name__}")
 
 
 def _factory_module(ref: CodeRef) -> str:
-    """The name of the module that the reference's object was found in; it has been imported."""
+    """Return the name of the imported module that the reference's object is from."""
     if ref.file is None:
         return ref.place
     files = {getattr(module, "__file__", None): name for name, module in list(sys.modules.items())}
     return files.get(str(ref.file), "")
 
 
-def _called(function: Any, model: torch.nn.Module) -> Any:
-    """The function may ask for the model."""
-    needed = [each for each in inspect.signature(function).parameters.values() if each.default is each.empty]
+def _call(function: Callable[..., object], model: torch.nn.Module) -> object:
+    """Call an example function, which may take the model."""
+    parameters = inspect.signature(function).parameters.values()
+    needed = [parameter for parameter in parameters if parameter.default is parameter.empty]
     return function(model) if len(needed) == 1 else function()
 
 
-def as_example(given: Any, model: torch.nn.Module, origin: str) -> Example:
-    """Example inputs as arguments of forward: a tuple is arguments by position, a dict arguments by name where its keys
-    are forward's, anything else one argument. A tuple may end in a dict of keywords.
+def as_example(value: object, model: torch.nn.Module, origin: str) -> Example:
+    """Take example inputs as arguments of forward.
+
+    A tuple is arguments by position, a dict arguments by name where its keys are forward's, anything else one argument.
+    A tuple may end in a dict of keywords.
 
     Raises BadRequest where they hold no tensor, something that is no data, or do not fit forward.
     """
-    arguments, keywords = _arguments(given, model, origin)
+    arguments, keywords = _arguments(value, model, origin)
     inputs: dict[str, torch.Tensor] = {}
     names = _argument_names(model, len(arguments))
     alone = len(arguments) == 1 and not keywords and isinstance(arguments[0], Mapping)
@@ -111,19 +112,19 @@ def as_example(given: Any, model: torch.nn.Module, origin: str) -> Example:
     return Example(Call(tuple(inputs), positional, named), inputs, origin)
 
 
-def _arguments(given: Any, model: torch.nn.Module, origin: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _arguments(value: object, model: torch.nn.Module, origin: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     signature = inspect.signature(model.forward)
     ways: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    if isinstance(given, Mapping):
-        ways = [((), dict(given)), ((given,), {})]
-    elif isinstance(given, tuple):
-        ways = [(given, {})]
-        if given and isinstance(given[-1], Mapping):
-            ways.append((given[:-1], dict(given[-1])))
-    elif isinstance(given, list):
-        ways = [((given,), {}), (tuple(given), {})]
+    if isinstance(value, Mapping):
+        ways = [((), dict(value)), ((value,), {})]
+    elif isinstance(value, tuple):
+        ways = [(value, {})]
+        if value and isinstance(value[-1], Mapping):
+            ways.append((value[:-1], dict(value[-1])))
+    elif isinstance(value, list):
+        ways = [((value,), {}), (tuple(value), {})]
     else:
-        ways = [((given,), {})]
+        ways = [((value,), {})]
     for arguments, keywords in ways:
         try:
             signature.bind(*arguments, **keywords)
@@ -136,18 +137,18 @@ def _arguments(given: Any, model: torch.nn.Module, origin: str) -> tuple[tuple[A
 
 
 def _argument_names(model: torch.nn.Module, count: int) -> list[str]:
-    """Names for arguments by position: the parameters', and `args_0` and so on for what goes into `*args`."""
+    """Name arguments by position: as the parameters, and `args_0` and so on for those in `*args`."""
     names: list[str] = []
-    for name, each in inspect.signature(model.forward).parameters.items():
-        if each.kind is inspect.Parameter.VAR_POSITIONAL:
+    for name, parameter in inspect.signature(model.forward).parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             names += [f"{name}_{at}" for at in range(count - len(names))]
-        elif each.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
+        elif parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
             names.append(name)
     return names[:count]
 
 
 def _tree(value: Any, path: tuple[str, ...], inputs: dict[str, torch.Tensor], origin: str) -> Tree:
-    """`value` with its tensors replaced by the places of inputs, which are added to `inputs` by their path."""
+    """Replace the tensors in `value` by places of inputs, and add the tensors to `inputs` by their path."""
     import numpy as np
     import torch
 
@@ -160,7 +161,8 @@ def _tree(value: Any, path: tuple[str, ...], inputs: dict[str, torch.Tensor], or
         inputs[name] = value
         return Leaf(name)
     if type(value) in (tuple, list):
-        return type(value)(_tree(part, (*path, str(at)), inputs, origin) for at, part in enumerate(value))
+        parts = [_tree(part, (*path, str(at)), inputs, origin) for at, part in enumerate(value)]
+        return tuple(parts) if isinstance(value, tuple) else parts
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {key: _tree(part, (*path, key), inputs, origin) for key, part in value.items()}
     if value is None or isinstance(value, bool | int | float | str):
@@ -173,21 +175,22 @@ def _tree(value: Any, path: tuple[str, ...], inputs: dict[str, torch.Tensor], or
 
 
 def specs_of(example: Example, model: torch.nn.Module) -> tuple[tuple[TensorSpec, ...], str | None]:
-    """The inputs by the shapes of an example: axis 0 is the batch where all of them agree in its size and the model
-    answers another size too; every other axis is fixed. With a sentence where the batch turned out to be fixed."""
+    """Return the inputs by the shapes of an example, with a sentence where the batch is fixed.
+    Axis 0 is the batch where all inputs agree in its size and the model answers at another size too; every other axis
+    is fixed."""
     sizes = {tensor.shape[0] for tensor in example.inputs.values() if tensor.ndim}
-    why = "its inputs differ in the size of their first axis" if len(sizes) > 1 else _refusal(example, model)
+    reason = "its inputs differ in the size of their first axis" if len(sizes) > 1 else _refusal(example, model)
     specs = []
     for name, tensor in example.inputs.items():
         shape: list[Axis] = list(tensor.shape)
-        if shape and why is None:
+        if shape and reason is None:
             shape[0] = BATCH
         specs.append(TensorSpec(name, carried_dtype(f"the input {name}", tensor.dtype), tuple(shape)))
-    return tuple(specs), why and f"the sizes are those of {example.origin}, and fixed: {why}"
+    return tuple(specs), reason and f"the sizes are those of {example.origin}, and fixed: {reason}"
 
 
 def _refusal(example: Example, model: torch.nn.Module) -> str | None:
-    """What the model says to one sample more than the example has; None where it answers."""
+    """Return the model's error with one sample more than the example has; None where it answers."""
     import torch
 
     def call(values: list[torch.Tensor]) -> None:
@@ -196,9 +199,9 @@ def _refusal(example: Example, model: torch.nn.Module) -> str | None:
             model(*arguments, **keywords)
 
     inputs = list(example.inputs.values())
-    call([each.clone() for each in inputs])  # what it says to the example itself is an error of its own
+    call([tensor.clone() for tensor in inputs])  # an error with the example itself is for the caller
     try:
-        call([torch.cat([each, each[:1]]) if each.ndim else each.clone() for each in inputs])
+        call([torch.cat([tensor, tensor[:1]]) if tensor.ndim else tensor.clone() for tensor in inputs])
     except Exception as error:  # noqa: BLE001  (it is the user's code)
         return f"with one sample more, forward raises {first_line(error)}"
     return None

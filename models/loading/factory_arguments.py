@@ -1,6 +1,6 @@
-"""The arguments that a factory is called with, out of what a person sets by name (`--set depth=50`). Worker only.
+"""Make the arguments of a factory from settings by name (`--set depth=50`). Worker only.
 
-They are held against the factory's own signature, so that a wrong one ends in a sentence with the names that it takes.
+They are checked against the factory's own signature. A wrong one ends in a sentence with the names that it takes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ _PLAIN: tuple[type, ...] = (bool, int, float, str, list, tuple, dict)
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def arguments(factory: Callable[..., Any], settings: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Keyword arguments for `factory`. `config.depth` sets one field of the argument config, which is a dataclass or a
-    dict; `what` is how a person named the factory.
+def arguments(factory: Callable[..., object], settings: Mapping[str, object], owner: str) -> dict[str, Any]:
+    """Make keyword arguments for `factory`, which errors name as `owner`.
+
+    `config.depth` sets one field of the argument config, which is a dataclass or a dict.
 
     Raises BadRequest where the factory takes no such argument, needs one that is not set, or takes another kind of it.
     """
@@ -30,60 +31,62 @@ def arguments(factory: Callable[..., Any], settings: Mapping[str, Any], what: st
     except (TypeError, ValueError):  # some callables of C have none
         return dict(settings)
     hints = _hints(factory)
-    given = _nested(settings)
-    taken = {name: each for name, each in parameters.items() if each.kind in _NAMED}
-    if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
-        _check_names(given, tuple(taken), what)
-    _check_whole(given, parameters, what)
+    nested = _nested(settings)
+    named = {name: parameter for name, parameter in parameters.items() if parameter.kind in _NAMED}
+    if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        _check_names(nested, tuple(named), owner)
+    _check_complete(nested, parameters, owner)
     return {
-        name: _value(value, hints.get(name), getattr(taken.get(name), "default", None), f"{name} of {what}", name)
-        for name, value in given.items()
+        name: _value(value, hints.get(name), getattr(named.get(name), "default", None), f"{name} of {owner}", name)
+        for name, value in nested.items()
     }
 
 
-def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"a.b": 1, "c": 2}` as `{"a": _Fields({"b": 1}), "c": 2}`."""
-    found: dict[str, Any] = {}
+def _nested(settings: Mapping[str, object]) -> dict[str, object]:
+    """Turn `{"a.b": 1, "c": 2}` into `{"a": _Fields({"b": 1}), "c": 2}`."""
+    nested: dict[str, object] = {}
     for name, value in settings.items():
         head, dot, rest = name.partition(".")
-        known = found.get(head)
-        if (dot and head in found and not isinstance(known, _Fields)) or (not dot and isinstance(known, _Fields)):
+        known = nested.get(head)
+        if (dot and head in nested and not isinstance(known, _Fields)) or (not dot and isinstance(known, _Fields)):
             raise BadRequest(f"--set names {head} both whole and by its fields", fix=f"give {head} one way")
         if dot:
-            found.setdefault(head, _Fields())[rest] = value
+            fields = known if isinstance(known, _Fields) else _Fields()
+            nested[head] = fields
+            fields[rest] = value
         else:
-            found[head] = value
-    return found
+            nested[head] = value
+    return nested
 
 
-class _Fields(dict[str, Any]):
-    """What is set of one argument, by the names of its fields."""
+class _Fields(dict[str, object]):
+    """Settings of one argument, by the names of its fields."""
 
 
-def _check_names(given: Mapping[str, Any], taken: tuple[str, ...], what: str) -> None:
-    for name in given:
-        if name not in taken:
-            if not taken:
-                raise BadRequest(f"{what} takes no settings, and got {name}", fix="leave --set out")
-            near = get_close_matches(name, taken, n=1)
+def _check_names(names: Mapping[str, object], known: tuple[str, ...], owner: str) -> None:
+    for name in names:
+        if name not in known:
+            if not known:
+                raise BadRequest(f"{owner} takes no settings, and got {name}", fix="leave --set out")
+            near = get_close_matches(name, known, n=1)
             did = f"did you mean {near[0]!r}? " if near else ""
-            raise BadRequest(f"{what} takes no {name!r}", fix=f"{did}it takes {', '.join(taken)}")
+            raise BadRequest(f"{owner} takes no {name!r}", fix=f"{did}it takes {', '.join(known)}")
 
 
-def _check_whole(given: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter], what: str) -> None:
-    """Every argument without a default must be set."""
-    needed = [each for each in parameters.values() if each.default is inspect.Parameter.empty]
-    by_place = [each.name for each in needed if each.kind is inspect.Parameter.POSITIONAL_ONLY]
+def _check_complete(nested: Mapping[str, object], parameters: Mapping[str, inspect.Parameter], owner: str) -> None:
+    """Raise BadRequest where an argument without a default is not set."""
+    needed = [parameter for parameter in parameters.values() if parameter.default is inspect.Parameter.empty]
+    by_place = [parameter.name for parameter in needed if parameter.kind is inspect.Parameter.POSITIONAL_ONLY]
     if by_place:
-        raise BadRequest(f"{what} takes {', '.join(by_place)} by position", fix="name a function without arguments")
-    lacking = [each.name for each in needed if each.kind in _NAMED and each.name not in given]
+        raise BadRequest(f"{owner} takes {', '.join(by_place)} by position", fix="name a function without arguments")
+    lacking = [parameter.name for parameter in needed if parameter.kind in _NAMED and parameter.name not in nested]
     if lacking:
         words = " ".join(f"--set {name}=VALUE" for name in lacking)
-        raise BadRequest(f"{what} needs {' and '.join(lacking)}", fix=f"give what it needs: {words}")
+        raise BadRequest(f"{owner} needs {' and '.join(lacking)}", fix=f"give what it needs: {words}")
 
 
-def _hints(factory: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a factory's arguments, as far as they can be read."""
+def _hints(factory: Callable[..., object]) -> dict[str, object]:
+    """Return the annotations of a factory's arguments, as far as they can be read."""
     target: Any = factory.__init__ if inspect.isclass(factory) else factory
     try:
         return typing.get_type_hints(target)
@@ -91,82 +94,82 @@ def _hints(factory: Callable[..., Any]) -> dict[str, Any]:
         return {}
 
 
-def _value(value: Any, hint: Any, default: Any, what: str, name: str) -> Any:
-    """A JSON value as the argument that is meant: a dataclass out of its fields, a tuple out of a list."""
+def _value(value: object, hint: object, default: object, place: str, name: str) -> object:
+    """Turn a JSON value into the argument that is meant: fields into a dataclass, a list into a tuple."""
     kind = type(default) if dataclasses.is_dataclass(default) else _dataclass_of(hint)
     if kind is not None and isinstance(value, Mapping):
-        return _filled(kind, value, default, what, name)
+        return _make_dataclass(kind, value, default, place, name)
     if isinstance(value, _Fields):
         if not (_is_dict(hint) or isinstance(default, dict)):
             raise BadRequest(
-                f"the fields of {what} cannot be set: it is neither a dataclass nor a dict",
+                f"the fields of {place} cannot be set: it is neither a dataclass nor a dict",
                 fix=f"write a function that makes {name}, and name that function",
             )
         return _merged(default if isinstance(default, dict) else {}, value)
     if isinstance(value, list) and (isinstance(default, tuple) or _is_tuple(hint)):
         return tuple(value)
-    _check_kind(value, hint, what, name)
+    _check_kind(value, hint, place, name)
     return value
 
 
-def _filled(kind: Any, value: Mapping[str, Any], default: Any, what: str, name: str) -> Any:
-    """A dataclass with these fields; the others are the default's, else the class's own."""
-    fields = {each.name: each for each in dataclasses.fields(kind) if each.init}
-    given, hints = _nested(value), _hints(kind)
-    _check_names({f"{name}.{key}": None for key in given}, tuple(f"{name}.{key}" for key in fields), what)
-    whole = default if isinstance(default, kind) else None
-    if whole is None:
+def _make_dataclass(kind: Any, value: Mapping[str, object], default: object, place: str, name: str) -> object:
+    """Make a dataclass with these fields; the others are the default's, else the class's own."""
+    fields = {entry.name: entry for entry in dataclasses.fields(kind) if entry.init}
+    nested, hints = _nested(value), _hints(kind)
+    _check_names({f"{name}.{key}": None for key in nested}, tuple(f"{name}.{key}" for key in fields), place)
+    base = default if isinstance(default, kind) else None
+    if base is None:
         empty = dataclasses.MISSING
-        needed = [key for key, each in fields.items() if each.default is empty and each.default_factory is empty]
-        if lacking := [key for key in needed if key not in given]:
+        needed = [key for key, entry in fields.items() if entry.default is empty and entry.default_factory is empty]
+        if lacking := [key for key in needed if key not in nested]:
             words = " ".join(f"--set {name}.{key}=VALUE" for key in lacking)
-            raise BadRequest(f"{what} needs {' and '.join(lacking)}", fix=f"give what it needs: {words}")
-    made = {
-        key: _value(each, hints.get(key), _default_of(fields[key], whole), f"{name}.{key} of {what}", f"{name}.{key}")
-        for key, each in given.items()
+            raise BadRequest(f"{place} needs {' and '.join(lacking)}", fix=f"give what it needs: {words}")
+    values = {
+        key: _value(part, hints.get(key), _default_of(fields[key], base), f"{name}.{key} of {place}", f"{name}.{key}")
+        for key, part in nested.items()
     }
-    return dataclasses.replace(whole, **made) if whole is not None else kind(**made)
+    return dataclasses.replace(base, **values) if base is not None else kind(**values)
 
 
-def _default_of(field: dataclasses.Field[Any], whole: Any) -> Any:
-    if whole is not None:
-        return getattr(whole, field.name)
+def _default_of(field: dataclasses.Field[Any], base: object) -> object:
+    if base is not None:
+        return getattr(base, field.name)
     if field.default is not dataclasses.MISSING:
         return field.default
     return field.default_factory() if field.default_factory is not dataclasses.MISSING else None
 
 
-def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """A dict with dotted names put into it."""
-    found = dict(base)
+def _merged(base: Mapping[str, object], more: Mapping[str, object]) -> dict[str, object]:
+    """Merge settings with dotted names into a dict."""
+    merged = dict(base)
     for key, value in _nested(more).items():
-        inner = found.get(key)
-        found[key] = _merged(inner if isinstance(inner, dict) else {}, value) if isinstance(value, _Fields) else value
-    return found
+        inner = merged.get(key)
+        merged[key] = _merged(inner if isinstance(inner, dict) else {}, value) if isinstance(value, _Fields) else value
+    return merged
 
 
-def _members(hint: Any) -> tuple[Any, ...]:
-    """The kinds that a union allows; one kind alone, else."""
+def _members(hint: object) -> tuple[object, ...]:
+    """Return the kinds that a union allows; else the one kind."""
     united = typing.get_origin(hint) in (typing.Union, types.UnionType)
     return typing.get_args(hint) if united else (hint,)
 
 
-def _dataclass_of(hint: Any) -> type | None:
-    return next((each for each in _members(hint) if isinstance(each, type) and dataclasses.is_dataclass(each)), None)
+def _dataclass_of(hint: object) -> type | None:
+    return next((kind for kind in _members(hint) if isinstance(kind, type) and dataclasses.is_dataclass(kind)), None)
 
 
-def _is_dict(hint: Any) -> bool:
-    return any((typing.get_origin(each) or each) in (dict, Mapping, typing.Any) for each in _members(hint))
+def _is_dict(hint: object) -> bool:
+    return any((typing.get_origin(kind) or kind) in (dict, Mapping, typing.Any) for kind in _members(hint))
 
 
-def _is_tuple(hint: Any) -> bool:
-    kinds = [typing.get_origin(each) or each for each in _members(hint)]
+def _is_tuple(hint: object) -> bool:
+    kinds = [typing.get_origin(kind) or kind for kind in _members(hint)]
     return tuple in kinds and list not in kinds
 
 
-def _check_kind(value: Any, hint: Any, what: str, name: str) -> None:
+def _check_kind(value: object, hint: object, place: str, name: str) -> None:
     """Refuse a value that is plainly of another kind than its annotation: "yes" where a bool is wanted."""
-    kinds = tuple(typing.get_origin(each) or each for each in _members(hint))
+    kinds: tuple[Any, ...] = tuple(typing.get_origin(kind) or kind for kind in _members(hint))
     known = (*_PLAIN, type(None))
     if hint is None or not all(kind in known for kind in kinds) or type(value) in kinds:
         return
@@ -174,4 +177,4 @@ def _check_kind(value: Any, hint: Any, what: str, name: str) -> None:
         return
     wanted = " or ".join("None" if kind is type(None) else str(kind.__name__) for kind in kinds)
     quoted = f", as in --set {name}='\"{value}\"'" if str in kinds else ""
-    raise BadRequest(f"{what} takes {wanted}, got {value!r}", fix=f"give {name} as {wanted}{quoted}")
+    raise BadRequest(f"{place} takes {wanted}, got {value!r}", fix=f"give {name} as {wanted}{quoted}")

@@ -1,11 +1,11 @@
-"""Half-precision modules, carried as float32 arithmetic with the same weights (docs/convert.md)."""
+"""Half-precision modules, converted as float32 arithmetic with the same weights (docs/convert.md)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from ..errors import BadRequest, TransloadError
 from .user_frames import line_of_error, quoted
@@ -13,16 +13,12 @@ from .user_frames import line_of_error, quoted
 if TYPE_CHECKING:
     import torch
 
-Answers: TypeAlias = Mapping[str, "torch.Tensor"]
-
-_OF_DTYPES = ("dtype", "scalar type")  # how PyTorch speaks of them in what it raises
+_OF_DTYPES = ("dtype", "scalar type")  # PyTorch's words for them in its errors
 
 
 def widen(model: torch.nn.Module) -> dict[str, torch.dtype]:
     """Make every float16 and bfloat16 weight and buffer float32, which holds each of their values exactly.
-
-    Returns what each of them was, by name; empty where there is none.
-    """
+    Returns the former dtypes by name; empty where there is none."""
     import torch
 
     halves = {name: tensor.dtype for name, tensor in _tensors(model) if tensor.dtype in (torch.float16, torch.bfloat16)}
@@ -43,8 +39,8 @@ def _cast(model: torch.nn.Module, dtypes: Mapping[str, torch.dtype]) -> None:
 
 
 @contextmanager
-def in_float32(what: str, halves: Mapping[str, torch.dtype]) -> Iterator[None]:
-    """Turn what a half-precision module raises in float32 into a BadRequest: it names a dtype of its own."""
+def in_float32(model: str, halves: Mapping[str, torch.dtype]) -> Iterator[None]:
+    """Turn an error that a half-precision module raises in float32 into a BadRequest: its code names a dtype."""
     try:
         yield
     except TransloadError:
@@ -54,18 +50,16 @@ def in_float32(what: str, halves: Mapping[str, torch.dtype]) -> Iterator[None]:
         if not halves or place is None or not any(word in str(error) for word in _OF_DTYPES):
             raise
         raise BadRequest(
-            f"a half-precision model is carried in float32, and {what} mixes the two at {quoted(place)}",
+            f"a half-precision model is carried in float32, and {model} mixes the two at {quoted(place)}",
             fix="take the dtype from a weight or an input there, as in x.to(self.weight.dtype)",
         ) from error
 
 
 def own_distance(
-    model: torch.nn.Module, halves: Mapping[str, torch.dtype], ask: Callable[[torch.dtype], Answers]
+    model: torch.nn.Module, halves: Mapping[str, torch.dtype], ask: Callable[[torch.dtype], Mapping[str, torch.Tensor]]
 ) -> str:
-    """One sentence: how far the module's own half arithmetic lies from the float32 that stands for it.
-
-    `ask` calls the model with inputs of a dtype. The module is given back as it came.
-    """
+    """Say in one sentence how far the module's own half arithmetic lies from the float32 that stands for it.
+    `ask` calls the model with inputs of a dtype. The module is left as it was."""
     import torch
 
     half = next(iter(halves.values()))
@@ -74,18 +68,18 @@ def own_distance(
     _cast(model, halves)
     try:
         narrow = ask(half)
-    except Exception:  # noqa: BLE001  (whatever it is, the module's own arithmetic is not what is carried)
+    except Exception:  # noqa: BLE001  (whatever it is, the module's own arithmetic is not converted)
         return f"its {name} weights are carried in float32; in {name} it does not run here"
     finally:
         _cast(model, dict.fromkeys(halves, torch.float32))
-    noise_db = min((_sqnr_db(wide[each], narrow[each]) for each in wide), default=math.inf)
+    noise_db = min((_sqnr_db(wide[output], narrow[output]) for output in wide), default=math.inf)
     if noise_db == math.inf:
         return f"its {name} weights are carried in float32; its own {name} arithmetic gives the same"
     return f"its {name} weights are carried in float32; its own {name} arithmetic lies {noise_db:.0f} dB from that"
 
 
 def _sqnr_db(wide: torch.Tensor, narrow: torch.Tensor) -> float:
-    """Signal to noise of an output, in dB; infinite where there is no noise."""
+    """Return the signal to noise of an output, in dB; infinite where there is no noise."""
     if wide.shape != narrow.shape or not wide.is_floating_point():
         return math.inf
     noise = (wide.double() - narrow.double()).nan_to_num().square().sum().item()

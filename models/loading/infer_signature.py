@@ -1,4 +1,4 @@
-"""What a model takes and gives, found out by calling it. Worker only."""
+"""Infer the signature of a model by calling it. Worker only."""
 
 from __future__ import annotations
 
@@ -16,56 +16,53 @@ from .call_convention import Call, call_by_name, carried, is_flat, parted, takes
 if TYPE_CHECKING:
     import torch
 
-_NAMED = "name the outputs in the signature of a Recipe; `transload new NAME` writes one to start from"
+_NAME_OUTPUTS = "name the outputs in the signature of a Recipe; `transload new NAME` writes one to start from"
 
 
 def infer_signature(
     model: torch.nn.Module, inputs: tuple[TensorSpec, ...], call: Call | None = None
 ) -> tuple[Signature, Call | None, Mapping[str, object]]:
-    """The signature of a model with these inputs, from calls in which every dynamic axis has another size; how it is
-    called, or None where it takes its inputs by position and gives a tensor, or a plain tuple or list of them; and the
-    numbers and texts among its outputs, which are alike in all calls and no outputs of a copy.
+    """Infer the signature of a model with these inputs, from calls in which every dynamic axis has another size.
 
-    `call`: how the inputs go in, where it is known (its outputs are not yet); else it is found by their names.
-    An axis of an output that changes with an input's axis has its name, one that changes otherwise a name of its own.
-    Outputs are called by their path in what forward returns (calling.parted).
+    Returns the signature; the call, or None where the model takes its inputs by position and returns a tensor, or a
+    plain tuple or list of them; and the numbers and texts among its results, which are alike in all calls and no
+    outputs of a copy. `call` says how the inputs go in, where it is known (without outputs); else their names tell it.
+    An axis of an output that changes with an input's axis has its name; one that changes otherwise has a name of its
+    own. Outputs are named by their path in the result of forward (call_convention.parted).
 
-    Raises BadRequest where the inputs do not go in, or the outputs are not tensors that numpy knows, or constants.
+    Raises BadRequest where the inputs do not fit forward, or its results are neither tensors that numpy knows nor
+    constants.
     """
     names = tuple(spec.name for spec in inputs)
     call = call or call_by_name(model.forward, names, f"forward of {type(model).__name__}")
     sizes = [*two_sizes(inputs)]
-    given = [_given(model, call, sample_tensors(inputs, each)) for each in sizes]
-    large = _large(inputs, *sizes)
+    results = [_call(model, call, sample_tensors(inputs, point)) for point in sizes]
+    large = _large_sizes(inputs, *sizes)
     if large != sizes[0]:
         with contextlib.suppress(Exception):  # it may be larger than the model takes
-            given.append(_given(model, call, sample_tensors(inputs, large)))
+            results.append(_call(model, call, sample_tensors(inputs, large)))
             sizes.append(large)
-    both = [parted(each) for each in given]
-    found, constants = [carried(each) for each, _ in both], [each for _, each in both]
-    names_found = list(found[0])
-    for other in found[1:]:
-        if list(other) != names_found:
+    both = [parted(result) for result in results]
+    tensors, constants = [carried(outputs) for outputs, _ in both], [values for _, values in both]
+    output_names = list(tensors[0])
+    for other in tensors[1:]:
+        if list(other) != output_names:
             raise BadRequest(
-                f"the model returns {', '.join(names_found)} at one size of its inputs, {', '.join(other)} at another",
+                f"the model returns {', '.join(output_names)} at one size of its inputs, {', '.join(other)} at another",
                 fix="let forward return the same parts at every size",
             )
     _check_constant(constants)
-    known = {tuple(each[axis] for each in sizes): axis for axis in sizes[0]}
-    outputs = tuple(_spec(name, [each[name] for each in found], known) for name in names_found)
-    plain = call.by_position and takes_no_more(model.forward, len(inputs)) and all(map(is_flat, given))
-    how = None if plain else replace(call, outputs=tuple(names_found))
+    known = {tuple(point[axis] for point in sizes): axis for axis in sizes[0]}
+    outputs = tuple(_spec(name, [call_outputs[name] for call_outputs in tensors], known) for name in output_names)
+    plain = call.by_position and takes_no_more(model.forward, len(inputs)) and all(map(is_flat, results))
+    how = None if plain else replace(call, outputs=tuple(output_names))
     return Signature(inputs, outputs), how, constants[0]
 
 
-def _check_constant(found: Sequence[Mapping[str, object]]) -> None:
-    """Hold the numbers and texts that a model returned in several calls against each other: what changes is an answer,
-    and no copy could give it.
-
-    Raises BadRequest.
-    """
-    for name, value in found[0].items():
-        for other in found[1:]:
+def _check_constant(calls: Sequence[Mapping[str, object]]) -> None:
+    """Raise BadRequest where a number or text that a model returns changes between calls: no copy could give it."""
+    for name, value in calls[0].items():
+        for other in calls[1:]:
             if name in other and repr(other[name]) != repr(value):  # NaN is alike
                 raise BadRequest(
                     f"the model returns {name} as {value!r} at one size of its inputs, as {other[name]!r} at another, "
@@ -74,9 +71,10 @@ def _check_constant(found: Sequence[Mapping[str, object]]) -> None:
                 )
 
 
-def _large(inputs: tuple[TensorSpec, ...], first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
-    """Sizes that a network which halves an axis five times over still tells from the first: 11 and 12 become 6 both.
-    The batch is not halved, and an axis whose two sizes lie far apart needs no third."""
+def _large_sizes(inputs: tuple[TensorSpec, ...], first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    """Choose a third size for axes whose first two are neighbours.
+    A network that halves an axis five times still tells it from the first: 11 and 12 both become 6. The batch is not
+    halved, and an axis whose two sizes lie far apart needs no third."""
     bounds, batch = bounds_of(inputs), batch_axis(inputs)
     near = {axis for axis in first if axis != batch and abs(first[axis] - second[axis]) == 1}
     return {axis: bounds.get(axis, ANY_SIZE).nearest(at + _MORE) if axis in near else at for axis, at in first.items()}
@@ -85,7 +83,7 @@ def _large(inputs: tuple[TensorSpec, ...], first: Mapping[str, int], second: Map
 _MORE = 64
 
 
-def _given(model: torch.nn.Module, call: Call, inputs: Mapping[str, Array]) -> object:
+def _call(model: torch.nn.Module, call: Call, inputs: Mapping[str, Array]) -> object:
     import torch
 
     arguments, keywords = call.bind([torch.from_numpy(inputs[name]) for name in call.inputs])
@@ -93,26 +91,24 @@ def _given(model: torch.nn.Module, call: Call, inputs: Mapping[str, Array]) -> o
         return model(*arguments, **keywords)
 
 
-def _spec(name: str, found: Sequence[torch.Tensor], known: Mapping[tuple[int, ...], str]) -> TensorSpec:
-    """The spec of an output, of what it was in each of several calls. `known`: axes by their sizes in those calls."""
-    if len({each.ndim for each in found}) > 1:
-        raise BadRequest(f"the rank of the output {name} changes with the size of an input", fix=_NAMED)
+def _spec(name: str, values: Sequence[torch.Tensor], known: Mapping[tuple[int, ...], str]) -> TensorSpec:
+    """Return the spec of an output by its values in several calls. `known`: axes by their sizes in those calls."""
+    if len({value.ndim for value in values}) > 1:
+        raise BadRequest(f"the rank of the output {name} changes with the size of an input", fix=_NAME_OUTPUTS)
     shape = [
         sizes[0] if len(set(sizes)) == 1 else known.get(sizes, f"{name}_{at}")
-        for at, sizes in enumerate(zip(*(each.shape for each in found), strict=True))
+        for at, sizes in enumerate(zip(*(value.shape for value in values), strict=True))
     ]
-    return TensorSpec(name, carried_dtype(f"the output {name}", found[0].dtype), tuple(shape))
+    return TensorSpec(name, carried_dtype(f"the output {name}", values[0].dtype), tuple(shape))
 
 
-def carried_dtype(what: str, dtype: torch.dtype) -> str:
-    """The numpy name of a dtype.
-
-    Raises BadRequest where the formats do not carry it, with the mend for what it is.
-    """
+def carried_dtype(tensor: str, dtype: torch.dtype) -> str:
+    """Return the numpy name of a dtype.
+    Raises BadRequest where the formats do not carry it, with a fix for its kind."""
     try:
         return served_dtype(str(dtype))
     except ValueError as error:
         mend = "torch.view_as_real(...): real and imaginary parts" if dtype.is_complex else "float32"
         raise BadRequest(
-            f"{what} is {dtype}, which the formats do not carry", fix=f"let the model take and return {mend}"
+            f"{tensor} is {dtype}, which the formats do not carry", fix=f"let the model take and return {mend}"
         ) from error

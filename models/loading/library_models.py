@@ -1,6 +1,6 @@
-"""Models of libraries, by the words that name them: torchvision:NAME, timm:NAME, hf:FOLDER. Worker only.
+"""Models of libraries: torchvision:NAME, timm:NAME, hf:FOLDER. Worker only.
 
-Each library's factory is what a user's own function is: models/loading/module_from_ref.py calls it with the settings.
+A library's factory is called as a user's own function is, with the settings (module_from_ref.py).
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 
 def library_factory(ref: CodeRef) -> Callable[..., Any]:
-    """What makes the model that `ref` names, of the library that it names.
-
-    Raises BadRequest where the library has none of that name.
-    """
+    """Return the factory of the library's model that `ref` names.
+    Raises BadRequest where the library has none of that name."""
     from . import transformers_folder, vision_models
 
     if ref.library == "torchvision":
@@ -31,8 +29,8 @@ def library_factory(ref: CodeRef) -> Callable[..., Any]:
 
 
 def known_inputs(ref: CodeRef, model: torch.nn.Module) -> tuple[TensorSpec, ...] | None:
-    """What a library's model takes: names of forward's own parameters where they tell something, dtypes and shapes.
-    None where nobody but the user knows it."""
+    """Return the inputs of a library's model: names of forward's own parameters where they tell something.
+    None where nobody but the user knows them."""
     from . import transformers_inputs, vision_models
 
     if ref.library == "torchvision":

@@ -1,4 +1,4 @@
-"""What a person should know of how a model was made, kept on the module until somebody says it. Worker only."""
+"""Notes for the user on how a model was made, kept on the module until they are printed. Worker only."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _PLACE = "_transload_notes"
 
 
 def add_note(model: torch.nn.Module, text: str) -> None:
-    """Remember a sentence of a model's weights. Other weights make it void."""
+    """Keep a sentence on a model's weights. Other weights make it void."""
     model.__dict__.setdefault(_PLACE, []).append(text)
 
 
 def notes_of(model: torch.nn.Module) -> list[str]:
-    """The sentences, in order."""
+    """Return the sentences, in order."""
     return list(model.__dict__.get(_PLACE, ()))

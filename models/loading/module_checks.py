@@ -1,6 +1,6 @@
-"""What stands in the way of carrying a model, found by calling it: randomness, memory, training mode, quantised parts.
+"""Find by calls why a model cannot be converted: randomness, memory, training mode, quantised parts.
 
-Each becomes one sentence with the line of the model that causes it, and the mend. Worker only.
+Every such reason becomes one sentence with the line of the model that causes it, and a fix. Worker only.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import contextlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ..signature import Signature
 
 Answers: TypeAlias = Mapping[str, "torch.Tensor"]
-_STEADY_BATCH = 8  # of 2 rows with 2 outputs each, dropout of one half leaves two calls alike once in 10 times
+_STEADY_BATCH = 8  # with 2 rows of 2 outputs, dropout of one half leaves two calls alike in one of 10 times
 _QUANTISED = (
     "torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized", "torchao", "bitsandbytes",
     "optimum.quanto", "quanto", "auto_gptq", "gptqmodel", "awq", "hqq",
@@ -32,8 +33,8 @@ _QUANTISED = (
 
 
 def check_supported(model: torch.nn.Module) -> None:
-    """Raises BadRequest for a module with quantised parts, whose integers are not what another format would compute,
-    and for one with weights that have no values."""
+    """Raise BadRequest for a module with quantised parts or with weights that have no values.
+    Another format would compute other integers than the quantised parts do."""
     for path, part in model.named_modules():
         if _begins(type(part).__module__, _QUANTISED):
             raise _quantised(path or "it", type(part))
@@ -47,7 +48,7 @@ def check_supported(model: torch.nn.Module) -> None:
 
 
 def check_lazy(model: torch.nn.Module) -> None:
-    """Raises BadRequest for a module whose weights take shape at its first call."""
+    """Raise BadRequest for a module whose weights get their shape at its first call."""
     import torch
 
     for name, weight in model.named_parameters():
@@ -70,7 +71,7 @@ def _quantised(where: str, kind: type) -> BadRequest:
 
 
 def check_eval(model: torch.nn.Module) -> None:
-    """After a call of a model in eval mode: raises BadRequest where its forward has put a part into training mode."""
+    """Raise BadRequest where the forward of a model in eval mode has put a part into training mode. Call it before."""
     for path, part in model.named_modules():
         if part.training:
             line = _line_of(model, r"\.train\((?!\s*False)") or _line_of_class(part)
@@ -81,8 +82,8 @@ def check_eval(model: torch.nn.Module) -> None:
 
 
 def _line_of(model: torch.nn.Module, pattern: str) -> str | None:
-    """The first line in a method of a module of the model, but not in __init__, that `pattern` is found in."""
-    found = []
+    """Return the first line that matches `pattern` in a method of the model's modules, __init__ not counted."""
+    places = []
     for kind in dict.fromkeys(type(part) for part in model.modules()):
         for name, method in inspect.getmembers(kind, inspect.isfunction):
             if name == "__init__" or method.__module__.partition(".")[0] == "torch":
@@ -90,12 +91,10 @@ def _line_of(model: torch.nn.Module, pattern: str) -> str | None:
             with contextlib.suppress(OSError, TypeError):  # made where no file is
                 lines, first = inspect.getsourcelines(method)
                 file = inspect.getsourcefile(method)
-                found += [(file, first + at) for at, line in enumerate(lines) if re.search(pattern, _code(line))]
-    return quoted("{}:{}".format(*min(found))) if found else None
-
-
-def _code(line: str) -> str:
-    return line.partition("#")[0]
+                places += [
+                    (file, first + at) for at, line in enumerate(lines) if re.search(pattern, line.partition("#")[0])
+                ]
+    return quoted("{}:{}".format(*min(places))) if places else None
 
 
 def _line_of_class(part: torch.nn.Module) -> str:
@@ -106,15 +105,15 @@ def _line_of_class(part: torch.nn.Module) -> str:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """What a module keeps between calls: tensors and simple values among its parameters, buffers and attributes."""
+class ModuleState:
+    """Tensors and simple values that a module keeps between calls: parameters, buffers and attributes."""
 
     tensors: Mapping[str, tuple[torch.Tensor, int, torch.Tensor | None]]  # itself, its version, a copy of its values
     values: Mapping[str, object]
 
     @staticmethod
-    def of(model: torch.nn.Module) -> Memory:
-        """What it keeps now. Of parameters no copy is made: that they were written to is enough to know."""
+    def of(model: torch.nn.Module) -> ModuleState:
+        """Record the present state. Parameters are not copied: that they were written to is enough to know."""
         import torch
 
         tensors: dict[str, tuple[torch.Tensor, int, torch.Tensor | None]] = {}
@@ -126,12 +125,12 @@ class Memory:
                 tensors[name] = (value, value._version, value.detach().clone())
             else:
                 values[name] = value
-        return Memory(tensors, values)
+        return ModuleState(tensors, values)
 
     def changed(self, model: torch.nn.Module) -> list[str]:
-        """Names of what is no longer as it was, or was not there."""
+        """Return the names of values that have changed or are new."""
         now = dict(_kept(model))
-        found = [name for name, value in self.values.items() if name not in now or now[name] != value]
+        names = [name for name, value in self.values.items() if name not in now or now[name] != value]
         for name, (tensor, version, held) in self.tensors.items():
             value: Any = now.get(name)
             if held is None:
@@ -139,92 +138,93 @@ class Memory:
             else:
                 same = isinstance(value, type(tensor)) and _equal(value, held)
             if not same:
-                found.append(name)
-        return [*found, *(name for name in now if name not in self.tensors and name not in self.values)]
+                names.append(name)
+        return [*names, *(name for name in now if name not in self.tensors and name not in self.values)]
 
 
-def _kept(model: torch.nn.Module) -> list[tuple[str, Any]]:
-    """Tensors and simple values that the modules of a model hold, by path; of lists and dicts, how long they are."""
+def _kept(model: torch.nn.Module) -> list[tuple[str, object]]:
+    """Return tensors and simple values that the modules of a model hold, by path; of lists and dicts their length."""
     import torch
 
     usual = set(vars(torch.nn.Module()))
-    found: list[tuple[str, Any]] = []
+    values: list[tuple[str, Any]] = []
     for path, part in model.named_modules():
         own = {name: value for name, value in vars(part).items() if name not in usual}
         for name, value in {**part._parameters, **part._buffers, **own}.items():
             where = f"{path}.{name}" if path else name
             if isinstance(value, list | dict):
-                found.append((where, len(value)))
+                values.append((where, len(value)))
             elif isinstance(value, torch.Tensor | bool | int | float | str):
-                found.append((where, value))
-    return found
+                values.append((where, value))
+    return values
 
 
 def _equal(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """NaN is equal to NaN."""
+    """Return whether two tensors are equal, NaN being equal to NaN."""
     import torch
 
     return first.shape == second.shape and torch.equal(first.nan_to_num(), second.nan_to_num())
 
 
 @dataclass(frozen=True)
-class Origin:
-    """The user's own module under a flat one: what it kept before any call, and what makes a flat one anew."""
+class UserModule:
+    """The user's own module under a flat one: its state before any call, and a function that makes a flat one anew."""
 
     module: torch.nn.Module
-    before: Memory
+    before: ModuleState
     rebuild: Callable[[], torch.nn.Module]
 
 
 @dataclass(frozen=True)
-class Steady:
-    """What a model that answers the same each time answered to a sample. `scratch`: buffers that it writes to."""
+class SteadyAnswers:
+    """Answers of a model that answers the same each time. `scratch`: buffers that it writes to."""
 
     answers: Answers
     scratch: tuple[str, ...] = ()
 
 
-def check_steady(model: torch.nn.Module, signature: Signature, origin: Origin | None = None) -> Steady:
-    """Call the model on one sample, on another, and on the first again: it must answer the first as before, and, where
-    anything that it keeps has changed, the second as a fresh one does.
+def check_steady(model: torch.nn.Module, signature: Signature, own: UserModule | None = None) -> SteadyAnswers:
+    """Call the model on one sample, on another, and on the first again.
+
+    It must answer the first as before, and, where anything that it keeps has changed, the second as a fresh one does.
 
     Raises BadRequest where it does not: it draws random numbers, it remembers, or its forward trains.
     """
     import torch
 
     samples = [sample_inputs(signature, _STEADY_BATCH, seed) for seed in (0, 1)]
-    one, other = ([torch.from_numpy(each[spec.name]) for spec in signature.inputs] for each in samples)
+    sample, other = ([torch.from_numpy(arrays[spec.name]) for spec in signature.inputs] for arrays in samples)
 
-    def ask(asked: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Answers:
+    def ask(flattened: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Answers:
         with torch.no_grad():
-            return call_model(asked, signature, [each.clone() for each in inputs])
+            return call_model(flattened, signature, [tensor.clone() for tensor in inputs])
 
-    module, memory = (model, Memory.of(model)) if origin is None else (origin.module, origin.before)
-    first, second = ask(model, one), ask(model, other)
-    changed = memory.changed(module)
+    module, before = (model, ModuleState.of(model)) if own is None else (own.module, own.before)
+    first, second = ask(model, sample), ask(model, other)
+    changed = before.changed(module)
     check_eval(module)
-    differs = _differs(first, ask(model, one))
-    if differs is None and changed and origin is not None:
-        differs = _differs(second, ask(origin.rebuild(), other))
+    differs = _differing(first, ask(model, sample))
+    if differs is None and changed and own is not None:
+        differs = _differing(second, ask(own.rebuild(), other))
     if differs and changed:
         raise _remembers(module, differs, changed[0])
     if differs:
-        line = random_line(model, lambda asked: ask(asked, one))
+        line = random_line(model, lambda flattened: ask(flattened, sample))
         raise BadRequest(
-            f"the model is random: its {_said(differs)} differs between two calls on one input, in eval mode too"
+            f"the model is random: its {_output_text(differs)} differs between two calls on one input, in eval mode too"
             + (f": {line}" if line else ""),
             fix="give functional dropout training=self.training, and draw no random numbers in forward",
         )
     buffers = {name for name, _ in module.named_buffers()}
-    return Steady(first, tuple(name for name in changed if name in buffers))
+    return SteadyAnswers(first, tuple(name for name in changed if name in buffers))
 
 
-def _differs(first: Answers, second: Answers) -> str | None:
-    """The name of the first output that differs."""
+def _differing(first: Answers, second: Answers) -> str | None:
+    """Return the name of the first output that differs."""
     return next((name for name, value in first.items() if not _equal(value, second[name])), None)
 
 
-def _said(output: str) -> str:
+def _output_text(output: str) -> str:
     return ALONE if output == ALONE else f"{ALONE} {output}"
 
 
@@ -232,84 +232,85 @@ def _remembers(module: torch.nn.Module, output: str, name: str) -> BadRequest:
     own = re.escape(name.rpartition(".")[2])
     line = _line_of(module, rf"self\.{own}\b[^=!<>]*([-+*/@|&]?=[^=]|\.\w+_\()")
     return BadRequest(
-        f"the model remembers: its {_said(output)} for one input changes from call to call with {name}"
+        f"the model remembers: its {_output_text(output)} for one input changes from call to call with {name}"
         + (f", which is written to at {line}" if line else ""),
         fix="make what it remembers an input and an output of forward, or leave it out",
     )
 
 
 def random_line(model: torch.nn.Module, ask: Callable[[torch.nn.Module], object]) -> str | None:
-    """The user's line that draws random numbers of torch's, with the operator; None where none is seen to."""
+    """Return the user's line that draws torch's random numbers, with the operator; None where none is seen to."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    class RandomOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         where: str | None = None
 
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
             if self.where is None and torch.Tag.nondeterministic_seeded in func.tags:
                 line = line_of_now()
                 self.where = f"{func.overloadpacket.__name__} at {quoted(line)}" if line else func.__name__
             return func(*args, **(kwargs or {}))
 
-    with torch.no_grad(), Seen() as seen:  # type: ignore[no-untyped-call]
+    with torch.no_grad(), RandomOperators() as seen:  # type: ignore[no-untyped-call]
         ask(model)
     where: str | None = seen.where
     return where
 
 
 def questions(model: torch.nn.Module, calls: Sequence[Sequence[torch.Tensor]]) -> dict[str, bool]:
-    """The lines of the model that turn a tensor into a Python value (`if x.sum() > 0`, `x.item()`), each with whether
-    calls of one shape got several answers there: then the way through forward depends on data.
-
-    `calls`: the inputs of each. What is asked of weights and constants alone can't differ, and is left out. What is
-    asked of data and got one answer (`if x.max() > 128`) is told as False: other data may get another.
-    """
+    """Find the lines of the model that turn a tensor into a Python value (`if x.sum() > 0`, `x.item()`).
+    A line is True where calls of one shape got several values there: then the way through forward depends on data.
+    Values of weights and constants alone cannot differ, and are left out. A line of data with one value
+    (`if x.max() > 128`) is False: other data may get another. `calls` are the inputs of several calls."""
     import torch
 
-    asked: list[list[tuple[str, str]]] = []
+    values: list[list[tuple[str, str]]] = []
     of_data: set[str] = set()
 
     with torch.no_grad():
         for inputs in calls:
-            asked.append([])
-            with _watched(model, asked[-1], of_data):
+            values.append([])
+            with _watch_values(model, values[-1], of_data):
                 model(*inputs)
-    places = list(dict.fromkeys(place for each in asked for place, _ in each if place))
-    answers = {place: {tuple(a for p, a in each if p == place) for each in asked} for place in places}
+    places = list(dict.fromkeys(place for call in values for place, _ in call if place))
+    answers = {place: {tuple(value for at, value in call if at == place) for call in values} for place in places}
     return {place: len(answers[place]) > 1 for place in places if place in of_data or len(answers[place]) > 1}
 
 
-def _watched(model: torch.nn.Module, asked: list[tuple[str, str]], of_data: set[str]) -> Any:
-    """A context that notes each Python value made of a tensor: where, and which; and where it may come of data.
-
-    Clean is what comes of the model's own tensors and of constants; whatever nobody saw made counts as data.
-    """
+def _watch_values(
+    model: torch.nn.Module, values: list[tuple[str, str]], of_data: set[str]
+) -> AbstractContextManager[object]:
+    """Return a context that notes each Python value made of a tensor: where, and which; and where it may come of data.
+    Clean tensors come of the model's own tensors and of constants. A tensor that was not seen made counts as data."""
     import torch
     from torch.overrides import TorchFunctionMode
     from torch.utils import _pytree as pytree
 
-    clean = {id(each): each for each in (*model.parameters(), *model.buffers())}
+    clean = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
 
-    class Watched(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    class WatchedValues(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
             kwargs = kwargs or {}
-            tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-            is_clean = all(id(each) in clean for each in tensors)
-            given = func(*args, **kwargs)
+            tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+            is_clean = all(id(tensor) in clean for tensor in tensors)
+            result = func(*args, **kwargs)
             name = getattr(func, "__name__", "")
-            if name in _ASKING:
+            if name in _VALUE_METHODS:
                 place = line_of_now() or ""
-                asked.append((place, repr(given)))
+                values.append((place, repr(result)))
                 of_data.update(() if is_clean else (place,))
             elif is_clean:
-                clean.update({id(each): each for each in pytree.tree_leaves(given) if isinstance(each, torch.Tensor)})
+                leaves = pytree.tree_leaves(result)
+                clean.update({id(leaf): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)})
             elif name == "__setitem__" or "out" in kwargs or (name.endswith("_") and not name.endswith("__")):
-                for each in tensors:
-                    clean.pop(id(each), None)
-            return given
+                for tensor in tensors:
+                    clean.pop(id(tensor), None)
+            return result
 
-    return Watched()
+    return WatchedValues()
 
 
-_ASKING = ("__bool__", "__int__", "__float__", "__index__", "__complex__", "item", "tolist", "numpy", "__array__")
+_VALUE_METHODS = (
+    "__bool__", "__int__", "__float__", "__index__", "__complex__", "item", "tolist", "numpy", "__array__",
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""A module out of what a person names: a recipe, a class, a function or an instance. Runs their code: worker only."""
+"""Make a module from a recipe, a class, a function or an instance. Runs the user's code: worker only."""
 
 from __future__ import annotations
 
@@ -19,42 +19,38 @@ _SEED = 0
 
 
 def construct(ref: CodeRef, seed: int = _SEED) -> torch.nn.Module:
-    """The module that a recipe, a class, a function or an instance gives, in eval mode, without gradients.
-
-    Raises BadRequest where that is no torch module, or does not take the reference's settings.
-    """
+    """Make the module that `ref` names, in eval mode, without gradients.
+    Raises BadRequest where the result is no torch module, or does not take the reference's settings."""
     import torch
 
     with torch.random.fork_rng(devices=[]), user_code(f"making the model {ref.text}", ref):
         torch.manual_seed(seed)
-        found = load_named(ref)  # an instance is made while its file is imported
+        loaded = load_named(ref)  # an instance is made while its file is imported
         torch.manual_seed(seed)
         with at_root(ref):
-            model = _made(found, ref)
+            model = _call_factory(loaded, ref)
     if not isinstance(model, torch.nn.Module):
         raise BadRequest(
             f"{ref.text} gives a {type(model).__name__}, not a torch.nn.Module",
             fix="name a class, a function or an instance that gives a module",
         )
-    bare = _bare(model, ref)
-    _let_trace(bare)
+    bare = _unwrap(model, ref)
+    _allow_tracing(bare)
     with user_code(f"eval() of {ref.text}", ref):  # which may be the user's own
         return bare.eval().requires_grad_(False)
 
 
-def _let_trace(model: torch.nn.Module) -> None:
-    """torch.jit reads every property of a module, and Lightning's modules raise where one asks for a Trainer that they
-    do not have; unless this is set, as their own to_torchscript does."""
+def _allow_tracing(model: torch.nn.Module) -> None:
+    """Let torch.jit read the properties of Lightning's modules, as their own to_torchscript does.
+    torch.jit reads every property, and those of a module without a Trainer raise unless this is set."""
     for module in model.modules():
         if hasattr(module, "_jit_is_scripting"):
             module._jit_is_scripting = True  # type: ignore[assignment]
 
 
-def _bare(model: torch.nn.Module, ref: CodeRef) -> torch.nn.Module:
-    """The module inside of what only runs it in another way: torch.compile's, and DataParallel's.
-
-    Raises BadRequest for TorchScript, whose forward is no Python.
-    """
+def _unwrap(model: torch.nn.Module, ref: CodeRef) -> torch.nn.Module:
+    """Return the module inside a wrapper of torch.compile or DataParallel.
+    Raises BadRequest for TorchScript, whose forward is no Python."""
     import torch
 
     if isinstance(model, torch.jit.ScriptModule):
@@ -64,24 +60,24 @@ def _bare(model: torch.nn.Module, ref: CodeRef) -> torch.nn.Module:
     inner = getattr(model, "_orig_mod", None)
     if inner is None and isinstance(model, torch.nn.DataParallel):
         inner = model.module
-    return _bare(inner, ref) if isinstance(inner, torch.nn.Module) else model
+    return _unwrap(inner, ref) if isinstance(inner, torch.nn.Module) else model
 
 
-def _made(found: Any, ref: CodeRef) -> Any:
+def _call_factory(loaded: Any, ref: CodeRef) -> object:
     import torch
 
-    if isinstance(found, Recipe):
+    if isinstance(loaded, Recipe):
         _check_unset(ref, "a recipe")
-        return found.net()
-    if isinstance(found, torch.nn.Module) or not callable(found):
+        return loaded.net()
+    if isinstance(loaded, torch.nn.Module) or not callable(loaded):
         _check_unset(ref, "no class and no function")
-        return found
-    if inspect.isabstract(found):
-        lacking = ", ".join(sorted(found.__abstractmethods__))
+        return loaded
+    if inspect.isabstract(loaded):
+        lacking = ", ".join(sorted(loaded.__abstractmethods__))
         raise BadRequest(f"{ref.text} is abstract: it lacks {lacking}", fix="name a class that has them")
-    return found(**arguments(found, ref.settings, ref.text))
+    return loaded(**arguments(loaded, ref.settings, ref.text))
 
 
-def _check_unset(ref: CodeRef, what: str) -> None:
+def _check_unset(ref: CodeRef, kind: str) -> None:
     if ref.settings:
-        raise BadRequest(f"{ref.text} is {what}, and takes no settings", fix="leave --set out")
+        raise BadRequest(f"{ref.text} is {kind}, and takes no settings", fix="leave --set out")

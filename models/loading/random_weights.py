@@ -1,7 +1,7 @@
 """Random weights that tell a wrong copy from a right one. Worker only.
 
-As constructors leave them, heads and branches are empty and BatchNorm has seen no data: signals fade from layer to
-layer, the model answers alike whatever it is asked, and a wrong copy of it would give the right answer.
+Constructors leave heads and branches empty, and BatchNorm has seen no data. Signals fade from layer to layer, the model
+answers alike whatever its inputs are, and a wrong copy of it would give the right answer.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ _ROWS = 2
 
 
 def fill_constants(model: torch.nn.Module) -> None:
-    """Random numbers, from torch's generator, for every parameter that is one number all over.
-
-    Constructors begin with empty heads, layer scales and gates of 0 or 1e-6, and norms of weight 1.
-    """
+    """Fill every parameter that is one number all over with random numbers of torch's generator.
+    Constructors begin with empty heads, layer scales and gates of 0 or 1e-6, and norms of weight 1."""
     import torch
 
     with torch.no_grad():
@@ -38,12 +36,15 @@ def fill_constants(model: torch.nn.Module) -> None:
 
 
 def calibrate(model: torch.nn.Module, specs: Sequence[TensorSpec]) -> None:
-    """Give every BatchNorm the statistics of what reaches it, from one call on random inputs like those that the model
-    is verified on. Nothing is done where nobody knows them."""
+    """Give every BatchNorm the statistics of its inputs in one call.
+    The call has random inputs like those that the model is verified on. Nothing is done where `specs` is empty: the
+    inputs are not known."""
     import torch
     from torch.nn.modules.batchnorm import _BatchNorm
 
-    norms = [each for each in model.eval().modules() if isinstance(each, _BatchNorm) and each.track_running_stats]
+    norms = [
+        module for module in model.eval().modules() if isinstance(module, _BatchNorm) and module.track_running_stats
+    ]
     momenta = [norm.momentum for norm in norms]
     for norm in norms if specs else ():
         norm.momentum = None  # the plain average

@@ -1,4 +1,4 @@
-"""Weights in and out of a module: safetensors always, checkpoints only where they hold nothing but weights."""
+"""Write, read and load the state dict of a module, in safetensors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 def write_weights(path: Path, state: Mapping[str, torch.Tensor]) -> None:
     """Write a state dict. Tensors that share memory are written one by one, so that each key reads back alone.
-
-    Raises BadRequest where it holds something else than tensors.
-    """
+    Raises BadRequest where it holds something else than tensors."""
     import torch
     from safetensors.torch import save_file
 
@@ -30,9 +28,7 @@ def write_weights(path: Path, state: Mapping[str, torch.Tensor]) -> None:
 
 def read_weights(path: Path) -> dict[str, torch.Tensor]:
     """Read a state dict, on the CPU.
-
-    Raises BadRequest where the file is missing, cut short or not safetensors.
-    """
+    Raises BadRequest where the file is missing, cut short or not safetensors."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -48,14 +44,12 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
 
 def load_weights(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
     """Put `state` into `model`: every key, no other key, the same shapes, and no dtype that would lose digits.
-
-    Raises BadRequest with what is missing, left over, or of another shape or dtype.
-    """
+    Raises BadRequest with what is missing, left over, or of another shape or dtype."""
     own = model.state_dict()
-    if trouble := _misfits(own, state):
-        shapes = all(each in own and each in state for each in trouble)
+    if misfits := _misfits(own, state):
+        shapes = all(name in own and name in state for name in misfits)
         raise BadRequest(
-            f"the weights do not fit the model: {'; '.join(trouble.values())}",
+            f"the weights do not fit the model: {'; '.join(misfits.values())}",
             fix="make the model with the settings that they were trained with, each as --set NAME=VALUE"
             if shapes
             else "name the weights that this model made, or the part of the file that holds them with --weights-key",
@@ -64,30 +58,30 @@ def load_weights(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> N
     model.load_state_dict(own, strict=True)
 
 
-_SHOWN = 3  # names of each kind of trouble
+_SHOWN = 3  # names of each kind of misfit
 
 
-def _misfits(wanted: Mapping[str, torch.Tensor], given: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    """What does not fit, in words, the first few of each kind; by the name of a weight."""
-    found: dict[str, str] = {}
-    if absent := [name for name in wanted if name not in given]:
-        found[absent[0]] = f"{_few(absent)} {'is' if len(absent) == 1 else 'are'} missing"
-    if extra := [name for name in given if name not in wanted]:
-        found[extra[0]] = f"the model has no {_few(extra)}"
-    other = {name: why for name in wanted if name in given and (why := _mismatch(wanted[name], given[name]))}
-    found |= {name: f"{name} is {why}" for name, why in list(other.items())[:_SHOWN]}
+def _misfits(wanted: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> dict[str, str]:
+    """Describe what does not fit, the first few of each kind, by the name of a weight."""
+    misfits: dict[str, str] = {}
+    if absent := [name for name in wanted if name not in state]:
+        misfits[absent[0]] = f"{_few(absent)} {'is' if len(absent) == 1 else 'are'} missing"
+    if extra := [name for name in state if name not in wanted]:
+        misfits[extra[0]] = f"the model has no {_few(extra)}"
+    other = {name: text for name in wanted if name in state and (text := _mismatch(wanted[name], state[name]))}
+    misfits |= {name: f"{name} is {text}" for name, text in list(other.items())[:_SHOWN]}
     if len(other) > _SHOWN:
-        found[list(other)[_SHOWN]] = f"and {len(other) - _SHOWN} more differ"
-    return found
+        misfits[list(other)[_SHOWN]] = f"and {len(other) - _SHOWN} more differ"
+    return misfits
 
 
-def _mismatch(wanted: torch.Tensor, given: torch.Tensor) -> str | None:
+def _mismatch(wanted: torch.Tensor, value: torch.Tensor) -> str | None:
     import torch
 
-    if given.shape != wanted.shape:
-        return f"{list(given.shape)} where the model has {list(wanted.shape)}"
-    if torch.promote_types(given.dtype, wanted.dtype) != wanted.dtype:
-        return f"{given.dtype} where the model has {wanted.dtype}, which would lose digits"
+    if value.shape != wanted.shape:
+        return f"{list(value.shape)} where the model has {list(wanted.shape)}"
+    if torch.promote_types(value.dtype, wanted.dtype) != wanted.dtype:
+        return f"{value.dtype} where the model has {wanted.dtype}, which would lose digits"
     return None
 
 

@@ -1,8 +1,8 @@
-"""torchvision beside a torch that its wheel was not built for. Worker only.
+"""Make torchvision importable beside a torch that its wheel was not built for. Worker only.
 
-The wheel that a package index serves is built against CUDA's torch: beside the CPU one its C++ operators do not load,
-and its import fails for want of them ("operator torchvision::nms does not exist"), with timm's and part of that of
-transformers. What it asks for is then declared here, in Python, just before; a torchvision that loads is left alone.
+The wheel that a package index serves is built against CUDA's torch. Beside the CPU one its C++ operators do not load,
+and its import fails ("operator torchvision::nms does not exist"), with timm's and part of that of transformers. The
+operators that it looks for are then declared here, in Python, just before. A torchvision that loads is left alone.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-_LIBRARIES: list[Any] = []  # what is declared lasts as long as this does
+_LIBRARIES: list[torch.library.Library] = []  # declarations last as long as these objects
 
 
 def mend_torchvision() -> None:
-    """From now on `import torchvision` works, whoever's code does it. Costs nothing until then, and may be repeated."""
+    """Make `import torchvision` work from now on, in any code. Costs nothing until then, and may be repeated."""
     if not any(isinstance(finder, _Before) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Before())
 
 
 class _Before:
-    """Stands before the finders of Python: finds nothing itself, and mends what is about to be imported."""
+    """A finder before those of Python: it finds nothing itself, and repairs torchvision as it is imported."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -54,7 +54,7 @@ def _declare() -> None:
 
 
 def _loads(spec: ModuleSpec) -> bool:
-    """Whether torchvision's own operators load, which makes them known; there is no other way to ask."""
+    """Return whether torchvision's own operators load, which also declares them; there is no other way to ask."""
     from torch import ops
 
     load: Callable[[Path], None] = ops.load_library
@@ -69,7 +69,7 @@ def _loads(spec: ModuleSpec) -> bool:
 
 
 def _with_nms(spec: ModuleSpec | None) -> ModuleSpec | None:
-    """torchvision.ops.boxes, which asks whether the C++ operators are there before it calls nms: ours is."""
+    """Patch torchvision.ops.boxes, which checks for the C++ operators before it calls nms: ours is declared."""
     if spec is not None and spec.loader is not None:
         run = spec.loader.exec_module
 
@@ -82,8 +82,9 @@ def _with_nms(spec: ModuleSpec | None) -> ModuleSpec | None:
 
 
 def nms(boxes: torch.Tensor, scores: torch.Tensor, threshold: float) -> torch.Tensor:
-    """The rows of `boxes` (N, 4), as x1 y1 x2 y2, that are kept, best score (N) first: int64 (K). A box goes where its
-    intersection with a better one, over their union, is above the threshold (torchvision.ops.nms)."""
+    """Return the rows of `boxes` (N, 4), as x1 y1 x2 y2, that are kept, best score (N) first: int64 (K).
+    A box is removed where its intersection with a better one, over their union, is above the threshold, as in
+    torchvision.ops.nms."""
     import torch
 
     waiting = scores.sort(descending=True, stable=True).indices
@@ -94,10 +95,10 @@ def nms(boxes: torch.Tensor, scores: torch.Tensor, threshold: float) -> torch.Te
     return torch.stack(kept) if kept else torch.empty(0, dtype=torch.int64)
 
 
-def _overlap(box: torch.Tensor, others: torch.Tensor, threshold: float) -> torch.Tensor:
+def _overlap(box: torch.Tensor, candidates: torch.Tensor, threshold: float) -> torch.Tensor:
     import torch
 
-    low, high = torch.maximum(box[:2], others[:, :2]), torch.minimum(box[2:], others[:, 2:])
+    low, high = torch.maximum(box[:2], candidates[:, :2]), torch.minimum(box[2:], candidates[:, 2:])
     shared = (high - low).clamp(min=0).prod(1)
-    areas = (others[:, 2:] - others[:, :2]).prod(1)
+    areas = (candidates[:, 2:] - candidates[:, :2]).prod(1)
     return shared / ((box[2:] - box[:2]).prod() + areas - shared) > threshold

@@ -1,7 +1,7 @@
-"""A transformers model out of a folder of this machine: its configuration, and weights that are nothing but weights.
+"""Load a transformers model from a folder of this machine: its configuration and its weights.
 
-Nothing is fetched, no code of the folder's is run, and transformers itself reads no file: the configuration is a JSON
-document and the weights are read by weight_files.py. Worker only, but for `folder_files`.
+Nothing is fetched, no code of the folder is run, and transformers itself reads no file: the configuration is a JSON
+document, and weight_files.py reads the weights. Worker only, but for `folder_files`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ..errors import BadRequest
 from ..foreign_errors import first_line
 from .model_notes import add_note
 from .torchvision_ops import mend_torchvision
-from .weight_files import read_given, shards_of
+from .weight_files import read_weight_file, shards_of
 
 if TYPE_CHECKING:
     import torch
 
 CONFIG = "config.json"
-_PICTURES = "preprocessor_config.json"  # says how large pictures are, where the configuration does not
+_PICTURES = "preprocessor_config.json"  # gives the size of pictures, where the configuration does not
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 _CONFIG_BYTES = 16 << 20
-_NOT_TAKEN = (
+_CODE_KEYS = (
     "auto_map",
     "attn_implementation",
     "_attn_implementation",
@@ -37,10 +37,8 @@ _ATTENTION = ("eager", "sdpa")
 
 
 def folder_files(folder: Path) -> list[Path]:
-    """The files that the model in `folder` is made of; the first is its configuration, the second its weights.
-
-    Raises BadRequest where the folder holds no model of transformers.
-    """
+    """List the files of the model in `folder`; the first is its configuration, the second its weights.
+    Raises BadRequest where the folder holds no model of transformers."""
     if not folder.is_dir():
         raise BadRequest(f"no such folder: {folder}", fix="check the path; hf: takes a folder of this machine")
     if not (folder / CONFIG).is_file():
@@ -62,8 +60,9 @@ def folder_files(folder: Path) -> list[Path]:
 
 
 def folder_factory(name: str) -> Callable[..., torch.nn.Module]:
-    """What makes the model in the folder `name`. It takes what the configuration holds, dtype (float32 unless set) and
-    attn_implementation (eager unless set).
+    """Return the factory of the model in the folder `name`.
+
+    It takes the fields of the configuration, dtype (float32 unless set) and attn_implementation (eager unless set).
 
     Raises BadRequest where there is no such model, or it would need code of its own.
     """
@@ -72,7 +71,7 @@ def folder_factory(name: str) -> Callable[..., torch.nn.Module]:
     document = _document(config_file)
 
     def make(**settings: Any) -> torch.nn.Module:
-        return _made(folder, document, weights, settings)
+        return _make(folder, document, weights, settings)
 
     return make
 
@@ -81,27 +80,27 @@ def _document(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _CONFIG_BYTES:
             raise ValueError(f"it is larger than {_CONFIG_BYTES >> 20} MiB")
-        found = json.loads(path.read_bytes(), object_hook=_number)
-        if not isinstance(found, dict):
-            raise TypeError(f"it holds a {type(found).__name__}")
+        document = json.loads(path.read_bytes(), object_hook=_decode_number)
+        if not isinstance(document, dict):
+            raise TypeError(f"it holds a {type(document).__name__}")
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise BadRequest(f"{path} is no configuration: {error}", fix="copy the folder again") from error
-    if found.get("quantization_config"):
-        method = found["quantization_config"].get("quant_method", "an unnamed method")
+    if document.get("quantization_config"):
+        method = document["quantization_config"].get("quant_method", "an unnamed method")
         raise BadRequest(
             f"{path.parent} holds weights quantised by {method}", fix="convert the model as it was before that"
         )
-    return found
+    return document
 
 
-def _number(value: dict[str, Any]) -> Any:
-    """A dict of the document, or the number that transformers writes so where JSON has none: {"__float__": "Infinity"}
-    (PreTrainedConfig._encode_special_floats), as in every configuration of Mamba2."""
+def _decode_number(value: dict[str, Any]) -> object:
+    """Return a dict of the document, or the number that transformers writes as one where JSON has none.
+    {"__float__": "Infinity"} is in every configuration of Mamba2 (PreTrainedConfig._encode_special_floats)."""
     tag = value.get("__float__") if len(value) == 1 else None
     return float(tag) if tag in ("Infinity", "-Infinity", "NaN") else value
 
 
-def _made(folder: Path, document: Mapping[str, Any], weights: Path, settings: Mapping[str, Any]) -> torch.nn.Module:
+def _make(folder: Path, document: Mapping[str, Any], weights: Path, settings: Mapping[str, Any]) -> torch.nn.Module:
     import torch
 
     more = dict(settings)
@@ -113,54 +112,51 @@ def _made(folder: Path, document: Mapping[str, Any], weights: Path, settings: Ma
         raise BadRequest(f"dtype {dtype!r} is none of a model's", fix="set float32, float16, bfloat16 or float64")
     kind = _class(folder, document)
     config = _config(kind, document, more)
-    state = read_given(weights)
-    model, told = _loaded(kind, config, state, folder, dtype=getattr(torch, dtype), attn_implementation=attention)
-    _check_whole(told, weights, kind.__name__)
-    _note(model, told, state, weights, dtype)
+    state = read_weight_file(weights)
+    model, report = _load(kind, config, state, folder, dtype=getattr(torch, dtype), attn_implementation=attention)
+    _check_complete(report, weights, kind.__name__)
+    _add_notes(model, report, state, weights, dtype)
     return model
 
 
-def _loaded(
+def _load(
     kind: Any, config: Any, state: Mapping[str, torch.Tensor], folder: Path, **more: Any
 ) -> tuple[torch.nn.Module, Mapping[str, Any]]:
-    """The model, and what transformers tells of its weights: it renames those of former versions, and ties some."""
+    """Load the model, and return it with transformers' report on its weights.
+    transformers renames weights of former versions, and ties some."""
     try:
-        model, told = kind.from_pretrained(
+        model, report = kind.from_pretrained(
             None, config=config, state_dict=dict(state), output_loading_info=True, local_files_only=True,
             ignore_mismatched_sizes=True, use_safetensors=True, trust_remote_code=False, **more,
         )  # fmt: skip
     except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, NotImplementedError, ImportError) as error:
         raise BadRequest(
-            f"transformers cannot make the model in {folder}: {_reason(error)}",
+            f"transformers cannot make the model in {folder}: {first_line(error, 300)}",
             fix="save it again with save_pretrained, or mend config.json",
         ) from error
-    return model, told
+    return model, report
 
 
-def _check_whole(told: Mapping[str, Any], weights: Path, kind: str) -> None:
-    """Transformers fills in what is missing with random numbers, and warns. Raises BadRequest."""
-    if lacking := sorted(told["missing_keys"]):
+def _check_complete(report: Mapping[str, Any], weights: Path, kind: str) -> None:
+    """Raise BadRequest where weights are missing: transformers fills in random numbers, and warns."""
+    if lacking := sorted(report["missing_keys"]):
         more = " and others" if len(lacking) > 3 else ""
         raise BadRequest(
             f"{weights} lacks weights of {kind}: {', '.join(lacking[:3])}{more}",
             fix="save the whole model with save_pretrained, or mend architectures in config.json",
         )
-    if told["mismatched_keys"]:
-        name, there, wanted = min(told["mismatched_keys"])
+    if report["mismatched_keys"]:
+        name, there, wanted = min(report["mismatched_keys"])
         raise BadRequest(
             f"{name} is {list(there)} in {weights}, and {list(wanted)} by the configuration of {kind}",
             fix="mend config.json, or leave out the --set that changed it",
         )
-    if extra := sorted(told["unexpected_keys"]):
+    if extra := sorted(report["unexpected_keys"]):
         print(f"{kind} has no use for {', '.join(extra)}")
 
 
-def _reason(error: Exception) -> str:
-    return first_line(error, 300)
-
-
 def _class(folder: Path, document: Mapping[str, Any]) -> Any:
-    """The class that the configuration names, of transformers itself."""
+    """Return the class of transformers that the configuration names."""
     mend_torchvision()
     import transformers
 
@@ -182,12 +178,14 @@ def _class(folder: Path, document: Mapping[str, Any]) -> Any:
 
 
 def _config(kind: Any, document: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
-    """The configuration with the settings in it, without what would fetch code, and without a cache: what a decoder
-    keeps from one word to the next is no output of a model that is asked once."""
+    """Make the configuration with the settings in it, without keys that would fetch code, and without a cache.
+    A decoder's cache from one word to the next is no output of a model that is called once."""
     try:
         config = kind.config_class.from_dict(_without_code(document))
-    except Exception as error:  # transformers and huggingface_hub check it, each with errors of its own
-        raise BadRequest(f"{CONFIG} is no configuration of {kind.__name__}: {_reason(error)}", fix="mend it") from error
+    except Exception as error:  # transformers and huggingface_hub check it, both with errors of their own
+        raise BadRequest(
+            f"{CONFIG} is no configuration of {kind.__name__}: {first_line(error, 300)}", fix="mend it"
+        ) from error
     known = list(config.to_dict())
     for name, value in settings.items():
         if not hasattr(config, name):
@@ -195,24 +193,24 @@ def _config(kind: Any, document: Mapping[str, Any], settings: Mapping[str, Any])
             fix = f"did you mean {' or '.join(near)}?" if near else f"{CONFIG} lists what it takes"
             raise BadRequest(f"{kind.__name__} takes no {name!r}", fix=fix)
         setattr(config, name, value)
-    for each in (config, *(getattr(config, name, None) for name in ("text_config", "decoder", "encoder"))):
-        if hasattr(each, "use_cache"):
-            each.use_cache = False
+    for part in (config, *(getattr(config, name, None) for name in ("text_config", "decoder", "encoder"))):
+        if hasattr(part, "use_cache"):
+            part.use_cache = False
     return config
 
 
-def _without_code(value: Any) -> Any:
-    """The document without the keys that name code, here or on a hub, in it or in a configuration inside of it."""
+def _without_code(value: object) -> object:
+    """Return the document without keys that name code, here or on a hub, also in configurations inside it."""
     if isinstance(value, Mapping):
-        return {key: _without_code(each) for key, each in value.items() if key not in _NOT_TAKEN}
+        return {key: _without_code(part) for key, part in value.items() if key not in _CODE_KEYS}
     return value
 
 
-def _note(
-    model: torch.nn.Module, told: Mapping[str, Any], state: Mapping[str, torch.Tensor], weights: Path, dtype: str
+def _add_notes(
+    model: torch.nn.Module, report: Mapping[str, Any], state: Mapping[str, torch.Tensor], weights: Path, dtype: str
 ) -> None:
-    """What transformers says of the weights in a table that nobody reads."""
-    if extra := sorted(told["unexpected_keys"]):
+    """Note what transformers reports on the weights, in a table that nobody reads."""
+    if extra := sorted(report["unexpected_keys"]):
         more = f" and {len(extra) - 3} more" if len(extra) > 3 else ""
         add_note(model, f"{type(model).__name__} has no use for {', '.join(extra[:3])}{more} in {weights.name}")
     kinds = sorted({str(value.dtype).removeprefix("torch.") for value in state.values() if value.is_floating_point()})

@@ -1,6 +1,6 @@
-"""Python objects that a user names: found, imported, and their failures told in one sentence. Worker only.
+"""Import Python objects of the user's, and turn errors of their code into one sentence. Worker only.
 
-The user's root goes last on sys.path: a file of theirs that is called like one of Python's or of ours hides neither.
+The user's root goes last on sys.path: a file of theirs that has the name of one of Python's or ours hides neither.
 """
 
 from __future__ import annotations
@@ -27,26 +27,24 @@ _PRIVATE = "_transload_user_"  # a user's json.py becomes this module and a suff
 
 
 def load_object(ref: CodeRef) -> Any:
-    """The object that `ref` names, out of a file or a module of the user's.
-
-    Raises BadRequest where the file, the module or the name is not there, or the import raises.
-    """
+    """Load the object that `ref` names from a file or a module of the user's.
+    Raises BadRequest where the file, the module or the name is not there, or the import raises."""
     mend_torchvision()  # their code may import it, or timm
     with at_root(ref):
         module = _from_file(ref.file, ref.root) if ref.file else _from_name(ref)
-    found: Any = module
+    value: Any = module
     for part in ref.name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise BadRequest(
                 f"{ref.place} holds no {ref.name}", fix=f"name what it holds: {ref.place}:{_example(module)}"
             )
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 @contextmanager
 def at_root(ref: CodeRef) -> Iterator[None]:
-    """The user's root as the current folder while their code makes a model: `configs/x.yaml` starts there for them."""
+    """Make the user's root the current folder while their code makes a model: `configs/x.yaml` starts there."""
     before = Path.cwd()
     if ref.root is not None:
         os.chdir(ref.root)
@@ -57,11 +55,11 @@ def at_root(ref: CodeRef) -> Iterator[None]:
 
 
 @contextmanager
-def user_code(what: str, ref: CodeRef, fix: str | None = None) -> Iterator[None]:
-    """Turn whatever the user's code raises into one BadRequest that names file and line, and `fix` where the code is a
-    library's, which nobody is to mend. A process that it forked ends here: it must not do our work a second time. What
-    it took off sys.path comes back, and so do the streams that it closed, or put something else in the place of: what
-    follows imports and prints."""
+def user_code(activity: str, ref: CodeRef, fix: str | None = None) -> Iterator[None]:
+    """Turn any error of the user's code into one BadRequest that names file and line.
+    `fix` is for code of a library, which the user does not change. A process that the code forked ends here: it must
+    not do our work a second time. Entries removed from sys.path and streams that were closed or replaced are restored:
+    later work imports and prints."""
     ours, paths, streams = os.getpid(), [*sys.path], (sys.stdout, sys.stderr)
     try:
         yield
@@ -70,7 +68,7 @@ def user_code(what: str, ref: CodeRef, fix: str | None = None) -> Iterator[None]
     except BaseException as error:  # a KeyboardInterrupt is theirs, too: Ctrl-C does not reach a worker
         if is_disk_full(error):
             raise  # nobody's code is at fault
-        raise _refused(what, ref, error, fix if ref.library else None) from error
+        raise _refused(activity, ref, error, fix if ref.library else None) from error
     finally:
         if os.getpid() != ours:
             os._exit(0)
@@ -79,36 +77,37 @@ def user_code(what: str, ref: CodeRef, fix: str | None = None) -> Iterator[None]
 
 
 def _open(theirs: object, ours: TextIO | None) -> TextIO:
-    """A stream that can be written to and flushed. Theirs, where it can be: two over one buffer would close it for each
-    other. An object of theirs that has `write` need not have more."""
+    """Return a stream that can be written to and flushed.
+    It is theirs, where that is one: two over one buffer would close it for each other. An object of theirs that has
+    `write` need not have more."""
     for stream in (theirs, ours):
         if isinstance(stream, io.TextIOBase) and not stream.closed:
             return cast("TextIO", stream)
     return Path(os.devnull).open("w")
 
 
-def _refused(what: str, ref: CodeRef, error: BaseException, fix: str | None = None) -> BadRequest:
+def _refused(activity: str, ref: CodeRef, error: BaseException, fix: str | None = None) -> BadRequest:
     folders = _folders(ref.file, ref.root)
     place = _place(error, folders)
     if isinstance(error, ModuleNotFoundError) and error.name and not _is_theirs(error.name, folders):
         package = error.name.partition(".")[0]
         return ToolMissing(
-            f"{what} needs {package}, which is not installed ({place})",
+            f"{activity} needs {package}, which is not installed ({place})",
             fix=f"install {package} where transload is installed, or keep its import out of the model's file",
         )
     if isinstance(error, SystemExit):
         return BadRequest(
-            f"{what} called exit({_code(error)}) at {place}",
+            f"{activity} called exit({_code(error)}) at {place}",
             fix='keep what ends the program, or reads its arguments, under `if __name__ == "__main__":`',
         )
     return BadRequest(
-        f"{what} raised {type(error).__name__} at {place}: {_says(error)}",
+        f"{activity} raised {type(error).__name__} at {place}: {_says(error)}",
         fix=f"{fix or 'mend ' + place.rpartition(':')[0]}; the log has the traceback",
     )
 
 
 def _is_theirs(module: str, folders: list[Path]) -> bool:
-    """Whether a module that was not found belongs to a package of the user's own."""
+    """Return whether a module that is missing belongs to a package of the user's own."""
     first = module.partition(".")[0]
     return any((folder / first).exists() or (folder / f"{first}.py").exists() for folder in folders)
 
@@ -156,8 +155,8 @@ def _from_name(ref: CodeRef) -> ModuleType:
 
 
 def _module_name(file: Path) -> tuple[str, Path]:
-    """The name to import a file under, and the folder that the name starts at: a file in a package
-    keeps its dotted name, so that its relative imports work."""
+    """Return the name to import a file under, and the folder that the name starts at.
+    A file in a package keeps its dotted name, so that its relative imports work."""
     base, parts = file.parent, [file.stem]
     while (base / "__init__.py").is_file():
         parts.insert(0, base.name)
@@ -175,7 +174,7 @@ def _append_path(folder: Path) -> None:
 
 
 def _place(error: BaseException, folders: list[Path]) -> str:
-    """file:line of the user's own code where the error came from, else of wherever it came from."""
+    """Return file:line of the user's own code that an error came from, else of any code."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -189,7 +188,7 @@ def _says(error: BaseException) -> str:
 
 
 def _example(module: ModuleType) -> str:
-    """A name of the module's own that could have been meant."""
+    """Return the last public name defined in the module, for the hint in the error."""
     own = [
         name
         for name, value in vars(module).items()

@@ -1,4 +1,4 @@
-"""Which line of the user's a call stack passes through: what a refusal names."""
+"""Find the line of the user's that a call stack passes through, for the sentence of a refusal."""
 
 from __future__ import annotations
 
@@ -13,33 +13,32 @@ from pathlib import Path
 _OURS = Path(__file__).parents[2]
 _STANDARD = Path(sysconfig.get_path("stdlib"))
 _LAYERS = ("models", "converters", "serving", "pipeline")
-_MACHINERY = ("torch", "torchgen", "functorch")  # of what is installed, that no model is written in
+_MACHINERY = ("torch", "torchgen", "functorch")  # installed packages that never contain model code
 
 
 def user_line(lines: Iterable[tuple[str, int]]) -> str | None:
-    """`file:line` of the innermost of the lines (outermost first) that is a model's code; None where none is.
-
-    A model's code is what is not Python's, not torch's and not ours; what the user wrote goes before a library. What
-    stands outside of the innermost of our own calls is whoever called us.
-    """
-    inner = list(dropwhile(lambda each: _is_ours(each[0]), reversed(list(lines))))
-    own = [each for each in takewhile(lambda each: not _is_ours(each[0]), inner) if _is_models(each[0])]
-    mine = [each for each in own if "site-packages" not in Path(each[0]).parts]
-    return next((f"{file}:{line}" for file, line in mine or own), None)
+    """Return `file:line` of the innermost of the lines (outermost first) that is a model's code, or None.
+    A model's code is not Python's, not torch's and not ours; the user's own goes before a library's. Lines outside of
+    the innermost of our own calls are those of our callers."""
+    inner = list(dropwhile(lambda place: _is_ours(place[0]), reversed(list(lines))))
+    callees = takewhile(lambda place: not _is_ours(place[0]), inner)
+    of_models = [(file, line) for file, line in callees if _is_models(file)]
+    of_user = [(file, line) for file, line in of_models if "site-packages" not in Path(file).parts]
+    return next((f"{file}:{line}" for file, line in of_user or of_models), None)
 
 
 def line_of_error(error: BaseException) -> str | None:
-    """The user's line that an exception came through."""
+    """Return the user's line that an exception came through."""
     return user_line((frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__))
 
 
 def line_of_now() -> str | None:
-    """The user's line that is running, seen from inside of whatever it called."""
+    """Return the user's line that is running, seen from inside its callee."""
     return user_line(reversed(list(_stack())))
 
 
 def quoted(place: str) -> str:
-    """`file:line` and the code that stands there: "net.py:7 (`if x.sum() > 0:`)"."""
+    """Return `file:line` with the code that stands there: "net.py:7 (`if x.sum() > 0:`)"."""
     file, _, line = place.rpartition(":")
     code = linecache.getline(file, int(line)).strip()
     return f"{place} (`{code}`)" if code else place
@@ -61,10 +60,5 @@ def _is_ours(file: str) -> bool:
 def _is_models(file: str) -> bool:
     path = Path(file)
     if "site-packages" in path.parts:
-        return _library(path) not in _MACHINERY
+        return path.parts[path.parts.index("site-packages") + 1] not in _MACHINERY
     return not file.startswith("<") and not path.is_relative_to(_STANDARD)
-
-
-def _library(path: Path) -> str:
-    parts = path.parts
-    return parts[parts.index("site-packages") + 1]

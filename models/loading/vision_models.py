@@ -1,7 +1,8 @@
-"""torchvision's and timm's models by name, with random weights: nothing is ever downloaded. Worker only."""
+"""Make torchvision's and timm's models by name, with random weights: nothing is downloaded. Worker only."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -22,63 +23,50 @@ _FLOW = (128, 128)  # the least that RAFT takes
 
 
 def torchvision_factory(name: str) -> Callable[..., torch.nn.Module]:
-    """What makes the torchvision model of that name.
-
-    Raises BadRequest with the closest names where there is none.
-    """
+    """Return the factory of the torchvision model of that name.
+    Raises BadRequest with the closest names where there is none."""
     mend_torchvision()
     from torchvision.models import get_model_builder, list_models
 
-    what = f"torchvision:{name}"
+    source = f"torchvision:{name}"
     if name.lower() not in list_models():
         raise _unknown("torchvision", name, list_models())
     builder = get_model_builder(name)
 
     def make(**settings: Any) -> torch.nn.Module:
-        given = arguments(builder, _own(settings, what), what)
-        if "weights_backbone" in arguments_of(builder):
-            given["weights_backbone"] = None
-        return _made(lambda: builder(weights=None, **given), lambda _: _inputs(name), settings, what)
+        keywords = arguments(builder, _without_fetching(settings, source), source)
+        if "weights_backbone" in inspect.signature(builder).parameters:
+            keywords["weights_backbone"] = None
+        return _make_random(lambda: builder(weights=None, **keywords), lambda _: _inputs(name), settings, source)
 
     return make
 
 
 def timm_factory(name: str) -> Callable[..., torch.nn.Module]:
-    """What makes the timm model of that name.
-
-    Raises BadRequest with the closest names where there is none.
-    """
+    """Return the factory of the timm model of that name.
+    Raises BadRequest with the closest names where there is none."""
     mend_torchvision()
     import timm
 
-    what = f"timm:{name}"
+    source = f"timm:{name}"
     if not timm.is_model(name):
         raise _unknown("timm", name, timm.list_models())
 
     def make(**settings: Any) -> torch.nn.Module:
-        given = _own(settings, what)
-        return _made(
-            lambda: timm.create_model(name, pretrained=False, **given),
-            lambda model: timm_inputs(model, given),
+        keywords = _without_fetching(settings, source)
+        return _make_random(
+            lambda: timm.create_model(name, pretrained=False, **keywords),
+            lambda model: timm_inputs(model, keywords),
             settings,
-            what,
+            source,
         )
 
     return make
 
 
-def arguments_of(builder: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of a builder's arguments."""
-    import inspect
-
-    return tuple(inspect.signature(builder).parameters)
-
-
 def torchvision_inputs(name: str) -> tuple[TensorSpec, ...]:
-    """What a torchvision model takes, by what its published weights were made for.
-
-    Raises BadRequest for a detector: random pictures show it nothing, and a comparison of no boxes is no evidence.
-    """
+    """Return the inputs of a torchvision model, by the transforms of its published weights.
+    Raises BadRequest for a detector: random pictures show it nothing, and a comparison of no boxes is no evidence."""
     if _family(name) == "detection":
         raise BadRequest(
             f"torchvision:{name} gives as many boxes as a picture shows, in a list for each picture",
@@ -89,7 +77,7 @@ def torchvision_inputs(name: str) -> tuple[TensorSpec, ...]:
 
 
 def _family(name: str) -> str:
-    """The part of torchvision.models that a model is of: resnet, segmentation, detection, video, optical_flow."""
+    """Return a model's part of torchvision.models: resnet, segmentation, detection, video, optical_flow."""
     mend_torchvision()
     from torchvision.models import get_model_builder
 
@@ -98,17 +86,17 @@ def _family(name: str) -> str:
 
 
 def _inputs(name: str) -> tuple[TensorSpec, ...]:
-    """The same; nothing for a detector."""
+    """Return the inputs as torchvision_inputs does, but none for a detector."""
     family = _family(name)
     from torchvision.models import get_model_weights
 
     weights = next(iter(get_model_weights(name)))
-    said: Mapping[str, Any] = getattr(weights.transforms, "keywords", {})
+    transforms: Mapping[str, Any] = getattr(weights.transforms, "keywords", {})
     if family == "optical_flow":
-        return tuple(_image(each, "batch", 3, *_FLOW) for each in ("first", "second"))
+        return tuple(_image(name, "batch", 3, *_FLOW) for name in ("first", "second"))
     if family == "detection":
         return ()
-    size = _two(said.get("crop_size") or said.get("resize_size") or 224)
+    size = _two(transforms.get("crop_size") or transforms.get("resize_size") or 224)
     if family == "video":
         frames = weights.meta.get("min_temporal_size", _FILM)
         return (_image("video", "batch", 3, frames, *size),)
@@ -116,7 +104,7 @@ def _inputs(name: str) -> tuple[TensorSpec, ...]:
 
 
 def timm_inputs(model: torch.nn.Module, settings: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
-    """What a timm model takes, by its default configuration and what was set."""
+    """Return the inputs of a timm model, by its default configuration and the settings."""
     known: Mapping[str, Any] = getattr(model, "pretrained_cfg", None) or {}
     channels, *size = known.get("input_size") or (3, 224, 224)
     if settings.get("img_size"):
@@ -129,43 +117,43 @@ def _image(name: str, *shape: int | str) -> TensorSpec:
 
 
 def _two(size: int | Sequence[int]) -> list[int]:
-    """A height and a width, out of one number for both, a list of one, or two."""
+    """Return height and width of one number for both, a list of one, or a list of two."""
     sizes = [size] if isinstance(size, int) else list(size)
     return (sizes * 2)[:2]
 
 
-def _own(settings: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """The settings without those that would fetch weights, where these say not to.
-
-    Raises BadRequest where they would.
-    """
+def _without_fetching(settings: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return the settings without those that could fetch weights.
+    Raises BadRequest where one of them would."""
     for name in _FETCHED:
         if settings.get(name):
             raise BadRequest(
-                f"{what} would fetch its weights for {name}={settings[name]!r}, and nothing is downloaded",
+                f"{source} would fetch its weights for {name}={settings[name]!r}, and nothing is downloaded",
                 fix="save them to a file, and name it with --weights",
             )
     return {name: value for name, value in settings.items() if name not in _FETCHED}
 
 
-def _made(
+def _make_random(
     make: Callable[[], torch.nn.Module],
-    takes: Callable[[torch.nn.Module], tuple[TensorSpec, ...]],
+    inputs_of: Callable[[torch.nn.Module], tuple[TensorSpec, ...]],
     settings: Mapping[str, Any],
-    what: str,
+    source: str,
 ) -> torch.nn.Module:
-    """The module that `make` gives, with random weights that tell a wrong copy; `takes`: what it is called with."""
+    """Make a module with random weights that tell a wrong copy from a right one; `inputs_of` gives its inputs."""
     try:
         model = make()
     except Exception as error:
         if not settings:
             raise
-        given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        words = ", ".join(f"{name}={value!r}" for name, value in settings.items())
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise BadRequest(f"{what} cannot be made with {given}: {reason}", fix="mend or leave out that --set") from error
+        raise BadRequest(
+            f"{source} cannot be made with {words}: {reason}", fix="mend or leave out that --set"
+        ) from error
     fill_constants(model)
-    calibrate(model, takes(model))
-    add_note(model, f"the weights of {what} are random: --weights names trained ones")
+    calibrate(model, inputs_of(model))
+    add_note(model, f"the weights of {source} are random: --weights names trained ones")
     return model
 
 

@@ -30,9 +30,7 @@ def unlike(usual: Series, answers: Series) -> str | None:
 
 def is_level(usual: Series, answers: Series) -> bool:
     """Return whether no answer is much larger than the usual ones.
-
-    An output is compared as a whole: only then does a wrong value not hide behind large ones.
-    """
+    An output is compared as a whole: only then does a wrong value not hide behind large ones."""
     return all(_largest(answers, name) <= _LARGER * _largest(usual, name) for name in answers[0])
 
 

@@ -33,10 +33,8 @@ def least_sizes(specs: Sequence[TensorSpec], small: int = _SMALL) -> dict[str, i
 
 def far_sizes(specs: Sequence[TensorSpec]) -> list[dict[str, int]]:
     """List the far sizes to try a program at.
-
     Each dynamic axis is large, beside the others as in an example and then as small as they may be: a relation between
-    two breaks at one of them alone. Then all are large at once, and each is empty where it may be.
-    """
+    two breaks at one of them alone. Then all are large at once, and each is empty where it may be."""
     own, least, most = example_sizes(specs, _BATCH), least_sizes(specs), most_elements(specs)
     points: list[dict[str, int]] = []
     for axis in own:

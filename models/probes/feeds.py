@@ -37,9 +37,7 @@ def sample_specs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
 
 def check_samples(specs: Sequence[TensorSpec], data: Dataset) -> None:
     """Check samples against the inputs: names, dtypes, shapes, and that an axis has one size, within its bounds.
-
-    Raises BadRequest.
-    """
+    Raises BadRequest."""
     wanted = sample_specs(specs)
     for spec, want in zip(specs, wanted, strict=True):
         array = data.inputs.get(spec.name)
@@ -131,9 +129,7 @@ def sizes_in(data: Dataset, signature: Signature) -> dict[str, int]:
 
 def split_into_calls(samples: int, batch: int, least: int = 1) -> Iterator[Array]:
     """Yield the rows of each call, so that every sample is seen once.
-
-    The last call may be shorter. For a model that takes no fewer than `least` it is filled up from the start.
-    """
+    The last call may be shorter. For a model that takes no fewer than `least` it is filled up from the start."""
     for start in range(0, samples, batch):
         stop = max(min(start + batch, samples), start + least)
         yield np.arange(start, stop) % samples

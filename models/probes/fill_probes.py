@@ -24,9 +24,7 @@ def find_mask_fills(
     masks: Sequence[TensorSpec], batch: int, usual: Series, ask: AskProbe
 ) -> list[tuple[Probe, Series]]:
     """Ask with every mask filled, all at once; where that has no answer, with each by itself.
-
-    `usual` are the answers to the samples. Returns the probes that the model answers, with its answers.
-    """
+    `usual` are the answers to the samples. Returns the probes that the model answers, with its answers."""
     answered: list[tuple[Probe, Series]] = []
     for fill in _ORDER:
         names = [spec.name for spec in masks if not (fill.in_rows and len(spec.shape) < _MIN_RANK)]

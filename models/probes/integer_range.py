@@ -53,10 +53,8 @@ def peak_bytes() -> int:
 
 class IntegerRangeSearch:
     """Search for the integers that one model answers to.
-
     `usual` are its answers to the samples at the same batch. `levels` are then the probes on the way to the widest
-    range, with the model's answers.
-    """
+    range, with the model's answers."""
 
     def __init__(
         self,

@@ -20,10 +20,8 @@ def is_length(spec: TensorSpec) -> bool:
 
 def max_length(spec: TensorSpec, specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int:
     """Return the size of what an input of lengths measures; 0 where that is empty.
-
     It measures the dynamic axes of the other inputs that it does not have itself, and the least of them counts. Where
-    there is none, it measures the first axis of each other input, where it does not have that.
-    """
+    there is none, it measures the first axis of each other input, where it does not have that."""
     unshared = [[axis for axis in other.shape if axis not in spec.shape] for other in specs if other is not spec]
     dynamic = [sizes[axis] for axes in unshared for axis in axes if isinstance(axis, str) and axis in sizes]
     fixed = [axes[0] for axes in unshared if axes and isinstance(axes[0], int)]

@@ -55,10 +55,8 @@ def blank_inputs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
 
 def apply_fills(data: Dataset, fills: Mapping[str, Fill], samples_per_call: int) -> Dataset:
     """Fill the named inputs of the samples.
-
     Every second call keeps its values, or most of them. Where a mask hides all, answers are often 0; the noise beside
-    0 is measured against the answers of the calls that keep theirs.
-    """
+    0 is measured against the answers of the calls that keep theirs."""
     filled = {name: _fill_array(data.inputs[name], fill, samples_per_call) for name, fill in fills.items()}
     return Dataset({**data.inputs, **filled}, data.labels)
 

@@ -72,9 +72,7 @@ class Probe:
     @property
     def is_blank(self) -> bool:
         """Whether floats in it are all zero.
-
-        Rounding then says which of equal numbers is the largest. The probe asks only whether an answer is a number.
-        """
+        Rounding then says which of equal numbers is the largest. The probe asks only whether an answer is a number."""
         return Fill.BLANK in self.fills.values()
 
     @property
@@ -90,9 +88,7 @@ class Probe:
 
     def rows(self, data: Dataset, samples: int | None = None) -> Iterator[Array]:
         """Yield the rows of each call: the first samples of `data`, from the start again where there are fewer.
-
-        `samples` is how many the probe sees at least; None leaves that to the probe.
-        """
+        `samples` is how many the probe sees at least; None leaves that to the probe."""
         wanted = self._samples_wanted(data) if samples is None else samples
         calls = max(1, min(-(-wanted // self.batch), len(data) // self.batch))
         for call in range(calls):

@@ -15,9 +15,7 @@ _SEED = 0
 
 def sample_inputs(signature: Signature, batch: int, seed: int = _SEED) -> dict[str, Array]:
     """Draw inputs by name to trace or to try a model with.
-
-    The batch has the size `batch`, any other dynamic axis a size of its own, each within its bounds.
-    """
+    The batch has the size `batch`, any other dynamic axis a size of its own, each within its bounds."""
     return sample_tensors(signature.inputs, example_sizes(signature.inputs, batch), seed)
 
 
@@ -70,10 +68,8 @@ def _draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator, 
 
 def _draw_flags(shape: Sequence[int], rng: np.random.Generator) -> Array:
     """Draw true and false so that both stand in each row along the last axis, where that has two places.
-
     Both stand in the first half of the row, which stays when it is cut to another size. A mask that hides all is a
-    question of its own (masks.py): PyTorch's fused encoder raises an error to it, or answers NaN.
-    """
+    question of its own (masks.py): PyTorch's fused encoder raises an error to it, or answers NaN."""
     drawn = np.asarray(rng.random(shape) < 0.6)
     if shape and shape[-1] > 1:
         first = drawn[..., : max(2, -(-shape[-1] // 2))]
@@ -83,10 +79,8 @@ def _draw_flags(shape: Sequence[int], rng: np.random.Generator) -> Array:
 
 def _draw_integers(name: str, shape: Sequence[int], rng: np.random.Generator) -> Array:
     """Draw 0 to 3, or fewer where the name tells so.
-
     A mask is ones and then zeros along its last axis, never zeros alone: such a row has no answer that is defined.
-    transformers' token_type_ids are 0 or 1.
-    """
+    transformers' token_type_ids are 0 or 1."""
     if name.endswith("mask") and shape and shape[-1]:
         ones = rng.integers(1, shape[-1] + 1, (*shape[:-1], 1))
         return np.arange(shape[-1]) < ones

@@ -89,9 +89,7 @@ def _bytes(spec: TensorSpec, sizes: Mapping[str, int]) -> int:
 
 def check_file(path: Path, sha256: str) -> None:
     """Check a file that a user named against the digest that the run began with.
-
-    Raises BadRequest where it is missing, empty, or has changed.
-    """
+    Raises BadRequest where it is missing, empty, or has changed."""
     if not path.is_file():
         raise BadRequest(f"no such file: {path}", fix="check the path")
     if not path.stat().st_size:

@@ -30,9 +30,7 @@ def bounds_within(specs: Sequence[TensorSpec], axis: str | None) -> Bounds:
 
 def batches_within(specs: Sequence[TensorSpec], batches: Iterable[int]) -> tuple[int, ...]:
     """Return the batch sizes to try a model at in place of `batches`, which it may not take.
-
-    Of 1, 2 and 5 in 4..6 they are 4, 5 and 6. A model without a batch is called with one sample at a time.
-    """
+    Of 1, 2 and 5 in 4..6 they are 4, 5 and 6. A model without a batch is called with one sample at a time."""
     bounds = bounds_within(specs, batch_axis(specs))
     shifted = (size if size >= bounds.low else bounds.low + size - 1 for size in batches)
     return tuple(dict.fromkeys(map(bounds.nearest, shifted)))
@@ -51,29 +49,23 @@ def with_sizes(spec: TensorSpec, axes: Collection[str]) -> TensorSpec:
 
 def other_sizes(size: int, bounds: Bounds) -> Iterator[int]:
     """Yield sizes to try in place of `size`.
-
     Smaller ones come first, for the samples hold enough for them. Half and double are among them, because some models
-    take multiples alone.
-    """
+    take multiples alone."""
     wanted = (size - max(1, size // 3), size - 1, size // 2, size + 1, size + size // 2 + 1, 2 * size)
     return (other for other in dict.fromkeys(wanted) if other in bounds.filled and other != size)
 
 
 def resized_axes(axis: str, size: int, own: Mapping[str, int]) -> tuple[dict[str, int], ...]:
     """Return the changes to try for an `axis` of another `size`: it alone, then all axes that are as large in `own`.
-
-    Axes of one size may be one axis under several names.
-    """
+    Axes of one size may be one axis under several names."""
     alike = {other: size for other, known in own.items() if known == own.get(axis)}
     return ({axis: size}, *([alike] if len(alike) > 1 else []))
 
 
 def example_sizes(specs: Sequence[TensorSpec], batch: int) -> dict[str, int]:
     """Choose a size within its bounds for every dynamic axis, none of them empty.
-
     The batch is as near to `batch` as its bounds allow. Each other axis has a size of its own, where there is room for
-    that.
-    """
+    that."""
     name = batch_axis(specs)
     bounds = bounds_of(specs)
     sizes = {} if name is None else {name: bounds.get(name, ANY_SIZE).nearest(batch)}
@@ -91,10 +83,8 @@ def _distinct_size(bounds: Bounds, at: int, used: Collection[int]) -> int:
 
 def two_sizes(specs: Sequence[TensorSpec]) -> tuple[dict[str, int], dict[str, int]]:
     """Choose two sizes within its bounds, neither of them 0, for every dynamic axis, the batch too.
-
     No two axes have the same pair, where there is room for that: what changes between two calls then tells by which
-    axis.
-    """
+    axis."""
     bounds = bounds_of(specs)
     pairs: dict[str, tuple[int, int]] = {}
     for at, axis in enumerate(axes_of(specs)):

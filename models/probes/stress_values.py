@@ -62,9 +62,7 @@ def _listed(words: Sequence[str]) -> str:
 
 def free_integers(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
     """Return the inputs whose integers may be others than the samples hold.
-
-    Bytes may not: random ones are all that a byte can be. Nor may a mask, whose name tells its values.
-    """
+    Bytes may not: random ones are all that a byte can be. Nor may a mask, whose name tells its values."""
     return tuple(spec for spec in specs if _bits(spec.dtype) > 8 and not has_telling_name(spec.name))
 
 
@@ -82,12 +80,10 @@ def _bits(dtype: str) -> int:
 
 def with_integers(data: Dataset, ranges: Mapping[str, IntegerRange]) -> Dataset:
     """Replace the integers of the named inputs.
-
     All sizes come about as often (by their bits), the largest more often; the first two of an input are the largest and
     the least. Of two inputs alike some large integers differ by one: a copy that compares them in float32 is right
     about all others. An input whose range is that of the samples keeps its values: they may be lengths, of which none
-    is 0.
-    """
+    is 0."""
     wide = {
         name: _work_out_integers(like, ranges[name], name)
         for name, like in data.inputs.items()
@@ -112,9 +108,7 @@ def with_float32_integers(data: Dataset, names: Iterable[str]) -> Dataset:
 
 def with_other_last_bits(data: Dataset) -> Dataset:
     """Replace about half of the floats by the next one further from zero.
-
-    Whole numbers that are floats then stay what they are where a model cuts them off. Zeros are left alone.
-    """
+    Whole numbers that are floats then stay what they are where a model cuts them off. Zeros are left alone."""
     floats = {name: array for name, array in data.inputs.items() if array.dtype.kind == "f"}
     return Dataset({**data.inputs, **{name: _nudge(array) for name, array in floats.items()}}, data.labels)
 
@@ -145,9 +139,7 @@ def _work_out_integers(like: Array, integer_range: IntegerRange, name: str) -> A
 
 def _near_misses(other: Array, own: Array, integer_range: IntegerRange) -> Array:
     """Put by turns 1 more and 1 less than `other` into `own`.
-
-    That is in every second place where `other` has more bits than float32 holds, if the number is within the range.
-    """
+    That is in every second place where `other` has more bits than float32 holds, if the number is within the range."""
     if other is own:
         return own
     large = np.flatnonzero(np.abs(other.astype(np.int64)) >> FLOAT_BITS)
@@ -161,9 +153,7 @@ def _near_misses(other: Array, own: Array, integer_range: IntegerRange) -> Array
 
 def _mix(numbers: Array) -> Array:
     """Return a number of 64 bits that looks random for each of 0, 1, 2 and so on.
-
-    SplitMix64: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014.
-    """
+    SplitMix64: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014."""
     mixed = (numbers + 1) * 0x9E3779B97F4A7C15
     mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9
     mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB

@@ -1,4 +1,4 @@
-"""A training's state on disk, whole or not at all."""
+"""The state of a training on disk, all of it or none."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ FILE = "last.ckpt"
 
 def save_checkpoint(fabric: Fabric, folder: Path, state: Mapping[str, Any]) -> None:
     """Replace the checkpoint in `folder`. A kill at any moment leaves the old one or the new one.
-
-    Every process of the training calls it; the first one writes.
-    """
+    Every process of the training calls it; the first one writes."""
     part = folder / f"{FILE}.part"
     fabric.save(part, dict(state))
     if fabric.is_global_zero:
@@ -29,18 +27,19 @@ def save_checkpoint(fabric: Fabric, folder: Path, state: Mapping[str, Any]) -> N
 
 
 def read_checkpoint(folder: Path, plan: str) -> dict[str, Any] | None:
-    """The checkpoint in `folder`, on the CPU, if there is one of this very `plan`; else None, with a line that says
-    why one that lies there is not gone on from. It holds tensors and plain values, and nothing else is unpickled."""
+    """Read the checkpoint in `folder`, on the CPU, if there is one of this very `plan`.
+    Else return None, and print why a checkpoint that lies there is of no use. It holds tensors and plain values, and
+    nothing else is unpickled."""
     import torch
 
     if not (folder / FILE).is_file():
         return None
     try:
-        found: dict[str, Any] = torch.load(folder / FILE, map_location="cpu", weights_only=True)
+        state: dict[str, Any] = torch.load(folder / FILE, map_location="cpu", weights_only=True)
     except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
         print(f"starting again: the checkpoint cannot be read ({first_line(error)})", flush=True)
         return None
-    if not isinstance(found, dict) or found.get("plan") != plan:
+    if not isinstance(state, dict) or state.get("plan") != plan:
         print("starting again: the checkpoint is of another training", flush=True)
         return None
-    return found
+    return state

@@ -1,4 +1,4 @@
-"""The data step: what a run judges on, and what int8 is calibrated on. Runs in a worker."""
+"""The data step: the samples that a run is judged on and that int8 is calibrated on. Runs in a worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..loading.code_refs import load_recipe
 from ..loading.user_code import user_code
 from ..probes.feeds import check_samples
 from ..recipe import Recipe, Splits
-from ..signature import Array, Signature
+from ..signature import Array
 from ..sources import CodeRef
 
 TEST, CALIBRATION = "test.npz", "calibration.npz"
@@ -33,29 +33,24 @@ def prepare_data(job: Job) -> Mapping[str, Any]:
 
 
 def load_splits(recipe: Recipe, ref: CodeRef) -> Splits:
-    """The recipe's data, held against its signature.
-
-    Raises BadRequest where an input is missing or of another dtype or shape, or where there are no labels.
-    """
+    """Load the recipe's data, and check it against its signature.
+    Raises BadRequest where an input is missing or of another dtype or shape, or where there are no labels."""
     with user_code(f"the data of {recipe.name}", ref):
         splits = recipe.data()
         for name in ("train", "validation", "test"):
-            _check(getattr(splits, name), recipe.signature, name)
+            split: Dataset = getattr(splits, name)
+            check_samples(recipe.signature.inputs, split)
+            if split.labels is None:
+                raise ValueError(f"the {name} split has no labels")
     return splits
 
 
-def _check(data: Dataset, signature: Signature, name: str) -> None:
-    check_samples(signature.inputs, data)
-    if data.labels is None:
-        raise ValueError(f"the {name} split has no labels")
-
-
 def shuffled(data: Dataset, seed: int) -> Dataset:
-    """The same samples in an order that depends on the seed alone."""
+    """Return the same samples in an order that depends on the seed alone."""
     return take(data, np.random.default_rng(seed).permutation(len(data)))
 
 
 def take(data: Dataset, rows: Array) -> Dataset:
-    """The samples at `rows`, copied."""
+    """Copy the samples at `rows`."""
     labels = None if data.labels is None else data.labels[rows]
     return Dataset({name: array[rows] for name, array in data.inputs.items()}, labels)

@@ -1,5 +1,6 @@
-"""The training step: fits a recipe's net through Lightning Fabric, which brings mixed precision, several devices
-and checkpoints by one setting each (docs/design/training.md).
+"""The training step: fit a recipe's net through Lightning Fabric (docs/design/training.md).
+
+Fabric brings mixed precision, several devices and checkpoints by one setting each.
 
 All randomness of an epoch comes from (seed, epoch), and the learning rate from the step's number alone. So a training
 that goes on from a checkpoint takes the very steps that an unbroken one takes, and no generator's state is kept.
@@ -44,8 +45,8 @@ _SCORE_BATCH = 256
 
 
 @dataclass(frozen=True)
-class Plan:
-    """One training. Two equal plans on one machine end in the same weights."""
+class TrainingPlan:
+    """The settings of one training. Two equal plans on one machine end in the same weights."""
 
     ref: CodeRef
     code: str  # ref_digest(ref)
@@ -53,7 +54,7 @@ class Plan:
     precision: str = "32-true"
     accelerator: str = "cpu"
     devices: int = 1
-    gpu: int | None = None  # which one, where it is one
+    gpu: int | None = None  # its number, where one is used
     epochs: int | None = None  # instead of the recipe's own number
 
     def __post_init__(self) -> None:
@@ -80,8 +81,8 @@ def train(job: Job) -> Mapping[str, Any]:
 
     options = TrainOptions.from_json(job.options)
     ref = options.code_ref
-    plan = Plan(ref, ref_digest(ref), **{name: getattr(options, name) for name in _OPTIONS})
-    load_recipe(ref)  # says in this process what is wrong with it
+    plan = TrainingPlan(ref, ref_digest(ref), **{name: getattr(options, name) for name in _OPTIONS})
+    load_recipe(ref)  # raises its errors in this process
     _require_devices(plan)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS adds in an order of its own
     strategy = "auto" if plan.devices == 1 else "ddp_spawn"
@@ -104,7 +105,7 @@ def train(job: Job) -> Mapping[str, Any]:
 _OPTIONS = ("seed", "precision", "accelerator", "devices", "gpu", "epochs")
 
 
-def _require_devices(plan: Plan) -> None:
+def _require_devices(plan: TrainingPlan) -> None:
     import torch
 
     if plan.accelerator == "cpu":
@@ -126,8 +127,10 @@ def _require_devices(plan: Plan) -> None:
         )
 
 
-def _fit(fabric: Fabric, plan: Plan, threads: int | None, out: Path, checkpoints: Path | None) -> dict[str, Any]:
-    """One process's part of the training. Runs in a spawned process where there are several devices."""
+def _fit(
+    fabric: Fabric, plan: TrainingPlan, threads: int | None, out: Path, checkpoints: Path | None
+) -> dict[str, Any]:
+    """Do one process's part of the training. Runs in a spawned process where there are several devices."""
     import torch
 
     if threads:
@@ -158,7 +161,7 @@ def _fit(fabric: Fabric, plan: Plan, threads: int | None, out: Path, checkpoints
 
 @dataclass
 class _Progress:
-    """How far a training is. Plain values and tensors, so that a checkpoint needs no pickle."""
+    """Progress of a training. Plain values and tensors, so that a checkpoint needs no pickle."""
 
     epoch: int = 0  # epochs done
     best_loss: float = math.inf  # on the validation split
@@ -169,18 +172,20 @@ class _Progress:
 
 @dataclass
 class _Fitting:
+    """One training under way, in one process."""
+
     fabric: Fabric
-    plan: Plan
+    plan: TrainingPlan
     recipe: Recipe
     splits: Splits
-    model: Any  # Fabric's wrapper around the net
-    optimizer: Any  # and around the optimizer
+    model: torch.nn.Module  # Fabric's wrapper around the net
+    optimizer: torch.optim.Optimizer  # and around the optimizer
     checkpoints: Path | None
     progress: _Progress
 
     @staticmethod
-    def start(fabric: Fabric, plan: Plan, recipe: Recipe, splits: Splits, checkpoints: Path | None) -> _Fitting:
-        """The net as the seed makes it, or as the checkpoint left it."""
+    def start(fabric: Fabric, plan: TrainingPlan, recipe: Recipe, splits: Splits, checkpoints: Path | None) -> _Fitting:
+        """Make the net from the seed, or as the checkpoint left it."""
         import torch
 
         fabric.seed_everything(_seed(plan.seed), verbose=False)
@@ -189,9 +194,9 @@ class _Fitting:
         training = recipe.training
         optimizer = torch.optim.AdamW(net.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay)
         wrapped = fabric.setup(net, optimizer)
-        made = _Fitting(fabric, plan, recipe, splits, wrapped[0], wrapped[1], checkpoints, _Progress())
-        made._resume()
-        return made
+        fitting = _Fitting(fabric, plan, recipe, splits, wrapped[0], wrapped[1], checkpoints, _Progress())
+        fitting._resume()
+        return fitting
 
     @property
     def epochs(self) -> int:
@@ -202,12 +207,12 @@ class _Fitting:
         while (stopped := self._ended()) is None:
             started = perf_counter()
             loss = self._train_epoch()
-            judged = self._judge()
-            self._note(judged)
+            validation_loss = self._judge()
+            self._note(validation_loss)
             self.progress.seconds += perf_counter() - started
             self._save()
             self.fabric.print(
-                f"epoch {self.progress.epoch}/{self.epochs}  loss {loss:.4f}  validation loss {judged:.4f}"
+                f"epoch {self.progress.epoch}/{self.epochs}  loss {loss:.4f}  validation loss {validation_loss:.4f}"
                 f"  best {self.progress.best_loss:.4f}",
                 flush=True,
             )
@@ -237,8 +242,9 @@ class _Fitting:
         return sum(losses) / len(losses)
 
     def _batches(self) -> Iterator[Array]:
-        """The row numbers of each batch, this process's share of them. The order depends on seed and epoch alone;
-        an incomplete last batch waits for another epoch, since batch norm cannot learn from a single row."""
+        """Yield the row numbers of each batch, this process's share of them.
+        The order depends on seed and epoch alone. An incomplete last batch waits for another epoch, since batch norm
+        cannot learn from a single row."""
         order = np.random.default_rng([self.plan.seed, self.progress.epoch]).permutation(len(self.splits.train))
         size = min(self.recipe.training.batch_size, len(order))
         for start in range(0, len(order) - size + 1, size):
@@ -260,7 +266,7 @@ class _Fitting:
         return self.recipe.training.loss(call_model(self.model, signature, ordered), labels)
 
     def _judge(self) -> float:
-        """The mean validation loss, the same number in every process."""
+        """Return the mean validation loss, the same number in every process."""
         import torch
 
         data, total = self.splits.validation, 0.0
@@ -269,40 +275,36 @@ class _Fitting:
             for start in range(0, len(data), _SCORE_BATCH):
                 batch = data.rows(start, start + _SCORE_BATCH)
                 total += float(self._loss(batch)) * len(batch)
-        judged = self.fabric.broadcast(total / len(data))
-        if not math.isfinite(judged):
+        loss = self.fabric.broadcast(total / len(data))
+        if not math.isfinite(loss):
             raise StepFailed(
-                f"the validation loss of epoch {self.progress.epoch + 1} is {judged}",
+                f"the validation loss of epoch {self.progress.epoch + 1} is {loss}",
                 fix="lower the learning rate, or train with precision 32-true",
             )
-        return judged
+        return loss
 
-    def _note(self, judged: float) -> None:
+    def _note(self, loss: float) -> None:
         self.progress.epoch += 1
-        if judged < self.progress.best_loss:
-            self.progress.best_loss, self.progress.best_epoch = judged, self.progress.epoch
+        if loss < self.progress.best_loss:
+            self.progress.best_loss, self.progress.best_epoch = loss, self.progress.epoch
             self.progress.best = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
 
     def _save(self) -> None:
         if self.checkpoints is None:
             return
-        state = {"plan": _identity(self.plan), "model": self.model, "optimizer": self.optimizer}
+        state = {"plan": repr(self.plan), "model": self.model, "optimizer": self.optimizer}
         scaling = self.fabric.strategy.precision.state_dict()
         save_checkpoint(self.fabric, self.checkpoints, {**state, "scaling": scaling, "progress": vars(self.progress)})
 
     def _resume(self) -> None:
-        found = read_checkpoint(self.checkpoints, _identity(self.plan)) if self.checkpoints else None
-        if found is None:
+        state = read_checkpoint(self.checkpoints, repr(self.plan)) if self.checkpoints else None
+        if state is None:
             return
-        self.model.load_state_dict(found["model"])
-        self.optimizer.load_state_dict(found["optimizer"])
-        self.fabric.strategy.precision.load_state_dict(found["scaling"])
-        self.progress = _Progress(**found["progress"])
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.fabric.strategy.precision.load_state_dict(state["scaling"])
+        self.progress = _Progress(**state["progress"])
         self.fabric.print(f"going on after epoch {self.progress.epoch}", flush=True)
-
-
-def _identity(plan: Plan) -> str:
-    return repr(plan)
 
 
 def _seed(*numbers: int) -> int:
@@ -310,8 +312,8 @@ def _seed(*numbers: int) -> int:
 
 
 def rate(done: float) -> float:
-    """The share of the peak learning rate after `done` (0..1) of all steps: up in a line, then down in half a cosine
-    (Loshchilov and Hutter, 2017, SGDR, without restarts)."""
+    """Return the share of the peak learning rate after `done` (0..1) of all steps.
+    It goes up in a line, then down in half a cosine (Loshchilov and Hutter, 2017, SGDR, without restarts)."""
     if done < _WARM_UP:
         return 0.05 + 0.95 * done / _WARM_UP
     return 0.5 * (1 + math.cos(math.pi * (done - _WARM_UP) / (1 - _WARM_UP)))
@@ -324,7 +326,7 @@ def _with_weights(recipe: Recipe, state: Mapping[str, torch.Tensor]) -> torch.nn
 
 
 def score(model: torch.nn.Module, recipe: Recipe, data: Dataset) -> float:
-    """The recipe's metric of a model on the CPU, over all of `data`."""
+    """Return the recipe's metric of a model on the CPU, over all of `data`."""
     import torch
 
     parts = []

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def cross_entropy(output: str) -> Callable[[Mapping[str, torch.Tensor], torch.Tensor], torch.Tensor]:
-    """The mean cross entropy of the logits in `output`, shape (batch, classes), against int64 labels (batch,)."""
+    """Return a loss: mean cross entropy of the logits in `output` (batch, classes) against int64 labels (batch,)."""
     return partial(_cross_entropy, output=output)
 
 

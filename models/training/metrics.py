@@ -12,10 +12,8 @@ from ..signature import Array
 
 
 def accuracy(output: str) -> Metric:
-    """1 where the largest value along the last axis of `output`, shape (samples, classes), is the label, else 0.
-
-    A row that holds a NaN has no largest value and scores 0.
-    """
+    """Score 1 where the largest value along the last axis of `output`, shape (samples, classes), is the label, else 0.
+    A row that holds a NaN has no largest value and scores 0."""
     return Metric("accuracy", partial(_is_argmax, output=output))
 
 

@@ -23,7 +23,7 @@ SPLIT_SEED = 20260101
 
 
 def net() -> torch.nn.Module:
-    """Standardised features (batch, 30) -> logits (batch, 2): malignant, benign."""
+    """Map standardised features (batch, 30) to logits (batch, 2): malignant, benign."""
     from torch import nn
 
     return nn.Sequential(
@@ -40,8 +40,9 @@ def net() -> torch.nn.Module:
 
 
 def data() -> Splits:
-    """Features scaled by the training split's mean and deviation. That is done here and not in the net: raw, they
-    reach from 0.001 to 4,254, and one int8 scale for all of them would round most of them to zero."""
+    """Scale the features by the training split's mean and deviation.
+    That is done here and not in the net: raw, they reach from 0.001 to 4,254, and one int8 scale for all of them would
+    round most of them to zero."""
     from sklearn.datasets import load_breast_cancer
     from sklearn.model_selection import train_test_split
 

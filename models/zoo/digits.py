@@ -22,8 +22,8 @@ SPLIT_SEED = 20260101  # one split for every recipe and every training seed: res
 
 
 def split_digits(inputs: Callable[[Array], Mapping[str, Array]]) -> Splits:
-    """The three splits, stratified by class. `inputs` makes a recipe's inputs out of images,
-    float32 (samples, 8, 8) scaled to 0..1."""
+    """Return the three splits, stratified by class.
+    `inputs` makes a recipe's inputs of images, float32 (samples, 8, 8) scaled to 0..1."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -32,22 +32,22 @@ def split_digits(inputs: Callable[[Array], Mapping[str, Array]]) -> Splits:
     rest, test = train_test_split(np.arange(len(labels)), test_size=TEST, stratify=labels, random_state=SPLIT_SEED)
     train, validation = train_test_split(rest, test_size=VALIDATION, stratify=labels[rest], random_state=SPLIT_SEED)
     images = (loaded.images / 16).astype(np.float32)
-    made = [Dataset(inputs(images[rows]), labels[rows]) for rows in (train, validation, test)]
-    return Splits(*made)
+    splits = [Dataset(inputs(images[rows]), labels[rows]) for rows in (train, validation, test)]
+    return Splits(*splits)
 
 
 def as_images() -> Splits:
-    """The digits in the input `image`, float32 (samples, 1, 8, 8)."""
+    """Return the digits in the input `image`, float32 (samples, 1, 8, 8)."""
     return split_digits(lambda images: {"image": images[:, None]})
 
 
 def augment_images(inputs: Mapping[str, torch.Tensor], generator: torch.Generator) -> Mapping[str, torch.Tensor]:
-    """Writers do not centre their digits alike."""
+    """Shift the images: writers do not centre their digits alike."""
     return {"image": shift_images(inputs["image"], generator)}
 
 
 def shift_images(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Each image (batch, 1, 8, 8) moved by -1, 0 or 1 pixel along both axes; what comes in is black."""
+    """Move each image (batch, 1, 8, 8) by -1, 0 or 1 pixel along both axes; new pixels are black."""
     import torch
     from torch.nn import functional
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def net() -> torch.nn.Module:
-    """Image (batch, 1, 8, 8) in 0..1 -> logits (batch, 10); 150,250 parameters."""
+    """Map an image (batch, 1, 8, 8) in 0..1 to logits (batch, 10); 150,250 parameters."""
     from torch import nn
 
     def block(inputs: int, outputs: int) -> list[nn.Module]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def net() -> torch.nn.Module:
-    """Rows (batch, 8, 8), the upper row first, in 0..1 -> logits (batch, 10)."""
+    """Map rows (batch, 8, 8), the upper row first, in 0..1 to logits (batch, 10)."""
     from torch import nn
 
     class RowReader(nn.Module):
@@ -34,7 +34,7 @@ def net() -> torch.nn.Module:
 
 
 def data() -> Splits:
-    """The digits as sequences of eight rows."""
+    """Return the digits as sequences of eight rows."""
     return split_digits(lambda images: {"rows": images})
 
 

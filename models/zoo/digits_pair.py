@@ -22,7 +22,7 @@ _TRAIN_ROUNDS = 4  # each training image stands on the left this often
 
 
 def net() -> torch.nn.Module:
-    """Images left and right, each (batch, 1, 8, 8) in 0..1 -> logits (batch, 3): left is larger, equal, right."""
+    """Map images left and right, each (batch, 1, 8, 8) in 0..1, to logits (batch, 3): left is larger, equal, right."""
     import torch
     from torch import nn
 
@@ -47,7 +47,7 @@ def net() -> torch.nn.Module:
 
 
 def data() -> Splits:
-    """Pairs from within each split of the digits: no image of the test split is seen before."""
+    """Pair digits within each split: no image of the test split is seen before."""
     digits = as_images()
     rng = np.random.default_rng(SPLIT_SEED)
     return Splits(
@@ -65,13 +65,13 @@ def _pairs(images: Dataset, rounds: int, rng: np.random.Generator) -> Dataset:
 
 
 def _partner(labels: Array, label: int, rng: np.random.Generator) -> int:
-    """A row whose digit is smaller than, equal to or larger than `label`, each as likely where there is one."""
+    """Choose a row whose digit is smaller than, equal to or larger than `label`, each as likely where there is one."""
     kinds = [rows for rows in (labels < label, labels == label, labels > label) if rows.any()]
     return int(rng.choice(np.flatnonzero(kinds[rng.integers(len(kinds))])))
 
 
 def augment(inputs: Mapping[str, torch.Tensor], generator: torch.Generator) -> Mapping[str, torch.Tensor]:
-    """Writers do not centre their digits alike."""
+    """Shift the images: writers do not centre their digits alike."""
     return {name: shift_images(images, generator) for name, images in inputs.items()}
 
 

@@ -17,7 +17,7 @@ WIDTH, HEADS, LAYERS, PATCH, TOKENS = 64, 4, 3, 2, 16
 
 
 def net() -> torch.nn.Module:
-    """Image (batch, 1, 8, 8) in 0..1 -> logits (batch, 10): 16 patches and a class token, norm before each part."""
+    """Map an image (batch, 1, 8, 8) in 0..1 to logits (batch, 10): 16 patches, a class token, norm before each part."""
     import torch
     from torch import nn
 
@@ -46,7 +46,7 @@ def _encoder_layer() -> torch.nn.Module:
     from torch.nn import functional
 
     class EncoderLayer(nn.Module):
-        """Tokens (batch, tokens, width) -> the same shape: attention and two linear layers, each added to its input."""
+        """Attention and two linear layers, each added to its input, of tokens (batch, tokens, width)."""
 
         def __init__(self) -> None:
             super().__init__()

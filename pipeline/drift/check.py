@@ -145,10 +145,8 @@ class Check:
 
     def probes(self) -> list[ProbeCalls]:
         """Return the probes that this copy is asked.
-
         First come the batches, then the sizes that the reference has answered at and that the copy says it is for, then
-        values that the samples do not hold.
-        """
+        values that the samples do not hold."""
         keys = [probe.key for probe in self.record.probes]
         series = dict(zip(keys, read_calls(self._reference / PROBES), strict=True))
         wanted = [Probe(batch) for batch in self._batches] + [
@@ -185,10 +183,8 @@ class Check:
 
     def run_all(self, session: Session, probes: Sequence[ProbeCalls]) -> list[CheckResult]:
         """Run all probes, and leave out integers of middle size where the largest make them needless.
-
         That is so where the largest, many of every size, hide nothing, and the copy is as right with them as with its
-        samples.
-        """
+        samples."""
         results: list[CheckResult] = []
         larger = [calls for calls in probes if calls.probe.bits > FIRST_BITS]
         for calls in probes[: len(probes) - len(larger)]:
@@ -236,7 +232,7 @@ class Check:
         if calls.probe.is_blank and not drift.non_finite:
             judgement = Judgement(PASS, None, judgement.tolerance)
         if judgement.verdict == FAIL:
-            hint = self._name_culprits(calls, tally) if calls.probe.reach else self._explain(calls, tally)
+            hint = self._explain_integers(calls, tally) if calls.probe.reach else self._explain(calls, tally)
             judgement = Judgement(FAIL, _sentence(judgement.reason or "", hint), judgement.tolerance)
         elif not calls.probe.as_sampled or calls.probe.is_empty:  # all may give one answer, or none; the samples vary
             judgement = Judgement(PASS, None, judgement.tolerance)
@@ -264,8 +260,7 @@ class Check:
             "what is rounded, and no two runtimes round alike; set sqnr_db under [validate] in a pipeline file"
         )
 
-    def _name_culprits(self, calls: ProbeCalls, tally: _Tally) -> str | None:
-        """Name the integers of the probe that get wrong answers."""
+    def _explain_integers(self, calls: ProbeCalls, tally: _Tally) -> str | None:
         return name_culprits(self._compared(calls, tally), tuple(calls.probe.reach), batched=self._batched)
 
     def _name_suspects(self, calls: ProbeCalls, tally: _Tally) -> str | None:

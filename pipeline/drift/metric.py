@@ -18,9 +18,7 @@ _LARGE = 4096  # from so many samples on the mean is normal, and a bootstrap onl
 
 def metric_row(name: str, reference: Array, candidate: Array, *, seed: int = 0) -> dict[str, Any]:
     """Return {name, reference, candidate, delta, ci95} of two sides' scores, one a sample; higher is better.
-
-    Raises BadRequest where the scores cannot be paired, or hold something that is no number.
-    """
+    Raises BadRequest where the scores cannot be paired, or hold something that is no number."""
     expected, actual = (_scores(name, side) for side in (reference, candidate))
     if expected.shape != actual.shape:
         raise BadRequest(
@@ -39,10 +37,8 @@ def metric_row(name: str, reference: Array, candidate: Array, *, seed: int = 0) 
 
 def paired_interval(reference: Array, candidate: Array, *, seed: int = 0) -> tuple[float, float]:
     """Return the 95 % interval of mean(candidate - reference), shape (samples,) each, at least one sample.
-
     Scores that are all 0 or 1 get the adjusted Wald interval; others a bootstrap of the mean paired difference (BCa,
-    4999 resamples, seeded), or from 4096 samples on the normal interval, which it has then become.
-    """
+    4999 resamples, seeded), or from 4096 samples on the normal interval, which it has then become."""
     if not len(reference):
         raise ValueError("an interval needs at least one sample")
     if np.isin(reference, (0, 1)).all() and np.isin(candidate, (0, 1)).all():
@@ -75,10 +71,8 @@ def paired_proportions(won: int, lost: int, samples: int) -> tuple[float, float]
 
 def _constant_interval(gaps: Array, reference: Array, candidate: Array) -> tuple[float, float]:
     """Return the interval of differences that are all the same, or too few to resample.
-
     Up to 1 - 0.05^(1/n) of all samples may be of a kind that was not seen (the rule of three). Any of them may differ
-    by the range of scores that was seen.
-    """
+    by the range of scores that was seen."""
     seen = np.concatenate([np.ravel(reference), np.ravel(candidate), [0.0]])
     reach = float(np.ptp(seen)) * (1 - 0.05 ** (1 / len(gaps)))
     return float(gaps.min()) - reach, float(gaps.max()) + reach

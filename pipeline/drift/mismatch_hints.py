@@ -1,7 +1,4 @@
-"""Hints for answers that disagree: what the wrong one looks like.
-
-A match names a failure; it never excuses one.
-"""
+"""Hints for answers that disagree: what the wrong one looks like. A match names a failure; it never excuses one."""
 
 from __future__ import annotations
 

@@ -37,9 +37,7 @@ class Span:
     @property
     def varies(self) -> bool:
         """Whether anything differs between samples by more than rounding does.
-
-        An element that stays the same to the bit (a mask of -1e9) is no measure of the rest.
-        """
+        An element that stays the same to the bit (a mask of -1e9) is no measure of the rest."""
         if self.low.dtype.kind in "iub":
             return bool(np.any(self.low != self.high))
         with np.errstate(invalid="ignore", over="ignore"):
@@ -51,10 +49,8 @@ class Span:
 @dataclass(frozen=True, eq=False)
 class OutputDrift:
     """Drift of one output.
-
     The sums run over the elements that are finite on both sides, in float64, whatever the dtype. Complex numbers count
-    as two reals.
-    """
+    as two reals."""
 
     elements: int = 0
     finite: int = 0  # elements that the sums are over
@@ -119,10 +115,8 @@ class OutputDrift:
     @property
     def sqnr_db(self) -> float | None:
         """Signal to noise in dB: 10 log10(sum reference^2 / sum (candidate - reference)^2).
-
         None where there is no noise at all. -BOUND_DB for noise on a reference that is zero, or noise too large for
-        float64; BOUND_DB for noise too small for it.
-        """
+        float64; BOUND_DB for noise too small for it."""
         if self.max_abs == 0:
             return None
         if self.signal == 0 or not math.isfinite(self.noise):
@@ -134,11 +128,9 @@ class OutputDrift:
     @property
     def small_db(self) -> float | None:
         """Signal to noise of the small values alone, in dB, which `sqnr_db` does not see beside large ones.
-
         Such are logits beside a mask of -1e9, or scores beside boxes in pixels. It is the worst of all sets "up to a
         magnitude" that hold a twentieth of the values or more, and whose noise is more than rounding of the larger ones
-        can make. None where there is no such set.
-        """
+        can make. None where there is no such set."""
         if self.by_scale is None:
             return None
         elements, noise, signal = self.by_scale.cumsum(axis=1)
@@ -154,9 +146,7 @@ class OutputDrift:
 
 def compare(candidate: Array, reference: Array) -> OutputDrift:
     """Return the drift of one output. Samples lie along axis 0; a scalar output counts as one sample.
-
-    Raises ValueError where the shapes differ; mismatch_hints.py says what that looks like.
-    """
+    Raises ValueError where the shapes differ; mismatch_hints.py says what that looks like."""
     if candidate.shape != reference.shape:
         raise ValueError(f"shapes {candidate.shape} and {reference.shape} cannot be compared")
     if not reference.size:
@@ -248,9 +238,7 @@ def _bounded(value: float) -> float:
 @dataclass(frozen=True)
 class Drift:
     """Drift of all outputs together; the worst output counts.
-
-    Signal to noise is of the float outputs where there are any: integers must be equal instead.
-    """
+    Signal to noise is of the float outputs where there are any: integers must be equal instead."""
 
     max_abs: float
     rms: float

@@ -64,9 +64,7 @@ def write_record(folder: Path, record: ReferenceRecord) -> None:
 
 def read_record(folder: Path) -> ReferenceRecord:
     """Read the record of the reference in `folder`.
-
-    Raises BadRequest where there is none.
-    """
+    Raises BadRequest where there is none."""
     try:
         document = json.loads((folder / RECORD).read_text())
         signature, probes = Signature.from_json(document["signature"]), map(_probe, document["probes"])
@@ -100,9 +98,7 @@ def write_calls(path: Path, series: Sequence[Series]) -> None:
 
 def read_calls(path: Path) -> list[Series]:
     """Read a file of `write_calls`.
-
-    Raises BadRequest where it is no such file.
-    """
+    Raises BadRequest where it is no such file."""
     series: dict[int, dict[int, dict[str, Array]]] = {}
     for key, array in read_arrays(path).items():
         number, _, rest = key.partition("/")

@@ -125,9 +125,7 @@ class _ReferenceProbing:
 
     def _refused_integers(self, probe: Probe) -> Sequence[str]:
         """Return the inputs whose integers are at fault: ones in their place have an answer, in one input, else in all.
-
-        Empty where the sizes are at fault, or an input of no integers.
-        """
+        Empty where the sizes are at fault, or an input of no integers."""
         names = [spec.name for spec in free_integers(self.session.signature.inputs)]
         for chosen in [*([name] for name in names), *([names] if len(names) > 1 else [])]:
             data = with_ones(self.data, chosen)
@@ -147,9 +145,7 @@ class _ReferenceProbing:
 
     def check_repeats(self) -> None:
         """Compare the reference with itself, at the largest batch: a model that draws numbers draws most of them there.
-
-        Threads may round differently; more than that is another answer.
-        """
+        Threads may round differently; more than that is another answer."""
         probe = Probe(self._largest)
         again = self._ask(probe, [next(probe.rows(self.data))])[0]
         drift = combine({name: compare(again[name], array) for name, array in self.series[probe.key][0].items()})
@@ -163,10 +159,8 @@ class _ReferenceProbing:
 
     def measure_steadiness(self) -> float | None:
         """Return the signal to noise of the answers, in dB, where inputs differ in their last bits.
-
         A model that multiplies rounding errors has copies that no check can tell from wrong ones. None where nothing is
-        rounded, or it changes nothing.
-        """
+        rounded, or it changes nothing."""
         if not any(array.dtype.kind == "f" for array in self.data.inputs.values()):
             return None
         probe = Probe(self._largest)
@@ -181,9 +175,7 @@ class _ReferenceProbing:
 
     def ask_sizes(self) -> None:
         """Ask with each axis other than the batch at another size than the data has, and at its least.
-
-        Where it may be empty, ask with a batch of 0. An axis that is empty in the data has nothing to fill it with.
-        """
+        Where it may be empty, ask with a batch of 0. An axis that is empty in the data has nothing to fill it with."""
         signature = self.session.signature
         batch = self._largest
         own = sizes_in(self.data, signature)
@@ -287,7 +279,5 @@ def _misfit(outputs: Sequence[TensorSpec], answers: Series) -> str | None:
 
 def _is_filled(answers: Answers) -> bool:
     """Return whether each output holds anything to compare.
-
-    Of a picture smaller than a kernel runtimes leave nothing, or raise an error.
-    """
+    Of a picture smaller than a kernel runtimes leave nothing, or raise an error."""
     return all(array.size for array in answers.values())

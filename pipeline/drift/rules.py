@@ -69,12 +69,10 @@ class Judgement:
 
 def judge(drift: Drift, rule: Rule, metric: Mapping[str, Any] | None = None) -> Judgement:
     """Judge one comparison by its rule.
-
     An fp32 copy has a signal to noise of at least `sqnr_db`, of small values alone SMALL_DB less, and equal integers.
     Of a reduced precision with a metric the 95 % interval of the difference lies above -allowed_loss (pass), below it
     (fail), or spans it (inconclusive). Without a metric there is a floor of signal to noise. In all cases the same
-    elements are finite, and a reference that does not vary is no evidence.
-    """
+    elements are finite, and a reference that does not vary is no evidence."""
     rule = rule if metric is not None else replace(rule, allowed_loss=None)
     tolerance = rule.tolerance
     if drift.non_finite:
@@ -124,10 +122,8 @@ def _by_metric(rule: Rule, metric: Mapping[str, Any]) -> tuple[str, str | None]:
 
 def status_of(rows: Sequence[DriftRow]) -> Status:
     """Return the status of an artifact by all its comparisons, of every runtime and batch.
-
     Failed: any failed. Unverified: there is none, or any was inconclusive. Degraded: all passed, and in one the
-    metric's interval lies wholly below 0. Verified: the rest.
-    """
+    metric's interval lies wholly below 0. Verified: the rest."""
     from ..result.schema import Status
 
     verdicts = {str(row.verdict) for row in rows}

@@ -37,9 +37,7 @@ def runtime_for(form: Format, flex: Sequence[str] = ()) -> str:
 
 def default_runtime(folder: Path) -> str:
     """Return the runtime that the artifact in `folder` is checked in.
-
-    Raises BadRequest where no runtime takes its format.
-    """
+    Raises BadRequest where no runtime takes its format."""
     artifact = read_artifact(folder)
     form = artifact.target.format
     if form not in DEFAULT_RUNTIME:
@@ -93,9 +91,7 @@ def open_for(job: Job, which: str, runtime: str, options: SessionOptions) -> Ses
 
 def read_test_set(job: Job, inputs: Sequence[TensorSpec]) -> Dataset:
     """Read the test set in inputs["data"] of a job, for a model of these inputs.
-
-    Raises BadRequest where it is empty.
-    """
+    Raises BadRequest where it is empty."""
     path: Path = job.inputs["data"] / TEST
     data = read_dataset(path, inputs)
     if not len(data):

@@ -22,20 +22,16 @@ _COUNTED = 20  # integers up to this size are named one by one, and larger ones 
 
 def lower_floor_db(floor_db: float, last_db: float | None, more_bits: int) -> float:
     """Return the floor for integers of `more_bits` more than those at which a copy agreed to `last_db` (None: exactly).
-
     A sine of 10^6 in float32 is known to a few digits only, and its copy's with it. So each bit may cost 6 dB, as
-    rounding does, and a copy that falls faster is wrong.
-    """
+    rounding does, and a copy that falls faster is wrong."""
     before_db = _EXACT_DB if last_db is None else last_db
     return min(floor_db, before_db - 20 * math.log10(2) * more_bits - _SLACK_DB)
 
 
 def name_culprits(calls: Sequence[Call], names: Sequence[str], *, batched: bool) -> str | None:
     """Say which integers get wrong answers; None where no element is far off.
-
     They are those that stand where an output is wrong, and nowhere else. Where there are none, they are the integers of
-    the wrong sample that holds the smallest.
-    """
+    the wrong sample that holds the smallest."""
     for name in names:
         if culprits := _wrong_elements(calls, name):
             return f"wrong where {name} is {_values(culprits)}"
@@ -48,9 +44,7 @@ def name_culprits(calls: Sequence[Call], names: Sequence[str], *, batched: bool)
 
 def name_suspects(calls: Sequence[Call], names: Sequence[str], *, batched: bool) -> str | None:
     """Say which integers of an input every wrong sample holds some of, and no right one any.
-
-    None where there are no such integers: then they need not be at fault.
-    """
+    None where there are no such integers: then they need not be at fault."""
     samples = [sample for call in calls for sample in _samples(call, names, batched=batched)]
     wrong = [sample.held for sample in samples if sample.wrong]
     right = [sample.held for sample in samples if not sample.wrong]
@@ -63,9 +57,7 @@ def name_suspects(calls: Sequence[Call], names: Sequence[str], *, batched: bool)
 
 def _wrong_elements(calls: Sequence[Call], name: str) -> set[int]:
     """Return the integers of an input at which an output of its shape is wrong.
-
-    Empty where the same integers are right elsewhere, or where most occur once: shapes that are alike prove nothing.
-    """
+    Empty where the same integers are right elsewhere, or where most occur once: shapes that are alike prove nothing."""
     wrong_at, right_at, count = set[int](), set[int](), 0
     for feeds, copied, reference in calls:
         fed = feeds[name]

@@ -64,7 +64,7 @@ def test_a_missing_file_is_refused_and_one_that_does_not_parse_is_not(project: P
 
 def reached(entry: str) -> set[str]:
     found = code._resolve(tuple(entry.split(".")), ())
-    return {code._label(path, ()) for path in code._closure(found, (), whole=True)}
+    return {code._label(path, ()) for path in code._closure(found, (), sub_packages=True)}
 
 
 def test_an_entry_counts_what_it_imports_of_ours_and_no_other_room() -> None:

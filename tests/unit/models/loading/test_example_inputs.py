@@ -14,7 +14,7 @@ from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.loading.build import build_model, call_model
 from transload.models.loading.call_convention import Call, Leaf
-from transload.models.loading.example_inputs import as_example, dummy_example, find_example, in_float32_too
+from transload.models.loading.example_inputs import as_example, dummy_example, find_example, widen_example
 from transload.models.loading.source_from_code import take_weights
 from transload.models.probes.random_inputs import sample_inputs
 from transload.models.sources import CodeRef, read_source
@@ -204,7 +204,7 @@ def test_a_model_without_examples_has_none() -> None:
 def test_dummy_inputs_are_examples_and_halves_become_float32() -> None:
     found = dummy_example(Library())
     assert found is not None
-    assert {name: value.dtype for name, value in in_float32_too(found).inputs.items()} == {
+    assert {name: value.dtype for name, value in widen_example(found).inputs.items()} == {
         "x": torch.float32,
         "more": torch.int16,
     }

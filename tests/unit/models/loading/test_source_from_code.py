@@ -19,7 +19,7 @@ from transload.models.loading.build import build_model
 from transload.models.loading.code_refs import zoo_recipe
 from transload.models.loading.source_from_code import take_weights
 from transload.models.loading.state_dicts import load_weights
-from transload.models.loading.weight_files import read_given
+from transload.models.loading.weight_files import read_weight_file
 from transload.models.sources import WEIGHTS, read_source
 
 NET = "zoo:breast-cancer-mlp"
@@ -94,11 +94,11 @@ def test_weights_of_every_kind_arrive_bit_by_bit(
 
 def test_a_key_names_the_part_of_a_checkpoint(state: dict[str, torch.Tensor], tmp_path: Path) -> None:
     torch.save({"ema": state, "raw": {}}, tmp_path / "w.pt")
-    assert set(read_given(tmp_path / "w.pt", "ema")) == set(state)
+    assert set(read_weight_file(tmp_path / "w.pt", "ema")) == set(state)
     with pytest.raises(BadRequest, match=r"has no part 'emma'\n  fix: name one of ema, raw"):
-        read_given(tmp_path / "w.pt", "emma")
+        read_weight_file(tmp_path / "w.pt", "emma")
     with pytest.raises(BadRequest, match="holds no state dict, but ema, raw"):
-        read_given(tmp_path / "w.pt")
+        read_weight_file(tmp_path / "w.pt")
 
 
 class Evil:
@@ -117,7 +117,7 @@ def test_a_pickle_that_is_more_than_weights_is_refused_and_not_executed(
         with pytest.raises(
             BadRequest, match=r"holds more than weights .*, and is not executed\n  fix: where you trust"
         ):
-            read_given(tmp_path / name)
+            read_weight_file(tmp_path / name)
     assert not (tmp_path / "executed").exists()
     torch.load(tmp_path / "zip.pt", weights_only=False)
     assert (tmp_path / "executed").exists()  # the check can fail
@@ -162,7 +162,7 @@ def test_a_file_that_is_no_whole_weights_becomes_one_sentence(kind: str, tmp_pat
     name, write, words = BAD[kind]
     write(tmp_path / name)
     with pytest.raises(BadRequest, match=words) as caught:
-        read_given(tmp_path / name)
+        read_weight_file(tmp_path / name)
     assert "\n" not in caught.value.what
     assert len(caught.value.what) < 400
 

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from transload.models.errors import BadRequest
-from transload.models.loading.weight_files import load_given, read_given, weights_digest
+from transload.models.loading.weight_files import load_weight_file, read_weight_file, weights_digest
 from transload.models.store import digest_of
 
 STATE = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.tensor([0.5, -0.5])}
@@ -28,7 +28,7 @@ def under(prefix: str, state: dict[str, torch.Tensor] | None = None) -> dict[str
 def loaded(path: Path, value: Any, key: str | None = None) -> tuple[dict[str, Any], list[str]]:
     torch.save(value, path)
     made = model()
-    notes = load_given(made, path, key)
+    notes = load_weight_file(made, path, key)
     return {name: each.tolist() for name, each in made.state_dict().items()}, notes
 
 
@@ -77,11 +77,11 @@ def test_a_model_of_other_settings_than_its_checkpoint_names_is_told_them(tmp_pa
     path = tmp_path / "last.ckpt"
     torch.save({"state_dict": STATE, "hyper_parameters": {"width": 2, "lr": 0.1, "loader": [1]}}, path)
     with pytest.raises(BadRequest, match=r"weight is \[2, 3\] where .* \[5, 3\]") as caught:
-        load_given(Sized(5), path)
+        load_weight_file(Sized(5), path)
     assert caught.value.fix == "make the model as the file says: --set width=2"
-    assert load_given(Sized(2), path) == []
+    assert load_weight_file(Sized(2), path) == []
     with pytest.raises(BadRequest, match="fix: make the model with the settings that they were trained with, each as"):
-        load_given(torch.nn.Linear(3, 5), path)  # no hparams: nobody knows what its factory takes
+        load_weight_file(torch.nn.Linear(3, 5), path)  # no hparams: nobody knows what its factory takes
 
 
 def test_weights_in_half_precision_are_taken_and_said(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def write_shards(folder: Path, **more: Any) -> Path:
 
 def test_an_index_names_the_files_and_its_digest_is_of_them_all(tmp_path: Path) -> None:
     index = write_shards(tmp_path)
-    assert {name: value.tolist() for name, value in read_given(index).items()} == WANTED
+    assert {name: value.tolist() for name, value in read_weight_file(index).items()} == WANTED
     before = weights_digest(index)
     save_file({"bias": STATE["bias"] + 1}, tmp_path / "model-00002-of-00002.safetensors")
     assert weights_digest(index) != before
@@ -132,7 +132,7 @@ def test_an_index_names_the_files_and_its_digest_is_of_them_all(tmp_path: Path) 
 def test_an_index_that_names_a_file_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
     index = write_shards(tmp_path, more=name)
     with pytest.raises(BadRequest, match="which is no file of weights beside it"):
-        read_given(index)
+        read_weight_file(index)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"weight_map": 3}', "[" * 100_000, "\ufeff"])
@@ -140,14 +140,14 @@ def test_an_index_that_is_none_is_one_sentence(text: str, tmp_path: Path) -> Non
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(text)
     with pytest.raises(BadRequest, match=r"is no index of weights|is empty"):
-        read_given(index)
+        read_weight_file(index)
     (index.parent / "x").mkdir()
     with pytest.raises(BadRequest, match="no such file"):
-        read_given(index.parent / "x" / "model.safetensors.index.json")
+        read_weight_file(index.parent / "x" / "model.safetensors.index.json")
 
 
 def test_a_shard_that_is_missing_is_named(tmp_path: Path) -> None:
     index = write_shards(tmp_path)
     (tmp_path / "model-00002-of-00002.safetensors").unlink()
     with pytest.raises(BadRequest, match=r"no such file: .*model-00002-of-00002\.safetensors"):
-        read_given(index)
+        read_weight_file(index)
