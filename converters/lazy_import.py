@@ -1,4 +1,4 @@
-"""Libraries that are imported when they are first used: what names them can be read without them."""
+"""Libraries that are imported at their first use: a module that names them can be imported without them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from importlib import import_module
 from typing import Any
 
 
-class Lazy:
-    """A library, or a part of one by its name, which is imported when something of it is asked for."""
+class LazyLibrary:
+    """A library, or a part of it, which is imported when an attribute is first read."""
 
     def __init__(self, library: str, part: str = "") -> None:
         self._library, self._part = library, part
 
     def __getattr__(self, attribute: str) -> Any:
-        found: Any = import_module(self._library)
-        return getattr(getattr(found, self._part) if self._part else found, attribute)
+        library: Any = import_module(self._library)
+        return getattr(getattr(library, self._part) if self._part else library, attribute)
 
 
-def name_of(modules: Mapping[str, str], name: str, asker: str) -> Any:
+def name_of(modules: Mapping[str, str], name: str, module_name: str) -> Any:
     """Import and return a name by the module that has it; for the `__getattr__` of a module of such names."""
     if name not in modules:
-        raise AttributeError(f"{asker} lists no {name}")
+        raise AttributeError(f"{module_name} lists no {name}")
     library = import_module(modules[name])
     return getattr(library, name) if hasattr(library, name) else import_module(f"{modules[name]}.{name}")

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..lazy_import import Lazy
+from ..lazy_import import LazyLibrary
 
-tf: Any = Lazy("tensorflow")
+tf: Any = LazyLibrary("tensorflow")

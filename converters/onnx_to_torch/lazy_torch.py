@@ -1,10 +1,10 @@
-"""PyTorch, imported when it is first used: the helpers can be read, and their text pasted, without it."""
+"""PyTorch, imported at its first use: the helpers can be read, and their text pasted, without it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..lazy_import import Lazy
+from ..lazy_import import LazyLibrary
 
-torch: Any = Lazy("torch")
-F: Any = Lazy("torch.nn.functional")
+torch: Any = LazyLibrary("torch")
+F: Any = LazyLibrary("torch.nn.functional")

@@ -24,7 +24,7 @@ def command(json: Json = False) -> None:
 
     A step or a runtime that cannot be taken on this machine says what it needs.
     """
-    known = third_party.known()
+    known = third_party.known_steps()
     if json:
         print_json(
             {

@@ -82,7 +82,7 @@ def convert(
     check_writable(out, "--out")
     for target in request.targets:
         _check_replaceable(out / target.slug)
-    for reason in third_party.known().refused:
+    for reason in third_party.known_steps().refused:
         progress.note(reason)
     context = new_context(request, out, local, progress, slots)
     expect_frameworks(context, plan)

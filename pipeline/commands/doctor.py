@@ -199,7 +199,7 @@ def _devices(here: Machine) -> Iterable[Finding]:
 def _steps(here: Machine) -> Iterable[Finding]:
     """Each step, open or closed; and each target of the default run that no open steps lead to."""
     open_steps = []
-    known = third_party.known()
+    known = third_party.known_steps()
     for step in known.steps:
         closed = lacking(step, here.find)
         if closed is None:

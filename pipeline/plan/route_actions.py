@@ -60,7 +60,7 @@ def conversion(inputs: ConversionInputs, route: Route, source: Stored) -> Action
         python=interpreter.path,
         framework=framework_of(step.requires),
         tools={**interpreter.tools, **({"package": step.package} if step.package else {})},
-        folders=third_party.folders(step),
+        folders=third_party.import_folders(step),
         code=inputs.code if step.source is None else "",
         root=inputs.root,
         limits=inputs.limits,

@@ -47,7 +47,9 @@ class Route:
 
 def steps_for(requested: Collection[str] = ()) -> tuple[Step, ...]:
     """Return the steps that may be taken; `requested` has the options that open some of them (`Step.on_request`)."""
-    return tuple(step for step in third_party.known().steps if not step.on_request or step.on_request in requested)
+    return tuple(
+        step for step in third_party.known_steps().steps if not step.on_request or step.on_request in requested
+    )
 
 
 def routes_to(target: Target, start: Target | None, steps: tuple[Step, ...] | None = None) -> list[Route]:

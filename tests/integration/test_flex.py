@@ -34,7 +34,7 @@ elsewhere = pytest.mark.skipif(not HERE, reason="needs TRANSLOAD_PYTHON_FLEX, a 
 def our_own_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """onnx2tf takes half a minute to get this model wrong; and no smaller piece is looked for."""
     ours = tuple(step for step in STEPS if step.name.startswith(("lowering", "tflite")))
-    monkeypatch.setattr(third_party, "known", lambda: third_party.Known(ours))
+    monkeypatch.setattr(third_party, "known_steps", lambda: third_party.KnownSteps(ours))
     monkeypatch.setattr("transload.pipeline.commands.convert.smallest_pieces", lambda *_: ())
 
 

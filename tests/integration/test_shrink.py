@@ -47,8 +47,8 @@ def convert(
     model: str, here: Path, steps: list[str], to: str, monkeypatch: pytest.MonkeyPatch, *inputs: str
 ) -> ConvertResult:
     """By some of the steps alone."""
-    known = third_party.Known(tuple(step for step in STEPS if step.name in steps))
-    monkeypatch.setattr(third_party, "known", lambda: known)
+    known = third_party.KnownSteps(tuple(step for step in STEPS if step.name in steps))
+    monkeypatch.setattr(third_party, "known_steps", lambda: known)
     return transload.convert(
         model, [to], out=here / "made", store=here / "store", inputs=inputs, jobs=1, search_seconds=500
     )

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from transload.converters.steps import STEPS
-from transload.converters.third_party import GROUP, gather
+from transload.converters.third_party import GROUP, collect_steps
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (sys.executable, "-P", "-m", "transload")
@@ -182,7 +182,7 @@ def load(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch):  # type: ign
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "acme_rows", raising=False)
     (found,) = metadata.distributions(path=[str(folder)])
-    known = gather(found.entry_points)
+    known = collect_steps(found.entry_points)
     for name in ("acme_rows", "jax", "jax.numpy"):
         sys.modules.pop(name, None)
     return known, "acme-rows 2.0"

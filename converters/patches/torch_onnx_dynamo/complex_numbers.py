@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ....models.errors import Refused
-from ...lazy_import import Lazy
+from ...lazy_import import LazyLibrary
 from ...minimal_repro.onnx_pieces import line_in
 from ..torch_shared.onnxscript_opset import op
 from .rolls import rolled
@@ -20,7 +20,7 @@ from .untranslated import causes
 if TYPE_CHECKING:
     import torch
 
-_core: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "core")
+_core: Any = LazyLibrary("onnxscript.function_libs.torch_lib.ops", "core")
 _SAID = re.compile(r"OpOverload\(op='([\w.]+)', overload='(\w+)'.*complex-valued", re.DOTALL)
 _FIX = "compute that line with real numbers: the real and the imaginary part as two tensors, as cos and sin make them"
 

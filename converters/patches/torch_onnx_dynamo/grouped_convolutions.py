@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from ...lazy_import import Lazy
+from ...lazy_import import LazyLibrary
 from ..torch_shared.onnxscript_opset import Translations, op
 from .cumulative_operators import FAR
 
-_core: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "core")
+_core: Any = LazyLibrary("onnxscript.function_libs.torch_lib.ops", "core")
 
 
 def grouped() -> Translations:

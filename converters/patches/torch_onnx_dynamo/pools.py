@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...lazy_import import Lazy
+from ...lazy_import import LazyLibrary
 from ..torch_shared.onnxscript_opset import Translations, ir, op, size_of
 from .cumulative_operators import end_of
 
-_nn: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "nn")
+_nn: Any = LazyLibrary("onnxscript.function_libs.torch_lib.ops", "nn")
 _PICTURES = 4  # axes
 
 

@@ -8,11 +8,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...lazy_import import Lazy
+from ...lazy_import import LazyLibrary
 from ..torch_shared.onnxscript_opset import Translations, op, size_of
 from ..torch_shared.size_products import is_short, multiplied
 
-_nn: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "nn")
+_nn: Any = LazyLibrary("onnxscript.function_libs.torch_lib.ops", "nn")
 
 
 def resized() -> Translations:

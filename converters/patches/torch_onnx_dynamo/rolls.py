@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...lazy_import import Lazy
+from ...lazy_import import LazyLibrary
 from ..torch_shared.onnxscript_opset import Translations, op
 
-_core: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "core")
+_core: Any = LazyLibrary("onnxscript.function_libs.torch_lib.ops", "core")
 
 
 def rolls() -> Translations:

@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
-from ...lazy_import import Lazy
+from ...lazy_import import LazyLibrary
 from ..torch_shared.formulas import (
     angle_of,
     is_negative,
@@ -22,7 +22,7 @@ from ..torch_shared.onnxscript_opset import Translations, ir, op
 from ..torch_shared.wide_integers import clamped, is_wide, larger, smaller
 from .cumulative_operators import end_of
 
-_nn: Any = Lazy("onnxscript.function_libs.torch_lib.ops", "nn")
+_nn: Any = LazyLibrary("onnxscript.function_libs.torch_lib.ops", "nn")
 
 
 def numbers() -> Translations:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
-from ...lazy_import import Lazy
+from ...lazy_import import LazyLibrary
 from .graph_types import DynamoOps, OnnxValue
 
 Translations: TypeAlias = dict[Callable[..., Any], Callable[..., Any]]  # PyTorch's operators, and what writes each
-op = cast("DynamoOps", Lazy("onnxscript", "opset18"))
-ir: Any = Lazy("onnxscript", "ir")  # its types do not know that Lazy is it
+op = cast("DynamoOps", LazyLibrary("onnxscript", "opset18"))
+ir: Any = LazyLibrary("onnxscript", "ir")  # its types do not know that LazyLibrary is it
 
 
 def size_of(value: OnnxValue, axis: int) -> OnnxValue:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ...lazy_import import Lazy
+from ...lazy_import import LazyLibrary
 
 if TYPE_CHECKING:
     import torch
 
 Symbolics: TypeAlias = dict[str, Callable[..., Any]]  # names of PyTorch's operators, and what writes each
 
-helper: Any = Lazy("torch.onnx", "symbolic_helper")  # not all of it is in its types
+helper: Any = LazyLibrary("torch.onnx", "symbolic_helper")  # not all of it is in its types
 FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11  # onnx.TensorProto's
 _OPSETS = range(11, 21)
 
