@@ -19,6 +19,17 @@ Array = np.ndarray[Any, np.dtype[Any]]
 DISTINCT = {"C": 4, "D": 3, "H": 7, "W": 6, "K": 9, "M": 8}
 EQUAL = dict.fromkeys(DISTINCT, 4)
 BATCHES = (1, 2, 4, 5)  # 4 is the size of all other axes of the twins
+LARGE = {  # every spatial axis has a dynamic size of its own
+    "NCH": ("N", 4, "h"),
+    "NCHW": ("N", 4, "h", "w"),
+    "NCDHW": ("N", 4, "d", "h", "w"),
+}
+
+
+def roomy(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Draw numbers whose spatial axes are a few elements longer than the batch, each of another size."""
+    sizes = [shape[0] + 2 + at for at in range(2, len(shape))]
+    return rng.standard_normal((*shape[:2], *sizes)).astype(np.float32)
 
 
 @dataclass(frozen=True)

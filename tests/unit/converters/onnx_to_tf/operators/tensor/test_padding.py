@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from .test_convolution import roomy
+from ...conftest import roomy
 
 
 def ints(*values):

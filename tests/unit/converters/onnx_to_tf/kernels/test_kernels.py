@@ -145,7 +145,7 @@ def test_rows_of_any_rank_meet_a_matrix_without_a_reshape_in_tflite(bench, case)
     one depends on where memory lies: the reshape itself must not be there."""
     from ai_edge_litert.interpreter import Interpreter
 
-    from .conftest import flat_of
+    from ..conftest import flat_of
 
     weight = np.random.default_rng(0).standard_normal((7, 5)).astype(np.float32)
     bench.agrees_in_tflite(case("MatMul", {"x": ("N", "N", 3, 7)}, {"w": weight}))

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from ...conftest import LARGE, roomy
+
 
 def weight(*shape):
     return np.random.default_rng(7).standard_normal(shape).astype(np.float32)
@@ -33,17 +35,6 @@ CONVS = {
     ),
     "three axes, depthwise": lambda s: ("NCDHW", (s.C, 1, 2, 3, 2), {"group": s.C, "auto_pad": "SAME_LOWER"}),
 }
-LARGE = {  # of any size along each spatial axis, and never the same
-    "NCH": ("N", 4, "h"),
-    "NCHW": ("N", 4, "h", "w"),
-    "NCDHW": ("N", 4, "d", "h", "w"),
-}
-
-
-def roomy(rng, shape):
-    """The spatial axes are a few elements longer than the batch, each of another size."""
-    sizes = [shape[0] + 2 + at for at in range(2, len(shape))]
-    return rng.standard_normal((*shape[:2], *sizes)).astype(np.float32)
 
 
 @pytest.mark.parametrize("name", CONVS)
@@ -104,7 +95,7 @@ def test_conv_over_axes_of_any_size(bench, case, name, in_tflite):
 
 @pytest.mark.parametrize("name", ["dilated", "groups", "one axis, depthwise", "three axes", "three axes, depthwise"])
 def test_conv_in_tflite(bench, case, name):
-    from .conftest import DISTINCT, Sizes
+    from ...conftest import DISTINCT, Sizes
 
     shape, kernel, attributes = CONVS[name](Sizes(DISTINCT))
     bench.agrees_in_tflite(
@@ -253,7 +244,7 @@ def test_deform_conv(bench, case, name, in_tflite):
         return case("DeformConv", inputs, constants, given, order, opset=22)
 
     if in_tflite:
-        from .conftest import DISTINCT, Sizes
+        from ...conftest import DISTINCT, Sizes
 
         bench.agrees_in_tflite(made(Sizes(DISTINCT)), rtol=1e-4, atol=1e-4)
     else:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from .test_convolution import LARGE, roomy
+from ...conftest import LARGE, roomy
 
 POOLS = {
     "plain": ("NCHW", {"kernel_shape": [3, 2]}),
@@ -143,7 +143,7 @@ def test_max_unpool(bench, case, in_tflite):
         return case("MaxUnpool", inputs, attributes={"kernel_shape": [2, 2], "strides": [2, 2]})
 
     if in_tflite:
-        from .conftest import DISTINCT, Sizes
+        from ...conftest import DISTINCT, Sizes
 
         bench.agrees_in_tflite(made(Sizes(DISTINCT)))
     else:

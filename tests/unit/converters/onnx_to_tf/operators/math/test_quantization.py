@@ -104,7 +104,7 @@ def test_agrees_with_onnx_runtime(bench, case, name):
 
 @pytest.mark.parametrize("name", ["into: by the channel", "out of: by the block", "sums: MatMulInteger"])
 def test_agrees_in_tflite(bench, case, name):
-    from .conftest import DISTINCT, Sizes
+    from ...conftest import DISTINCT, Sizes
 
     bench.agrees_in_tflite(ALL[name](Sizes(DISTINCT), case), rtol=1e-6)
 
