@@ -28,7 +28,7 @@ def test_a_body_is_bound_to_its_call(bench, case, name):
     bench.agrees_with_reference(CASES[name](case), atol=1e-5)
 
 
-def test_what_a_body_cannot_do_is_refused_by_the_calls_name(bench, case):
+def test_a_refusal_inside_a_body_names_the_call(bench, case):
     from transload.models.errors import Refused
 
     made = case("AffineGrid", {"t": ("N", 2, 3)}, {"size": np.array([2, 3, 4, 5])}, {"other": 1})
@@ -43,7 +43,7 @@ def test_what_a_body_cannot_do_is_refused_by_the_calls_name(bench, case):
         (["n", "n"], {}, "the call has more inputs or outputs than the operator"),
     ],
 )
-def test_what_the_body_of_an_operator_does_not_have_is_refused(inputs, attributes, words):
+def test_an_input_that_the_body_does_not_have_is_refused(inputs, attributes, words):
     from transload.converters.onnx_graph.function_bodies import body_of
     from transload.converters.onnx_graph.graph import Node, Origin
     from transload.models.errors import Refused

@@ -237,7 +237,7 @@ def drawn_model(seed, path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
-def test_chains_of_moves_are_what_the_reference_makes_of_them(bench, tmp_path, seed):
+def test_chains_of_moves_agree_with_the_reference(bench, tmp_path, seed):
     cases = list(drawn_model(seed, tmp_path / "model.onnx"))
     for answer in (
         bench.in_tensorflow(lower(tmp_path / "model.onnx", TENSORFLOW)),

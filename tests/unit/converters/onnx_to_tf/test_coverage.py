@@ -7,7 +7,7 @@ from transload.converters.onnx_to_tf.coverage import updated
 PAGE = Path(__file__).parents[4] / "docs" / "design" / "lowering.md"
 
 
-def test_the_page_lists_what_is_lowered_and_what_is_not():
+def test_the_page_lists_lowered_and_missing_operators():
     page = PAGE.read_text()
     assert updated(page) == page, "write it anew: PAGE.write_text(updated(PAGE.read_text()))"
 

@@ -64,7 +64,7 @@ def test_a_causal_mask_is_made_of_a_shape_and_expanded(bench):
     bench.model_agrees(text, *({"x": floats(b, t, t)} for b, t in SIZES))
 
 
-def test_a_picture_of_any_height_and_width_comes_back_in_its_own_size(bench):
+def test_an_image_of_any_height_and_width_keeps_its_size(bench):
     text = (
         HEAD
         + """ g (float[b, 3, h, w] x) => (float[b, 3, h, w] y, int64[1] n) <int64[1] rest = {-1}> {
@@ -79,7 +79,7 @@ def test_a_picture_of_any_height_and_width_comes_back_in_its_own_size(bench):
     bench.model_agrees(text, *({"x": floats(2, 3, h, w)} for h, w in [(4, 6), (3, 3), (5, 2)]))
 
 
-def test_what_is_known_of_the_channels_is_not_forgotten_where_another_axis_is_padded_by_a_computed_number(bench):
+def test_channels_stay_known_where_another_axis_is_padded_by_a_computed_number(bench):
     text = (
         HEAD
         + """ g (float[b, 3, h, w] x, int64[1] more) => (float[b, 2, p, q] y) <
@@ -96,7 +96,7 @@ def test_what_is_known_of_the_channels_is_not_forgotten_where_another_axis_is_pa
     bench.model_agrees(text, *({"x": floats(2, 3, h, w), "more": ints(m)} for h, w, m in [(4, 5, 1), (3, 2, 0)]))
 
 
-def test_pads_that_are_turned_round_by_pairs_are_known_where_they_are_numbers(bench):
+def test_pads_reordered_by_pairs_stay_known_where_they_are_numbers(bench):
     text = (
         HEAD
         + """ g (float[b, 3, h, w] x, int32[1] more) => (float[b, 2, p, q] y) <
@@ -117,7 +117,7 @@ def test_pads_that_are_turned_round_by_pairs_are_known_where_they_are_numbers(be
     bench.model_agrees(text, *({"x": floats(2, 3, h, w), "more": m} for h, w, m in [(4, 5, more[0]), (3, 2, more[1])]))
 
 
-def test_channels_cut_by_numbers_are_known_where_the_same_slice_cuts_another_axis_by_a_computed_one(bench):
+def test_channels_cut_by_numbers_stay_known_beside_an_axis_cut_by_a_computed_number(bench):
     text = (
         HEAD
         + """ g (float[b, 5, h, w] x, int64[1] end) => (float[b, 2, p, w] y) <

@@ -52,7 +52,7 @@ def answers(path: Any) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
 @pytest.mark.parametrize("op_type", ["Conv", "ConvTranspose"])
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("bias", [True, False])
-def test_it_is_part_of_the_convolution(tmp_path, op_type, group, bias):
+def test_a_batch_normalisation_is_folded_into_the_convolution(tmp_path, op_type, group, bias):
     model_of(tmp_path / "m.onnx", *pair(op_type, group, bias=bias))
     ours, theirs, operators = answers(tmp_path / "m.onnx")
     np.testing.assert_allclose(ours["y"], theirs["y"], 1e-4, 1e-4)
@@ -60,7 +60,7 @@ def test_it_is_part_of_the_convolution(tmp_path, op_type, group, bias):
     assert not {"Mul", "AddV2", "Rsqrt"} & set(operators), operators
 
 
-def test_it_stays_where_somebody_else_reads_the_convolution(tmp_path):
+def test_a_batch_normalisation_stays_where_another_node_reads_the_convolution(tmp_path):
     nodes, constants = pair("Conv", 1)
     model_of(tmp_path / "m.onnx", nodes, constants, ("y", "c"))
     ours, theirs, operators = answers(tmp_path / "m.onnx")
@@ -69,7 +69,7 @@ def test_it_stays_where_somebody_else_reads_the_convolution(tmp_path):
     assert "AddV2" in operators
 
 
-def test_it_stays_where_a_branch_reads_the_convolution(tmp_path):
+def test_a_batch_normalisation_stays_where_a_branch_reads_the_convolution(tmp_path):
     from onnx import TensorProto, helper
 
     nodes, constants = pair("Conv", 1)

@@ -66,7 +66,7 @@ def test_functions_call_functions_with_their_own_names_attributes_defaults_and_o
     np.testing.assert_allclose(answer(saved(tmp_path, NESTED), x), outer[-1], rtol=1e-6)
 
 
-def test_what_a_call_leaves_out_is_left_out_inside(tmp_path):
+def test_an_input_missing_in_a_call_is_missing_inside(tmp_path):
     text = """
     <ir_version: 10, opset_import: ["" : 20, "my" : 1]>
     g (float[N,3] x) => (float[N,3] y) { y = my.bounded (x, , x) }
@@ -134,7 +134,7 @@ def test_a_function_that_calls_itself_is_refused(tmp_path):
         ("my.outer (x, x)", "the call has more inputs or outputs than the function"),
     ],
 )
-def test_a_call_that_gives_what_the_function_does_not_take_is_refused(tmp_path, call, words):
+def test_a_call_with_more_than_the_function_takes_is_refused(tmp_path, call, words):
     with pytest.raises(Refused, match=words):
         lower(saved(tmp_path, NESTED.replace("my.outer <slope = 0.3> (x)", call)))
 

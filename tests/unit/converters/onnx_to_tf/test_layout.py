@@ -147,7 +147,7 @@ def test_the_arithmetic_of_shapes_stays_known(tmp_path):
         check(tmp_path, lowered, (batch, 3, 4))
 
 
-def test_what_is_known_is_computed_while_lowering(tmp_path):
+def test_constants_are_computed_while_lowering(tmp_path):
     weights = {"a": weight(40, 30), "s": np.array([30, 40])}
     nodes = [
         node("Transpose", "a", "t", perm=[1, 0]),
@@ -179,7 +179,7 @@ def test_the_same_model_gives_the_same_graph(tmp_path):
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_a_branch_is_taken_while_the_model_runs(tmp_path, taken):
+def test_a_computed_condition_chooses_its_branch_when_the_model_runs(tmp_path, taken):
     import tensorflow as tf
 
     def branch(name, op_type):
@@ -196,7 +196,7 @@ def test_a_branch_is_taken_while_the_model_runs(tmp_path, taken):
 
 
 @pytest.mark.parametrize("form", ["(x a) h", "(x h) a", "x (a h)"])
-def test_a_spelled_out_gelu_is_one_operator_again(tmp_path, form):
+def test_a_spelled_out_gelu_becomes_one_operator(tmp_path, form):
     first, second = {"(x a) h": ("x a", "m h"), "(x h) a": ("x h", "m a"), "x (a h)": ("a h", "x m")}[form]
     weights = {"r": np.float32(2**0.5).reshape(()), "1_": np.float32(1).reshape(()), "h": np.float32(0.5).reshape(())}
     nodes = [
@@ -208,7 +208,7 @@ def test_a_spelled_out_gelu_is_one_operator_again(tmp_path, form):
     check(tmp_path, lowered, (2, 9))
 
 
-def test_what_only_looks_like_a_gelu_stays(tmp_path):
+def test_a_subgraph_that_only_resembles_a_gelu_stays(tmp_path):
     weights = {"r": np.float32(1.5).reshape(()), "1_": np.float32(1).reshape(()), "h": np.float32(0.5).reshape(())}
     nodes = [
         node("Div", "x r", "d"), node("Erf", "d", "e"), node("Add", "e 1_", "a"),

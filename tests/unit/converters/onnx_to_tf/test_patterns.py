@@ -27,14 +27,14 @@ def operators(text):
 
 
 @pytest.mark.parametrize("name", SPELLED)
-def test_a_spelled_out_gelu_is_one_operator_and_answers_alike(bench, name):
+def test_a_spelled_out_gelu_becomes_one_operator_with_equal_outputs(bench, name):
     assert operators(model(SPELLED[name])) == ["Gelu"]
     x = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
     bench.model_agrees(model(SPELLED[name]), {"x": x}, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("change", [{"root": 1.5}, {"one": 2.0}, {"half": 0.25}])
-def test_what_only_looks_like_a_gelu_stays(bench, change):
+def test_a_subgraph_that_only_resembles_a_gelu_stays(bench, change):
     text = model(SPELLED["divided"], **change)
     assert "Gelu" not in operators(text)
     x = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)

@@ -33,24 +33,24 @@ def written(tmp_path, *nodes, opset=20, initializers=(), shape=("N", 3)):
     return path
 
 
-def test_an_attribute_that_nobody_reads_is_refused_by_name_and_origin(tmp_path):
+def test_an_unread_attribute_is_refused_by_name_and_origin(tmp_path):
     with pytest.raises(Refused) as caught:
         lower(written(tmp_path, relu_with(sharpness=2.0)))
     assert caught.value.what == ("Relu node 'act' (module layers.0, net.py:12): its attribute sharpness is not carried")
 
 
-def test_without_the_check_it_would_be_ignored_without_a_word(tmp_path, monkeypatch):
+def test_without_the_check_an_unread_attribute_is_ignored_silently(tmp_path, monkeypatch):
     monkeypatch.setattr(operator_context.Op, "check_all_read", lambda _self, _answers: None)
     assert lower(written(tmp_path, relu_with(sharpness=2.0))).outputs == ("y",)
 
 
-def test_an_input_that_nobody_reads_is_refused(tmp_path):
+def test_an_unread_input_is_refused(tmp_path):
     node = helper.make_node("Relu", ["x", "x"], ["y"], name="act")
     with pytest.raises(Refused, match="its optional input 1 is not carried"):
         lower(written(tmp_path, node))
 
 
-def test_an_output_that_nobody_makes_is_refused(tmp_path):
+def test_a_missing_output_is_refused(tmp_path):
     nodes = [helper.make_node("Relu", ["x"], ["z", "y"], name="act")]
     with pytest.raises(Refused, match="its optional output 1 is not carried"):
         lower(written(tmp_path, *nodes))
@@ -61,7 +61,7 @@ def test_an_operator_that_is_not_known_is_refused(tmp_path):
         lower(written(tmp_path, relu_with("Celestial")))
 
 
-def test_a_wording_that_nobody_has_read_is_refused(tmp_path, monkeypatch):
+def test_an_unknown_wording_is_refused(tmp_path, monkeypatch):
     (entry,) = lowerings.entries()["", "Relu"]
     old = replace(entry, until=13)
     monkeypatch.setitem(lowerings.entries(), ("", "Relu"), [old])
@@ -77,7 +77,7 @@ def test_a_dtype_that_the_operator_does_not_take_is_refused(tmp_path):
         lower(written(tmp_path, cast, node))
 
 
-def test_what_no_output_needs_may_be_anything(tmp_path):
+def test_nodes_that_no_output_needs_are_not_checked(tmp_path):
     odd = helper.make_node("Celestial", ["x"], ["unused"])
     assert lower(written(tmp_path, odd, relu_with())).operators == 1
 
@@ -117,7 +117,7 @@ def test_weights_outside_of_the_models_folder_are_not_read(tmp_path, location):
         lower(path)
 
 
-def test_every_lowering_says_what_it_takes_of_each_type_variable():
+def test_every_lowering_names_the_dtypes_of_each_type_variable():
     """Of every wording that it is registered for: else a dtype could pass unasked."""
     for (domain, op_type), entries in lowerings.entries().items():
         for schema in onnx.defs.get_all_schemas_with_history():

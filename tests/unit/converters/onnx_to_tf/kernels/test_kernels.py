@@ -100,7 +100,7 @@ def test_shifts_of_64_bits(bench, case, direction):
 
 
 @pytest.mark.parametrize(("dtype", "to"), [("int64", 13), ("uint64", 7), ("int32", 13)])
-def test_integers_become_uint64_and_are_no_longer(bench, case, dtype, to):
+def test_integers_are_cast_to_uint64_and_back(bench, case, dtype, to):
     bench.agrees_in_tflite(case("Cast", {"a": (SHAPE, DRAWN(dtype))}, attributes={"to": to}))
 
 
@@ -126,7 +126,7 @@ def test_six_axes_broadcast_both_ways(bench, case, op_type, maker):
     bench.agrees_in_tflite(made)
 
 
-def test_an_operator_that_only_the_specification_writes_is_lowered_by_its_body(bench, case):
+def test_an_operator_without_a_function_is_lowered_by_its_specified_body(bench, case):
     made = case("HannWindow", {}, {"size": np.array(6)})
     want = 0.5 - 0.5 * np.cos(np.arange(6) * np.pi / 3)
     np.testing.assert_allclose(bench.lowered(made).module.serve()["y0"], want, atol=1e-6)
@@ -154,7 +154,7 @@ def test_rows_of_any_rank_meet_a_matrix_without_a_reshape_in_tflite(bench, case)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
-def test_extremes_of_no_narrow_integers_are_those_of_their_dtype(bench, case, dtype):
+def test_extremes_of_empty_narrow_integers_are_those_of_their_dtype(bench, case, dtype):
     none = ((2, "N"), lambda _rng, shape: np.zeros((*shape[:-1], 0), dtype))
     for name in ("ReduceMax", "ReduceMin"):
         operands = {"x": none}, {"axes": np.array([1], np.int64)}

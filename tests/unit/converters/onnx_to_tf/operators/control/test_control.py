@@ -46,7 +46,7 @@ BRANCHES = {
 
 
 @pytest.mark.parametrize("kind", BRANCHES)
-def test_one_of_two_branches_is_taken_and_sees_what_is_around_it(bench, kind):
+def test_one_of_two_branches_runs_and_sees_outer_names(bench, kind):
     then, other = BRANCHES[kind]
     if kind == "of different sizes":
         other = "w2 = Relu (x) b1 = Identity (w2)"
@@ -67,7 +67,7 @@ def test_branches_inside_of_branches(bench):
     bench.model_agrees(HEAD + text, *({"x": x(2, 3), "c": c, "d": d} for c in both for d in both))
 
 
-def test_a_branch_that_is_known_is_the_only_one_lowered(bench):
+def test_only_the_branch_of_a_known_condition_is_lowered(bench):
     text = """g (float[N,3] x) => (float[] y) {
       s = Shape <start = 1> (x)  three = Constant <value_ints = [3]> ()  c = Equal (s, three)
       y = If (c) <then_branch = a () => (float[] r) { r = Neg (x) },
@@ -188,7 +188,7 @@ def test_the_bodys_condition_counts_only_where_the_node_has_one(bench):
         np.testing.assert_array_equal(bench.in_tensorflow(made)(given)["y"], -given["x"])
 
 
-def test_a_condition_that_follows_from_known_numbers_is_worked_out(bench):
+def test_a_condition_that_follows_from_known_numbers_is_computed_while_lowering(bench):
     """A while loop that counts by itself, without a trip count."""
     body = "h2 = Mul (h, w)  k2 = Sub (k, one)  more = Greater (k2, zero)"
     before = (
@@ -286,12 +286,12 @@ def test_a_sequence_that_does_more_than_grow_is_refused(bench, how):
         lowered(bench, filling(**OTHERWISE[how]))
 
 
-def test_of_a_sequence_as_long_as_its_loop_no_tensor_is_taken_out(bench):
+def test_erasing_from_a_sequence_of_unknown_length_is_refused(bench):
     with pytest.raises(Refused, match="its input 0 is a sequence as long as a loop had steps"):
         lowered(bench, filling(end="t = SequenceErase (s) y = ConcatFromSequence <axis = 0> (t)"))
 
 
-def test_a_list_that_a_loop_filled_is_read_backwards_into_another_that_has_a_tensor_already(bench):
+def test_a_list_filled_by_a_loop_is_read_backwards_into_a_list_with_a_tensor(bench):
     """As the tags of a CRF are found: back from the end, along what each step wrote down; of one step at least."""
     end = """one = Constant <value_int = 1> ()  m = SequenceLength (s)  less = Sub (m, one)
       tags = SequenceConstruct (last)
@@ -304,11 +304,11 @@ def test_a_list_that_a_loop_filled_is_read_backwards_into_another_that_has_a_ten
 
 
 @pytest.mark.parametrize("place", [0, -1])
-def test_of_a_list_that_a_loop_filled_a_tensor_is_taken(bench, place):
+def test_a_tensor_is_read_from_a_list_filled_by_a_loop(bench, place):
     bench.model_agrees(HEAD + filling(end=f"k = Constant <value_int = {place}> () y = SequenceAt (s, k)"), *feeds(3))
 
 
-def test_a_list_that_has_a_tensor_of_another_shape_is_refused(bench):
+def test_appending_to_a_list_with_a_tensor_of_another_shape_is_refused(bench):
     start = "w = Constant <value_floats = [1.0]> ()  empty = SequenceConstruct (w)"
     with pytest.raises(
         Refused, match=r"appends a tensor of the shape \(None, 3\) to a sequence that has one of \(1,\)"

@@ -104,7 +104,7 @@ def test_sizes_in_a_sequence_stay_sizes(bench):
     bench.model_agrees(HEAD + text, *feeds(4, 3))
 
 
-def test_a_body_is_mapped_over_a_sequence_and_sees_what_is_around_it(bench):
+def test_a_body_is_mapped_over_a_sequence_and_sees_outer_names(bench):
     text = """g (float[N,3] x) => (float y) {
       b = Exp (x)  s = SequenceConstruct (x, b)
       t = SequenceMap (s, x) <body = f (float[N,3] each, float[N,3] all) => (float[N,3] made) {
@@ -140,7 +140,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("nodes", REFUSED)
-def test_what_is_known_only_when_the_model_runs_is_refused(tmp_path, nodes):
+def test_lengths_and_places_known_only_when_the_model_runs_are_refused(tmp_path, nodes):
     text = f"{HEAD}g (float[N,3] x, int64 k) => (float y) {{ s = SequenceConstruct (x, x) {nodes} }}"
     onnx.save(parser.parse_model(text), tmp_path / "model.onnx")
     with pytest.raises(Refused, match=REFUSED[nodes]):

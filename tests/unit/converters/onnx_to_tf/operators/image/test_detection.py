@@ -132,7 +132,7 @@ def test_determinants_in_tflite(bench, case):
     bench.agrees_in_tflite(case("Det", {"x": (("N", 3, 3), matrices)}), atol=1e-5)
 
 
-def test_one_class_of_one_picture_is_chosen_in_one_loop(bench):
+def test_one_class_of_one_image_is_chosen_in_one_loop(bench):
     """TensorFlow's calibrator of int8 ends its process at a loop around a loop."""
     from transload.converters.onnx_to_tf.kernels.dialects import TFLITE
     from transload.converters.onnx_to_tf.lower_model import lower

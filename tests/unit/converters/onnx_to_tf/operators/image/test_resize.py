@@ -104,7 +104,7 @@ def test_every_kind_of_nearest(bench, case, nearest, coordinates):
         )
 
 
-def test_only_what_repeats_each_element_is_left_to_the_kernel(bench, case):
+def test_the_nearest_kernel_is_used_only_where_each_element_is_repeated(bench, case):
     """Rounding up leaves the first element out at once: no kernel does."""
 
     def kernels(nearest):
@@ -206,7 +206,7 @@ def test_older_wordings(bench, case, op_type, opset, mode):
     bench.agrees_both_ways(lambda s: case(op_type, {"x": s("NCHW")}, constants, attributes, opset=opset), atol=1e-4)
 
 
-def test_what_an_older_wording_leaves_open_is_refused(bench, case):
+def test_cases_undefined_by_an_older_wording_are_refused(bench, case):
     from transload.models.errors import Refused
 
     scales = {"scales": np.array([1, 1, 0.5, 1], np.float32)}

@@ -77,7 +77,7 @@ def test_attention_has_kernels_in_tflite(bench, case, sizes, name):
         ({"k": ("N", 3, 6, WIDTH), "v": ("N", 3, 6, 3)}, None, {}, "heads"),
     ],
 )
-def test_what_is_not_defined_is_refused_by_name(bench, case, sizes, inputs, order, attributes, word):  # noqa: PLR0917
+def test_undefined_cases_are_refused_by_name(bench, case, sizes, inputs, order, attributes, word):  # noqa: PLR0917
     from transload.models.errors import Refused
 
     with pytest.raises(Refused, match=word):
@@ -102,7 +102,7 @@ def test_positions_turn_pairs_of_features(bench, case, sizes, same_sizes, name):
 
 
 @pytest.mark.parametrize("mode", ["linear", "circular"])
-def test_a_cache_is_written_from_each_samples_place_on(bench, case, mode):
+def test_a_cache_is_written_from_the_place_of_each_sample(bench, case, mode):
     start = lambda rng, shape: rng.integers(0, 5 if mode == "linear" else 9, shape)  # noqa: E731
     made = case("TensorScatter", {"c": ("N", 3, 9, 2), "u": ("N", 3, 4, 2), "at": (("N",), start)}, {},
                 {"mode": mode}, opset=24)  # fmt: skip

@@ -193,7 +193,7 @@ def test_conv_transpose_takes_a_weight_that_the_model_computes(bench, case, grou
     )
 
 
-def test_conv_transpose_makes_the_shape_that_is_asked_for(bench, case):
+def test_conv_transpose_has_the_requested_output_shape(bench, case):
     bench.agrees_both_ways(
         lambda s: case(
             "ConvTranspose",

@@ -128,7 +128,7 @@ def test_a_fused_operator_has_kernels_in_tflite(bench, case, sizes, name):
         ("RotaryEmbedding", {"is_packed_batching": 1}, "packed"),
     ],
 )
-def test_what_a_fused_operator_may_also_do_is_refused_by_name(bench, case, sizes, name, asked, word):  # noqa: PLR0917
+def test_unsupported_forms_of_a_fused_operator_are_refused_by_name(bench, case, sizes, name, asked, word):  # noqa: PLR0917
     from transload.models.errors import Refused
 
     made = {**SIMPLE, **HEADS}[name](sizes, case)

@@ -38,14 +38,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_normalisation_is_the_references(bench, case, sizes, same_sizes, name):
+def test_a_normalisation_agrees_with_the_reference(bench, case, sizes, same_sizes, name):
     tolerance = 4e-3 if "16" in name else 2e-5
     for each in (sizes, same_sizes):
         bench.agrees_with_reference(CASES[name](each, case), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("op_type", ["LayerNormalization", "RMSNormalization"])
-def test_the_first_stage_of_16_bits_is_taken_in_32(bench, case, op_type):
+def test_the_first_stage_of_16_bits_is_computed_in_32(bench, case, op_type):
     """In 16 bits the squares would be infinite, and the answers zero."""
     made = case(op_type, {"x": (("N", 5, 6), far_halves)}, {"s": np.ones(6, np.float16)}, opset=23)
     lowered = bench.lowered(made)

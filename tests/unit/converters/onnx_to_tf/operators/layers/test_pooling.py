@@ -70,7 +70,7 @@ def test_the_places_of_the_largest_over_axes_of_any_size(bench, case, in_tflite)
 
 
 @pytest.mark.parametrize("in_tflite", [False, True])
-def test_minus_infinity_is_the_largest_where_there_is_nothing_else(bench, case, in_tflite):
+def test_minus_infinity_is_the_largest_of_minus_infinities(bench, case, in_tflite):
     nothing = lambda rng, shape: np.full(shape, -np.inf, np.float32)  # noqa: E731
     made = case("MaxPool", {"x": (("N", 4, 7, 6), nothing)}, attributes=POOLS["dilated"][1])
     (bench.agrees_in_tflite if in_tflite else bench.agrees)(made)
@@ -150,13 +150,13 @@ def test_max_unpool(bench, case, in_tflite):
         bench.agrees_both_ways(made)
 
 
-def test_what_two_windows_found_is_there_once(bench, case):
+def test_an_element_found_by_two_windows_is_put_back_once(bench, case):
     ones, first = lambda rng, shape: np.ones(shape, np.float32), lambda rng, shape: np.zeros(shape, np.int64)
     inputs = {"x": (("N", 3, 4, 5), ones), "i": (("N", 3, 4, 5), first)}
     bench.agrees(case("MaxUnpool", inputs, attributes={"kernel_shape": [2, 2]}))
 
 
-def test_an_unpooling_with_two_words_on_its_shape_is_refused(bench, case):
+def test_an_unpooling_with_pads_and_output_shape_is_refused(bench, case):
     from transload.models.errors import Refused
 
     inputs = {"x": ("N", 3, 4, 5), "i": (("N", 3, 4, 5), places)}

@@ -183,7 +183,7 @@ def test_steps_batch_and_weights_may_all_be_known_only_when_the_model_runs(bench
 
 @pytest.mark.parametrize("steps", [5, "T"])
 @pytest.mark.parametrize("op_type", GATES)
-def test_batch_first_with_initial_states_and_lengths_is_time_first_turned(bench, op_type, steps):
+def test_batch_first_with_initial_states_and_lengths_equals_time_first_transposed(bench, op_type, steps):
     """ONNX Runtime does not know the layout."""
     import onnx
     from onnx import parser
@@ -204,7 +204,7 @@ def test_batch_first_with_initial_states_and_lengths_is_time_first_turned(bench,
 
 
 @pytest.mark.parametrize("kind", STEPS)
-def test_an_lstm_may_forget_as_much_as_it_takes_in(bench, case, kind):
+def test_an_lstm_with_coupled_input_and_forget_gates(bench, case, kind):
     bench.agrees(layer(case, "LSTM", STEPS[kind], states=2, outputs=3, input_forget=1))
 
 

@@ -87,7 +87,7 @@ def there_and_back(folder, dtype, given, **attributes):
 
 @pytest.mark.parametrize("dtype", TABLES)
 @pytest.mark.parametrize("saturate", [1, 0])
-def test_what_an_8_bit_float_cannot_hold_becomes_what_the_table_says(tmp_path, dtype, saturate):
+def test_numbers_beyond_an_8_bit_float_follow_the_specified_table(tmp_path, dtype, saturate):
     got = there_and_back(tmp_path, dtype, np.array(BEYOND, np.float32), saturate=saturate)
     same(got, np.array(TABLES[dtype][1 - saturate], np.float32))
 
@@ -136,7 +136,7 @@ def test_cast_like_takes_the_dtype_and_nothing_else(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
-def test_what_only_moves_keeps_its_dtype(tmp_path, dtype):
+def test_operators_that_only_move_elements_keep_the_dtype(tmp_path, dtype):
     """Also where its tensor lies in another one; the constant too."""
     moved = np.arange(6).reshape(2, 3).astype(dtype)
     nodes = [
@@ -158,7 +158,7 @@ def test_what_only_moves_keeps_its_dtype(tmp_path, dtype):
     ("source", "target"),
     [("float32", "int32"), ("int16", "uint16"), ("float64", "uint64"), ("bool", "uint8"), ("float16", "bfloat16")],
 )
-def test_bits_are_read_anew(tmp_path, source, target):
+def test_bits_are_reinterpreted(tmp_path, source, target):
     given = np.array([0, 1, 0, 1], bool) if source == "bool" else np.array([0, -1.5, 3, 1000]).astype(source)
     node = helper.make_node("BitCast", ["x"], ["y"], to=number_of(target))
     got = answers(lowered(tmp_path, [node], {"x": source}, {"y": target}, opset=26), x=given)["y"]
@@ -196,13 +196,13 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_what_cannot_be_carried_is_refused_by_name(tmp_path, name):
+def test_unsupported_cases_are_refused_by_name(tmp_path, name):
     nodes, source, target, message = REFUSALS[name]
     with pytest.raises(Refused, match=message):
         lowered(tmp_path, nodes, {"x": source}, {"y": target}, opset=26)
 
 
-def test_a_branch_that_makes_what_lies_in_a_carrier_is_refused(tmp_path):
+def test_a_branch_with_an_output_of_a_carried_dtype_is_refused(tmp_path):
     def branch(name):
         node = helper.make_node("Cast", ["x"], [name], to=TensorProto.INT4)
         return helper.make_graph([node], name, [], [helper.make_tensor_value_info(name, TensorProto.INT4, ["N"])])

@@ -29,7 +29,7 @@ CASES = {
 
 @pytest.mark.parametrize("op_type", ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"])
 @pytest.mark.parametrize("name", CASES)
-def test_a_loss_is_of_what_stands_at_the_targets_class(bench, case, op_type, name):
+def test_a_loss_reads_the_logarithm_at_the_class_of_the_target(bench, case, op_type, name):
     scores, targets, weighted, attributes = CASES[name]
     ignored = attributes.get("ignore_index")
 

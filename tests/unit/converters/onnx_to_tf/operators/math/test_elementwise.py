@@ -167,7 +167,7 @@ def test_constants(bench, case, attribute, value, dtype):
     assert got.tolist() == value
 
 
-def test_dropout_does_nothing_in_a_model_that_answers(bench, case):
+def test_dropout_does_nothing_in_inference(bench, case):
     bench.agrees_both_ways(lambda s: case("Dropout", {"x": s("NCH")}, {"r": np.float32(0.7)}, {"seed": 3}))
 
 
@@ -190,7 +190,7 @@ def test_ranges(bench, case, numbers):
     assert got.tolist() == list(range(*numbers))
 
 
-def test_swish_and_rms_normalisation_are_what_the_specification_says(bench, case):
+def test_swish_and_rms_normalisation_follow_the_specification(bench, case):
     """ONNX Runtime has neither in these wordings: the formulas are written out."""
     import tensorflow as tf
 
@@ -214,7 +214,7 @@ def test_a_celu_may_have_a_negative_alpha(bench, case):
      "q = Div(x, c) i = Cast <to = 6> (q) y = Cast <to = 1> (i)"],
 )  # fmt: skip
 @pytest.mark.parametrize("divisor", [7.0, -0.3])
-def test_what_is_rounded_is_the_quotient_and_no_product_with_the_reciprocal(bench, nodes, divisor):
+def test_a_rounded_quotient_is_no_product_with_the_reciprocal(bench, nodes, divisor):
     known = f"float c = {{{divisor}}}, float h = {{0.5}}"
     text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[N, 6] x) => (float[N, 6] y) <{known}> {{ {nodes} }}'
     x = np.arange(-300, 300, dtype=np.float32).reshape(100, 6) * np.float32(divisor)

@@ -124,7 +124,7 @@ def test_reductions_of_seven_axes_in_both_dialects(bench, case, sizes, keep):
 
 
 @pytest.mark.parametrize("op_type", REDUCTIONS)
-def test_no_axes_are_all_axes_unless_said_otherwise(bench, case, op_type):
+def test_without_axes_all_are_reduced_unless_noop_is_set(bench, case, op_type):
     empty = {"a": np.zeros(0, np.int64)}
     bench.agrees_both_ways(lambda s: case(op_type, {"x": s("NCH")}), rtol=1e-4)
     bench.agrees_both_ways(lambda s: case(op_type, {"x": s("NCH")}, empty), rtol=1e-4)

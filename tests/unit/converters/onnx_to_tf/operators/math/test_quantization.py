@@ -133,7 +133,7 @@ def answers(path, feeds):
     return [made[name].numpy() for name in model.outputs]
 
 
-def test_a_quotient_beside_the_middle_of_two_goes_to_the_right_one(tmp_path):
+def test_a_quotient_near_a_midpoint_is_rounded_correctly(tmp_path):
     """x * (1 / scale), which TensorFlow's optimiser writes for a constant scale, is wrong for a fifth of these."""
     scale = np.array(0.0123, np.float32)
     middles = (np.arange(-5000, 5000, dtype=np.float32) + np.float32(0.5)) * scale
@@ -184,7 +184,7 @@ def test_integers_are_quantised(tmp_path, scale):
     np.testing.assert_array_equal(got, np.clip(np.rint(exact), -128, 127).astype(np.int8))
 
 
-def test_the_precision_of_the_division_is_the_one_asked_for(tmp_path):
+def test_the_division_has_the_precision_of_the_attribute(tmp_path):
     x = np.random.default_rng(0).uniform(-60, 60, (999,)).astype(np.float16)
     node = helper.make_node("QuantizeLinear", ["x", "s"], ["y"], precision=TensorProto.FLOAT, output_dtype=3)
     path = saved(tmp_path, [node], {"x": x}, {"y": "int8"}, {"s": np.array(0.4873, np.float16)})
@@ -251,7 +251,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_what_cannot_be_carried_is_refused_by_name(tmp_path, name):
+def test_unsupported_cases_are_refused_by_name(tmp_path, name):
     node, constants, message = REFUSALS[name]
     x = np.zeros((2, 3), np.float32)
     with pytest.raises(Refused, match=message):
@@ -344,7 +344,7 @@ STATIC = ["static QDQ QUInt8", "static QDQ QInt8", "static QOperator QUInt8", "s
 
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
 @pytest.mark.parametrize("how", [*STATIC, "dynamic", "4 bits", "4 bits symmetric"])
-def test_a_model_of_onnx_runtimes_quantiser_answers_alike(tmp_path: Path, how):
+def test_a_model_of_onnx_runtimes_quantiser_agrees_with_onnx_runtime(tmp_path: Path, how):
     """As ONNX Runtime does where its optimiser fuses nothing: to the last integer, so to the last bits of a float."""
     import onnxruntime
 

@@ -131,7 +131,7 @@ def test_a_quantised_lstm_of_unsigned_weights_agrees_with_onnx_runtime(bench, tm
 
 
 @pytest.mark.parametrize(("options", "what"), [({"lengths": True}, "sequence's end"), ({"clip": 1.0}, "clip")])
-def test_what_a_quantised_lstm_does_not_carry_is_refused_by_name(tmp_path, options, what):
+def test_unsupported_forms_of_a_quantised_lstm_are_refused_by_name(tmp_path, options, what):
     lstm(tmp_path, **options)
     with pytest.raises(Refused, match=what):
         lower(quantised(tmp_path, "DynamicQuantizeLSTM"))

@@ -63,7 +63,7 @@ def test_without_bounds_numbers_lie_between_0_and_1(tmp_path):
     assert abs(y.mean() - 0.5) < 0.02
 
 
-def test_bernoulli_draws_ones_as_often_as_it_is_told(tmp_path):
+def test_bernoulli_draws_ones_with_the_probability_of_its_input(tmp_path):
     chances = np.broadcast_to(np.float32([0.0, 0.3, 1.0]), (MANY, 3))
     y = call(drawn(tmp_path, "Bernoulli", [X], dtype=TensorProto.INT64), chances)
     assert (y.dtype, set(y.ravel())) == (np.int64, {0, 1})
@@ -85,7 +85,7 @@ def test_classes_are_drawn_by_their_log_probabilities(tmp_path, dtype, name):
 
 
 @pytest.mark.parametrize("seed", [{}, {"seed": 1.5}])
-def test_every_call_draws_anew_and_a_seed_repeats_from_the_load_on(tmp_path, seed):
+def test_every_call_draws_new_numbers_and_a_seed_repeats_after_each_load(tmp_path, seed):
     first, again = (drawn(tmp_path, "RandomNormal", shape=[5], **seed) for _ in range(2))
     a, b, c = call(first), call(first), call(again)
     assert not np.array_equal(a, b)

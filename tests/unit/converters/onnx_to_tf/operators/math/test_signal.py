@@ -34,7 +34,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_transform_is_the_references(bench, case, sizes, same_sizes, name):
+def test_a_transform_agrees_with_the_reference(bench, case, sizes, same_sizes, name):
     for each in (sizes, same_sizes):
         bench.agrees_with_reference(CASES[name](each, case), atol=1e-4)
 
@@ -59,7 +59,7 @@ def test_half_of_a_spectrum_becomes_real_again(bench, case, length, in_tflite):
     np.testing.assert_allclose(answer({"x": x})["y0"], expected, atol=1e-6)
 
 
-def test_what_is_not_defined_is_refused_by_name(bench, case):
+def test_undefined_cases_are_refused_by_name(bench, case):
     from transload.models.errors import Refused
 
     with pytest.raises(Refused, match="onesided"):
@@ -69,7 +69,7 @@ def test_what_is_not_defined_is_refused_by_name(bench, case):
 
 
 @pytest.mark.parametrize("bins", [8, 40])
-def test_a_mel_matrix_is_the_references(bench, case, bins):
+def test_a_mel_matrix_agrees_with_the_reference(bench, case, bins):
     fixed = {"length": np.array(64), "rate": np.array(8000), "low": np.float32(0), "high": np.float32(4000)}
     made = case("MelWeightMatrix", {"n": ((), lambda rng, shape: np.array(bins))}, fixed, opset=17)
     bench.agrees_with_reference(made)
@@ -77,6 +77,6 @@ def test_a_mel_matrix_is_the_references(bench, case, bins):
 
 @pytest.mark.parametrize("op_type", ["HannWindow", "HammingWindow", "BlackmanWindow"])
 @pytest.mark.parametrize("periodic", [0, 1])
-def test_a_window_is_the_references(bench, case, op_type, periodic):
+def test_a_window_agrees_with_the_reference(bench, case, op_type, periodic):
     made = case(op_type, {"n": ((), lambda rng, shape: np.array(9))}, {}, {"periodic": periodic}, opset=17)
     bench.agrees_with_reference(made, atol=1e-6)

@@ -69,7 +69,7 @@ def scattered(op_type, reduction, s, case, dtype=np.float32):
 
 @pytest.mark.parametrize("op_type", ["ScatterND", "ScatterElements"])
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_scatters_reduce_as_they_are_told_duplicates_included(bench, case, op_type, reduction):
+def test_scatters_reduce_by_every_mode_with_duplicates(bench, case, op_type, reduction):
     bench.agrees_both_ways(lambda s: scattered(op_type, reduction, s, case))
     bench.agrees_both_ways(lambda s: scattered(op_type, reduction, s, case, np.int32))
 
@@ -84,7 +84,7 @@ def repeated(rng, shape):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "bool"])
-def test_of_equal_places_the_last_stands(bench, case, sizes, same_sizes, dtype):
+def test_the_last_update_of_a_place_stays(bench, case, sizes, same_sizes, dtype):
     """As a token that comes twice is scored twice. What was there may be infinite."""
     infinite = (lambda rng, shape: with_infinity(rng, (9, *shape[1:]))[: shape[0]]) if dtype == "float32" else None
     values = infinite or indices(0, 2, dtype)

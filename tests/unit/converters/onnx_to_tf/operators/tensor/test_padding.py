@@ -57,7 +57,7 @@ def test_axes_that_the_model_computes(bench, case, in_tflite):
 
 @pytest.mark.parametrize("in_tflite", [False, True])
 @pytest.mark.parametrize("width", [1, 2])
-def test_more_axes_than_tflite_pads_where_neighbours_have_nothing_around_them(bench, case, in_tflite, width):
+def test_more_axes_than_tflite_pads_where_neighbours_are_not_padded(bench, case, in_tflite, width):
     """Samples are spread so before they are blurred: StyleGAN's upsampling."""
     inputs = {"x": ("N", 3, "h", width, "w", width)}
     made = case("Pad", inputs, {"p": ints(1, 0, 2, 3), "a": ints(3, 5)}, {}, ["x", "p", "", "a"], opset=21)

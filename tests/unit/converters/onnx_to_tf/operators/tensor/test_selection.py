@@ -23,7 +23,7 @@ def answers(bench, case, feeds):
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize("axis", [-1, 1, 0])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
-def test_of_equals_the_first_is_taken(bench, case, dtype, axis, largest):
+def test_the_first_of_equals_is_taken(bench, case, dtype, axis, largest):
     bench.agrees_both_ways(
         lambda s: case(
             "TopK",
@@ -94,7 +94,7 @@ def test_the_largest_channels_need_no_transpose_where_channels_lie_last(bench, c
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, bool])
-def test_what_is_not_zero(bench, case, dtype):
+def test_places_of_elements_that_are_not_zero(bench, case, dtype):
     bench.agrees_both_ways(lambda s: case("NonZero", {"x": (s("NCHW"), drawn(dtype, 0, 2))}))
 
 
@@ -110,7 +110,7 @@ def test_slices_by_a_condition_that_may_be_shorter(bench, case, axis):
 @pytest.mark.parametrize("ascending", [0, 1])
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8])
-def test_the_different_ones(bench, case, dtype, axis, ascending):
+def test_different_elements(bench, case, dtype, axis, ascending):
     attributes = {"sorted": ascending} | ({} if axis is None else {"axis": axis})
     bench.agrees_both_ways(
         lambda s: case("Unique", {"x": ((s.H, "N", 2), drawn(dtype, 0, 2))}, attributes=attributes, outputs=4)
@@ -126,7 +126,7 @@ def test_every_nan_is_the_same_and_the_last(bench, case):
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
-def test_nothing_has_no_different_ones(bench, case, shape):
+def test_an_empty_tensor_has_no_different_elements(bench, case, shape):
     made = case("Unique", {"x": tuple("NM"[: len(shape)])}, outputs=4)
     assert [each.shape for each in answers(bench, made, {"x": np.zeros(shape, np.float32)})] == [(0,)] * 4
 

@@ -41,7 +41,7 @@ def test_ngrams_of_one_place_are_added_up(bench, case):
 
 
 @pytest.mark.parametrize("length", ["N", 12])
-def test_a_row_of_its_own_as_long_as_it_likes(bench, case, length):
+def test_a_single_row_of_any_length(bench, case, length):
     bench.agrees_in_tflite(counting(case, ((length,), TOKENS[1]), max_skip_count=3))
 
 
