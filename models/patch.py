@@ -15,6 +15,7 @@ class Kind(StrEnum):
     """How a patch takes effect. A swap's `replacement` maps the library's value to ours; any other's is ours itself."""
 
     SWAP = "Names swapped for a while"  # of a capture or an export
+    TRACE = "Names swapped while a model is traced for torch's TorchScript exporter"
     PERMANENT = "Names swapped for good"  # for the rest of a worker process
     TRANSLATION = "Translations of torch's dynamo exporter"
     SYMBOLIC = "Symbolics of torch's TorchScript exporter"

@@ -1,5 +1,8 @@
-"""A `torch.autograd.Function` as its forward: nothing here goes backward. A trace else holds a call of Python, which
-cannot be saved, and of compiled source nothing can be made at all."""
+"""Inline the forward of `torch.autograd.Function` while a model is traced, or compiled from its source.
+
+Nothing here computes gradients. Otherwise a trace holds a call of Python, which cannot be saved, and TorchScript does
+not compile the call at all.
+"""
 
 from __future__ import annotations
 
@@ -7,150 +10,155 @@ import ast
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from types import FunctionType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..torch_shared.replaced import Instead, replaced
+from ..ledger import always, bound, swapped, swaps
 
-_Kinds = dict[str, set[type]]  # of what an argument was given
+if TYPE_CHECKING:
+    import torch
+
+_ArgumentTypes = dict[str, set[type]]  # by an argument's name, the types that it was called with
+_AutogradFunction = Any  # a class derived from torch.autograd.Function: torch types neither its forward nor its context
 
 
 def inlined_functions() -> AbstractContextManager[None]:
-    """While a model is traced."""
-    import torch
-
-    return replaced([Instead(torch.autograd.Function, "apply", classmethod(_called))])
+    """Let `apply` call the forward directly, while a model is traced."""
+    return swapped([_APPLY])
 
 
-def _called(cls: Any, *arguments: Any, **keywords: Any) -> Any:
-    context = [_NoContext(len(arguments))] if _has_context(cls) else []
+def _call_forward(cls: _AutogradFunction, /, *arguments: object, **keywords: object) -> object:
+    context = [_NoContext(len(arguments))] if _takes_context(cls) else []
     return cls.forward(*context, *arguments, **keywords)
 
 
-def _has_context(cls: Any) -> bool:
+def _takes_context(cls: _AutogradFunction) -> bool:
     import torch
 
     return bool(cls.setup_context is torch.autograd.Function.setup_context)
 
 
 class _NoContext:
-    """What a custom function's forward is given in place of a context."""
+    """The context that a forward gets: nothing is saved for a backward pass."""
 
     def __init__(self, inputs: int) -> None:
         self.needs_input_grad = (False,) * inputs
 
-    def save_for_backward(self, *tensors: Any) -> None: ...
-    def save_for_forward(self, *tensors: Any) -> None: ...
-    def mark_dirty(self, *tensors: Any) -> None: ...
-    def mark_non_differentiable(self, *tensors: Any) -> None: ...
+    def save_for_backward(self, *tensors: object) -> None: ...
+    def save_for_forward(self, *tensors: object) -> None: ...
+    def mark_dirty(self, *tensors: object) -> None: ...
+    def mark_non_differentiable(self, *tensors: object) -> None: ...
     def set_materialize_grads(self, value: bool) -> None: ...
 
 
-_MARKS = {name for name in vars(_NoContext) if not name.startswith("_")}
+_CONTEXT_METHODS = {name for name in vars(_NoContext) if not name.startswith("_")}
 
 
 @contextmanager
-def compiled_functions(model: Any, inputs: Sequence[Any]) -> Iterator[None]:
-    """While a model is compiled from its source, by PyTorch's own parser: lines of errors stay the user's.
+def compiled_functions(model: Any, inputs: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Let TorchScript compile the forwards, while a model is compiled from its source.
 
-    TorchScript takes every argument without a type for a tensor. Which are numbers shows in a call with these inputs.
+    PyTorch's own parser reads them, so that the lines of errors stay the user's. TorchScript takes every argument
+    without a type for a tensor; a call of the model with `inputs` shows which are numbers.
     """
     import torch
-    from torch.jit import _recursive
 
-    frontend: Any = torch.jit.frontend  # not all of it is in its types
     apply = torch.autograd.Function.__dict__["apply"].__func__
-    plain = _Plain(model, inputs)
-    parse: Any = frontend.parse_def
-    compile_own: Any = _recursive.try_compile_fn
+    forwards = _CompilableForwards(model, inputs)
 
-    def parsed(function: Any) -> Any:
-        made = parse(function)
-        kinds = plain.kinds_of(function)
-        return made if kinds is None else made._replace(ast=_without_context(made.ast, *kinds))
+    def parse_without_context(parse: Callable[[object], Any]) -> Callable[[object], Any]:
+        def parse_def(function: object) -> Any:
+            parsed = parse(function)
+            signature = forwards.signature_of(function)
+            return parsed if signature is None else parsed._replace(ast=_without_context(parsed.ast, *signature))
 
-    def compiled(function: Any, place: Any) -> Any:
-        """Also by another name that was bound to it before."""
-        is_bound = isinstance(function, MethodType) and function.__func__ is apply
-        return compile_own(plain.of(function.__self__) if is_bound else function, place)
+        return parse_def
 
-    with replaced(
-        [
-            Instead(torch.autograd.Function, "apply", plain),
-            Instead(frontend, "parse_def", parsed),
-            Instead(_recursive, "try_compile_fn", compiled),
-        ]
-    ):
+    def compile_bound_apply(compile_own: Callable[..., object]) -> Callable[..., object]:
+        def try_compile_fn(function: Any, place: object) -> object:
+            """Compile a function; also an `apply` that was bound to another name before."""
+            is_apply = isinstance(function, MethodType) and function.__func__ is apply
+            return compile_own(forwards.forward_of(function.__self__) if is_apply else function, place)
+
+        return try_compile_fn
+
+    parser, compiler = _COMPILER_PATCHES
+    group = (replace(parser, replacement=parse_without_context), replace(compiler, replacement=compile_bound_apply))
+    with swapped([bound(_APPLY, forwards), *group]):
         yield
 
 
-class _Plain:
-    """In the place of `apply`: the forward of the class that it is asked of, as a function that can be compiled."""
+class _CompilableForwards:
+    """A descriptor in the place of `apply`: gives the forward of the class as a function that can be compiled."""
 
-    def __init__(self, model: Any, inputs: Sequence[Any]) -> None:
+    def __init__(self, model: Any, inputs: Sequence[torch.Tensor]) -> None:
         self._model, self._inputs = model, inputs
-        self._made: dict[Any, Any] = {}
-        self._kinds: dict[Any, _Kinds] = {}
+        self._functions: dict[_AutogradFunction, FunctionType] = {}
+        self._types: dict[_AutogradFunction, _ArgumentTypes] = {}
         self._was_called = self._is_called = False
 
-    def __get__(self, _: Any, owner: Any) -> Callable[..., Any]:
-        return MethodType(self._noted, owner) if self._is_called else self.of(owner)
+    def __get__(self, _: object, owner: _AutogradFunction) -> Callable[..., object]:
+        return MethodType(self._call_noting_types, owner) if self._is_called else self.forward_of(owner)
 
-    def of(self, owner: Any) -> Callable[..., Any]:
-        if owner not in self._made:
-            own = inspect.unwrap(owner.forward)
-            self._made[owner] = made = FunctionType(
-                own.__code__, own.__globals__, f"{owner.__name__}_{own.__name__}", own.__defaults__, own.__closure__
+    def forward_of(self, owner: _AutogradFunction) -> Callable[..., object]:
+        """Return a copy of a class's forward under a name of its own, always the same one."""
+        if owner not in self._functions:
+            forward = inspect.unwrap(owner.forward)
+            name = f"{owner.__name__}_{forward.__name__}"
+            self._functions[owner] = copy = FunctionType(
+                forward.__code__, forward.__globals__, name, forward.__defaults__, forward.__closure__
             )
-            made.__annotations__ = own.__annotations__
-        found: Callable[..., Any] = self._made[owner]
-        return found
+            copy.__annotations__ = forward.__annotations__
+        return self._functions[owner]
 
-    def kinds_of(self, function: Any) -> tuple[bool, _Kinds] | None:
-        """Of a function that `of` has made whether it takes a context, and what it was given; else None."""
-        owner = next((owner for owner, made in self._made.items() if made is function), None)
+    def signature_of(self, function: object) -> tuple[bool, _ArgumentTypes] | None:
+        """Return whether a function of `forward_of` takes a context, and its arguments' types; None for any other."""
+        owner = next((owner for owner, copy in self._functions.items() if copy is function), None)
         if owner is None:
             return None
         if not self._was_called:
             self._was_called = True
-            self._call()
-        return _has_context(owner), self._kinds.get(owner, {})
+            self._call_model()
+        return _takes_context(owner), self._types.get(owner, {})
 
-    def _call(self) -> None:
+    def _call_model(self) -> None:
         import torch
 
         self._is_called = True
         try:
             with torch.no_grad():
-                self._model(*(each.clone() for each in self._inputs))
+                self._model(*(tensor.clone() for tensor in self._inputs))
         finally:
             self._is_called = False
 
-    def _noted(self, owner: Any, *arguments: Any, **keywords: Any) -> Any:
-        own = inspect.signature(inspect.unwrap(owner.forward))
-        context = [None] if _has_context(owner) else []
-        noted = self._kinds.setdefault(owner, {})
-        for name, value in own.bind(*context, *arguments, **keywords).arguments.items():
-            noted.setdefault(name, set()).add(type(value))
-        return _called(owner, *arguments, **keywords)
+    def _call_noting_types(self, owner: _AutogradFunction, *arguments: object, **keywords: object) -> object:
+        signature = inspect.signature(inspect.unwrap(owner.forward))
+        context = [None] if _takes_context(owner) else []
+        types = self._types.setdefault(owner, {})
+        for name, value in signature.bind(*context, *arguments, **keywords).arguments.items():
+            types.setdefault(name, set()).add(type(value))
+        return _call_forward(owner, *arguments, **keywords)
 
 
-def _without_context(tree: ast.Module, has_context: bool, kinds: _Kinds) -> ast.Module:
-    """A forward as a plain function, whose numbers have types."""
+def _without_context(tree: ast.Module, takes_context: bool, types: _ArgumentTypes) -> ast.Module:
+    """Turn a parsed forward into a plain function whose numbers are annotated, in place."""
+    import torch
+
     function: Any = tree.body[0]
     function.decorator_list = []
     arguments = function.args
-    if has_context:
+    if takes_context:
         context = arguments.args.pop(0).arg
-        function.body = _Without(context, function).body() or [ast.copy_location(ast.Pass(), function)]
+        function.body = _ContextRemover(context, function).body() or [ast.copy_location(ast.Pass(), function)]
     defaults = dict(zip(reversed(arguments.args), reversed(arguments.defaults), strict=False))
-    for each in arguments.args:
-        value = defaults.get(each)
-        own = {type(value.value)} if isinstance(value, ast.Constant) else set()
-        kind = _TYPES.get(frozenset(kinds.get(each.arg, own) - {_tensor()}))
-        if each.annotation is None and kind:
-            each.annotation = ast.copy_location(ast.parse(kind, mode="eval").body, each)
-            ast.fix_missing_locations(each)
+    for argument in arguments.args:
+        default = defaults.get(argument)
+        default_types = {type(default.value)} if isinstance(default, ast.Constant) else set()
+        annotation = _TYPES.get(frozenset(types.get(argument.arg, default_types) - {torch.Tensor}))
+        if argument.annotation is None and annotation:
+            argument.annotation = ast.copy_location(ast.parse(annotation, mode="eval").body, argument)
+            ast.fix_missing_locations(argument)
     return tree
 
 
@@ -160,14 +168,8 @@ _TYPES: dict[frozenset[type], str] = {
 }
 
 
-def _tensor() -> type:
-    import torch
-
-    return torch.Tensor
-
-
-class _Without(ast.NodeTransformer):
-    """The body of a function without its context. What is kept on that is a local value where it is read again."""
+class _ContextRemover(ast.NodeTransformer):
+    """Rewrites a function's body without its context: what is stored there becomes a local where it is read again."""
 
     def __init__(self, context: str, function: ast.FunctionDef) -> None:
         self._context, self._function = context, function
@@ -178,6 +180,7 @@ class _Without(ast.NodeTransformer):
         }
 
     def body(self) -> list[ast.stmt]:
+        """Return the statements that are left."""
         self.generic_visit(self._function)
         return self._function.body
 
@@ -185,18 +188,18 @@ class _Without(ast.NodeTransformer):
         return isinstance(node, ast.Name) and node.id == self._context
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        made = node.value
+        call = node.value
         if (
-            isinstance(made, ast.Call)
-            and isinstance(made.func, ast.Attribute)
-            and self._is_context(made.func.value)
-            and made.func.attr in _MARKS
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and self._is_context(call.func.value)
+            and call.func.attr in _CONTEXT_METHODS
         ):
             return None
         return self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
-        node.targets = [each for each in node.targets if not self._is_unread(each)]
+        node.targets = [target for target in node.targets if not self._is_unread(target)]
         return self.generic_visit(node) if node.targets else None
 
     def _is_unread(self, node: ast.AST) -> bool:
@@ -212,3 +215,29 @@ class _Without(ast.NodeTransformer):
         if self._is_context(node.value) and node.attr in self._read:
             return ast.copy_location(ast.Name(f"{self._context}_{node.attr}", node.ctx), node)
         return self.generic_visit(node)
+
+
+(_APPLY,) = swaps(
+    "torch.autograd.Function",
+    {"apply": always(classmethod(_call_forward))},
+    why="A trace records a call of Python, which torch.jit.save refuses; torch.jit.script does not compile the call.",
+    upstream="torch/csrc/autograd/python_function.cpp; torch/jit/_recursive.py",
+    until="traces inline the forward, and TorchScript compiles it",
+)
+_COMPILER_PATCHES = (
+    *swaps(
+        "torch.jit.frontend",
+        {"parse_def": lambda parse: parse},  # compiled_functions brings the replacement
+        why="TorchScript takes an unannotated number for a tensor, and does not compile the context of a forward.",
+        upstream="torch/jit/frontend.py",
+        until="torch.jit.script compiles torch.autograd.Function",
+    ),
+    *swaps(
+        "torch.jit._recursive",
+        {"try_compile_fn": lambda compile_own: compile_own},
+        why="An `apply` that was bound to a name before it was swapped is not compiled.",
+        upstream="torch/jit/_recursive.py",
+        until="torch.jit.script compiles torch.autograd.Function",
+    ),
+)
+PATCHES = (_APPLY, *_COMPILER_PATCHES)

@@ -1,94 +1,108 @@
-"""Windows as wide as an open axis (`F.avg_pool2d(x, x.size()[2:])`): means and maxima of the axis, for a pool of
-torch.export has windows of known sizes. And windows of lines as those of pictures."""
+"""Pools whose window is as wide as an open axis (`F.avg_pool2d(x, x.size()[2:])`), as means and maxima of the axis.
+
+A pool of torch.export has windows of known sizes. Windows over lines become windows over pictures one row high.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from .. import private_torch
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Sizes: TypeAlias = int | Sequence[int] | None  # one for every axis, or one for each; a size may be a torch.SymInt
+
 
 def avg_pool(  # noqa: PLR0917  (PyTorch's own arguments)
-    input: Any,  # noqa: A002
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    input: Tensor,  # noqa: A002
+    kernel_size: Sizes,
+    stride: Sizes = None,
+    padding: Sizes = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
     *,
     axes: int,
-) -> Any:
-    """Of pools over so many last axes; None where no window is as wide as an open axis."""
+) -> Tensor | None:
+    """Return the mean pool over the last `axes` axes; None if no window is as wide as an open axis."""
     import torch
 
-    kernel, rim = _each(kernel_size, axes), _each(padding, axes)
-    step = _each(stride, axes) or kernel
-    whole = _whole(input, kernel, rim)
-    if not whole or divisor_override:
+    kernel, pads = _per_axis(kernel_size, axes), _per_axis(padding, axes)
+    steps = _per_axis(stride, axes) or kernel
+    full = _full_axes(input, kernel, pads)
+    if not full or divisor_override:
         return None
-    made = input.mean(whole, keepdim=True)
-    kernel, step = _left(kernel, whole), _left(step, whole)
-    if _is_done(kernel, step, rim):
-        return made
+    mean = input.mean(full, keepdim=True)
+    kernel, steps = _without_full(kernel, full), _without_full(steps, full)
+    if _is_done(kernel, steps, pads):
+        return mean
     pools = {1: torch.avg_pool1d, 2: torch.nn.functional.avg_pool2d, 3: torch.nn.functional.avg_pool3d}
-    return pools[axes](made, kernel, step, rim, ceil_mode, count_include_pad)
+    pooled: Tensor = pools[axes](mean, kernel, steps, pads, ceil_mode, count_include_pad)
+    return pooled
 
 
 def max_pool(  # noqa: PLR0917  (PyTorch's own arguments)
-    input: Any,  # noqa: A002
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+    input: Tensor,  # noqa: A002
+    kernel_size: Sizes,
+    stride: Sizes = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
     ceil_mode: bool = False,
     *,
     axes: int,
-) -> Any:
-    """As avg_pool. Windows of lines are those of a picture that is one row high: without gradients the kernel of lines
-    is no operator of several, and reads the size."""
+) -> Tensor | None:
+    """Return the max pool over the last `axes` axes; None where PyTorch's own will do.
+
+    Windows over lines are those over a picture that is one row high: without gradients PyTorch's kernel for lines is
+    not decomposed, and reads the size.
+    """
     import torch
 
-    kernel, rim, apart = _each(kernel_size, axes), _each(padding, axes), _each(dilation, axes)
-    step = _each(stride, axes) or kernel
-    whole = _whole(input, kernel, [before or between - 1 for before, between in zip(rim, apart, strict=True)])
-    made = input.amax(whole, keepdim=True) if whole else input
-    kernel, step = _left(kernel, whole), _left(step, whole)
-    if whole and _is_done(kernel, step, rim):
-        return made
+    kernel, pads, dilations = _per_axis(kernel_size, axes), _per_axis(padding, axes), _per_axis(dilation, axes)
+    steps = _per_axis(stride, axes) or kernel
+    full = _full_axes(input, kernel, [pad or step - 1 for pad, step in zip(pads, dilations, strict=True)])
+    maxima = input.amax(full, keepdim=True) if full else input
+    kernel, steps = _without_full(kernel, full), _without_full(steps, full)
+    if full and _is_done(kernel, steps, pads):
+        return maxima
     if axes == 1 and any(isinstance(size, torch.SymInt) for size in input.shape):
-        row = made.unsqueeze(-2)
-        return torch.max_pool2d(row, (1, *kernel), (1, *step), (0, *rim), (1, *apart), ceil_mode).squeeze(-2)
-    if not whole:
+        row = maxima.unsqueeze(-2)
+        return torch.max_pool2d(row, (1, *kernel), (1, *steps), (0, *pads), (1, *dilations), ceil_mode).squeeze(-2)
+    if not full:
         return None
     pools = {1: torch.max_pool1d, 2: torch.max_pool2d, 3: torch.max_pool3d}
-    return pools[axes](made, kernel, step, rim, apart, ceil_mode)
+    pooled: Tensor = pools[axes](maxima, kernel, steps, pads, dilations, ceil_mode)
+    return pooled
 
 
-def _each(sizes: Any, axes: int) -> list[Any]:
-    """One for each axis, of a number or of a list that may hold one for all; none of None, or of a list of none."""
-    given = [*sizes] if isinstance(sizes, tuple | list) else [] if sizes is None else [sizes]
-    return given * axes if len(given) == 1 else given
+def _per_axis(sizes: Sizes, axes: int) -> list[int]:
+    """Return one size for each axis; none for None and for an empty list."""
+    import torch
+
+    listed: list[int] = [] if sizes is None else [sizes] if isinstance(sizes, int | torch.SymInt) else [*sizes]
+    return listed * axes if len(listed) == 1 else listed
 
 
-def _whole(input: Any, kernel: Sequence[Any], more: Sequence[int]) -> list[int]:  # noqa: A002
-    """The axes, counted from the end, that a window is as wide as, for any size of theirs, if it has nothing more."""
+def _full_axes(input: Tensor, kernel: Sequence[int], more: Sequence[int]) -> list[int]:  # noqa: A002
+    """Return the axes, counted from the end, that a window spans at any size, unless it has `more` than that."""
     import torch
 
     return [
         at - len(kernel)
-        for at, wide in enumerate(kernel)
-        if isinstance(wide, torch.SymInt)
+        for at, width in enumerate(kernel)
+        if isinstance(width, torch.SymInt)
         and not more[at]
-        and private_torch.statically_known_true(wide == input.shape[at - len(kernel)])
+        and private_torch.statically_known_true(width == input.shape[at - len(kernel)])
     ]
 
 
-def _left(sizes: Sequence[Any], whole: Sequence[int]) -> list[Any]:
-    """1 for axes that are one long by now."""
-    return [1 if at - len(sizes) in whole else size for at, size in enumerate(sizes)]
+def _without_full(sizes: Sequence[int], full: Sequence[int]) -> list[int]:
+    """Return sizes with 1 for the axes that have length 1 by now."""
+    return [1 if at - len(sizes) in full else size for at, size in enumerate(sizes)]
 
 
-def _is_done(kernel: Sequence[Any], step: Sequence[Any], rim: Sequence[int]) -> bool:
-    return not any(rim) and all(isinstance(size, int) and size == 1 for size in (*kernel, *step))
+def _is_done(kernel: Sequence[int], steps: Sequence[int], pads: Sequence[int]) -> bool:
+    return not any(pads) and all(isinstance(size, int) and size == 1 for size in (*kernel, *steps))

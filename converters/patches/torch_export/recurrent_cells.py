@@ -1,68 +1,96 @@
 """`nn.GRUCell`, `nn.LSTMCell` and `nn.RNNCell` by operators that take a row as well as a batch of rows.
 
-PyTorch's own ask their input how many axes it has. In a loop that is compiled nothing tells that, and so torch's older
-exporter fails at the question; two of the three cells it does not know either.
+PyTorch's own cells ask their input for its rank. In a loop that is compiled nothing tells it, so torch's TorchScript
+exporter fails at the question; it does not know two of the three cells either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from ..torch_shared.replaced import Instead, replaced
+from ..ledger import swapped, swaps
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
 
 def open_cells() -> AbstractContextManager[None]:
-    """While a model is compiled from its source."""
-    return replaced(_table())
+    """Swap the forwards of the cells, while a model is compiled from its source."""
+    return swapped(PATCHES)
 
 
-def _table() -> Iterator[Instead]:
-    """What TorchScript reads: an input (..., input_size), and states (..., hidden_size). Formulas: the classes'."""
+# TorchScript reads what follows: an input (..., input_size) and states (..., hidden_size). Formulas: the classes'.
+
+
+def _gru(_own: object) -> Callable[..., Tensor]:
     import torch
-    from torch import nn
     from torch.nn import functional
 
-    def gru(self: nn.GRUCell, input: Tensor, hx: Tensor | None = None) -> Tensor:  # noqa: A002  (the cell's own)
+    def forward(self: nn.GRUCell, input: Tensor, hx: Tensor | None = None) -> Tensor:  # noqa: A002  (the cell's own)
         size = self.hidden_size
-        given = functional.linear(input, self.weight_ih, self.bias_ih)
+        inner = functional.linear(input, self.weight_ih, self.bias_ih)
         if hx is None:
-            hx = torch.zeros_like(given.narrow(-1, 0, size))
-        kept = functional.linear(hx, self.weight_hh, self.bias_hh)
-        reset = torch.sigmoid(given.narrow(-1, 0, size) + kept.narrow(-1, 0, size))
-        update = torch.sigmoid(given.narrow(-1, size, size) + kept.narrow(-1, size, size))
-        new = torch.tanh(given.narrow(-1, 2 * size, size) + reset * kept.narrow(-1, 2 * size, size))
+            hx = torch.zeros_like(inner.narrow(-1, 0, size))
+        state = functional.linear(hx, self.weight_hh, self.bias_hh)
+        reset = torch.sigmoid(inner.narrow(-1, 0, size) + state.narrow(-1, 0, size))
+        update = torch.sigmoid(inner.narrow(-1, size, size) + state.narrow(-1, size, size))
+        new = torch.tanh(inner.narrow(-1, 2 * size, size) + reset * state.narrow(-1, 2 * size, size))
         return new + update * (hx - new)
 
-    def lstm(
+    return forward
+
+
+def _lstm(_own: object) -> Callable[..., tuple[Tensor, Tensor]]:
+    import torch
+    from torch.nn import functional
+
+    def forward(
         self: nn.LSTMCell,
         input: Tensor,  # noqa: A002  (the cell's own)
         hx: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor]:
         size = self.hidden_size
-        given = functional.linear(input, self.weight_ih, self.bias_ih)
+        inner = functional.linear(input, self.weight_ih, self.bias_ih)
         if hx is None:
-            nothing = torch.zeros_like(given.narrow(-1, 0, size))
-            hx = (nothing, nothing)
-        gates = given + functional.linear(hx[0], self.weight_hh, self.bias_hh)
-        taken, kept, shown = (  # unpacked where they are made: TorchScript has no generators
+            zeros = torch.zeros_like(inner.narrow(-1, 0, size))
+            hx = (zeros, zeros)
+        gates = inner + functional.linear(hx[0], self.weight_hh, self.bias_hh)
+        input_gate, forget_gate, output_gate = (  # unpacked where they are computed: TorchScript has no generators
             torch.sigmoid(gates.narrow(-1, 0, size)),
             torch.sigmoid(gates.narrow(-1, size, size)),
             torch.sigmoid(gates.narrow(-1, 3 * size, size)),
         )
-        cell = kept * hx[1] + taken * torch.tanh(gates.narrow(-1, 2 * size, size))
-        return shown * torch.tanh(cell), cell
+        cell = forget_gate * hx[1] + input_gate * torch.tanh(gates.narrow(-1, 2 * size, size))
+        return output_gate * torch.tanh(cell), cell
 
-    def rnn(self: nn.RNNCell, input: Tensor, hx: Tensor | None = None) -> Tensor:  # noqa: A002  (the cell's own)
-        made = functional.linear(input, self.weight_ih, self.bias_ih)
+    return forward
+
+
+def _rnn(_own: object) -> Callable[..., Tensor]:
+    import torch
+    from torch.nn import functional
+
+    def forward(self: nn.RNNCell, input: Tensor, hx: Tensor | None = None) -> Tensor:  # noqa: A002  (the cell's own)
+        inner = functional.linear(input, self.weight_ih, self.bias_ih)
         if hx is None:
-            hx = torch.zeros_like(made)
-        made = made + functional.linear(hx, self.weight_hh, self.bias_hh)
-        return torch.tanh(made) if self.nonlinearity == "tanh" else torch.relu(made)
+            hx = torch.zeros_like(inner)
+        inner = inner + functional.linear(hx, self.weight_hh, self.bias_hh)
+        return torch.tanh(inner) if self.nonlinearity == "tanh" else torch.relu(inner)
 
-    for owner, forward in ((nn.GRUCell, gru), (nn.LSTMCell, lstm), (nn.RNNCell, rnn)):
-        yield Instead(owner, "forward", forward)
+    return forward
+
+
+PATCHES = tuple(
+    patch
+    for name, forward in (("GRUCell", _gru), ("LSTMCell", _lstm), ("RNNCell", _rnn))
+    for patch in swaps(
+        f"torch.nn.{name}",
+        {"forward": forward},
+        why="The cell asks for the rank of its input, which compiled code does not know in a loop: the TorchScript "
+        "exporter fails.",
+        upstream="torch/nn/modules/rnn.py",
+        until="the TorchScript exporter is no longer used",
+    )
+)

@@ -1,77 +1,93 @@
-"""`math.ceil`, `math.floor` and `round` of sizes in operators that a file of torch.export holds: not these three."""
+"""Write `math.ceil`, `math.floor` and `round` of sizes in operators that a saved program can hold."""
 
 from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from ....models.patch import Kind, patches
 
 if TYPE_CHECKING:
     import torch
+    from torch.fx import Graph, Node
 
 
 def write_out_rounding(program: torch.export.ExportedProgram) -> None:
-    """In its graph, in place. A node keeps what is known of its value, and so do the shapes made of it."""
+    """Rewrite the graph in place. A node keeps what is known of its value, and so do the shapes computed from it."""
     graph = program.graph
-    found = [node for node in graph.nodes if node.target in (math.ceil, math.floor) or _is_round(node)]
-    for node in found:
+    rounding = [node for node in graph.nodes if node.target in (math.ceil, math.floor) or _is_round(node)]
+    for node in rounding:
         with graph.inserting_before(node):
-            made = _written(_Sizes(graph), node)
-        made.meta.update(node.meta)
-        node.replace_all_uses_with(made)
+            rounded = _rounded(_SizeWriter(graph), node)
+        rounded.meta.update(node.meta)
+        node.replace_all_uses_with(rounded)
         graph.erase_node(node)
-    if found:
+    if rounding:
         graph.eliminate_dead_code()
         program.graph_module.recompile()
 
 
-def _is_round(node: Any) -> bool:
+def _is_round(node: Node) -> bool:
     return node.target is round and node.args[1:] in ((), (None,)) and not node.kwargs
 
 
-def _written(sizes: _Sizes, node: Any) -> Any:
-    value = node.args[0]
+def _rounded(write: _SizeWriter, node: Node) -> Node:
+    value: Any = node.args[0]  # a node: a capture computes the rounding of a number itself
     if node.target is not round:
-        return _whole(sizes, value, node.target is math.ceil)
-    half = sizes(
-        operator.truediv, value, 2.0
-    )  # of a half the even neighbour: both quarters beside it fall on one number
-    lower = _whole(sizes, sizes(operator.add, half, 0.25), up=False)
-    return sizes(operator.add, lower, _whole(sizes, sizes(operator.sub, half, 0.25), up=True))
+        return _to_integer(write, value, node.target is math.ceil)
+    half = write(operator.truediv, value, 2.0)  # a half goes to the even neighbour: both quarters round to it
+    lower = _to_integer(write, write(operator.add, half, 0.25), up=False)
+    return write(operator.add, lower, _to_integer(write, write(operator.sub, half, 0.25), up=True))
 
 
-class _Sizes:
+class _SizeWriter:
     """Writes calls into a graph, each with the value that it has for the sizes of the capture."""
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
-    def __call__(self, function: Any, *args: Any) -> Any:
-        node = self._graph.call_function(function, args)
-        node.meta["val"] = function(*(_value_of(each) for each in args))
+    def __call__(self, function: Callable[..., object], *args: object) -> Node:
+        node = self._graph.call_function(function, args)  # type: ignore[arg-type]  # nodes and numbers
+        node.meta["val"] = function(*(_value_of(argument) for argument in args))
         return node
 
 
-def _value_of(argument: Any) -> Any:
-    """Of an argument of a node, which is a node or a number."""
+def _value_of(argument: object) -> object:
+    """Return the value of a node's argument, which is a node or a number."""
     return argument.meta["val"] if hasattr(argument, "meta") else argument
 
 
-def _whole(sizes: _Sizes, value: Any, up: bool) -> Any:
-    """Of a quotient of whole numbers the whole quotient, -(-n // 3) for ceil. Of any other number r what is cut off it,
-    and what is left, d from -1 to 1: cut(r) + cut(d + 1) - 1 is floor, and cut(r) - cut(1 - d) + 1 is ceil; exact but
-    for numbers less than 2^-53 from 0."""
+def _to_integer(write: _SizeWriter, value: Node, up: bool) -> Node:
+    """Round a size down, or up.
+
+    A quotient of integers becomes a floor division, -(-n // 3) for ceil. Any other number r is truncated, which leaves
+    d from -1 to 1: trunc(r) + trunc(d + 1) - 1 is floor(r), and trunc(r) - trunc(1 - d) + 1 is ceil(r); exact except
+    for numbers less than 2^-53 from 0.
+    """
     import torch
 
-    if value.target is operator.truediv and all(isinstance(_value_of(each), int | torch.SymInt) for each in value.args):
+    is_quotient = value.target is operator.truediv
+    if is_quotient and all(isinstance(_value_of(argument), int | torch.SymInt) for argument in value.args):
         above, below = value.args
         if up:
-            return sizes(operator.neg, sizes(operator.floordiv, sizes(operator.neg, above), below))
-        return sizes(operator.floordiv, above, below)
-    cut = sizes(math.trunc, value)
-    left = sizes(operator.sub, value, sizes(torch.sym_float, cut))
+            return write(operator.neg, write(operator.floordiv, write(operator.neg, above), below))
+        return write(operator.floordiv, above, below)
+    truncated = write(math.trunc, value)
+    rest = write(operator.sub, value, write(torch.sym_float, truncated))
     if up:
-        more = sizes(math.trunc, sizes(operator.sub, 1.0, left))
-        return sizes(operator.add, sizes(operator.sub, cut, more), 1)
-    more = sizes(math.trunc, sizes(operator.add, left, 1.0))
-    return sizes(operator.sub, sizes(operator.add, cut, more), 1)
+        step = write(math.trunc, write(operator.sub, 1.0, rest))
+        return write(operator.add, write(operator.sub, truncated, step), 1)
+    step = write(math.trunc, write(operator.add, rest, 1.0))
+    return write(operator.sub, write(operator.add, truncated, step), 1)
+
+
+PATCHES = patches(
+    Kind.REWRITE,
+    "torch.export.save",
+    {"math.ceil, math.floor, round": write_out_rounding},
+    why="It does not serialise these three functions of a size.",
+    upstream="torch/_export/serde/serialize.py (_SYM_OPS)",
+    until="torch.export.save takes them",
+)

@@ -1,238 +1,306 @@
-"""What torch's older exporter has no ONNX of, in other functions of PyTorch's, for the time of a trace that it reads.
+"""Functions of PyTorch of which torch's TorchScript exporter has no ONNX, rewritten for the traces that it reads.
 
-Each takes what PyTorch's own takes, and gives what that gives; what one does not take it hands on to PyTorch's own.
+Each takes what PyTorch's own takes, and returns what that returns; what one does not take it passes to PyTorch's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ....models.patch import Kind, patches
+from ..ledger import always, swapped
 from ..torch_shared.linspace import traced_line
 from ..torch_shared.nearest_resize import is_exact
-from ..torch_shared.replaced import Instead, replaced
 
-_Function = Callable[..., Any]
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+_Function: TypeAlias = Callable[..., Any]
+_Axes: TypeAlias = int | tuple[int, ...] | list[int] | None
 
 
 def in_other_words() -> AbstractContextManager[None]:
-    """While a model is traced for the older exporter."""
-    return replaced(_table())
+    """Swap the functions, while a model is traced for the TorchScript exporter."""
+    return swapped(PATCHES)
 
 
-def _table() -> Iterator[Instead]:
-    import torch
-
-    functions: dict[str, _Function] = {
-        "adjoint": _turned, "argwhere": _argwhere, "channel_shuffle": _channel_shuffle, "count_nonzero": _count_nonzero,
-        "diff": _diff, "fix": _trunc, "float_power": _float_power, "frac": _frac, "isclose": _isclose, "isin": _isin,
-        "isneginf": _isneginf, "isposinf": _isposinf, "msort": _msort, "nanmean": _nanmean, "nansum": _nansum,
-        "rms_norm": _rms_norm, "rot90": _rot90, "take_along_dim": take_along_dim, "trunc": _trunc,
-        "unflatten": _unflatten,
-    }  # fmt: skip
-    for owner in (torch, torch.Tensor, torch.nn.functional):
-        yield from (Instead(owner, name, made) for name, made in functions.items() if hasattr(owner, name))
-    for owner in (torch, torch.Tensor):
-        yield Instead(owner, "sort", _unstable(owner.sort))
-        yield Instead(owner, "argsort", _unstable(owner.argsort))
-    yield from (Instead(torch.Tensor, name, property(_turned)) for name in ("mT", "mH"))
-    yield Instead(torch, "linspace", traced_line(torch.linspace))
-    yield Instead(torch.nn.functional, "interpolate", _by_factor(_recomputed(torch.nn.functional.interpolate)))
+def recomputing() -> AbstractContextManager[None]:
+    """Compute the sizes of F.interpolate(recompute_scale_factor=True) in float64, while a model is traced."""
+    return swapped([replace(_INTERPOLATE, replacement=_recomputed)])
 
 
-def _turned(self: Any) -> Any:
+def _adjoint(self: Tensor) -> Tensor:
     return (self.conj() if self.is_complex() else self).transpose(-2, -1)
 
 
-def _argwhere(self: Any) -> Any:
+def _argwhere(self: Tensor) -> Tensor:
     return self.nonzero()
 
 
-def _channel_shuffle(self: Any, groups: int) -> Any:
+def _channel_shuffle(self: Tensor, groups: int) -> Tensor:
     sizes = self.shape
-    apart = self.reshape(sizes[0], groups, sizes[1] // groups, *sizes[2:])
-    return apart.transpose(1, 2).reshape(sizes)
+    grouped = self.reshape(sizes[0], groups, sizes[1] // groups, *sizes[2:])
+    return grouped.transpose(1, 2).reshape(sizes)
 
 
-def _count_nonzero(self: Any, dim: Any = None) -> Any:
+def _count_nonzero(self: Tensor, dim: _Axes = None) -> Tensor:
     return (self != 0).sum() if dim is None else (self != 0).sum(dim)
 
 
-def _diff(self: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def _diff(
+    self: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
     import torch
 
-    parts = [each for each in (prepend, self, append) if each is not None]
-    made, before = torch.cat(parts, dim) if len(parts) > 1 else self, (slice(None),) * (dim % self.dim())
+    parts = [part for part in (prepend, self, append) if part is not None]
+    values, before = torch.cat(parts, dim) if len(parts) > 1 else self, (slice(None),) * (dim % self.dim())
     for _ in range(n):
-        later, earlier = made[(*before, slice(1, None))], made[(*before, slice(None, -1))]
-        made = later != earlier if made.dtype == torch.bool else later - earlier
-    return made
+        later, earlier = values[(*before, slice(1, None))], values[(*before, slice(None, -1))]
+        values = later != earlier if values.dtype == torch.bool else later - earlier
+    return values
 
 
-def _trunc(self: Any) -> Any:
+def _trunc(self: Tensor) -> Tensor:
     import torch
 
     return torch.where(self < 0, self.ceil(), self.floor()) if self.is_floating_point() else self
 
 
-def _frac(self: Any) -> Any:
+def _frac(self: Tensor) -> Tensor:
     return self - _trunc(self)
 
 
-def _float_power(self: Any, exponent: Any) -> Any:
+def _float_power(self: Any, exponent: Any) -> Tensor:
     import torch
 
-    return torch.pow(*(each.double() if torch.is_tensor(each) else each for each in (self, exponent)))
+    return torch.pow(*(value.double() if torch.is_tensor(value) else value for value in (self, exponent)))
 
 
-def _isclose(self: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+def _isclose(self: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     near = ((self - other).abs() <= atol + rtol * other.abs()) & other.isfinite() | (self == other)
     return near | (self.isnan() & other.isnan()) if equal_nan else near
 
 
-def _isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:  # noqa: ARG001
-    found = (elements.unsqueeze(-1) == test_elements.reshape(-1)).any(-1)
-    return ~found if invert else found
+def _isin(
+    elements: Tensor,
+    test_elements: Tensor,
+    *,
+    assume_unique: bool = False,  # noqa: ARG001  (changes no answer)
+    invert: bool = False,
+) -> Tensor:
+    is_in = (elements.unsqueeze(-1) == test_elements.reshape(-1)).any(-1)
+    return ~is_in if invert else is_in
 
 
-def _isneginf(self: Any) -> Any:
+def _isneginf(self: Tensor) -> Tensor:
     return self == float("-inf")
 
 
-def _isposinf(self: Any) -> Any:
+def _isposinf(self: Tensor) -> Tensor:
     return self == float("inf")
 
 
-def _msort(self: Any) -> Any:
+def _msort(self: Tensor) -> Tensor:
     return self.sort(0).values
 
 
-def _nanmean(self: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def _nanmean(self: Tensor, dim: _Axes = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
     counted = (~self.isnan()).to(dtype or self.dtype)
     return _nansum(self, dim, keepdim, dtype=dtype) / _sum(counted, dim, keepdim)
 
 
-def _nansum(self: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def _nansum(self: Tensor, dim: _Axes = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
     import torch
 
     known = torch.where(self.isnan(), torch.zeros_like(self), self) if self.is_floating_point() else self
     return _sum(known if dtype is None else known.to(dtype), dim, keepdim)
 
 
-def _sum(self: Any, dim: Any, keepdim: bool) -> Any:
+def _sum(self: Tensor, dim: _Axes, keepdim: bool) -> Tensor:
     return self.sum() if dim is None else self.sum(dim, keepdim)
 
 
-def _rms_norm(self: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Any:
+def _rms_norm(
+    self: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
     import torch
 
     axes = [-1 - at for at in range(len(normalized_shape))]
     least = torch.finfo(self.dtype).eps if eps is None else eps
-    made = self * torch.rsqrt((self * self).mean(axes, keepdim=True) + least)
-    return made if weight is None else made * weight
+    normalized = self * torch.rsqrt((self * self).mean(axes, keepdim=True) + least)
+    return normalized if weight is None else normalized * weight
 
 
-def _rot90(self: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
-    one, two = dims
-    ways: list[_Function] = [
-        self.clone, lambda: self.flip(two).transpose(one, two), lambda: self.flip(one, two),
-        lambda: self.transpose(one, two).flip(two),
+def _rot90(self: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    first, second = dims
+    quarters: list[Callable[[], Tensor]] = [
+        self.clone, lambda: self.flip(second).transpose(first, second), lambda: self.flip(first, second),
+        lambda: self.transpose(first, second).flip(second),
     ]  # fmt: skip
-    return ways[k % 4]()
+    return quarters[k % 4]()
 
 
-def take_along_dim(self: Any, indices: Any, dim: int | None = None) -> Any:
-    """By gather. Whether an axis that is open is one long is not asked: torch.export would make a constant of it."""
+def take_along_dim(self: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """Take along an axis by gather, without asking whether an open axis has length 1.
+
+    torch.export would make a constant of the answer.
+    """
     if dim is None:
         return self.reshape(-1).gather(0, indices.reshape(-1))
     at = dim % self.dim()
-    mine, theirs = ([-1 if axis == at else size for axis, size in enumerate(each.shape)] for each in (self, indices))
-    wide = [other if _is_one(one) else one for one, other in zip(mine, theirs, strict=True)]
+    own, others = ([-1 if axis == at else size for axis, size in enumerate(x.shape)] for x in (self, indices))
+    wide = [other if _is_one(size) else size for size, other in zip(own, others, strict=True)]
     return self.expand(wide).gather(at, indices.expand(wide))
 
 
-def _is_one(size: Any) -> bool:
+def _is_one(size: int | torch.SymInt) -> bool:
     import torch
 
     return not isinstance(size, torch.SymInt) and bool(size == 1)
 
 
-def recomputing() -> AbstractContextManager[None]:
-    """While a model is traced: of F.interpolate(recompute_scale_factor=True) a trace makes sizes in float32."""
-    import torch
-
-    function = torch.nn.functional
-    return replaced([Instead(function, "interpolate", _recomputed(function.interpolate))])
-
-
 def _recomputed(own: _Function) -> _Function:
-    def call(input: Any, size: Any = None, scale_factor: Any = None, *args: Any, **more: Any) -> Any:  # noqa: A002
+    def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, *args: Any, **more: Any) -> Any:  # noqa: A002
         if scale_factor is None or not more.pop("recompute_scale_factor", None):
             return own(input, size, scale_factor, *args, **more)
-        return own(
-            input, _sizes(input, _factors(input, scale_factor)), None, *args, **more, recompute_scale_factor=None
-        )
+        sizes = _sizes(input, _factors(input, scale_factor))
+        return own(input, sizes, None, *args, **more, recompute_scale_factor=None)
 
-    return call
+    return interpolate
 
 
 def _by_factor(own: _Function) -> _Function:
-    """By a factor that is no power of two: a trace makes a size of it, and with that PyTorch takes other elements."""
+    """Return interpolate with nearest elements by a factor that is no power of two.
 
-    def call(input: Any, size: Any = None, scale_factor: Any = None, *args: Any, **more: Any) -> Any:  # noqa: A002
+    A trace turns the factor into a size, with which PyTorch takes other elements.
+    """
+
+    def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, *args: Any, **more: Any) -> Any:  # noqa: A002
         mode = args[0] if args else more.get("mode", "nearest")
         factors = _factors(input, scale_factor)
         if mode != "nearest" or more.get("recompute_scale_factor") or all(map(is_exact, factors)):
             return own(input, size, scale_factor, *args, **more)
         return _nearest(input, _sizes(input, factors), factors)
 
-    return call
+    return interpolate
 
 
-def _factors(input: Any, factor: Any) -> list[float]:  # noqa: A002
-    """One for each axis; none where there is none."""
+def _factors(input: Tensor, factor: float | Sequence[float] | None) -> list[float]:  # noqa: A002
+    """Return one factor for each axis; none for None."""
     if isinstance(factor, tuple | list):
         return [*factor]
-    return [] if factor is None else [factor] * (input.dim() - 2)
+    return [] if factor is None else [factor] * (input.dim() - 2)  # type: ignore[list-item]  # a list is done
 
 
-def _sizes(input: Any, factors: Sequence[float]) -> list[Any]:  # noqa: A002
+def _sizes(input: Tensor, factors: Sequence[float]) -> list[Tensor]:  # noqa: A002
     return [_product(input.shape[axis], factor) for axis, factor in enumerate(factors, 2)]
 
 
-def _product(size: Any, factor: float) -> Any:
-    """In float64, as Python computes it; a number of a trace. Numbers without axes the exporter makes float32 of."""
+def _product(size: int, factor: float) -> Tensor:
+    """Return a size times a factor, rounded down, as a tensor of the trace.
+
+    In float64, as Python computes it; of rank 1 meanwhile, because the exporter makes rank-0 numbers float32.
+    """
     import torch
 
-    made = torch.as_tensor(size).reshape(1).double() * torch.tensor([factor], dtype=torch.float64)
-    return made.floor().long()[0]
+    product = torch.as_tensor(size).reshape(1).double() * torch.tensor([factor], dtype=torch.float64)
+    return product.floor().long()[0]
 
 
-def _nearest(input: Any, sizes: Sequence[Any], factors: Sequence[float]) -> Any:  # noqa: A002
-    """As nearest.py says."""
+def _nearest(input: Tensor, sizes: Sequence[Tensor], factors: Sequence[float]) -> Tensor:  # noqa: A002
+    """Gather the nearest elements as torch_shared/nearest_resize.py says."""
     import torch
 
-    made = input
+    resized = input
     for axis, (size, factor) in enumerate(zip(sizes, factors, strict=True), 2):
         before = torch.as_tensor(input.shape[axis])
         share = torch.tensor(1 / factor)
         if input.dim() == 4:
             share = torch.where((size == before) | (size == 2 * before), before / size, share)
-        at = (torch.arange(size) * share).floor().long()
-        made = made.index_select(axis, torch.minimum(at, before - 1))
-    return made
+        at = (torch.arange(size) * share).floor().long()  # type: ignore[call-overload]  # a tensor counts as a number
+        resized = resized.index_select(axis, torch.minimum(at, before - 1))
+    return resized
 
 
-def _unflatten(self: Any, dim: int, sizes: Sequence[int]) -> Any:
+def _unflatten(self: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     at = dim % self.dim()
     return self.reshape(*self.shape[:at], *sizes, *self.shape[at + 1 :])
 
 
 def _unstable(own: _Function) -> _Function:
-    """Sorted by TopK, which takes the first of equal numbers: it is stable, and cannot be told to."""
+    """Return a sort without `stable`: TopK takes the first of equal numbers, so it is stable anyway."""
 
-    def call(*args: Any, stable: bool = False, **more: Any) -> Any:  # noqa: ARG001
+    def call(*args: object, stable: bool = False, **more: object) -> object:  # noqa: ARG001
         return own(*args, **more)
 
     return call
+
+
+_swaps = partial(patches, Kind.TRACE)
+_SYMBOLICS = "torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py"
+_RETIRED = "the TorchScript exporter is no longer used"
+_SHARED = {  # of torch and of torch.Tensor
+    "adjoint": _adjoint, "argwhere": _argwhere, "count_nonzero": _count_nonzero, "diff": _diff, "fix": _trunc,
+    "float_power": _float_power, "frac": _frac, "isclose": _isclose, "isneginf": _isneginf, "isposinf": _isposinf,
+    "msort": _msort, "nanmean": _nanmean, "nansum": _nansum, "rot90": _rot90, "take_along_dim": take_along_dim,
+    "trunc": _trunc, "unflatten": _unflatten,
+}  # fmt: skip
+_FUNCTIONAL = {"channel_shuffle": _channel_shuffle, "rms_norm": _rms_norm}
+_REWRITTEN = {
+    "torch": {**_SHARED, **_FUNCTIONAL, "isin": _isin},
+    "torch.Tensor": _SHARED,
+    "torch.nn.functional": _FUNCTIONAL,
+}
+(_INTERPOLATE,) = _swaps(
+    "torch.nn.functional",
+    {"interpolate": lambda own: _by_factor(_recomputed(own))},
+    why="A trace turns a factor into a size, with which PyTorch takes other nearest elements; with "
+    "recompute_scale_factor=True it computes the sizes in float32.",
+    upstream="torch/nn/functional.py (interpolate)",
+    until="a trace keeps the factor, and computes these sizes in float64",
+)
+PATCHES = (
+    *(
+        patch
+        for owner, functions in _REWRITTEN.items()
+        for patch in _swaps(
+            owner,
+            {name: always(function) for name, function in functions.items()},
+            why="The TorchScript exporter has no symbolic of it, or writes another function.",
+            upstream=_SYMBOLICS,
+            until=_RETIRED,
+        )
+    ),
+    *(
+        patch
+        for owner in ("torch", "torch.Tensor")
+        for patch in _swaps(
+            owner,
+            {"sort": _unstable, "argsort": _unstable},
+            why="The TorchScript exporter has no symbolic of a stable sort.",
+            upstream=_SYMBOLICS,
+            until=_RETIRED,
+        )
+    ),
+    *_swaps(
+        "torch.Tensor",
+        {name: lambda _own: property(_adjoint) for name in ("mT", "mH")},
+        why="The TorchScript exporter has no symbolic of the attribute.",
+        upstream=_SYMBOLICS,
+        until=_RETIRED,
+    ),
+    *_swaps(
+        "torch",
+        {"linspace": traced_line},
+        why="The TorchScript exporter counts from the start alone, and misses the end by a bit: "
+        "`linspace(0, 31, 8).long()` ends in 30.",
+        upstream=f"{_SYMBOLICS} (linspace)",
+        until=_RETIRED,
+    ),
+    _INTERPOLATE,
+)

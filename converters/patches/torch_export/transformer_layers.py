@@ -1,8 +1,8 @@
-"""`nn.TransformerEncoder` and `nn.TransformerDecoder` captured as they answer.
+"""Capture `nn.TransformerEncoder` and `nn.TransformerDecoder` as they answer in evaluation mode.
 
-In evaluation mode, without gradients, an encoder packs the rows of a batch and answers 0 where they are padded, if all
-the padding of all rows lies behind them, and not else. torch.export and a trace record one of the two, for every mask.
-And both ask whether a mask is causal, to be quicker, which torch.export takes for a way that depends on data.
+Without gradients an encoder packs the rows of a batch, and answers 0 at padding, if the padding of every row comes
+last; else it does neither. torch.export and a trace record one of the two for every mask. Both layers also ask whether
+a mask is causal, to be quicker, which torch.export takes for a branch on data.
 """
 
 from __future__ import annotations
@@ -10,56 +10,65 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ....models.patch import Kind, patches
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
-def make_capturable(model: Any) -> None:
-    """From here on these layers of a model say by operators what PyTorch decides by the mask at hand."""
-    _change(model, _captured())
+def make_capturable(model: nn.Module) -> None:
+    """Let these layers of a model compute by operators what PyTorch decides by the mask at hand; in place."""
+    _change_classes(model, _capturable_classes())
 
 
 @contextmanager
-def as_made(model: Any) -> Iterator[None]:
-    """While a model is compiled from its source: TorchScript keeps PyTorch's own way, and takes no class of ours."""
-    _change(model, {ours: own for own, ours in _captured().items()})
+def as_made(model: nn.Module) -> Iterator[None]:
+    """Give the layers their own classes back while a model is compiled: TorchScript keeps PyTorch's own branches."""
+    _change_classes(model, {ours: own for own, ours in _capturable_classes().items()})
     try:
         yield
     finally:
         make_capturable(model)
 
 
-def _change(model: Any, kinds: Mapping[type, type]) -> None:
+def _change_classes(model: nn.Module, classes: Mapping[type, type]) -> None:
     for module in model.modules():
-        if type(module) in kinds:
-            module.__class__ = kinds[type(module)]
+        if type(module) in classes:
+            module.__class__ = classes[type(module)]
 
 
 @cache
-def _captured() -> Mapping[type, type]:
-    """The classes to take, by PyTorch's own; made when torch is there, and once, so that they are known again."""
+def _capturable_classes() -> Mapping[type, type]:
+    """Return our classes by PyTorch's own: made once, so that they are recognised later, and after torch is there."""
     from torch import nn
 
     class CapturedEncoder(nn.TransformerEncoder):
         def forward(
-            self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
-        ) -> Any:
+            self,
+            src: Tensor,
+            mask: Tensor | None = None,
+            src_key_padding_mask: Tensor | None = None,
+            is_causal: bool | None = None,
+        ) -> Tensor:
             own, is_causal = super().forward, bool(is_causal)
             if not _packs(self) or src.dim() != 3 or mask is not None or src_key_padding_mask is None:
                 return own(src, mask, src_key_padding_mask, is_causal)
             norm, self.norm = self.norm, None  # PyTorch takes it last, of the zeros too
             self.use_nested_tensor = False
             try:
-                made = own(src, mask, src_key_padding_mask, is_causal)
+                encoded: Tensor = own(src, mask, src_key_padding_mask, is_causal)
             finally:
                 self.norm, self.use_nested_tensor = norm, True
-            made = made.masked_fill(_packed(src_key_padding_mask)[:, :, None], 0.0)
-            return made if norm is None else norm(made)
+            encoded = encoded.masked_fill(_packed_places(src_key_padding_mask)[:, :, None], 0.0)
+            return encoded if norm is None else norm(encoded)
 
     class CapturedDecoder(nn.TransformerDecoder):
-        def forward(self, *args: Any, **more: Any) -> Any:
+        def forward(self, *args: Any, **keywords: Any) -> Tensor:
             if len(args) <= _BEFORE_CAUSAL:
-                more["tgt_is_causal"] = bool(more.get("tgt_is_causal"))
-            return super().forward(*args, **more)
+                keywords["tgt_is_causal"] = bool(keywords.get("tgt_is_causal"))
+            return super().forward(*args, **keywords)
 
     return {nn.TransformerEncoder: CapturedEncoder, nn.TransformerDecoder: CapturedDecoder}
 
@@ -67,19 +76,39 @@ def _captured() -> Mapping[type, type]:
 _BEFORE_CAUSAL = 6  # arguments of a decoder that stand before `tgt_is_causal`
 
 
-def _packs(encoder: Any) -> bool:
-    """Whether it asks the mask, and then packs; one that was pickled long ago may not have the settings."""
+def _packs(encoder: nn.TransformerEncoder) -> bool:
+    """Return whether an encoder may pack by its mask; one that was pickled long ago may lack the settings."""
     import torch
 
     asks = getattr(encoder, "use_nested_tensor", False) and getattr(encoder, "mask_check", True)
     return bool(asks and torch.backends.mha.get_fastpath_enabled())
 
 
-def _packed(mask: Any) -> Any:
-    """Where the answer is 0, (B, T), of a mask (B, T) of booleans or floats that hides where it is not 0."""
+def _packed_places(mask: Tensor) -> Tensor:
+    """Return where the answer is 0, (B, T), for a mask (B, T) that hides a place where it is not 0."""
     import torch
 
     hidden = mask != 0
     seen = hidden.logical_not().sum(1, keepdim=True)
     is_behind = torch.arange(mask.shape[1], device=mask.device) >= seen
     return hidden & (hidden ^ is_behind).any().logical_not()
+
+
+PATCHES = (
+    *patches(
+        Kind.REWRITE,
+        "torch.nn.TransformerEncoder",
+        {"forward": make_capturable},
+        why="Packs the rows by a mask at hand, or not: a capture records one of the two for every mask.",
+        upstream="torch/nn/modules/transformer.py (TransformerEncoder.forward)",
+        until="the encoder no longer packs where a model is captured",
+    ),
+    *patches(
+        Kind.REWRITE,
+        "torch.nn.TransformerDecoder",
+        {"forward": make_capturable},
+        why="Asks a mask whether it is causal, which torch.export takes for a branch on data.",
+        upstream="torch/nn/modules/transformer.py (_detect_is_causal_mask)",
+        until="the decoder does not ask where a model is captured",
+    ),
+)

@@ -1,0 +1,8 @@
+"""All canaries, by the id of the patch."""
+
+from __future__ import annotations
+
+import canary_cases_torch_export
+from canary_harness import Canary
+
+CASES: dict[str, Canary] = {**canary_cases_torch_export.CASES}
