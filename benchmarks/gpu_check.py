@@ -36,7 +36,7 @@ from transload.models.recipe import Recipe  # noqa: E402
 from transload.models.sources import CodeRef, Source, write_source  # noqa: E402
 from transload.models.store import Store, Stored, digest_of_json  # noqa: E402
 from transload.pipeline.bench.machine_load import LoadMeter  # noqa: E402
-from transload.pipeline.bench.rounds import Plan, Series, run_rounds  # noqa: E402
+from transload.pipeline.bench.rounds import RoundsPlan, Series, run_rounds  # noqa: E402
 from transload.pipeline.bench.statistics import Load, doubts, ratio, summary  # noqa: E402
 from transload.pipeline.bench.worker_subject import HeldSubject  # noqa: E402
 from transload.pipeline.workers.devices import list_gpus, resolve_device  # noqa: E402
@@ -69,7 +69,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         check = Check(LocalExecutor(Store(Path(folder) / "store"), Path(folder) / "run"), device, Path(folder))
         for name in asked.recipes.split(","):
-            check.recipe(zoo_recipe(name), document, Plan(batches=asked.batches, rounds=asked.rounds))
+            check.recipe(zoo_recipe(name), document, RoundsPlan(batches=asked.batches, rounds=asked.rounds))
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     asked.out.write_text(json.dumps(document, indent=1) + "\n")
     failed = [row for row in document["drift"] if row["status"] == "wrong"]
@@ -85,7 +85,7 @@ class Check:
         self.limits = Limits(seconds=300, threads=max(1, (os.cpu_count() or 2) // 2))
         self.on_device = Limits(seconds=300, threads=1, device=device)
 
-    def recipe(self, recipe: Recipe, document: dict[str, Any], plan: Plan) -> None:
+    def recipe(self, recipe: Recipe, document: dict[str, Any], plan: RoundsPlan) -> None:
         """Reference on the CPU, then each artifact on the device: answers, then latency."""
         source, data = self._source(recipe), self._data(recipe)
         reference = self._perform(
@@ -157,7 +157,7 @@ class Check:
         recipe: Recipe,
         subjects: Mapping[tuple[str, str], tuple[Stored, str]],
         data: Stored,
-        plan: Plan,
+        plan: RoundsPlan,
         document: dict[str, Any],
     ) -> None:
         """All subjects of a recipe in the same rounds; ratios to eager torch on the same device."""

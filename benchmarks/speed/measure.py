@@ -18,7 +18,7 @@ import numpy as np
 
 os.environ.update({"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"})
 
-from transload.pipeline.bench.rounds import Plan, run_rounds
+from transload.pipeline.bench.rounds import RoundsPlan, run_rounds
 from transload.pipeline.bench.statistics import ratio, summary
 
 WARM_UP = 3
@@ -94,7 +94,7 @@ def main() -> None:
     files = dict(each.split("=", 1) for each in sys.argv[4:])
     opened = {"saved-model": saved_model, "tflite": tflite}[kind]
     subjects = {(name, kind): opened(Path(path), batch) for name, path in files.items()}
-    plan = Plan(batches=(batch,), rounds=rounds)
+    plan = RoundsPlan(batches=(batch,), rounds=rounds)
     series = run_rounds(
         subjects,
         plan,

@@ -42,7 +42,7 @@ class Subject(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RoundsPlan:
     """What is measured, and for how long."""
 
     batches: tuple[int, ...] = (1, 8)
@@ -76,7 +76,7 @@ class Series:
 
 def run_rounds(
     subjects: Mapping[Pair, Subject],
-    plan: Plan,
+    plan: RoundsPlan,
     *,
     rng: Random,
     clock: Callable[[], float],
@@ -127,7 +127,7 @@ def _calls(chunk_s: float, call_s: float) -> int:
 
 
 def _rounds(
-    subjects: Mapping[Pair, Subject], series: list[Series], plan: Plan, rng: Random, clock: Callable[[], float]
+    subjects: Mapping[Pair, Subject], series: list[Series], plan: RoundsPlan, rng: Random, clock: Callable[[], float]
 ) -> Iterator[int]:
     """Measure one batch size, and count the rounds."""
     budget_s = None if plan.budget_s is None else plan.budget_s / len(plan.batches)

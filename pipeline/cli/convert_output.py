@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ...models.formats import Format, parse_target
+from ...models.formats import Format
 from ..commands.convert import ConvertResult, agreement
 from ..commands.convert_many import ConvertManyResult
 from ..minimal_repro.search import MinimalRepro
@@ -76,10 +76,10 @@ _NO_ANSWER = " gave no answer to "  # serving/checked_session.py
 def _why(folder: Path, rows: Sequence[ArtifactRow], pieces: Sequence[MinimalRepro]) -> Iterator[str]:
     """What keeps some targets from being there, all by one cause; where their routes fail, and what helps."""
     said = agreement(rows[0])
-    log = _log(folder, rows[0])
+    log = next((row.log for row in rows[0].tried if row.log and row.reason == said), None)
     fixes = [each.fix for each in pieces]
     yield f"{', '.join(row.name for row in rows)}: {_before(said, '; ', fixes)}" + (
-        f" ({log})" if log and ".log)" not in said else ""
+        f" ({folder / log})" if log and ".log)" not in said else ""
     )
     others = list(_others(rows))
     for tried in others:
@@ -157,14 +157,3 @@ def _verdict_of_all(done: ConvertManyResult) -> str:
 
 def _count(rows: Sequence[ArtifactRow]) -> str:
     return f"{sum(row.status is Status.VERIFIED for row in rows)} of {len(rows)}"
-
-
-def _log(folder: Path, row: ArtifactRow) -> str | None:
-    """The log of the step that the sentence on a target is about."""
-    slug, said = parse_target(row.name).slug, agreement(row)
-    for tried in row.tried:
-        if tried.reason == said:
-            name = f"{slug}.{'+'.join(tried.route)}.log"
-            logs = [folder / "logs" / f"{stage}.{name}" for stage in ("verify", "convert")]
-            return next((str(log) for log in logs if log.exists()), None)
-    return None

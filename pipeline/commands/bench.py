@@ -19,7 +19,7 @@ from ..request import RunRequest
 from ..result.gate import answered
 from ..result.schema import LatencyRow, Verdict
 from ..settings import LocalSettings
-from ..stages.bench import Measured, Wanted, measure
+from ..stages.bench import BenchSubject, Measurements, measure
 from ..stages.servers import Servers
 from .candidates import check_candidate, check_operators, check_same_inputs, fitting_runtimes
 from .workspace import close_workers, document_of, new_run_context, report_disk_full, write_document
@@ -94,9 +94,9 @@ def _by_label(candidates: Sequence[str], loaded: Sequence[LoadedModel]) -> dict[
 
 def _wanted(
     reference: LoadedModel | None, candidates: Mapping[str, LoadedModel], runtimes: Sequence[str]
-) -> list[Wanted]:
+) -> list[BenchSubject]:
     """Return what is measured: the reference first, then every candidate in its runtimes."""
-    wanted: list[Wanted] = []
+    wanted: list[BenchSubject] = []
     if reference:
         wanted.append((("source", reference.runtime), reference.stored, RUNTIMES[reference.runtime]))
     for label, model in candidates.items():
@@ -105,7 +105,7 @@ def _wanted(
     return wanted
 
 
-def _write(measured: Measured, result: BenchResult) -> None:
+def _write(measured: Measurements, result: BenchResult) -> None:
     if measured.series:
         write_samples(result.folder / "latency.npz", measured.series)
     write_document(result.folder / "bench.json", result.document)

@@ -31,7 +31,7 @@ from ..result.rows import artifact_row
 from ..result.run_folder import link_artifacts, links, new_run_folder
 from ..result.schema import SCHEMA, RunResult, to_json
 from ..settings import LocalSettings
-from ..stages.bench import Measured, measure_all
+from ..stages.bench import Measurements, measure_all
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks
 from ..stages.servers import Servers
 from ..stages.validate import ValidationRows, validate_all
@@ -125,7 +125,7 @@ def _run(context: Context, plan: Plan, started_at: datetime, started: float) -> 
             validated = validate_all(context, inputs, targets, servers)
             stage.note = f"{len({(row.artifact, row.runtime) for row in validated.rows})} artifact-runtime pairs"
         context.executor.close()  # what is measured has the memory to itself
-        measured = Measured()
+        measured = Measurements()
         if context.request.bench.enabled:
             with context.progress.stage("bench") as stage:
                 measured = measure_all(context, inputs, targets, servers)
@@ -141,7 +141,7 @@ def _result(
     context: Context,
     targets: list[TargetResult],
     validated: ValidationRows,
-    measured: Measured,
+    measured: Measurements,
     *,
     started_at: datetime,
     started: float,
@@ -167,7 +167,7 @@ def _result(
     )
 
 
-def write_run(folder: Path, result: RunResult, measured: Measured) -> None:
+def write_run(folder: Path, result: RunResult, measured: Measurements) -> None:
     """Write run.json first, then the reports, which are made from it and can be made again."""
     from ..bench.latency_rows import write_samples
     from ..report.html_page import write_html

@@ -23,7 +23,7 @@ from ..result.schema import RouteStatus, TriedRow
 from ..workers.engine import Action, Executor
 from .route_actions import ConversionInputs, VerificationInputs, conversion, verification
 from .routes import Route
-from .run_plan import Plan, action_name
+from .run_plan import Plan, action_name, log_of
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RouteOutcome:
     inherited: bool = False  # an earlier step of the route ended it
     not_run: bool = False  # nothing has run it: good to build on, and no result
     failure: FailedStep | None = None
-    log: str | None = None  # of the action that ended the route
+    log: str | None = None  # of the route's own last action
 
     @property
     def counts(self) -> bool:
@@ -319,11 +319,6 @@ def without_store_paths(reason: str) -> str:
     return re.sub(r"/\S*/(?:objects/[0-9a-f]{64}|trial\d+/\w+)/|\[ONNXRuntimeError\] : \d+ : ", "", reason)
 
 
-def log_of(action: str) -> str:
-    """Return the log of an action by its name, relative to the folder of the run."""
-    return f"logs/{action}.log"
-
-
 def _is_news(route: Route, winner: Route) -> bool:
     """Return whether a route says something that the winner does not.
 
@@ -336,7 +331,7 @@ def _inherited(route: Route, outcome: RouteOutcome) -> RouteOutcome:
     """Return what the end of a route means for the routes that go on from it. Its reason names the step once."""
     step, reason = route.names[-1], outcome.reason
     named = reason if outcome.inherited or reason.startswith(f"{step} ") else f"{step}: {reason}"
-    return RouteOutcome(outcome.status, named, inherited=True, failure=outcome.failure, log=outcome.log)
+    return RouteOutcome(outcome.status, named, inherited=True, failure=outcome.failure)
 
 
 def _row(route: Route, outcome: RouteOutcome) -> TriedRow:

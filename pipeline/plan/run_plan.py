@@ -134,6 +134,11 @@ def action_name(stage: str, route: Route) -> str:
     return f"{stage}.{route.steps[-1].target.slug}.{'+'.join(route.names)}"
 
 
+def log_of(action: str) -> str:
+    """Return the log of an action by its name, relative to the folder of the run."""
+    return f"logs/{action}.log"
+
+
 def plan_routes(targets: Sequence[Target], start: Target | None, steps: tuple[Step, ...]) -> Plan:
     """Plan the routes by these steps to each target, and nothing of what a request says."""
     missing = {step.name: reason for step in steps if (reason := lacking(step))}

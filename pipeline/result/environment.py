@@ -19,7 +19,7 @@ PACKAGES = (
 
 
 def describe_environment() -> Environment:
-    """What this machine is. Imports no framework."""
+    """Describe this machine. Imports no framework."""
     return Environment(
         python=platform.python_version(),
         platform=platform.platform(),
@@ -27,12 +27,12 @@ def describe_environment() -> Environment:
         cores=len(os.sched_getaffinity(0)),
         memory_bytes=psutil.virtual_memory().total,
         gpus=list_gpus(),
-        packages={name: found for name in PACKAGES if (found := version_of(name))},
+        packages={name: version for name in PACKAGES if (version := version_of(name))},
     )
 
 
 def _cpu() -> str:
-    """The processor's name as Linux has it."""
+    """Return the processor's name as Linux has it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Rows of run.json from what the stages found."""
+"""Rows of run.json from the results of the stages."""
 
 from __future__ import annotations
 
@@ -13,45 +13,31 @@ from .run_folder import artifact_path
 from .schema import ArtifactRow, DriftRow, SignatureRow, Status, TensorRow
 
 
-def artifact_row(made: TargetResult, drift: Sequence[DriftRow]) -> ArtifactRow:
-    """A wanted target, with what its own drift rows make of it."""
-    target = made.target
-    common = {"name": str(target), "format": str(target.format), "precision": str(target.precision)}
-    if made.stored is None or made.route is None:
-        return ArtifactRow(
-            **common,
-            path=None,
-            sha256=None,
-            bytes=None,
-            status=Status.FAILED,
-            route=(),
-            tried=made.tried,
-            seconds=made.seconds,
-            signature=None,
-            batches_verified=(),
-            flex=(),
-        )
-    artifact = read_artifact(made.stored.folder)
+def artifact_row(result: TargetResult, drift: Sequence[DriftRow]) -> ArtifactRow:
+    """Return the row of a wanted target, with the status that its drift rows give it."""
+    target, stored = result.target, result.stored
+    artifact = read_artifact(stored.folder) if stored and result.route else None
     return ArtifactRow(
-        **common,
-        path=artifact_path(made),
-        sha256=digest_of(artifact.path),
-        bytes=size_of(artifact.path),
-        status=status_of([row for row in drift if row.artifact == str(target)]),
-        route=made.route.names,
-        tried=made.tried,
-        seconds=made.seconds,
-        signature=signature_row(artifact.signature),
-        batches_verified=made.batches,
-        flex=artifact.flex,
+        name=str(target),
+        format=str(target.format),
+        precision=str(target.precision),
+        path=artifact_path(target) if artifact else None,
+        sha256=digest_of(artifact.path) if artifact else None,
+        bytes=size_of(artifact.path) if artifact else None,
+        status=status_of([row for row in drift if row.artifact == str(target)]) if artifact else Status.FAILED,
+        route=result.route.names if artifact and result.route else (),
+        tried=result.tried,
+        seconds=result.seconds,
+        signature=signature_row(artifact.signature) if artifact else None,
+        batches_verified=result.batches if artifact else (),
+        flex=artifact.flex if artifact else (),
     )
 
 
 def signature_row(signature: Signature) -> SignatureRow:
-    """A signature as run.json has it."""
-    return SignatureRow(
-        *(
-            tuple(TensorRow(spec.name, spec.dtype, spec.shape) for spec in specs)
-            for specs in (signature.inputs, signature.outputs)
-        )
+    """Return a signature as run.json has it."""
+    inputs, outputs = (
+        tuple(TensorRow(spec.name, spec.dtype, spec.shape) for spec in specs)
+        for specs in (signature.inputs, signature.outputs)
     )
+    return SignatureRow(inputs, outputs)

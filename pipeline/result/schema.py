@@ -1,6 +1,6 @@
 """The result of a run: run.json, schema 1. Seconds and bytes; a person's units exist only in rendering.
 
-Schema history.  1: first version. `flex` of an artifact came later, and is empty where it is absent.
+Schema history.  1: first version. `flex` of an artifact and `log` of a row came later; absent, they are empty and null.
 
 A number is null where there is none to give: a runtime that did not answer (the sentence is then in the gate's
 row, and in `doubts` for latency), or a signal-to-noise ratio of answers that are the same to the last bit.
@@ -84,7 +84,7 @@ class TriedRow:
     route: tuple[str, ...]
     status: RouteStatus
     reason: str  # one sentence; for "verified" what was agreed, for "unverified" why that is no evidence
-    log: str | None = None  # of the action that ended the route, relative to the folder
+    log: str | None = None  # of the route's own last action, relative to the folder
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,7 @@ class DriftRow:
     tolerance: Tolerance
     verdict: Verdict
     metric: MetricRow | None
+    log: str | None = None  # of the comparison, relative to the folder
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,7 @@ class LatencyRow:
     ratio_ci95: Interval | None
     peak_rss_bytes: Count | None
     doubts: tuple[str, ...]
+    log: str | None = None  # of the process that was measured, relative to the folder
 
 
 @dataclass(frozen=True)

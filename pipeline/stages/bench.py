@@ -1,4 +1,4 @@
-"""The bench stage: each artifact in each runtime in a worker of its own, all of them measured in the same rounds."""
+"""The bench stage: each artifact in each runtime, in a worker of its own, and all of them in the same rounds."""
 
 from __future__ import annotations
 
@@ -16,86 +16,89 @@ from ...models.store import Stored
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
 from ..bench.latency_rows import About, failed_row, latency_rows
 from ..bench.machine_load import LoadMeter
-from ..bench.rounds import Pair, Plan, Series, run_rounds
+from ..bench.rounds import Pair, RoundsPlan, Series, run_rounds
 from ..bench.worker_subject import HeldSubject
 from ..context import Context, cores
 from ..intake.loaded_model import ModelDescription
 from ..intake.run_inputs import RunInputs
 from ..plan.router import TargetResult
+from ..plan.run_plan import log_of
 from ..result.schema import LatencyRow
 from ..workers.interpreters import interpreter_of, lacking
 from ..workers.isolation import Worker
 from .servers import Servers
 from .validate import device_for, pairs
 
-Wanted: TypeAlias = tuple[Pair, Stored, Runtime]
+BenchSubject: TypeAlias = tuple[Pair, Stored, Runtime]
 
 REFERENCE: Pair = ("source", "torch")
 SUBJECT = "transload.pipeline.bench.subject:open_subject"
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Rows, and the series that they were made from."""
+class Measurements:
+    """Latency rows, and the series that they were made from."""
 
     rows: tuple[LatencyRow, ...] = ()
     series: tuple[Series, ...] = ()
-    note: str | None = None  # which batch sizes were measured in place of those asked for, and why
+    note: str | None = None  # which batch sizes were measured in place of those of the request, and why
 
     @property
     def samples(self) -> dict[tuple[str, str, int], Array]:
         """Seconds of every call by (artifact, runtime, batch)."""
-        return {(*one.pair, one.batch): one.samples_s for one in self.series if one.rounds}
+        return {(*series.pair, series.batch): series.samples_s for series in self.series if series.rounds}
 
 
 @dataclass
-class _Opened:
-    """The subjects that are there, and the sentence of each that could not be opened."""
+class _OpenSubjects:
+    """The subjects that are loaded, and the sentence of each that could not be."""
 
     subjects: dict[Pair, HeldSubject] = field(default_factory=dict)
     lost: dict[Pair, str] = field(default_factory=dict)
 
     @contextmanager
-    def loses(self, pair: Pair) -> Iterator[None]:
-        """What goes wrong with one subject is its own row's sentence."""
+    def recorded_loss(self, pair: Pair) -> Iterator[None]:
+        """Record an error of one subject as the sentence of its own rows."""
         try:
             yield
         except TransloadError as error:
             self.lost[pair] = error.what
 
 
-def measure_all(context: Context, prepared: RunInputs, made: Sequence[TargetResult], servers: Servers) -> Measured:
-    """Latency of the source in PyTorch, eager, and of every pair."""
-    wanted = [
-        (REFERENCE, prepared.source, RUNTIMES["torch"]),
+def measure_all(context: Context, inputs: RunInputs, results: Sequence[TargetResult], servers: Servers) -> Measurements:
+    """Measure the latency of the source in PyTorch, eager, and of every artifact in every wanted runtime."""
+    subjects = [
+        (REFERENCE, inputs.source, RUNTIMES["torch"]),
         *(
-            ((str(each.target), runtime.name), each.stored, runtime)
-            for each, runtime in pairs(made, context.request.bench.runtimes)
-            if each.stored
+            ((str(result.target), runtime.name), result.stored, runtime)
+            for result, runtime in pairs(results, context.request.bench.runtimes)
+            if result.stored
         ),
     ]
-    return measure(context, prepared.data, wanted, servers, prepared.model)
+    return measure(context, inputs.data, subjects, servers, inputs.model)
 
 
 def measure(
-    context: Context, data: Stored, wanted: Sequence[Wanted], servers: Servers, model: ModelDescription
-) -> Measured:
-    """Latency of each of `wanted` on the test set of `data`; the first is what the ratios are held against.
+    context: Context, data: Stored, subjects: Sequence[BenchSubject], servers: Servers, model: ModelDescription
+) -> Measurements:
+    """Measure the latency of each subject on the test set of `data`. Ratios are to the first subject.
 
-    `model`: whose data it is. Its signature says how calls are put together, at which batches; its root is the folder
+    `model` is that of the data. Its signature says how calls are put together, at which batches; its root is the folder
     that the code of a source imports from.
     """
-    return _Bench(context, data, servers, model).measure(wanted)
+    return _Bench(context, data, servers, model).measure(subjects)
 
 
-def in_place(asked: Sequence[int], batches: Sequence[int], specs: Sequence[TensorSpec]) -> str | None:
-    """What to say where a model does not take the batch sizes that were asked for."""
-    if set(asked) <= set(batches):
+def batches_note(requested: Sequence[int], batches: Sequence[int], specs: Sequence[TensorSpec]) -> str | None:
+    """Return the note on a model that does not take the requested batch sizes, or None."""
+    if set(requested) <= set(batches):
         return None
     axis = batch_axis(specs)
-    why = f"the model takes {axis}={bounds_of(specs)[axis]}" if axis else "the model has no batch, a call is one sample"
-    wanted, measured = (", ".join(map(str, sizes)) for sizes in (asked, batches))
-    return f"measured at batch {measured} in place of {wanted}: {why}"
+    reason = (
+        f"the model takes {axis}={bounds_of(specs)[axis]}" if axis else "the model has no batch, a call is one sample"
+    )
+    before, measured = (", ".join(map(str, sizes)) for sizes in (requested, batches))
+    return f"measured at batch {measured} in place of {before}: {reason}"
 
 
 @dataclass(frozen=True)
@@ -105,53 +108,56 @@ class _Bench:
     servers: Servers
     model: ModelDescription
 
-    def measure(self, wanted: Sequence[Wanted]) -> Measured:
-        """Open everything, then let it take turns."""
-        asked = self.context.request.bench
+    def measure(self, subjects: Sequence[BenchSubject]) -> Measurements:
+        """Open every subject, then measure them in turns."""
+        request = self.context.request.bench
         specs = self.model.signature.inputs
-        plan = Plan(batches=batches_within(specs, asked.batches), rounds=asked.rounds)
-        rng = Random(asked.seed)  # noqa: S311  (an order, not a secret)
-        with self._open_all(wanted) as opened:
+        plan = RoundsPlan(batches=batches_within(specs, request.batches), rounds=request.rounds)
+        rng = Random(request.seed)  # noqa: S311  (an order, not a secret)
+        with self._open_all(subjects) as opened:
             pids = [subject.worker.pid for subject in opened.subjects.values()]
             meter = LoadMeter.start([*pids, *self.servers.pids], cores())
-            series = run_rounds(opened.subjects, plan, rng=rng, clock=time.monotonic, progress=self._shown)
+            series = run_rounds(opened.subjects, plan, rng=rng, clock=time.monotonic, progress=self._show_round)
             load = meter.read()
-            about = {each[0]: self._about(each, opened) for each in wanted}
-        rows = latency_rows(series, wanted[0][0], about, load=load)
+            about = {subject[0]: self._about(subject, opened) for subject in subjects}
+        rows = latency_rows(series, subjects[0][0], about, load=load)
         rows += [
-            failed_row(pair, batch, why, about[pair]) for pair, why in opened.lost.items() for batch in plan.batches
+            failed_row(pair, batch, reason, about[pair])
+            for pair, reason in opened.lost.items()
+            for batch in plan.batches
         ]
-        order = {pair: at for at, (pair, _, _) in enumerate(wanted)}
+        order = {pair: position for position, (pair, _, _) in enumerate(subjects)}
         rows.sort(key=lambda row: (order[row.artifact, row.runtime], row.batch))
-        return Measured(tuple(rows), tuple(series), in_place(asked.batches, plan.batches, specs))
+        logged = tuple(replace(row, log=self._log((row.artifact, row.runtime))) for row in rows)
+        return Measurements(logged, tuple(series), batches_note(request.batches, plan.batches, specs))
 
     @contextmanager
-    def _open_all(self, wanted: Sequence[Wanted]) -> Iterator[_Opened]:
-        """Every subject in its worker. As many load side by side as there are jobs; closed at the end of the block."""
-        opened = _Opened()
+    def _open_all(self, subjects: Sequence[BenchSubject]) -> Iterator[_OpenSubjects]:
+        """Open every subject in its worker, as many side by side as there are jobs, until the end of the block."""
+        opened = _OpenSubjects()
         with ExitStack() as stack:
-            for start in range(0, len(wanted), self.context.jobs):
+            for start in range(0, len(subjects), self.context.jobs):
                 loading: list[tuple[Pair, Worker]] = []
-                for each in wanted[start : start + self.context.jobs]:
-                    with opened.loses(each[0]):
-                        worker = self._begin(*each)
+                for subject in subjects[start : start + self.context.jobs]:
+                    with opened.recorded_loss(subject[0]):
+                        worker = self._begin(*subject)
                         stack.callback(worker.close)
-                        loading.append((each[0], worker))
+                        loading.append((subject[0], worker))
                 for pair, worker in loading:
-                    with opened.loses(pair):
+                    with opened.recorded_loss(pair):
                         worker.receive()
                         opened.subjects[pair] = HeldSubject(worker)
                     self.context.progress.step(f"{pair[0]} in {pair[1]} is loaded")
             yield opened
 
     def _begin(self, pair: Pair, stored: Stored, runtime: Runtime) -> Worker:
-        """A worker that has begun to load its subject."""
+        """Return a worker that has begun to load its subject."""
         context = self.context
         device = device_for(runtime, context.device)
-        if why := lacking(runtime):
-            raise ToolMissing(f"{runtime.name} {why}", fix="install it (transload doctor)")
+        if reason := lacking(runtime):
+            raise ToolMissing(f"{runtime.name} {reason}", fix="install it (transload doctor)")
         threads = context.request.bench.threads
-        name = f"bench.{pair[0].replace(':', '-').replace('/', '-')}.{pair[1]}"
+        name = _worker_name(pair)
         limits = replace(context.limits(device=device, loopback=runtime.served), threads=threads, spin=True)
         services = self.servers.addresses(stored, device) if runtime.served else {}
         worker = context.executor.open_worker(
@@ -170,10 +176,10 @@ class _Bench:
         worker.send_open(SUBJECT, options)
         return worker
 
-    def _about(self, each: Wanted, opened: _Opened) -> About:
-        pair, stored, runtime = each
+    def _about(self, subject: BenchSubject, opened: _OpenSubjects) -> About:
+        pair, stored, runtime = subject
         peak = opened.subjects[pair].worker.peak_rss_bytes if pair in opened.subjects else None
-        if runtime.served:  # what serves the model is what takes the memory
+        if runtime.served:  # the memory is the server's
             peak = self.servers.peak_rss_bytes.get(stored.digest, peak)
         return About(
             device=device_for(runtime, self.context.device),
@@ -182,5 +188,14 @@ class _Bench:
             peak_rss_bytes=peak,
         )
 
-    def _shown(self, batch: int, done: int) -> None:
-        self.context.progress.step(f"batch {batch}, round {done}")
+    def _log(self, pair: Pair) -> str | None:
+        """Return the log of a subject; None where it had no worker."""
+        log = log_of(_worker_name(pair))
+        return log if (self.context.folder / log).is_file() else None
+
+    def _show_round(self, batch: int, number: int) -> None:
+        self.context.progress.step(f"batch {batch}, round {number}")
+
+
+def _worker_name(pair: Pair) -> str:
+    return f"bench.{pair[0].replace(':', '-').replace('/', '-')}.{pair[1]}"

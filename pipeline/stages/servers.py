@@ -29,12 +29,12 @@ class Servers:
 
     @cached_property
     def place(self) -> Remote | Binary | Embedded:
-        """Where TF Serving comes from: looked for once, and only if something is served."""
+        """The TF Serving to use: looked for once, and only if something is served."""
         return find_tfserving(self._context.request.tfserving_url, dict(os.environ))
 
     @property
     def kind(self) -> ServerKind:
-        """What the results say of it."""
+        """The kind of server, as the results name it."""
         return self.place.server
 
     @property
@@ -43,7 +43,7 @@ class Servers:
         return self._context.request.tfserving_model
 
     def services(self, artifact: Stored, device: str) -> Callable[[], AbstractContextManager[Mapping[str, str]]]:
-        """Addresses of a server of `artifact`, for an action that may or may not need them."""
+        """Return what opens a server of `artifact`, for an action that may or may not need its addresses."""
 
         @contextmanager
         def lease() -> Iterator[Mapping[str, str]]:
@@ -52,7 +52,7 @@ class Servers:
         return lease
 
     def addresses(self, artifact: Stored, device: str) -> dict[str, str]:
-        """{"grpc": "127.0.0.1:p", "rest": "127.0.0.1:q"} of the server of `artifact`; starts it if need be."""
+        """Return {"grpc": "127.0.0.1:p", "rest": "127.0.0.1:q"} of the server of `artifact`; start it if need be."""
         with self._lock:
             start = self.start_of(artifact.folder, device)
             if "addresses" in start:
@@ -60,12 +60,14 @@ class Servers:
             worker = self._running.get((artifact.digest, device))
             if worker is None:
                 worker = self._running[artifact.digest, device] = self._start(artifact.folder, device, start)
-            found: dict[str, str] = worker.ask("addresses")
-            return found
+            addresses: dict[str, str] = worker.ask("addresses")
+            return addresses
 
     def start_of(self, folder: Path, device: str) -> dict[str, Any]:
-        """How the server of the artifact in `folder` comes about: {entry, options} of a worker that holds it, or
-        {addresses} of one that runs already."""
+        """Return how the server of the artifact in `folder` is started: {entry, options} of a worker that holds it.
+
+        Of one that runs already, return its {addresses}.
+        """
         place = self.place
         if isinstance(place, Remote):
             return {"addresses": {"grpc": place.grpc, **({} if place.rest is None else {"rest": place.rest})}}
@@ -89,12 +91,12 @@ class Servers:
 
     @property
     def pids(self) -> list[int]:
-        """Of the workers that serve, and of what they started."""
+        """The processes of the workers that serve, and of all that they started."""
         return [pid for worker in self._running.values() for pid in worker.pids]
 
     @property
     def peak_rss_bytes(self) -> dict[str, int]:
-        """Of each server, by the digest of its artifact."""
+        """The most memory of each server, by the digest of its artifact."""
         return {digest: worker.peak_rss_bytes for (digest, _), worker in self._running.items()}
 
     def __enter__(self) -> Self:

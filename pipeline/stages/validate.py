@@ -9,7 +9,7 @@ from typing import Any
 
 from ...models.code_digest import entry_digest
 from ...models.errors import DiskFull, TransloadError
-from ...models.formats import Precision
+from ...models.formats import Precision, parse_target
 from ...models.store import Stored
 from ...serving.runtimes.runtime_table import Runtime, runtimes_for
 from ..context import Context
@@ -18,6 +18,7 @@ from ..intake.loaded_model import ModelDescription
 from ..intake.reference_outputs import batch_sizes
 from ..intake.run_inputs import RunInputs
 from ..plan.router import TargetResult
+from ..plan.run_plan import log_of
 from ..result.gate import answered
 from ..result.schema import DriftRow, MetricRow, Tolerance, Verdict
 from ..workers.engine import Action, stopped_on_error
@@ -98,14 +99,19 @@ def _rows(
     """Wait for a check; return its rows and the sentence on it."""
     if isinstance(check, str):
         return [_no_answer(context, model, *pair)], check
+    log = log_of(_check_name(*pair))
     try:
         stored = check.result()
     except DiskFull:
         raise
     except TransloadError as error:
-        return [_no_answer(context, model, *pair)], error.what
+        return [replace(_no_answer(context, model, *pair), log=log)], error.what
     facts = ValidateFacts.from_json(stored.facts)
-    return [drift_row(pair[0], row) for row in facts.rows], facts.reason or facts.note
+    return [replace(drift_row(pair[0], row), log=log) for row in facts.rows], facts.reason or facts.note
+
+
+def _check_name(artifact: str, runtime: str) -> str:
+    return f"validate.{parse_target(artifact).slug}.{runtime}"
 
 
 def _action(context: Context, inputs: RunInputs, result: TargetResult, runtime: Runtime, servers: Servers) -> Action:
@@ -116,7 +122,7 @@ def _action(context: Context, inputs: RunInputs, result: TargetResult, runtime: 
     request = context.request.validate_
     recipe = inputs.model.recipe_options
     action = Action(
-        name=f"validate.{result.target.slug}.{runtime.name}",
+        name=_check_name(str(result.target), runtime.name),
         entry=VALIDATE,
         inputs={"artifact": result.stored, "data": inputs.data, "reference": inputs.reference},
         options=CheckOptions(

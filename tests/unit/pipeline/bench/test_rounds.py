@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from transload.models.errors import SessionLost
-from transload.pipeline.bench.rounds import Pair, Plan, Series, run_rounds
+from transload.pipeline.bench.rounds import Pair, RoundsPlan, Series, run_rounds
 
 
 class Bench:
@@ -50,7 +50,7 @@ class Fake:
         return {"samples_s": [self.call_s] * calls}
 
 
-def run(bench: Bench, fakes: list[Fake], plan: Plan, seed: int = 1) -> list[Series]:
+def run(bench: Bench, fakes: list[Fake], plan: RoundsPlan, seed: int = 1) -> list[Series]:
     subjects: dict[Pair, Fake] = {(fake.name, "torch"): fake for fake in fakes}
     return run_rounds(subjects, plan, rng=Random(seed), clock=bench.clock)  # noqa: S311  (an order, no secret)
 
@@ -63,7 +63,7 @@ def orders(bench: Bench, count: int) -> list[tuple[str, ...]]:
 
 def test_each_subject_is_asked_once_a_round_in_an_order_that_changes() -> None:
     bench = Bench()
-    run(bench, [Fake(bench, name, 0.001) for name in "abc"], Plan(batches=(1,), rounds=40))
+    run(bench, [Fake(bench, name, 0.001) for name in "abc"], RoundsPlan(batches=(1,), rounds=40))
     found = orders(bench, 3)
     assert len(found) == 40
     assert all(sorted(order) == ["a", "b", "c"] for order in found)
@@ -74,7 +74,7 @@ def test_the_order_is_the_seeds() -> None:
     made = []
     for seed in (1, 1, 2):
         bench = Bench()
-        run(bench, [Fake(bench, name, 0.001) for name in "abc"], Plan(batches=(1,), rounds=20), seed)
+        run(bench, [Fake(bench, name, 0.001) for name in "abc"], RoundsPlan(batches=(1,), rounds=20), seed)
         made.append(orders(bench, 3))
     assert made[0] == made[1] != made[2]
 
@@ -82,21 +82,21 @@ def test_the_order_is_the_seeds() -> None:
 @pytest.mark.parametrize(("call_s", "calls"), [(0.001, 20), (0.0003, 67), (0.5, 1), (0.019, 2)])
 def test_a_chunk_lasts_20_ms_or_one_call(call_s: float, calls: int) -> None:
     bench = Bench()
-    (series,) = run(bench, [Fake(bench, "a", call_s)], Plan(batches=(1,), rounds=2))
+    (series,) = run(bench, [Fake(bench, "a", call_s)], RoundsPlan(batches=(1,), rounds=2))
     assert series.calls == calls
     assert all(samples.sum() >= 0.02 - 1e-12 for samples in series.rounds.values())
 
 
 def test_a_chunk_that_turns_out_short_is_made_longer_and_not_kept() -> None:
     bench = Bench()
-    (series,) = run(bench, [Fake(bench, "a", 0.0001, claims_s=0.01)], Plan(batches=(1,), rounds=3))
+    (series,) = run(bench, [Fake(bench, "a", 0.0001, claims_s=0.01)], RoundsPlan(batches=(1,), rounds=3))
     assert series.calls * 0.0001 >= 0.02
     assert [len(samples) for samples in series.rounds.values()] == [series.calls] * 3
 
 
 def test_all_samples_are_kept_by_round() -> None:
     bench = Bench()
-    found = run(bench, [Fake(bench, "a", 0.01), Fake(bench, "b", 0.02)], Plan(batches=(1, 8), rounds=7))
+    found = run(bench, [Fake(bench, "a", 0.01), Fake(bench, "b", 0.02)], RoundsPlan(batches=(1, 8), rounds=7))
     assert [(one.pair[0], one.batch) for one in found] == [("a", 1), ("b", 1), ("a", 8), ("b", 8)]
     assert all(sorted(one.rounds) == list(range(7)) for one in found)
     assert [len(one.samples_s) for one in found] == [14, 7, 14, 7]
@@ -108,7 +108,7 @@ def test_a_subject_that_dies_is_out_and_the_others_go_on() -> None:
     found = run(
         bench,
         [Fake(bench, "a", 0.01), Fake(bench, "b", 0.01, dies_at=4), Fake(bench, "c", 0.01)],
-        Plan(batches=(1, 8), rounds=6),
+        RoundsPlan(batches=(1, 8), rounds=6),
     )
     by_key = {(one.pair[0], one.batch): one for one in found}
     assert by_key["b", 1].lost == "b died"
@@ -123,26 +123,26 @@ def test_a_subject_that_dies_is_out_and_the_others_go_on() -> None:
 
 def test_a_subject_that_cannot_be_prepared_is_out() -> None:
     bench = Bench()
-    lost, kept = run(bench, [Fake(bench, "a", 0.01, dies_at=-2), Fake(bench, "b", 0.01)], Plan((1,), rounds=5))
+    lost, kept = run(bench, [Fake(bench, "a", 0.01, dies_at=-2), Fake(bench, "b", 0.01)], RoundsPlan((1,), rounds=5))
     assert (lost.lost, lost.device, lost.rounds) == ("no memory for a batch", "cpu", {})
     assert len(kept.rounds) == 5
 
 
 def test_a_time_budget_ends_the_rounds_but_never_below_five() -> None:
     bench = Bench()
-    (series,) = run(bench, [Fake(bench, "a", 0.01)], Plan((1,), rounds=100, budget_s=0.195))
+    (series,) = run(bench, [Fake(bench, "a", 0.01)], RoundsPlan((1,), rounds=100, budget_s=0.195))
     assert len(series.rounds) == 10
     bench = Bench()
-    (series,) = run(bench, [Fake(bench, "a", 1.0)], Plan((1,), rounds=100, budget_s=0.2))
+    (series,) = run(bench, [Fake(bench, "a", 1.0)], RoundsPlan((1,), rounds=100, budget_s=0.2))
     assert len(series.rounds) == 5
     bench = Bench()
-    found = run(bench, [Fake(bench, "a", 0.01)], Plan((1, 8), rounds=100, budget_s=0.39))
+    found = run(bench, [Fake(bench, "a", 0.01)], RoundsPlan((1, 8), rounds=100, budget_s=0.39))
     assert [len(one.rounds) for one in found] == [10, 10]
 
 
 def test_nobody_left_ends_the_rounds() -> None:
     bench = Bench()
-    (series,) = run(bench, [Fake(bench, "a", 0.01, dies_at=2)], Plan((1,), rounds=50))
+    (series,) = run(bench, [Fake(bench, "a", 0.01, dies_at=2)], RoundsPlan((1,), rounds=50))
     assert series.lost == "a died"
     assert not series.rounds
 
@@ -151,7 +151,7 @@ def test_progress_counts_rounds() -> None:
     bench, seen = Bench(), []
     run_rounds(
         {("a", "torch"): Fake(bench, "a", 0.01)},
-        Plan((1, 8), rounds=2),
+        RoundsPlan((1, 8), rounds=2),
         rng=Random(0),  # noqa: S311
         clock=bench.clock,
         progress=lambda batch, done: seen.append((batch, done)),
@@ -162,4 +162,4 @@ def test_progress_counts_rounds() -> None:
 @pytest.mark.parametrize("wrong", [{"batches": ()}, {"batches": (0,)}, {"rounds": 0}, {"chunk_s": 0.0}])
 def test_a_plan_of_nothing_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a plan needs"):
-        Plan(**wrong)
+        RoundsPlan(**wrong)

@@ -15,6 +15,7 @@ from transload.models.errors import DiskFull, Refused, StepFailed
 from transload.models.store import Store
 from transload.pipeline.workers.engine import Action, LocalExecutor
 from transload.pipeline.workers.isolation import Limits
+from transload.pipeline.workers.worker_slots import WorkerSlots
 
 JOBS = '''
 import os, time
@@ -253,3 +254,30 @@ print(step("slow").cached)
     assert (root / "tally").read_text().startswith("x")
     assert not list((tmp_path / "store" / "tmp").iterdir())
     assert subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+def test_equal_actions_that_are_submitted_at_once_are_one_and_stopped_ones_say_so(
+    executor: LocalExecutor, root: Path
+) -> None:
+    first, second = executor.submit(action(root, "slow")), executor.submit(action(root, "slow"))
+    assert first is second
+    assert first.result() == replace(executor.submit(action(root, "slow")).result(), cached=False)
+    assert runs(root) == 1
+    with pytest.raises(Refused, match="operator Foo is not carried"):
+        executor.submit(action(root, "refuse")).result()
+    executor.stop()
+    with pytest.raises(StepFailed, match="the run was stopped"):
+        executor.submit(action(root, "slow")).result()
+    executor.close()
+
+
+def test_no_more_actions_run_at_once_than_there_are_slots_and_queued_ones_are_taken_back(
+    tmp_path: Path, root: Path
+) -> None:
+    executor = LocalExecutor(Store(tmp_path / "store"), tmp_path / "run", WorkerSlots(1))
+    first = executor.submit(action(root, "slow"))
+    queued = executor.submit(action(root, "write"))
+    assert queued.cancel()
+    first.result()
+    executor.close()
+    assert runs(root) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from transload.models.probes.sizes import batches_within
 from transload.models.signature import parse_input
-from transload.pipeline.stages.bench import in_place
+from transload.pipeline.stages.bench import batches_note
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_a_batch_that_the_model_does_not_take_is_replaced_with_a_sentence(
     spec: str, asked: tuple[int, ...], said: str | None
 ) -> None:
     specs = (parse_input(spec),)
-    assert in_place(asked, batches_within(specs, asked), specs) == said
+    assert batches_note(asked, batches_within(specs, asked), specs) == said
