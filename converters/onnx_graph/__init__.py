@@ -1,2 +1,2 @@
-"""An ONNX model as the converters from it read it: nodes with their origins, bodies, functions, patterns, and who
-knows which operator."""
+"""An ONNX model as the converters from it read it: nodes with their origins, bodies, functions, patterns, and
+semantics."""

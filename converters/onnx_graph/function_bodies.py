@@ -1,17 +1,17 @@
-"""Operators that the specification itself writes in other operators: their bodies are lowered in their place.
+"""Operators that the specification itself writes in other operators: their bodies are converted in their place.
 
-An operator with a function of its own in operators/ does not come here. One that has none is as right as the
-operators of its body, and is refused by their names.
+An operator with a function of its own in operators/ does not come here. One that has none is as right as the operators
+of its body, and is refused by their names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...models.errors import Refused
-from .graph import Graph, Node, graph_of, graphs_in, opsets_of
+from .graph import Graph, GraphValue, Node, graph_of, graphs_in, opsets_of
 
 if TYPE_CHECKING:
     import onnx
@@ -19,25 +19,11 @@ if TYPE_CHECKING:
 _CHECK = "check the model with onnx.checker"
 
 
-class Typed(Protocol):
-    """What is asked of a value of a converter here."""
+def body_of(node: Node, inputs: Sequence[GraphValue | None]) -> Graph | None:
+    """Return the body that the specification gives a node: a graph that takes the inputs that are present, in their
+    order, and makes as many outputs as the node has. None where there is no such body.
 
-    @property
-    def dtype(self) -> str:
-        """By numpy's name."""
-        ...
-
-    @property
-    def shape(self) -> Sequence[int | None]:
-        """None where an axis is dynamic."""
-        ...
-
-
-def body_of(node: Node, inputs: Sequence[Typed | None]) -> Graph | None:
-    """What the specification makes of a node: a graph that takes the inputs that are there, in their order, and makes
-    as many outputs as the node has; None where the specification has no body for this node.
-
-    Raises Refused where the node gives or wants what the specification does not know.
+    Raises Refused where the node has attributes, inputs or outputs that the specification does not know.
     """
     import onnx.defs
 
@@ -45,15 +31,15 @@ def body_of(node: Node, inputs: Sequence[Typed | None]) -> Graph | None:
         return None
     schema: Any = onnx.defs.get_schema(node.op_type, node.opset, node.domain)
     function = _function(schema, node, inputs)
-    if function is None or any(each.op_type == node.op_type for each in function.node):
+    if function is None or any(it.op_type == node.op_type for it in function.node):
         return None
     check_call(node, inputs, function, schema.attributes, "operator")
-    attributes = {name: each.default_value for name, each in schema.attributes.items() if each.default_value.name}
+    attributes = {name: it.default_value for name, it in schema.attributes.items() if it.default_value.name}
     return instance(function, node, inputs, {**attributes, **node.attributes})
 
 
-def _function(schema: Any, node: Node, inputs: Sequence[Typed | None]) -> onnx.FunctionProto | None:
-    """The body, in the newest wording that the model's opset has; some depend on what the node is given."""
+def _function(schema: Any, node: Node, inputs: Sequence[GraphValue | None]) -> onnx.FunctionProto | None:
+    """Return the body in the newest wording that the model's opset has; some depend on the inputs."""
     import onnx
 
     if schema.has_context_dependent_function:
@@ -67,9 +53,9 @@ def _function(schema: Any, node: Node, inputs: Sequence[Typed | None]) -> onnx.F
 
 
 def check_call(
-    node: Node, inputs: Sequence[Typed | None], function: onnx.FunctionProto, attributes: Iterable[str], kind: str
+    node: Node, inputs: Sequence[GraphValue | None], function: onnx.FunctionProto, attributes: Iterable[str], kind: str
 ) -> None:
-    """Refuse what a call gives or wants and its body does not have: nothing that a node says may be overlooked."""
+    """Refuse what a call has and its body does not: nothing that a node says may be overlooked."""
     unknown = set(node.attributes).difference(attributes)
     if unknown:
         raise Refused(f"{node}: the {kind} has no attribute {', '.join(sorted(unknown))}", fix=_CHECK)
@@ -82,7 +68,7 @@ def _newest(versions: Iterable[int], opset: int) -> int | None:
 
 
 def _call(node: Node) -> bytes:
-    """The node as onnx knows it."""
+    """Return the node as onnx's serialized message."""
     import onnx
 
     call = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=node.inputs, output=node.outputs)
@@ -90,8 +76,8 @@ def _call(node: Node) -> bytes:
     return bytes(call.SerializeToString())
 
 
-def _type(value: Typed | None) -> bytes:
-    """A value's type; an empty one for an input that is left out."""
+def _type(value: GraphValue | None) -> bytes:
+    """Return a value's type as onnx's serialized message; empty for an input that is left out."""
     import numpy as np
     from onnx import helper
 
@@ -104,35 +90,37 @@ def _type(value: Typed | None) -> bytes:
 def instance(
     function: onnx.FunctionProto,
     node: Node,
-    inputs: Sequence[Typed | None],
+    inputs: Sequence[GraphValue | None],
     attributes: Mapping[str, onnx.AttributeProto],
 ) -> Graph:
-    """The body of one call: with its attributes, and without the inputs that it leaves out. Its nodes come from where
-    they say, or else from where the call does."""
+    """Return the body of one call: with its attributes, and without the inputs that it leaves out.
+
+    Nodes without an origin of their own have that of the call.
+    """
     from onnx import GraphProto, ValueInfoProto
 
-    given = [name for name, value in zip(function.input, inputs, strict=False) if value is not None]
-    left_out = set(function.input).difference(given)
+    present = [name for name, value in zip(function.input, inputs, strict=False) if value is not None]
+    left_out = set(function.input).difference(present)
     graph = GraphProto(name=node.op_type)
     graph.node.extend(function.node)
-    graph.input.extend(ValueInfoProto(name=name) for name in given)
+    graph.input.extend(ValueInfoProto(name=name) for name in present)
     wanted = [formal for formal, name in zip(function.output, node.outputs, strict=False) if name]
     graph.output.extend(ValueInfoProto(name=name) for name in wanted)
     _bind(graph, attributes, left_out)
     body = graph_of(graph, {**node.opsets, **opsets_of(function.opset_import)}, node.origin)
     caller = node.name or node.outputs[0]
     return replace(
-        body, nodes=tuple(replace(each, name=f"{caller}/{each.name or each.op_type}") for each in body.nodes)
+        body, nodes=tuple(replace(node, name=f"{caller}/{node.name or node.op_type}") for node in body.nodes)
     )
 
 
 def _bind(graph: onnx.GraphProto, attributes: Mapping[str, onnx.AttributeProto], left_out: set[str]) -> None:
-    """Write into every node of a body, also inside of its branches, what the call says."""
+    """Write a call's attributes into every node of a body, also inside of its branches."""
     for node in graph.node:
         for at, name in enumerate(node.input):
             if name in left_out:
                 node.input[at] = ""
-        bound = [made for each in node.attribute if (made := _bound(each, attributes)) is not None]
+        bound = [copy for attribute in node.attribute if (copy := _bound(attribute, attributes)) is not None]
         del node.attribute[:]
         node.attribute.extend(bound)
         for attribute in node.attribute:
@@ -141,7 +129,8 @@ def _bind(graph: onnx.GraphProto, attributes: Mapping[str, onnx.AttributeProto],
 
 
 def _bound(attribute: onnx.AttributeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.AttributeProto | None:
-    """An attribute of a body's node; one that stands for an attribute of the call has that one's value, or none."""
+    """Return an attribute of a body's node; one that refers to an attribute of the call has that one's value, or is
+    None."""
     from onnx import AttributeProto
 
     if not attribute.ref_attr_name:

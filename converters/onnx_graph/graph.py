@@ -1,4 +1,4 @@
-"""An ONNX file as a small typed graph: what the lowering reads, and nothing of protobuf beyond it."""
+"""An ONNX file as a small typed graph: what the back-ends read, and nothing of protobuf beyond it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...models.errors import BadRequest, Refused
 from ...models.signature import Array, TensorSpec
@@ -19,7 +19,7 @@ STANDARD = ("", "ai.onnx")
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class NodeOrigin:
     """Where a node comes from, as the exporter wrote it: the path in the module tree, and file and line."""
 
     module: str = ""
@@ -29,7 +29,7 @@ class Origin:
         return ", ".join(part for part in (self.module and f"module {self.module}", self.source) if part)
 
 
-_NOWHERE = Origin()
+_NOWHERE = NodeOrigin()
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, onnx.AttributeProto]
-    origin: Origin
+    origin: NodeOrigin
     opsets: Mapping[str, int]  # the versions that the model imports, by domain
     overload: str = ""  # which of the model's own functions of one name
 
@@ -60,7 +60,8 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Nodes in an order in which each finds its inputs made; inputs and outputs in the model's own order."""
+    """Nodes in an order in which the inputs of each are computed before it; inputs and outputs in the model's own
+    order."""
 
     nodes: tuple[Node, ...]
     constants: Mapping[str, Array]
@@ -69,8 +70,8 @@ class Graph:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
-    """What an ONNX file holds."""
+class OnnxModel:
+    """The contents of an ONNX file."""
 
     graph: Graph
     inputs: tuple[TensorSpec, ...]
@@ -78,10 +79,34 @@ class Model:
     functions: tuple[onnx.FunctionProto, ...] = ()  # that the model itself defines
 
 
-def read_model(path: Path) -> Model:
-    """The model in an ONNX file. Weights kept outside are read from the file's own folder only.
+class GraphValue(Protocol):
+    """The parts of a back-end's value that reading a node needs."""
 
-    Raises BadRequest where the file is no ONNX model, Refused where it uses something that no lowering knows.
+    @property
+    def dtype(self) -> str:
+        """The numpy name of the dtype."""
+        ...
+
+    @property
+    def shape(self) -> Sequence[int | None]:
+        """The size of each axis, None where it is dynamic."""
+        ...
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        ...
+
+    @property
+    def array(self) -> Array | None:
+        """The elements of a value that is known while converting."""
+        ...
+
+
+def read_model(path: Path) -> OnnxModel:
+    """Read an ONNX file. Weights kept outside are read from the file's own folder only.
+
+    Raises BadRequest where the file is no ONNX model, Refused where it uses something that no back-end knows.
     """
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -92,41 +117,41 @@ def read_model(path: Path) -> Model:
         raise BadRequest(f"{path} is not an ONNX model: {error}", fix="export it anew; it may be cut short") from error
     if not model.graph.output:
         raise BadRequest(f"{path} is not an ONNX model: it has no outputs", fix="export it anew; it may be cut short")
-    constants = {each.name: _array(each, path.parent) for each in model.graph.initializer}
+    constants = {tensor.name: _array(tensor, path.parent) for tensor in model.graph.initializer}
     for node in (*model.graph.node, *(node for function in model.functions for node in function.node)):
         _load_inside(node, path.parent)
     opsets = opsets_of(model.opset_import)
     graph = _graph(model.graph, opsets, constants)
-    declared = {each.name: each for each in model.graph.input}
+    declared = {value.name: value for value in model.graph.input}
     inputs = tuple(_spec(declared[name]) for name in graph.inputs)
-    return Model(graph, inputs, opsets.get("", 0), tuple(map(_own, model.functions)))
+    return OnnxModel(graph, inputs, opsets.get("", 0), tuple(map(_own, model.functions)))
 
 
 def opsets_of(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    """The versions that a model or a function imports, by domain."""
-    return {"" if each.domain in STANDARD else each.domain: each.version for each in imports}
+    """Return the versions that a model or a function imports, by domain."""
+    return {"" if opset.domain in STANDARD else opset.domain: opset.version for opset in imports}
 
 
-def graph_of(graph: onnx.GraphProto, opsets: Mapping[str, int], origin: Origin = _NOWHERE) -> Graph:
-    """A graph that lies inside a node or stands for one; its nodes come from where they say, or else from `origin`."""
-    constants = {each.name: tensor_array(each) for each in graph.initializer}
+def graph_of(graph: onnx.GraphProto, opsets: Mapping[str, int], origin: NodeOrigin = _NOWHERE) -> Graph:
+    """Read a graph that lies inside a node or stands for one; nodes without an origin of their own have `origin`."""
+    constants = {tensor.name: tensor_array(tensor) for tensor in graph.initializer}
     return _graph(graph, opsets, constants, origin)
 
 
 def _graph(
-    graph: onnx.GraphProto, opsets: Mapping[str, int], constants: Mapping[str, Array], origin: Origin = _NOWHERE
+    graph: onnx.GraphProto, opsets: Mapping[str, int], constants: Mapping[str, Array], origin: NodeOrigin = _NOWHERE
 ) -> Graph:
     if graph.sparse_initializer:
         name = graph.sparse_initializer[0].values.name
         raise Refused(f"the constant {name} is a sparse_initializer", fix="store it as a plain initializer")
-    outputs = tuple(each.name for each in graph.output)
-    nodes = needed([_node(each, opsets, origin) for each in graph.node], outputs)
-    arguments = tuple(each.name for each in graph.input if each.name not in constants)
+    outputs = tuple(value.name for value in graph.output)
+    nodes = needed([_node(value, opsets, origin) for value in graph.node], outputs)
+    arguments = tuple(value.name for value in graph.input if value.name not in constants)
     return Graph(nodes, constants, arguments, outputs)
 
 
 def needed(nodes: Sequence[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
-    """The nodes that an output depends on: what nobody reads need not be convertible."""
+    """Return the nodes that an output depends on: what nobody reads need not be convertible."""
     wanted, kept = set(outputs), []
     for node in reversed(nodes):
         if wanted.intersection(node.outputs):
@@ -137,7 +162,7 @@ def needed(nodes: Sequence[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
 
 
 def reads(graph: Graph) -> set[str]:
-    """Every name that a graph reads, from around it or its own."""
+    """Return every name that a graph reads, from around it or its own."""
     wanted = {*graph.outputs}
     for node in graph.nodes:
         wanted.update(node.inputs)
@@ -146,9 +171,9 @@ def reads(graph: Graph) -> set[str]:
 
 
 def outer_names(attribute: onnx.AttributeProto) -> Iterator[str]:
-    """Every name that the graphs in an attribute read, their own ones included."""
+    """Return every name that the graphs in an attribute read, their own ones included."""
     for graph in graphs_in(attribute):
-        yield from (each.name for each in graph.output)
+        yield from (value.name for value in graph.output)
         for node in graph.node:
             yield from node.input
             for inner in node.attribute:
@@ -156,11 +181,11 @@ def outer_names(attribute: onnx.AttributeProto) -> Iterator[str]:
 
 
 def graphs_in(attribute: onnx.AttributeProto) -> list[onnx.GraphProto]:
-    """The graphs that an attribute holds."""
+    """Return the graphs that an attribute holds."""
     return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
 
 
-def _node(node: onnx.NodeProto, opsets: Mapping[str, int], origin: Origin) -> Node:
+def _node(node: onnx.NodeProto, opsets: Mapping[str, int], origin: NodeOrigin) -> Node:
     domain = "" if node.domain in STANDARD else node.domain
     return Node(
         op_type=node.op_type,
@@ -169,7 +194,7 @@ def _node(node: onnx.NodeProto, opsets: Mapping[str, int], origin: Origin) -> No
         name=node.name,
         inputs=tuple(node.input),
         outputs=tuple(node.output),
-        attributes={each.name: _own(each) for each in node.attribute},
+        attributes={attribute.name: _own(attribute) for attribute in node.attribute},
         origin=own if str(own := _origin(node)) else origin,
         opsets=opsets,
         overload=node.overload,
@@ -177,7 +202,7 @@ def _node(node: onnx.NodeProto, opsets: Mapping[str, int], origin: Origin) -> No
 
 
 def _own(message: Any) -> Any:
-    """A copy of a part of a model: the part itself would keep all of the model in memory, its weights included."""
+    """Return a copy of a part of a model: the part itself would keep the whole model and its weights in memory."""
     copy = type(message)()
     copy.CopyFrom(message)
     return copy
@@ -192,18 +217,22 @@ def _version(op_type: str, domain: str, opset: int) -> int:
         return opset
 
 
-def _origin(node: onnx.NodeProto) -> Origin:
-    """The dynamo exporter writes both into the metadata; the older one only makes the node's name of the path."""
-    kept = {each.key: each.value for each in node.metadata_props}
+def _origin(node: onnx.NodeProto) -> NodeOrigin:
+    """Return a node's origin.
+
+    The dynamo exporter writes both parts into the metadata; the older one only makes the node's name of the path.
+    """
+    kept = {entry.key: entry.value for entry in node.metadata_props}
     frames = re.findall(r'File "([^"]+)", line (\d+)', kept.get("pkg.torch.onnx.stack_trace", ""))
     module = _last_scope(kept.get("pkg.torch.onnx.name_scopes", ""))
     if not kept and "/" in node.name:
         module = ".".join(node.name.strip("/").split("/")[:-1])
-    return Origin(module, f"{Path(frames[-1][0]).name}:{frames[-1][1]}" if frames else "")
+    return NodeOrigin(module, f"{Path(frames[-1][0]).name}:{frames[-1][1]}" if frames else "")
 
 
 def _last_scope(text: str) -> str:
-    """The innermost module of `['', 'layers.0', 'layers.0.norm', 'layer_norm']`; the last entry is the call itself."""
+    """Return the innermost module of `['', 'layers.0', 'layers.0.norm', 'layer_norm']`; the last entry is the call
+    itself."""
     try:
         scopes = ast.literal_eval(text) if text else []
     except (ValueError, SyntaxError):
@@ -212,7 +241,7 @@ def _last_scope(text: str) -> str:
 
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
-    """An input's declaration. An axis without a size or a name is named after the input."""
+    """Return an input's declaration. An axis without a size or a name is named after the input."""
     from onnx.helper import tensor_dtype_to_np_dtype
 
     kind = value.type.tensor_type
@@ -231,14 +260,14 @@ def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
 
 
 def tensor_array(tensor: onnx.TensorProto) -> Array:
-    """A tensor that an attribute holds."""
+    """Return a tensor that an attribute holds."""
     from onnx import numpy_helper
 
     return numpy_helper.to_array(tensor)
 
 
 def _array(tensor: onnx.TensorProto, folder: Path) -> Array:
-    """An initializer, wherever it is kept."""
+    """Return an initializer, wherever it is kept."""
     from onnx import external_data_helper, numpy_helper
 
     read = _own(tensor) if external_data_helper.uses_external_data(tensor) else tensor
@@ -277,25 +306,26 @@ def _load_inside(node: onnx.NodeProto, folder: Path) -> None:
 
 
 def attribute_value(attribute: onnx.AttributeProto) -> Any:
-    """A number, a str, a list of either, a TensorProto or a GraphProto."""
+    """Return a number, a str, a list of either, a TensorProto or a GraphProto."""
     from onnx.helper import get_attribute_value
 
     value = get_attribute_value(attribute)
     if isinstance(value, bytes):
         return value.decode()
-    return [each.decode() if isinstance(each, bytes) else each for each in value] if _listed(value) else value
+    return [part.decode() if isinstance(part, bytes) else part for part in value] if _listed(value) else value
 
 
 def _listed(value: object) -> bool:
     return not hasattr(value, "SerializeToString") and not isinstance(value, str) and hasattr(value, "__len__")
 
 
-def type_variable(node: Node, at: int, *, made: bool = False) -> str:
-    """The name of the type variable of an input or of an output, as "T"; a fixed type's own text where it has none."""
+def type_variable(node: Node, at: int, *, of_output: bool = False) -> str:
+    """Return the name of the type variable of an input or of an output, as "T"; a fixed type's own text where it has
+    none."""
     import onnx.defs
 
     if not onnx.defs.has(node.op_type, node.opset, node.domain):
         return "T"
     schema = onnx.defs.get_schema(node.op_type, node.opset, node.domain)
-    formal = schema.outputs if made else schema.inputs
+    formal = schema.outputs if of_output else schema.inputs
     return str(formal[min(at, len(formal) - 1)].type_str)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic
 from ...models.errors import Refused
 from .function_bodies import body_of
 from .graph import Graph, Node
-from .local_functions import Functions
+from .local_functions import LocalFunctions
 from .node_reader import NodeReader, V
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class GraphWalk(ABC, Generic[V]):
     outcome: ClassVar[str]  # what becomes of an operator, for the refusal of one that is unknown
 
     def __init__(self, functions: Sequence[onnx.FunctionProto] = ()) -> None:
-        self.functions = Functions(functions)
+        self.functions = LocalFunctions(functions)
 
     @abstractmethod
     def constants(self, graph: Graph) -> dict[str, V]:

@@ -9,40 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cache
-from typing import Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 import numpy as np
 
 from ...models.errors import Refused
 from ...models.signature import Array
-from .graph import Graph, Node, attribute_value, graph_of, tensor_array, type_variable
+from .graph import Graph, GraphValue, Node, attribute_value, graph_of, tensor_array, type_variable
 
 _CHECK = "check the model with onnx.checker"
 _MISSING: Any = object()
-
-
-class GraphValue(Protocol):
-    """The parts of a back-end's value that reading a node needs."""
-
-    @property
-    def dtype(self) -> str:
-        """The numpy name of the dtype."""
-        ...
-
-    @property
-    def shape(self) -> Sequence[int | None]:
-        """The size of each axis, None where it is dynamic."""
-        ...
-
-    @property
-    def rank(self) -> int:
-        """The number of axes."""
-        ...
-
-    @property
-    def array(self) -> Array | None:
-        """The elements of a value that is known while converting."""
-        ...
 
 
 V = TypeVar("V", bound=GraphValue)
@@ -170,7 +146,7 @@ class NodeReader(Generic[V, S]):
 
     # Inputs
 
-    def given(self, at: int) -> bool:
+    def has_input(self, at: int) -> bool:
         """Return whether the node has an input. Asking is not reading."""
         return at < len(self._inputs) and self._inputs[at] is not None
 

@@ -1,4 +1,4 @@
-"""Which operator is carried by which function, for which wordings of the specification and which dtypes."""
+"""Which operator is converted by which function, for which wordings of the specification and which dtypes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ NEWEST_READ = 25
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[Carrier]):
-    """One operator's function. `dtypes`: by the name of the type variable in the operator's specification, what it
-    takes."""
+    """One operator's function. `dtypes`: what it takes, by the specification's name of the type variable."""
 
     function: Carrier
     since: int
@@ -29,7 +28,7 @@ class Entry(Generic[Carrier]):
 
 
 class Registry(Generic[Carrier]):
-    """The functions of one converter. They lie in modules of `package`, one for each family of operators."""
+    """The functions of one back-end. They lie in modules of `package`, one for each family of operators."""
 
     def __init__(self, package: str, families: Sequence[str]) -> None:
         self._modules = [f"{package}.{family}" for family in families]
@@ -49,7 +48,7 @@ class Registry(Generic[Carrier]):
         def registered(function: Any) -> Any:
             for op_type in op_types:
                 entries = self._entries.setdefault((domain, op_type), [])
-                if any(each.since <= until and since <= each.until for each in entries):
+                if any(entry.since <= until and since <= entry.until for entry in entries):
                     raise ValueError(f"two functions of {domain}.{op_type} for the versions {since}..{until}")
                 entries.append(Entry(function, since, until, dtypes, folds))
             return function
@@ -57,12 +56,13 @@ class Registry(Generic[Carrier]):
         return registered
 
     def entries(self) -> dict[tuple[str, str], list[Entry[Carrier]]]:
-        """Every operator's functions, by domain and operator. Imports the families; no framework comes with them."""
+        """Return every operator's functions, by domain and operator. Imports the families; no framework comes with
+        them."""
         for module in self._modules:
             import_module(module)
         return self._entries
 
     def find(self, domain: str, op_type: str, version: int) -> Entry[Carrier] | None:
-        """The function for this wording of an operator, or None."""
+        """Return the function for this wording of an operator, or None."""
         known = self.entries().get((domain, op_type), ())
-        return next((each for each in known if each.since <= version <= each.until), None)
+        return next((entry for entry in known if entry.since <= version <= entry.until), None)

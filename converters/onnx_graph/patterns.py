@@ -1,7 +1,9 @@
-"""What exporters write in several operators although ONNX, TensorFlow and TFLite have one for it.
+"""Exact identities that exporters spell out although ONNX, TensorFlow and TFLite have one operator for them.
 
-Only exact identities: the exact GELU x (1 + erf(x / sqrt 2)) / 2, which the older exporter spells out. TFLite has a
-kernel for GELU and none for Erf.
+That is the exact GELU x (1 + erf(x
+sqrt 2))
+2 of torch's older exporter. TFLite has a kernel for GELU and none for
+Erf.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from .graph import Graph, Node, needed, tensor_array
 
 
 def fused(graph: Graph) -> Graph:
-    """The graph with each spelled-out GELU replaced by the operator; equal in every answer."""
+    """Return the graph with each spelled-out GELU replaced by the operator; equal in every answer."""
     finder = _Finder(graph)
     nodes = [finder.gelu(node) or node for node in graph.nodes]
     return replace(graph, nodes=needed(nodes, graph.outputs))
@@ -31,7 +33,7 @@ class _Finder:
         self.constants = graph.constants
 
     def gelu(self, node: Node) -> Node | None:
-        """`node` as a Gelu where it is the last multiplication of one: (x (1 + erf)) / 2 in any grouping."""
+        """Return `node` as a Gelu where it is the last multiplication of one: (x (1 + erf)) / 2 in any grouping."""
         factors = self._factors(node, depth=2) if node.op_type == "Mul" else []
         halves = [name for name in factors if self._is(name, 0.5)]
         sums = [name for name in factors if self._erf_argument(name) is not None]
@@ -43,18 +45,18 @@ class _Finder:
         return replace(node, op_type="Gelu", version=20, opsets={**node.opsets, "": 20}, inputs=(x,), attributes={})
 
     def _factors(self, node: Node, depth: int) -> list[str]:
-        """The factors of a product of products."""
-        found = []
+        """Return the factors of a product of products."""
+        factors = []
         for name in node.inputs:
             maker = self.makers.get(name)
             if depth > 1 and maker is not None and maker.op_type == "Mul" and self.readers[name] == 1:
-                found += self._factors(maker, depth - 1)
+                factors += self._factors(maker, depth - 1)
             else:
-                found.append(name)
-        return found
+                factors.append(name)
+        return factors
 
     def _erf_argument(self, name: str) -> str | None:
-        """What `name` is 1 + erf of."""
+        """Return the x of which `name` is 1 + erf(x)."""
         total = self.makers.get(name)
         if total is None or total.op_type != "Add" or self.readers[name] != 1:
             return None
@@ -63,7 +65,7 @@ class _Finder:
         return erf.inputs[0] if erf is not None and erf.op_type == "Erf" else None
 
     def _scaled(self, name: str) -> str | None:
-        """What `name` is 1 / sqrt 2 of."""
+        """Return the x of which `name` is x / sqrt 2."""
         maker = self.makers.get(name)
         if maker is None or maker.op_type not in ("Div", "Mul"):
             return None
@@ -73,7 +75,7 @@ class _Finder:
         return left if self._is(right, sqrt(0.5)) else right if self._is(left, sqrt(0.5)) else None
 
     def _is(self, name: str, number: float) -> bool:
-        """Whether a name stands for a known scalar; an array of one element might add axes to the answer."""
+        """Return whether a name stands for a known scalar; an array of one element might add axes to the answer."""
         array = self.constants.get(name)
         maker = self.makers.get(name)
         if array is None and maker is not None and maker.op_type == "Constant" and "value" in maker.attributes:

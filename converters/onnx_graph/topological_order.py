@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def sort_nodes(graph: onnx.GraphProto) -> bool:
-    """Put the nodes of a graph, and of the graphs inside of it, in order. True where they stood in another.
+    """Put the nodes of a graph, and of the graphs inside of it, in order. Return whether any stood elsewhere.
 
     Raises BadRequest where some of them wait for each other.
     """
     inside = [body for node in graph.node for attribute in node.attribute for body in graphs_in(attribute)]
     moved = sum(map(sort_nodes, inside)) > 0  # each of them, where any() would end at the first
     needed = _needed(graph)
-    if all(other < at for at, others in needed.items() for other in others):
+    if all(other < at for at, sources in needed.items() for other in sources):
         return moved
     try:
         order = list(TopologicalSorter(needed).static_order())
@@ -37,7 +37,7 @@ def sort_nodes(graph: onnx.GraphProto) -> bool:
 
 
 def _needed(graph: onnx.GraphProto) -> dict[int, list[int]]:
-    """By each node's place those of the nodes whose outputs it reads, itself or in a graph of its own."""
+    """Return by each node's place those of the nodes whose outputs it reads, itself or in a graph of its own."""
     maker = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
     reads = (
         [*node.input, *(name for attribute in node.attribute for name in outer_names(attribute))] for node in graph.node

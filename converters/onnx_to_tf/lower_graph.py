@@ -103,7 +103,7 @@ def _with_specified_dtypes(
     narrow = _dtypes_by_variable(node, inputs, kernels.wider)
     if not narrow:
         return results
-    variables = [type_variable(node, at, made=True) for at in range(len(results))]
+    variables = [type_variable(node, at, of_output=True) for at in range(len(results))]
     return demoted(node, results, variables, narrow, kernels.wider)
 
 
@@ -114,7 +114,7 @@ def _with_narrow_dtypes(
     narrow = _dtypes_by_variable(node, inputs, CARRIERS)
     named = list(results)
     for at, value in enumerate(results if narrow else ()):
-        dtype = narrow.get(type_variable(node, at, made=True), "")
+        dtype = narrow.get(type_variable(node, at, of_output=True), "")
         if value is not None and value.computing and value.dtype == CARRIERS.get(dtype):
             named[at] = replace(value, dtype=dtype)
     return named

@@ -1,4 +1,4 @@
-"""An ONNX model as the text of a Python module and the arrays that its weights are."""
+"""An ONNX model as the text of a Python module, and its weights as arrays."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
 from ...models.signature import Array, Bounds
-from ..onnx_graph.graph import Model
+from ..onnx_graph.graph import OnnxModel
 from ..onnx_graph.patterns import fused
-from .common.tensor_sequence import TensorSequence
+from .common.tensor_sequence import ExpressionSequence
 from .helper_source import text_of
-from .module_writer import Page
+from .module_writer import ModuleWriter
 from .safe_names import comment
 from .statements import spaced
-from .values import Value
-from .write_graph import Walk
+from .values import Expression
+from .write_graph import GraphWriter
 
 if TYPE_CHECKING:
     import torch
@@ -26,8 +26,8 @@ _PARAMETERS = ("float16", "bfloat16", "float32", "float64")  # of these a gradie
 
 
 @dataclass(frozen=True)
-class Generated:
-    """The module's text, and its weights by the attribute that holds each."""
+class GeneratedModule:
+    """A module's text, and its weights by the attribute that holds each."""
 
     text: str
     weights: dict[str, Array]
@@ -35,27 +35,33 @@ class Generated:
     opset: int
 
 
-def generate(model: Model, examples: Sequence[torch.Tensor], bounds: Mapping[str, Bounds] | None = None) -> Generated:
-    """The module of a model. `examples`: a tensor for each input, no two dynamic axes of one size;
-    `bounds`: of the axes that have any.
+def generate(
+    model: OnnxModel, examples: Sequence[torch.Tensor], bounds: Mapping[str, Bounds] | None = None
+) -> GeneratedModule:
+    """Write the module of a model.
 
-    Raises Refused where an operator cannot be carried as the specification words it; the message names the node, the
-    module and the line it comes from.
+    `examples`: a tensor for each input, no two dynamic axes of one size; `bounds`: of the axes that have any.
+
+    Raises Refused where an operator cannot be carried as the specification words it. The message names the node, and
+    the
+    PyTorch module and source line that it comes from.
     """
     graph = fused(model.graph)
-    page = Page()
+    writer = ModuleWriter()
     arguments = [
-        page.argument(spec, example, bounds or {}) for spec, example in zip(model.inputs, examples, strict=True)
+        writer.argument(spec, example, bounds or {}) for spec, example in zip(model.inputs, examples, strict=True)
     ]
-    answers = Walk(page, model.functions).run_inside(graph, arguments, {})
+    answers = GraphWriter(writer, model.functions).run_inside(graph, arguments, {})
     results = [_result(name, value) for name, value in zip(graph.outputs, answers, strict=True)]
-    page.check_axes()
-    return Generated(_text(model, page, arguments, results), dict(page.weights), len(graph.nodes), model.opset)
+    writer.check_axes()
+    return GeneratedModule(
+        _text(model, writer, arguments, results), dict(writer.weights), len(graph.nodes), model.opset
+    )
 
 
-def _result(name: str, value: Value) -> str:
-    """An output's code: a weight is handed out as a copy."""
-    if isinstance(value, TensorSequence):
+def _result(name: str, value: Expression) -> str:
+    """Return the code of an output: a weight is returned as a copy."""
+    if isinstance(value, ExpressionSequence):
         raise Refused(f"the output {name} is a sequence of tensors", fix="join them in the model, or list the outputs")
     if value.dtype not in _RETURNED:
         raise Refused(f"the output {name} is {value.dtype}", fix="cast it to another dtype in the model")
@@ -69,21 +75,21 @@ _RETURNED = frozenset(
 )  # fmt: skip
 
 
-def _text(model: Model, page: Page, arguments: Sequence[Value], results: Sequence[str]) -> str:
-    helpers = text_of(page.helpers)
-    body = _forward(page, results)
-    given = ", ".join(f"{argument}: Tensor" for argument in arguments)
-    made = "Tensor" if len(results) == 1 else f"tuple[{', '.join(['Tensor'] * len(results))}]"
+def _text(model: OnnxModel, writer: ModuleWriter, arguments: Sequence[Expression], results: Sequence[str]) -> str:
+    helpers = text_of(writer.helpers)
+    body = _forward(writer, results)
+    parameters = ", ".join(f"{argument}: Tensor" for argument in arguments)
+    result_type = "Tensor" if len(results) == 1 else f"tuple[{', '.join(['Tensor'] * len(results))}]"
     code = "\n".join(
         [
             "class Model(nn.Module):",
-            f'    """{len(page.weights)} weights, {len(page.lines)} statements."""',
+            f'    """{len(writer.weights)} weights, {len(writer.lines)} statements."""',
             "",
             "    def __init__(self) -> None:",
             "        super().__init__()",
-            *(f"        {each}" for each in _declared(page)),
+            *(f"        {declaration}" for declaration in _declared(writer)),
             "",
-            f"    def forward(self, {given}) -> {made}:",
+            f"    def forward(self, {parameters}) -> {result_type}:",
             *(f"        {line}" if line else "" for line in body),
             "",
             "",
@@ -93,8 +99,8 @@ def _text(model: Model, page: Page, arguments: Sequence[Value], results: Sequenc
     return "\n".join([_head(model, arguments, helpers + code), *([helpers, "", ""] if helpers else []), code])
 
 
-def _head(model: Model, arguments: Sequence[Value], code: str) -> str:
-    """The docstring, and the imports that the code needs."""
+def _head(model: OnnxModel, arguments: Sequence[Expression], code: str) -> str:
+    """Return the module's docstring and the imports that its code needs."""
     lines = [f"    {argument}: {comment(str(spec))}" for argument, spec in zip(arguments, model.inputs, strict=True)]
     text = "\n".join(
         [
@@ -117,29 +123,29 @@ def _head(model: Model, arguments: Sequence[Value], code: str) -> str:
 
 
 def _harmless(line: str) -> str:
-    """A line of a docstring that cannot end it."""
+    """Return a line for a docstring without what could end the docstring."""
     return line.replace("\\", "/").replace('"', "'")
 
 
-def _declared(page: Page) -> list[str]:
-    """A statement for each weight: floats that can be trained as parameters, the others as buffers."""
-    found = []
-    for name, array in page.weights.items():
+def _declared(writer: ModuleWriter) -> list[str]:
+    """Return a statement for each weight: floats that can be trained are parameters, and the others buffers."""
+    statements = []
+    for name, array in writer.weights.items():
         dtype = "" if array.dtype.name == "float32" else f", dtype=torch.{array.dtype.name}"
         empty = f"torch.empty({tuple(array.shape)}{dtype})"
-        if array.dtype.name in _PARAMETERS and name not in page.statistics:
-            found.append(f"self.{name} = nn.Parameter({empty})")
+        if array.dtype.name in _PARAMETERS and name not in writer.statistics:
+            statements.append(f"self.{name} = nn.Parameter({empty})")
         else:
-            found.append(f'self.register_buffer("{name}", {empty})')
-    return found or ["pass"]
+            statements.append(f'self.register_buffer("{name}", {empty})')
+    return statements or ["pass"]
 
 
-def _forward(page: Page, results: Sequence[str]) -> list[str]:
-    """The statements, with the module and the source line that they come from above them."""
-    used = "\n".join([*(line.code for line in page.lines), *results])
-    body = page.axis_lines(used)
+def _forward(writer: ModuleWriter, results: Sequence[str]) -> list[str]:
+    """Return the statements of `forward`, under comments with the module and the source line that they come from."""
+    used = "\n".join([*(line.code for line in writer.lines), *results])
+    body = writer.axis_lines(used)
     origin = ""
-    for line in page.lines:
+    for line in writer.lines:
         if line.origin != origin and line.origin:
             body += [f"# {line.origin}"]
         origin = line.origin

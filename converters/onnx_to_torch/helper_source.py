@@ -17,31 +17,31 @@ MODULES = (
 
 @cache
 def functions() -> Mapping[str, Callable[..., Any]]:
-    """Every helper by its name, in the order of the files. Names differ between files."""
-    found: dict[str, Callable[..., Any]] = {}
+    """Return every helper by its name, in the order of the files. Names differ between files."""
+    helpers: dict[str, Callable[..., Any]] = {}
     for module in MODULES:
         loaded = import_module(f"{__package__}.helpers.{module}")
-        found.update({name: each for name, each in vars(loaded).items() if inspect.isfunction(each)})
-    return found
+        helpers.update({name: function for name, function in vars(loaded).items() if inspect.isfunction(function)})
+    return helpers
 
 
 def text_of(names: Iterable[str]) -> str:
-    """The source of these helpers and of those that they call, each once, callees first."""
+    """Return the source of these helpers and of those that they call, each once, callees first."""
     wanted = needed(names)
     return "\n\n\n".join(_source(name) for name in functions() if name in wanted)
 
 
 def needed(names: Iterable[str]) -> set[str]:
-    """These helpers and whatever they call."""
-    todo, found = list(names), set[str]()
+    """Return the names of these helpers and of all that they call."""
+    todo, called = list(names), set[str]()
     while todo:
         name = todo.pop()
-        if name not in found:
-            found.add(name)
+        if name not in called:
+            called.add(name)
             tree = ast.parse(_source(name))
-            called = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
-            todo.extend(called & functions().keys())
-    return found
+            names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+            todo.extend(names & functions().keys())
+    return called
 
 
 @cache

@@ -10,87 +10,93 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..onnx_graph.graph import Graph
-from .operator_context import Op
-from .statements import Block
-from .values import Value, computed
+from .operator_context import CodegenContext
+from .statements import FunctionStatement
+from .values import Expression, computed
 
 if TYPE_CHECKING:
     import torch
 
-    from .module_writer import Page
+    from .module_writer import ModuleWriter
 
-Scope = dict[str, Value]
-Run = Callable[[Graph, Sequence[Value], Scope], list[Value]]
+Scope = dict[str, Expression]
+GraphRunner = Callable[[Graph, Sequence[Expression], Scope], list[Expression]]
 
 
 @dataclass(frozen=True)
-class Function:
-    """A graph as a function: its text, and what it makes."""
+class InnerFunction:
+    """A graph as a function: its text, and the trials of its results."""
 
-    block: Block
+    block: FunctionStatement
     trials: list[torch.Tensor]
 
 
 @dataclass(frozen=True)
-class Inside:
+class InnerGraphWriter:
     """Writes graphs that see the names around a node."""
 
-    op: Op
-    run: Run
+    op: CodegenContext
+    run: GraphRunner
     scope: Scope
 
-    def here(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
-        """What a graph makes, as statements where the node is."""
+    def here(self, graph: Graph, inputs: Sequence[Expression]) -> list[Expression]:
+        """Write a graph as statements where the node is, and return its outputs."""
         return self.run(graph, inputs, self.scope)
 
     def function(
-        self, name: str, arguments: Sequence[Value], write: Callable[[Inside], Sequence[Value]], result: str = "{}"
-    ) -> Function:
-        """A function of these arguments, that gives what `write` makes in it, each written as `result`."""
-        page = self.op.page
-        called = page.names.fresh(f"{name}_of_{self.op.node.name or self.op.node.op_type}", name)
+        self,
+        name: str,
+        arguments: Sequence[Expression],
+        write: Callable[[InnerGraphWriter], Sequence[Expression]],
+        result: str = "{}",
+    ) -> InnerFunction:
+        """Write a function of these arguments that returns what `write` makes in it, each formatted by `result`."""
+        writer = self.op.writer
+        called = writer.names.fresh(f"{name}_of_{self.op.node.name or self.op.node.op_type}", name)
         # What is made a tensor in here has no name outside.
-        inner = Inside(self.op, self.run, {at: copy(value) for at, value in self.scope.items()})
-        with _statements(page) as lines:
-            made = write(inner)
-            codes = [result.format(value) for value in made]
-        trials = [page.run(f"{value}") for value in made]
-        block = Block(called, tuple(map(str, arguments)), tuple(lines), tuple(codes), page.origin)
-        if copied := _sharing(block, page.scope):
-            page.helpers.add("plain_copy")
-        return Function(replace(block, copied=copied), trials)
+        inner = InnerGraphWriter(self.op, self.run, {at: copy(value) for at, value in self.scope.items()})
+        with _statements(writer) as lines:
+            values = write(inner)
+            codes = [result.format(value) for value in values]
+        trials = [writer.run(f"{value}") for value in values]
+        block = FunctionStatement(called, tuple(map(str, arguments)), tuple(lines), tuple(codes), writer.origin)
+        if copied := _sharing(block, writer.scope):
+            writer.helpers.add("plain_copy")
+        return InnerFunction(replace(block, copied=copied), trials)
 
 
-def _sharing(block: Block, scope: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a function reads around it that shares its memory with something else that it reads there: PyTorch's
-    branches and loops take no two of these."""
+def _sharing(block: FunctionStatement, scope: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names outside a function that it reads and that share memory with another name that it reads.
+
+    PyTorch's branches and loops refuse two such tensors.
+    """
     import torch
 
     inside = set(block.arguments) | set(block.targets)
     held: dict[int, str] = {}
-    found = []
+    shared = []
     for name in dict.fromkeys(re.findall(r"\b(?:self\.)?[a-z_]\w*", block.code)):
         owner, _, own = name.rpartition(".")
         tensor = getattr(scope["self"], own, None) if owner else scope.get(name)
         if name in inside or not isinstance(tensor, torch.Tensor):
             continue
         if held.setdefault(tensor.untyped_storage()._cdata, name) != name and not owner:
-            found.append(name)
-    return tuple(found)
+            shared.append(name)
+    return tuple(shared)
 
 
 @contextmanager
-def _statements(page: Page) -> Iterator[list[Any]]:
-    """A list that takes the statements written meanwhile."""
-    outer, page.lines = page.lines, []
+def _statements(writer: ModuleWriter) -> Iterator[list[Any]]:
+    """Collect the statements written meanwhile in a list of their own."""
+    outer, writer.lines = writer.lines, []
     try:
-        yield page.lines
+        yield writer.lines
     finally:
-        page.lines = outer
+        writer.lines = outer
 
 
-def truth(condition: Value) -> bool | None:
-    """The condition, where it is known."""
+def known_truth(condition: Expression) -> bool | None:
+    """Return the condition, where it is known."""
     if condition.array is not None:
         return bool(condition.array.reshape(()))
     part = None if condition.parts is None else condition.parts.reshape(-1)[0]
@@ -98,7 +104,7 @@ def truth(condition: Value) -> bool | None:
 
 
 def same_size(a: Any, b: Any) -> bool:
-    """Whether two sizes are one, without asking which sizes they are."""
+    """Return whether two sizes are one, without asking torch which sizes they are."""
     return bool(_expression(a) == _expression(b))
 
 
@@ -108,10 +114,10 @@ def _expression(size: Any) -> Any:
     return sympy.Integer(size) if isinstance(size, int) else size.node.expr
 
 
-def placed(op: Op, code: str, trials: Sequence[torch.Tensor]) -> list[Value]:
-    """Variables for what a call makes, of which the trial is known."""
-    page = op.page
-    targets = [page.names.fresh(op.node.outputs[at] if op.wants(at) else "_unused") for at in range(len(trials))]
-    page.scope.update(zip(targets, trials, strict=True))
-    page.write(targets, code if len(targets) > 1 else f"{code}[0]")
-    return [computed(page, target, trial) for target, trial in zip(targets, trials, strict=True)]
+def assign_outputs(op: CodegenContext, code: str, trials: Sequence[torch.Tensor]) -> list[Expression]:
+    """Write a call whose trials are known, and return a variable for each of its results."""
+    writer = op.writer
+    targets = [writer.names.fresh(op.node.outputs[at] if op.wants(at) else "_unused") for at in range(len(trials))]
+    writer.scope.update(zip(targets, trials, strict=True))
+    writer.write(targets, code if len(targets) > 1 else f"{code}[0]")
+    return [computed(writer, target, trial) for target, trial in zip(targets, trials, strict=True)]

@@ -1,7 +1,9 @@
-"""The page that a module is written on: lines of `forward`, the weights that they read, and the trial of each line.
+"""The writer of a generated module: statements of `forward`, the weights that they read, and the trial of each
+statement.
 
-`Page` tries a line on tensors without data, whose dynamic axes are symbols (torch's FakeTensorMode, as torch.export
-does). `Now` runs it on real ones and keeps no text: so what is known while writing is folded by the same operators.
+`ModuleWriter` tries a statement on tensors without data, whose dynamic axes are symbols (torch's FakeTensorMode, as
+torch.export does). `EagerWriter` runs it on real ones and keeps no text: so what is known while writing is folded by
+the same operators.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from ...models.signature import ANY_SIZE, Array, Bounds, TensorSpec
 from ..patches import private_torch
 from ..patches.torch_export.temporary_settings import single_turn_loops
 from .helper_source import functions
-from .safe_names import Names, comment
-from .statements import Block, Line, tupled
-from .values import Part, Size, Value, atom, computed
+from .safe_names import IdentifierPool, comment
+from .statements import FunctionStatement, Statement, tupled
+from .values import Expression, SizeTerm, SymbolicSize, atom, computed
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +48,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def torch_tensor(array: Array) -> torch.Tensor:
-    """An array as a tensor of its own, also of the dtypes that numpy has from ml_dtypes."""
+    """Return an array as a tensor of its own, also of the dtypes that numpy has from ml_dtypes."""
     import torch
 
     array = np.array(array, order="C")  # a copy that may be written to
@@ -58,7 +60,7 @@ def torch_tensor(array: Array) -> torch.Tensor:
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """A tensor as an array, of ml_dtypes' dtypes where numpy has none."""
+    """Return a tensor as an array, of ml_dtypes' dtypes where numpy has none."""
     import torch
 
     tensor = tensor.detach().contiguous()
@@ -70,15 +72,15 @@ def array_of(tensor: torch.Tensor) -> Array:
     return tensor.numpy()
 
 
-class Page:
+class ModuleWriter:
     """Text and trial of a module that is being written."""
 
     def __init__(self) -> None:
         import torch
 
-        self.names = Names([*functions(), "weights"])
-        self.attributes = Names([*dir(torch.nn.Module), *vars(torch.nn.Module())])
-        self.lines: list[Line | Block] = []
+        self.names = IdentifierPool([*functions(), "weights"])
+        self.attributes = IdentifierPool([*dir(torch.nn.Module), *vars(torch.nn.Module())])
+        self.lines: list[Statement | FunctionStatement] = []
         self.inputs: list[str] = []  # the arguments of `forward`
         self.weights: dict[str, Array] = {}  # by the attribute that holds it
         self.statistics: set[str] = set()  # of the weights, those of which no gradient can be taken
@@ -98,12 +100,12 @@ class Page:
 
     @contextmanager
     def mode(self) -> Iterator[None]:
-        """In which tensors are made; PyTorch's own layers in Python, where they keep sizes as symbols."""
+        """Enter the mode in which trials run; PyTorch's own layers run in Python there and keep sizes as symbols."""
         with single_turn_loops(), private_torch.enable_python_dispatcher(), self._fake:
             yield
 
-    def argument(self, spec: TensorSpec, example: torch.Tensor, bounds: Mapping[str, Bounds]) -> Value:
-        """An input of the module; `bounds` of its dynamic axes."""
+    def argument(self, spec: TensorSpec, example: torch.Tensor, bounds: Mapping[str, Bounds]) -> Expression:
+        """Add an input of the module; `bounds` of its dynamic axes."""
         kinds = private_torch.DimDynamic
         dims = [kinds.STATIC if isinstance(axis, int) else kinds.DYNAMIC for axis in spec.shape]
         trial = self._fake.from_tensor(
@@ -129,9 +131,9 @@ class Page:
         return computed(self, name, trial)
 
     def check_axes(self) -> None:
-        """Hold the dynamic axes against what the trial has made of them.
+        """Check that the trial left every dynamic axis dynamic.
 
-        Raises Refused where a statement took the size of one for a constant: then the text would have that constant.
+        Raises Refused where a statement took a size for a constant: the text would have that constant.
         """
         for size, axis in self._dynamic:
             if size.node.expr.is_number:
@@ -141,9 +143,9 @@ class Page:
                 )
 
     def axis_lines(self, used: str) -> list[str]:
-        """The statements that give the dynamic axes their names, of those that the text `used` speaks of."""
-        found = [(self._axis_code[axis], where) for axis, where in self.axes.items()]
-        return [f"{name} = {where}" for name, where in found if re.search(rf"\b{name}\b", used)]
+        """Return the statements that name the dynamic axes, of those that the text `used` reads."""
+        axes = [(self._axis_code[axis], where) for axis, where in self.axes.items()]
+        return [f"{name} = {where}" for name, where in axes if re.search(rf"\b{name}\b", used)]
 
     @property
     def device(self) -> str:
@@ -153,7 +155,7 @@ class Page:
     # Statements
 
     def run(self, code: str) -> Any:
-        """What an expression makes."""
+        """Return the trial of an expression."""
         import torch
 
         compiled = compile(code, "<forward>", "eval")
@@ -161,66 +163,66 @@ class Page:
         with torch.no_grad(), self.mode():
             return eval(compiled, self.scope)  # noqa: S307  text of ours: names.py says what of a file may be in it
 
-    def let(self, code: str, name: str) -> Value:
-        """A variable for what an expression makes."""
+    def let(self, code: str, name: str) -> Expression:
+        """Write an expression into a variable."""
         (value,) = self.unpack(code, [name], alone=True)
         return value
 
-    def unpack(self, code: str, names: Sequence[str], *, alone: bool = False) -> list[Value]:
-        """Variables for the tensors that an expression makes."""
-        made = [self.run(code)] if alone else list(self.run(code))
+    def unpack(self, code: str, names: Sequence[str], *, alone: bool = False) -> list[Expression]:
+        """Write an expression that makes several tensors into variables."""
+        trials = [self.run(code)] if alone else list(self.run(code))
         targets = [self.names.fresh(name) for name in names]
-        self.scope.update(zip(targets, made, strict=True))
+        self.scope.update(zip(targets, trials, strict=True))
         self.write(targets, code)
-        return [computed(self, target, trial) for target, trial in zip(targets, made, strict=True)]
+        return [computed(self, target, trial) for target, trial in zip(targets, trials, strict=True)]
 
-    def number(self, code: str, name: str) -> Part:
-        """A variable for a whole number that an expression makes."""
-        made = self.run(code)
-        if isinstance(made, int) and not isinstance(made, bool):
-            return int(made)
+    def number(self, code: str, name: str) -> SizeTerm:
+        """Write an expression that makes a whole number into a variable."""
+        trials = self.run(code)
+        if isinstance(trials, int) and not isinstance(trials, bool):
+            return int(trials)
         target = self.names.fresh(name)
-        self.scope[target] = made
+        self.scope[target] = trials
         self.write([target], code)
-        return Size(target, made)
+        return SymbolicSize(target, trials)
 
-    def variable(self, name: str, trial: torch.Tensor) -> Value:
-        """An argument of a function that is being written, which is like a tensor outside of it."""
+    def variable(self, name: str, trial: torch.Tensor) -> Expression:
+        """Add an argument of a function that is being written, whose trial is like a tensor outside of it."""
         target = self.names.fresh(name)
         self.scope[target] = trial
         return computed(self, target, trial)
 
     def unsure(self, trial: torch.Tensor, sure: Sequence[bool]) -> torch.Tensor:
-        """A trial tensor of which some sizes show only when the module runs."""
+        """Return a trial in which the sizes that are not `sure` show only when the module runs."""
         if all(sure):
             return trial
         sizes = [
-            size if each else self._fake.shape_env.create_unbacked_symint()
-            for size, each in zip(trial.shape, sure, strict=True)
+            size if is_sure else self._fake.shape_env.create_unbacked_symint()
+            for size, is_sure in zip(trial.shape, sure, strict=True)
         ]
         with self.mode():
             return trial.new_empty(sizes)
 
     def size_code(self, size: Any) -> str | None:
-        """The code of a size of something inside a function, by what has it outside of it; None where nothing has."""
+        """Return the code of a size inside a function, by a name outside of it that has it; None where none has."""
         expression = size.node.expr
         if axis := self._symbols.get(expression):
             return self._axis_code[axis]
-        outside = {target for line in self.lines if isinstance(line, Line) for target in line.targets}
+        outside = {target for line in self.lines if isinstance(line, Statement) for target in line.targets}
         for name in [*self.inputs, *sorted(outside)]:
-            for at, each in enumerate(getattr(self.scope[name], "shape", ())):
-                if not isinstance(each, int) and each.node.expr == expression:
+            for at, axis_size in enumerate(getattr(self.scope[name], "shape", ())):
+                if not isinstance(axis_size, int) and axis_size.node.expr == expression:
                     return f"{name}.shape[{at}]"
         return None
 
     def write(self, targets: Sequence[str], code: str) -> None:
         """Keep a statement."""
-        self.lines.append(Line(tuple(targets), code, self.origin))
+        self.lines.append(Statement(tuple(targets), code, self.origin))
 
     # Values
 
-    def hold(self, value: Value) -> tuple[str, torch.Tensor]:
-        """The attribute that holds a known value, and its trial. The same array is held once."""
+    def hold(self, value: Expression) -> tuple[str, torch.Tensor]:
+        """Return the attribute that holds a known value, and its trial. The same array is held once."""
         array = value.known_array
         if id(array) not in self._held:
             name = self.attributes.fresh(value.name or "constant", "weight")
@@ -230,22 +232,22 @@ class Page:
             self._held[id(array)] = (array, f"self.{name}", trial)
         return self._held[id(array)][1:]
 
-    def stack(self, value: Value) -> tuple[str, torch.Tensor]:
-        """A variable for sizes as a tensor."""
+    def stack(self, value: Expression) -> tuple[str, torch.Tensor]:
+        """Write sizes as a tensor into a variable."""
         if value.parts is None:
             raise ValueError("a value that is neither known, nor of sizes, nor computed")
         parts = [self.counted(part) for part in value.parts.reshape(-1)]
         inner = f"{parts[0]}" if not value.rank else tupled([*map(str, parts)])
         helper = "size_tensor" if not value.rank else "sizes_tensor"
         shaped = f".reshape{value.shape}" if value.rank > 1 else ""
-        made = self.let(f"{helper}({inner}, torch.{value.dtype}{self.device}){shaped}", "sizes")
-        return str(made), self.scope[str(made)]
+        tensor = self.let(f"{helper}({inner}, torch.{value.dtype}{self.device}){shaped}", "sizes")
+        return str(tensor), self.scope[str(tensor)]
 
     # Sizes
 
-    def part(self, code: str, trial: Any) -> Part:
-        """A size, or a yes or no about some, by the shortest name that it has; known where every size that the
-        signature allows makes the same of it."""
+    def part(self, code: str, trial: Any) -> SizeTerm:
+        """Return a size, or a condition about sizes, by its shortest name; as a number where the signature allows only
+        one."""
         import torch
 
         if isinstance(trial, int):
@@ -255,37 +257,39 @@ class Page:
         if low == high:
             return bool(low) if isinstance(trial, torch.SymBool) else int(low)
         axis = self._symbols.get(expression)
-        return Size(code if axis is None else self._axis_code[axis], trial)
+        return SymbolicSize(code if axis is None else self._axis_code[axis], trial)
 
     def _range(self, expression: Any) -> tuple[Any, Any]:
-        """The least and the most that an expression of sizes can be."""
-        found = private_torch.bound_sympy(expression, self._ranges)
-        return found.lower, found.upper
+        """Return the least and the largest value of an expression of sizes."""
+        bounds = private_torch.bound_sympy(expression, self._ranges)
+        return bounds.lower, bounds.upper
 
-    def at_least(self, part: Part, number: int) -> bool:
-        """Whether a size can be no smaller number."""
-        return bool((self._range(part.trial.node.expr)[0] if isinstance(part, Size) else part) >= number)
+    def at_least(self, part: SizeTerm, number: int) -> bool:
+        """Return whether a size is always `number` or more."""
+        return bool((self._range(part.trial.node.expr)[0] if isinstance(part, SymbolicSize) else part) >= number)
 
-    def is_multiple(self, a: Part, b: Part) -> bool:
-        """Whether a size is seen to be a multiple of another, as x - x % b is: divided, whatever its sign, it is the
-        same in every way of rounding."""
-        if not isinstance(a, Size):
+    def is_multiple(self, a: SizeTerm, b: SizeTerm) -> bool:
+        """Return whether a size is seen to be a multiple of another, as x - x % b is.
+
+        Such a quotient is the same in every way of rounding, whatever its sign.
+        """
+        if not isinstance(a, SymbolicSize):
             return isinstance(b, int) and a % b == 0
-        whole, by = a.trial.node.expr, _trial(b)
-        rests = (
-            each
-            for each in whole.atoms(private_torch.Mod, private_torch.PythonMod)
-            if each.args[1] == getattr(by, "node", by)
-        )
-        return any((whole + rest - rest.args[0]).expand() == 0 for rest in rests)
+        dividend, by = a.trial.node.expr, _trial(b)
+        rests = dividend.atoms(private_torch.Mod, private_torch.PythonMod)
+        rests = [rest for rest in rests if rest.args[1] == getattr(by, "node", by)]
+        return any((dividend + rest - rest.args[0]).expand() == 0 for rest in rests)
 
-    def same(self, a: Part, b: Part) -> bool:
-        """Whether two sizes are one at every size that the signature allows."""
+    def same(self, a: SizeTerm, b: SizeTerm) -> bool:
+        """Return whether two sizes are equal for all that the signature allows."""
         return self.combine("==", a, b) is True
 
-    def combine(self, sign: str, a: Part, b: Part) -> Part:
-        """A + b, a // b (towards minus infinity), a % b (as Python has it), a == b and so on, the max or the min."""
-        trials = [_trial(each) for each in (a, b)]
+    def combine(self, sign: str, a: SizeTerm, b: SizeTerm) -> SizeTerm:
+        """Return a + b, a
+
+        b (towards minus infinity), a % b (as Python has it), a == b and so on, the max or the min.
+        """
+        trials = [_trial(part) for part in (a, b)]
         if isinstance(a, int) and (a, sign) in ((0, "+"), (1, "*")):
             return b
         if isinstance(b, int) and (sign, b) in (("+", 0), ("-", 0), ("*", 1), ("//", 1)):
@@ -299,8 +303,8 @@ class Page:
             return self.part(f"torch.sym_{sign}({a}, {b})", getattr(torch, f"sym_{sign}")(*trials))
         return self.part(f"{atom(a)} {sign} {atom(b)}", _OPERATORS[sign](*trials))
 
-    def negated(self, condition: Part) -> Part:
-        """The other answer of yes and no."""
+    def negated(self, condition: SizeTerm) -> SizeTerm:
+        """Return the opposite of a condition."""
         import torch
 
         if isinstance(condition, int):
@@ -308,8 +312,8 @@ class Page:
         opposite: Callable[[Any], Any] = torch.sym_not
         return self.part(f"torch.sym_not({condition})", opposite(condition.trial))
 
-    def chosen(self, condition: Part, a: Part, b: Part) -> Part:
-        """The first of two sizes where the condition holds, else the second."""
+    def chosen(self, condition: SizeTerm, a: SizeTerm, b: SizeTerm) -> SizeTerm:
+        """Return a where the condition holds, else b."""
         if isinstance(condition, int):
             return a if condition else b
         if self.same(a, b) or _meet(condition, a, b):
@@ -318,44 +322,44 @@ class Page:
         trial = functions()["either"](condition.trial, _trial(a), _trial(b))
         return self.part(f"either({condition}, {a}, {b})", trial)
 
-    def counted(self, part: Part) -> Part:
-        """A size as it is, and of yes and no 1 and 0."""
+    def counted(self, part: SizeTerm) -> SizeTerm:
+        """Return a condition as 1 or 0, and a size as it is."""
         import torch
 
-        if isinstance(part, Size) and isinstance(part.trial, torch.SymBool):
+        if isinstance(part, SymbolicSize) and isinstance(part.trial, torch.SymBool):
             return self.chosen(part, 1, 0)
-        return part if isinstance(part, Size) else int(part)
+        return part if isinstance(part, SymbolicSize) else int(part)
 
-    def product(self, parts: Sequence[Part]) -> Part:
-        """The product of sizes."""
-        answer: Part = 1
+    def product(self, parts: Sequence[SizeTerm]) -> SizeTerm:
+        """Return the product of sizes."""
+        answer: SizeTerm = 1
         for part in parts:
             answer = self.combine("*", answer, part)
         return answer
 
 
 def _allowed(bounds: Bounds) -> Any:
-    """The sizes of an axis as torch writes them."""
+    """Return the bounds of an axis as torch's value range."""
     return private_torch.ValueRanges(bounds.low, private_torch.int_oo if bounds.high is None else bounds.high)
 
 
-def _trial(part: Part) -> Any:
-    return part.trial if isinstance(part, Size) else part
+def _trial(part: SizeTerm) -> Any:
+    return part.trial if isinstance(part, SymbolicSize) else part
 
 
-def _meet(condition: Size, a: Part, b: Part) -> bool:
-    """Whether a condition is that a size is one number, for which both sizes are one: then b is right either way."""
+def _meet(condition: SymbolicSize, a: SizeTerm, b: SizeTerm) -> bool:
+    """Return whether a condition says that a size is a number for which a and b are equal: then b is right."""
     import sympy  # type: ignore[import-untyped]
 
-    asked = condition.trial.node.expr
-    if not isinstance(asked, sympy.Eq) or not asked.lhs.is_Symbol or not asked.rhs.is_number:
+    equation = condition.trial.node.expr
+    if not isinstance(equation, sympy.Eq) or not equation.lhs.is_Symbol or not equation.rhs.is_number:
         return False
-    first, second = (each.trial.node.expr if isinstance(each, Size) else sympy.Integer(each) for each in (a, b))
-    return bool(first.subs(asked.lhs, asked.rhs) == second.subs(asked.lhs, asked.rhs))
+    first, second = (part.trial.node.expr if isinstance(part, SymbolicSize) else sympy.Integer(part) for part in (a, b))
+    return bool(first.subs(equation.lhs, equation.rhs) == second.subs(equation.lhs, equation.rhs))
 
 
-class Now(Page):
-    """Runs what it is given at once, on real tensors."""
+class EagerWriter(ModuleWriter):
+    """A writer that runs expressions at once, on real tensors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -363,11 +367,11 @@ class Now(Page):
 
     @contextmanager
     def mode(self) -> Iterator[None]:
-        """Real tensors need none."""
+        """Enter no mode: real tensors need none."""
         yield
 
-    def hold(self, value: Value) -> tuple[str, torch.Tensor]:
-        """A variable with the array."""
+    def hold(self, value: Expression) -> tuple[str, torch.Tensor]:
+        """Return a variable with the array."""
         name = self.names.fresh("known")
         self.scope[name] = torch_tensor(value.known_array)
         return name, self.scope[name]

@@ -1,7 +1,7 @@
-"""What may stand in generated code of what a file says: nothing but identifiers, literals and comments made here.
+"""What generated code may hold of a file's text: only identifiers, literals and comments that are made here.
 
 The names of an ONNX file are whatever its author wrote, and the generated module is imported. So no text of the file
-goes into the code but through one of these three functions.
+goes into the code except through these functions.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ _LONGEST = 60
 _OF_TOOLS = re.compile(r"^(transload\.inner\.)?(StatefulPartitionedCall(_\d+)?/)*|:0$|/ReadVariableOp")
 
 
-class Names:
+class IdentifierPool:
     """Identifiers, each given out once."""
 
-    def __init__(self, taken: Sequence[str] = ()) -> None:
-        self._taken = {*_RESERVED, *taken}
+    def __init__(self, reserved: Sequence[str] = ()) -> None:
+        self._taken = {*_RESERVED, *reserved}
 
     def fresh(self, text: str, otherwise: str = "value") -> str:
-        """An identifier that reminds of `text`, in lower-case ASCII letters, digits and underscores."""
+        """Return an identifier that reminds of `text`, in lower-case ASCII letters, digits and underscores."""
         plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", _OF_TOOLS.sub("", text)[: 4 * _LONGEST])
         plain = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_").lower()
         plain = _shortened(re.sub(r"_output_0$", "", plain))
         name = plain if plain[:1].isalpha() else f"{otherwise}_{plain}".rstrip("_")
-        found, count = name, 1
-        while found in self._taken:
+        identifier, count = name, 1
+        while identifier in self._taken:
             count += 1
-            found = f"{name}_{count}"
-        self._taken.add(found)
-        return found
+            identifier = f"{name}_{count}"
+        self._taken.add(identifier)
+        return identifier
 
 
 def _shortened(plain: str) -> str:
-    """The last words of a name, as many as fit."""
+    """Return the last words of a name, as many as fit."""
     if len(plain) <= _LONGEST:
         return plain
     end = plain[-_LONGEST:]
@@ -52,15 +52,17 @@ def _shortened(plain: str) -> str:
 
 
 def number(value: float, dtype: str = "float32") -> str:
-    """A float as Python writes it: the shortest text that is this number in `dtype`, and in float32 for shorter ones,
-    in which PyTorch computes with them."""
+    """Return a float as Python writes it: the shortest text that is this number in `dtype`.
+
+    For shorter dtypes it is that of float32, in which PyTorch computes with them.
+    """
     if math.isnan(value) or math.isinf(value):
         return "math.nan" if math.isnan(value) else "math.inf" if value > 0 else "-math.inf"
     return repr(float(value)) if dtype == "float64" else repr(float(str(np.float32(value))))
 
 
 def scalar(value: object, dtype: str) -> str:
-    """One element of an array as a literal."""
+    """Return one element of an array as a literal."""
     if dtype == "bool":
         return repr(bool(value))
     if "int" in dtype:
@@ -69,6 +71,6 @@ def scalar(value: object, dtype: str) -> str:
 
 
 def comment(text: str, longest: int = 90) -> str:
-    """One line of printable ASCII."""
+    """Return one line of printable ASCII."""
     line = " ".join(re.sub(r"[^ -~]", " ", text[: 4 * longest]).split())
     return line if len(line) <= longest else f"{line[: longest - 3]}..."

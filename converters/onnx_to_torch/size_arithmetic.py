@@ -1,9 +1,9 @@
 """Operators on sizes: what a model computes of its shapes stays whole numbers of the module's Python code.
 
 torch.export follows a size only outside of tensors: one that was put into a tensor and read from it again is data. So
-an array of sizes (Value.parts) holds a Python expression for each element. Operators that only move elements move
-expressions: they are asked, by their own functions, to move the elements' places. The operators of `_EACH` compute
-with expressions one by one, broadcasting as ever. Every other operator is given a tensor.
+an array of sizes (Expression.parts) holds a Python expression for each element. Operators that only move elements move
+expressions: their own functions move the elements' places. The operators of `_EACH` compute with expressions one by
+one, with broadcasting. Every other operator gets a tensor.
 
 Floats and booleans are among them, as exporters compare sizes in float32 and choose between them by 0 and 1: any dtype,
 as long as every element is a whole number.
@@ -18,11 +18,11 @@ from functools import partial, reduce
 import numpy as np
 
 from ...models.signature import Array
-from .module_writer import Page
-from .operator_context import Op
-from .values import Part, Parts, Value, as_parts, of_sizes
+from .module_writer import ModuleWriter
+from .operator_context import CodegenContext
+from .values import Expression, SizeTerm, SizeTerms, as_parts, of_sizes
 
-Rule = Callable[..., Part | None]  # of an element of each input; None: what comes out is no whole number
+Rule = Callable[..., SizeTerm | None]  # of an element of each input; None: what comes out is no whole number
 
 _EXACT = 2**24  # of whole numbers up to this one float32 computes the sum and the difference
 # By operator that moves elements: the inputs that hold them. What else it has, tells where.
@@ -37,53 +37,54 @@ _MOVED: dict[str, slice] = {
 
 
 @dataclass(frozen=True)
-class Moves:
+class ElementMoves:
     """A node that moves sizes: its inputs with places in their stead, and what lies in each place."""
 
-    inputs: Sequence[Value | Array | None]
-    pool: Parts
+    inputs: Sequence[Expression | Array | None]
+    pool: SizeTerms
     dtype: str
 
-    def answer(self, page: Page, places: Array) -> Value:
-        """What lies in these places."""
-        return of_sizes(page, np.asarray(self.pool[places], object), self.dtype)
+    def answer(self, writer: ModuleWriter, places: Array) -> Expression:
+        """Return what lies in these places."""
+        return of_sizes(writer, np.asarray(self.pool[places], object), self.dtype)
 
 
-def moves(op_type: str, inputs: Sequence[Value | None]) -> Moves | None:
-    """The node by places; None where it does not only move sizes, or something but a size tells where to."""
+def element_moves(op_type: str, inputs: Sequence[Expression | None]) -> ElementMoves | None:
+    """Return the node by places; None where it does not only move sizes, or computed data say where to."""
     if op_type not in _MOVED:
         return None
     held = inputs[_MOVED[op_type]]
-    found = [None if each is None else each.elements() for each in held]
-    others = inputs[len(held) :]
-    if any(each is None for each in found) or any(each is not None and each.array is None for each in others):
+    elements = [None if value is None else value.elements() for value in held]
+    constants = inputs[len(held) :]
+    if any(value is None for value in elements) or any(
+        value is not None and value.array is None for value in constants
+    ):
         return None
-    arrays = [each for each in found if each is not None]
-    ends = np.cumsum([each.size for each in arrays])
-    places = [np.arange(end - each.size, end).reshape(each.shape) for end, each in zip(ends, arrays, strict=True)]
-    pool = np.concatenate([each.reshape(-1) for each in arrays])
-    return Moves([*places, *others], pool, held[0].dtype if held[0] is not None else "")
+    arrays = [value for value in elements if value is not None]
+    ends = np.cumsum([value.size for value in arrays])
+    places = [np.arange(end - value.size, end).reshape(value.shape) for end, value in zip(ends, arrays, strict=True)]
+    pool = np.concatenate([value.reshape(-1) for value in arrays])
+    return ElementMoves([*places, *constants], pool, held[0].dtype if held[0] is not None else "")
 
 
-def computed_each(op: Op) -> Value | None:
-    """The answer of an operator that computes with sizes one by one; None where it is no such operator, or the answer
-    holds something else than whole numbers."""
-    found = _EACH.get(op.node.op_type)
-    if found is None:
+def computed_each(op: CodegenContext) -> Expression | None:
+    """Compute an operator on sizes one by one; None where there is no rule, or an element is not a whole number."""
+    rule_of = _EACH.get(op.node.op_type)
+    if rule_of is None:
         return None
     values = [op.value(0)] if op.node.op_type in _OF_ONE else op.values()
     elements = [value.elements() for value in values]
-    rule = found(op)
-    if rule is None or any(each is None for each in elements):
+    rule = rule_of(op)
+    if rule is None or any(part is None for part in elements):
         return None
-    grids = np.broadcast_arrays(*(each for each in elements if each is not None))
+    grids = np.broadcast_arrays(*(part for part in elements if part is not None))
     answers = [rule(*row) for row in zip(*(grid.reshape(-1) for grid in grids), strict=True)]
-    whole = [each for each in answers if each is not None]
-    return op.sized(as_parts(whole, grids[0].shape), _dtype(op)) if len(whole) == len(answers) else None
+    parts = [part for part in answers if part is not None]
+    return op.sized(as_parts(parts, grids[0].shape), _dtype(op)) if len(parts) == len(answers) else None
 
 
-def _dtype(op: Op) -> str:
-    """What the answer of one of these operators holds."""
+def _dtype(op: CodegenContext) -> str:
+    """Return the dtype of the answer."""
     if op.node.op_type in _COMPARED:
         return "bool"
     if op.node.op_type == "Cast":
@@ -91,81 +92,87 @@ def _dtype(op: Op) -> str:
     return op.value(1 if op.node.op_type in ("CastLike", "Where") else 0).dtype
 
 
-def reduced(op: Op, value: Value, axes: Sequence[int], keep: bool) -> Parts | None:
-    """Over the axes, by an operator that makes whole numbers of whole numbers; None where it is none."""
+def reduced(op: CodegenContext, value: Expression, axes: Sequence[int], keep: bool) -> SizeTerms | None:
+    """Reduce sizes over axes; None where the operator may make other numbers than whole ones."""
     held, sign = value.parts, _REDUCED.get(op.node.op_type)
     if held is None or sign is None or not held.size or value.dtype == "bool":
         return None
-    combine = np.frompyfunc(partial(op.page.combine, sign), 2, 1)
+    combine = np.frompyfunc(partial(op.writer.combine, sign), 2, 1)
     for axis in sorted(axes, reverse=True):
         held = np.asarray(combine.reduce(held, axis=axis, keepdims=keep), object)
     return held
 
 
-def _combined(sign: str) -> Callable[[Op], Rule]:
-    return lambda op: lambda *row: reduce(partial(op.page.combine, sign), row)
+def _combined(sign: str) -> Callable[[CodegenContext], Rule]:
+    return lambda op: lambda *row: reduce(partial(op.writer.combine, sign), row)
 
 
-def _exactly(sign: str) -> Callable[[Op], Rule]:
-    """As above; not of large floats, of which the model computes a rounded sum."""
+def _exactly(sign: str) -> Callable[[CodegenContext], Rule]:
+    """Return the rule of a sum or a difference; large floats have none, because the model rounds their sums."""
 
-    def rule(op: Op) -> Rule:
+    def rule(op: CodegenContext) -> Rule:
         floats = "float" in op.value(0).dtype
 
-        def of(a: Part, b: Part) -> Part | None:
-            large = floats and any(isinstance(each, int) and abs(each) > _EXACT for each in (a, b))
-            return None if large else op.page.combine(sign, a, b)
+        def of(a: SizeTerm, b: SizeTerm) -> SizeTerm | None:
+            large = floats and any(isinstance(part, int) and abs(part) > _EXACT for part in (a, b))
+            return None if large else op.writer.combine(sign, a, b)
 
         return of
 
     return rule
 
 
-def _divided(op: Op) -> Rule | None:
-    """Cut towards zero, as // is of what is not negative, or a multiple. Of floats a quotient is no whole number."""
-    page = op.page
+def _divided(op: CodegenContext) -> Rule | None:
+    """Return the rule of a quotient cut towards zero, as
+
+    is of what is not negative, or a multiple; floats have none.
+    """
+    writer = op.writer
     if "float" in op.value(0).dtype:
         return None
 
-    def rule(a: Part, b: Part) -> Part | None:
-        is_exact = page.at_least(b, 1) and (page.at_least(a, 0) or page.is_multiple(a, b))
-        return page.combine("//", a, b) if is_exact else None
+    def rule(a: SizeTerm, b: SizeTerm) -> SizeTerm | None:
+        is_exact = writer.at_least(b, 1) and (writer.at_least(a, 0) or writer.is_multiple(a, b))
+        return writer.combine("//", a, b) if is_exact else None
 
     return rule
 
 
-def _remainder(op: Op) -> Rule | None:
-    """With the divisor's sign as Python has it; with fmod=1 the dividend's, which is the same where there are none."""
-    page, of_dividend = op.page, op.flag("fmod")
+def _remainder(op: CodegenContext) -> Rule | None:
+    """Return the rule of a remainder.
+
+    It has the divisor's sign as Python has it; with fmod=1 the dividend's, which is the same where none is negative.
+    """
+    writer, of_dividend = op.writer, op.flag("fmod")
     if "float" in op.value(0).dtype and not of_dividend:
         return None
     return lambda a, b: (
-        page.combine("%", a, b) if page.at_least(b, 1) and (page.at_least(a, 0) or not of_dividend) else None
+        writer.combine("%", a, b) if writer.at_least(b, 1) and (writer.at_least(a, 0) or not of_dividend) else None
     )
 
 
-def _absolute(op: Op) -> Rule:
-    return lambda a: a if op.page.at_least(a, 0) else op.page.combine("max", a, op.page.combine("*", a, -1))
+def _absolute(op: CodegenContext) -> Rule:
+    return lambda a: a if op.writer.at_least(a, 0) else op.writer.combine("max", a, op.writer.combine("*", a, -1))
 
 
-def _itself(_: Op) -> Rule:
+def _itself(_: CodegenContext) -> Rule:
     return lambda a: a
 
 
-def _cast(op: Op) -> Rule | None:
-    """Into a dtype that holds a size as it is, and a yes or no."""
-    page, dtype = op.page, _dtype(op)
+def _cast(op: CodegenContext) -> Rule | None:
+    """Return the rule of a cast into a dtype that holds a size as it is, or a condition."""
+    writer, dtype = op.writer, _dtype(op)
     op.ignore("saturate", "round_mode", because="they speak of float8")
     if dtype == "bool":
-        return _itself(op) if op.value(0).dtype == "bool" else (lambda a: page.combine("!=", a, 0))
-    return page.counted if dtype in ("int32", "int64", "float32", "float64") else None
+        return _itself(op) if op.value(0).dtype == "bool" else (lambda a: writer.combine("!=", a, 0))
+    return writer.counted if dtype in ("int32", "int64", "float32", "float64") else None
 
 
 _COMPARED = {"Equal": "==", "Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">="}
 _REDUCED = {"ReduceProd": "*", "ReduceSum": "+", "ReduceMax": "max", "ReduceMin": "min"}
 _OF_ONE = frozenset({"Cast", "CastLike"})  # whose second input is looked at for its dtype alone
 _COMBINED = {"Max": "max", "Min": "min", "And": "&", "Or": "|", **_COMPARED}
-_EACH: dict[str, Callable[[Op], Rule | None]] = {
+_EACH: dict[str, Callable[[CodegenContext], Rule | None]] = {
     **{name: _combined(sign) for name, sign in _COMBINED.items()},
     **{name: _exactly(sign) for name, sign in {"Add": "+", "Sub": "-", "Mul": "*"}.items()},
     **dict.fromkeys(("Ceil", "Floor", "Round"), _itself),
@@ -173,7 +180,7 @@ _EACH: dict[str, Callable[[Op], Rule | None]] = {
     "Abs": _absolute,
     "Div": _divided,
     "Mod": _remainder,
-    "Neg": lambda op: lambda a: op.page.combine("*", a, -1),
-    "Not": lambda op: op.page.negated,
-    "Where": lambda op: op.page.chosen,
+    "Neg": lambda op: lambda a: op.writer.combine("*", a, -1),
+    "Not": lambda op: op.writer.negated,
+    "Where": lambda op: op.writer.chosen,
 }

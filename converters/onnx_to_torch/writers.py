@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..onnx_graph import operator_registry
-from .values import Value
+from .values import Expression
 
 if TYPE_CHECKING:
-    from .operator_context import Op
+    from .operator_context import CodegenContext
 
-Answer: TypeAlias = "str | Value | None"  # a Python expression, or a value that the function has made
-Written: TypeAlias = "Answer | Sequence[Answer]"
-Writer: TypeAlias = "Callable[[Op], Written]"
-Entry: TypeAlias = operator_registry.Entry[Writer]
+OutputTerm: TypeAlias = "str | Expression | None"  # a Python expression, or a value that the function has made
+OutputCode: TypeAlias = "OutputTerm | Sequence[OutputTerm]"
+OperatorWriter: TypeAlias = "Callable[[CodegenContext], OutputCode]"
+Entry: TypeAlias = operator_registry.Entry[OperatorWriter]
 
 MICROSOFT = operator_registry.MICROSOFT
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
@@ -35,7 +35,7 @@ FAMILIES = (
     "tensor.selection", "tensor.shape", "tensor.slicing",
 )  # fmt: skip
 
-_REGISTRY = operator_registry.Registry[Writer](f"{__package__}.operators", FAMILIES)
+_REGISTRY = operator_registry.Registry[OperatorWriter](f"{__package__}.operators", FAMILIES)
 writes = _REGISTRY.register
 entries = _REGISTRY.entries
 find = _REGISTRY.find

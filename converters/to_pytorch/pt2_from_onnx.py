@@ -14,8 +14,8 @@ from ...models.errors import Refused
 from ...models.exported_program import save_program
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
-from ..onnx_graph.graph import Model, read_model
-from ..onnx_to_torch.generate_module import WEIGHTS, Generated, generate
+from ..onnx_graph.graph import OnnxModel, read_model
+from ..onnx_to_torch.generate_module import WEIGHTS, GeneratedModule, generate
 from ..onnx_to_torch.module_writer import torch_tensor
 from ..onnx_to_torch.safe_names import comment
 from .pt2_from_source import answer_everywhere, example_inputs, export
@@ -54,7 +54,7 @@ def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
     }
 
 
-def write_module(generated: Generated, folder: Path) -> None:
+def write_module(generated: GeneratedModule, folder: Path) -> None:
     """Write the module's text and its weights."""
     from safetensors.torch import save_file
 
@@ -81,7 +81,7 @@ def load_module(folder: Path) -> torch.nn.Module:
     return loaded
 
 
-def _check_names(model: Model, source: Artifact) -> None:
+def _check_names(model: OnnxModel, source: Artifact) -> None:
     """Raise Refused if the model's names differ from the record's, which is written beside the module too."""
     for side, names, recorded in (
         ("inputs", [spec.name for spec in model.inputs], [spec.name for spec in source.signature.inputs]),

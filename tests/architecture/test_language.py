@@ -18,8 +18,6 @@ VAGUE = {"made", "found", "given", "got", "taken", "asked", "each", "one", "what
 PENDING: tuple[str, ...] = (
     "models/errors.py",
     "models/job.py",
-    "converters/onnx_graph",
-    "converters/onnx_to_torch",
     "converters/patches",
     "converters/to_pytorch/export_reasons.py",
     "converters/to_pytorch/trace_reasons.py",

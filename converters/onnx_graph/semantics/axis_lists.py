@@ -16,7 +16,7 @@ def named_axes(op: NodeReader[V, S]) -> tuple[int, ...] | None:
     """Return the axes that a node names in any wording, as they stand there; None where it names none."""
     since = 13 if op.op_type in ("Squeeze", "Unsqueeze", "ReduceSum") else _NEWER_REDUCTIONS
     if op.version >= since:
-        return op.integers(1, "axes") if op.given(1) else None
+        return op.integers(1, "axes") if op.has_input(1) else None
     return tuple(op.ints("axes")) if op.has("axes") else None
 
 

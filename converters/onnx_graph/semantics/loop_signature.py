@@ -1,4 +1,4 @@
-"""What Loop and Scan say of their steps, whoever carries them."""
+"""What Loop and Scan say of their steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNKNOWN_LIST_FIX = "collect tensors of one shape as a scan output, or make the n
 
 
 @dataclass(frozen=True)
-class Ends:
+class StepAxes:
     """How the inputs or outputs of a Scan lie along the steps: the axis of each, and whether it runs backwards."""
 
     axes: tuple[int, ...]
@@ -22,15 +22,15 @@ class Ends:
 
 
 @dataclass(frozen=True)
-class Scan(Generic[V]):
-    """What a Scan is given."""
+class ScanArguments(Generic[V]):
+    """The inputs of a Scan."""
 
     states: Sequence[V]
     scanned: Sequence[tuple[V, int, bool]]  # with the axis of the steps, and whether it runs backwards
     steps: int | None  # where a scanned input tells
 
 
-def scan_of(op: NodeReader[V, S]) -> Scan[V]:
+def scan_of(op: NodeReader[V, S]) -> ScanArguments[V]:
     """Read the inputs of a Scan (opset 9 or later)."""
     inputs, count = op.values(), op.integer("num_scan_inputs")
     if not 0 < count <= len(inputs):
@@ -41,12 +41,12 @@ def scan_of(op: NodeReader[V, S]) -> Scan[V]:
     if len(steps) > 1:
         counts = " and ".join(sorted(map(str, steps)))
         op.refuse(f"its scanned inputs have {counts} steps", fix="check the model with onnx.checker")
-    return Scan(states, list(zip(scanned, ends.axes, ends.backwards, strict=True)), next(iter(steps), None))
+    return ScanArguments(states, list(zip(scanned, ends.axes, ends.backwards, strict=True)), next(iter(steps), None))
 
 
 @dataclass(frozen=True)
 class LoopArguments(Generic[V]):
-    """What a Loop is given. The body's condition counts only where the node has one: so words it the specification."""
+    """The inputs of a Loop. The specification lets the body's condition count only where the node has one."""
 
     trips: V | None
     condition: V | None
@@ -67,33 +67,35 @@ def loop_arguments(op: NodeReader[V, S]) -> LoopArguments[V]:
     return loop
 
 
-def ends_of(op: NodeReader[V, S], side: str, tensors: Sequence[V]) -> Ends:
-    """How a Scan's inputs or outputs (`side`) lie. All attributes are read."""
-    ranks = [each.rank for each in tensors]
-    axes, directions = (op.ints(f"scan_{side}_{what}", [0] * len(ranks)) for what in ("axes", "directions"))
+def ends_of(op: NodeReader[V, S], side: str, tensors: Sequence[V]) -> StepAxes:
+    """Read how a Scan's inputs or outputs (`side`) lie."""
+    ranks = [tensor.rank for tensor in tensors]
+    axes, directions = (op.ints(f"scan_{side}_{part}", [0] * len(ranks)) for part in ("axes", "directions"))
     if len(axes) != len(ranks) or len(directions) != len(ranks) or not {*directions} <= {0, 1}:
         op.refuse(f"its scan_{side}_axes or scan_{side}_directions do not fit {len(ranks)} tensors")
     if any(not -rank <= axis < rank for axis, rank in zip(axes, ranks, strict=True)):
         op.refuse(f"its scan_{side}_axes {axes} do not lie within tensors of the ranks {ranks}")
     placed = tuple(axis % rank for axis, rank in zip(axes, ranks, strict=True))
-    return Ends(placed, tuple(each == 1 for each in directions))
+    return StepAxes(placed, tuple(tensor == 1 for tensor in directions))
 
 
 def without_lists(body: Graph, states: int, places: Sequence[int]) -> Graph | None:
-    """A Loop's body whose states at `places`, sequences that are empty before the loop, are scan outputs instead,
-    behind those that it has: of what each step appends. None where a step does anything else with one."""
+    """Return a Loop's body in which the states at `places`, sequences that are empty before the loop, are scan outputs.
+
+    They come behind those that it has, and hold what each step appends. None where a step does anything else with one.
+    """
     appended = [_appended(body, at) for at in places]
     if None in appended:
         return None
-    others = [at for at in range(states) if at not in places]
-    outputs = (body.outputs[0], *(body.outputs[1 + at] for at in others), *body.outputs[1 + states :])
+    kept = [at for at in range(states) if at not in places]
+    outputs = (body.outputs[0], *(body.outputs[1 + at] for at in kept), *body.outputs[1 + states :])
     outputs += tuple(name for name in appended if name)
-    inputs = (*body.inputs[:2], *(body.inputs[2 + at] for at in others))
+    inputs = (*body.inputs[:2], *(body.inputs[2 + at] for at in kept))
     return replace(body, nodes=needed(body.nodes, outputs), inputs=inputs, outputs=outputs)
 
 
 def _appended(body: Graph, place: int) -> str | None:
-    """The name of what a step appends to the sequence at a place of the states, and does nothing else with."""
+    """Return the name of what a step appends to the sequence at a place, if it does nothing else with that sequence."""
     before, after = body.inputs[2 + place], body.outputs[1 + place]
     maker = next((node for node in body.nodes if after in node.outputs), None)
     rest = replace(body, nodes=tuple(node for node in body.nodes if node is not maker))

@@ -69,7 +69,7 @@ def resize_attributes(op: NodeReader[V, S], dtypes: frozenset[str]) -> ResizeAtt
         op.ignore_input(1, because="only tf_crop_and_resize has a region of interest")
     policy = op.word("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
     # An empty scales or sizes is one that is left out.
-    by_scales, by_sizes = (op.given(at) and op.value(at).shape != (0,) for at in (2, 3))
+    by_scales, by_sizes = (op.has_input(at) and op.value(at).shape != (0,) for at in (2, 3))
     if by_scales is by_sizes:
         op.refuse("it has not just one of scales and sizes", fix="check the model with onnx.checker")
     corners = by_scales and method.coordinates == "align_corners" and bool(str(op.node.origin))

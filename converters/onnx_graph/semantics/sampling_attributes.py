@@ -49,7 +49,7 @@ def roi_align_attributes(op: NodeReader[V, S]) -> RoiAlignAttributes:
 def transformed_axis(op: NodeReader[V, S]) -> int:
     """Return the axis of DFT: an attribute before opset 20, and else an input. It is not the one of complex parts."""
     rank = op.value(0).rank
-    named = op.integer("axis") if op.version < 20 else op.integers(2, "axis")[0] if op.given(2) else -2
+    named = op.integer("axis") if op.version < 20 else op.integers(2, "axis")[0] if op.has_input(2) else -2
     axis = op.placed(named, rank)
     if axis == rank - 1:
         op.refuse("its axis is the one of real and imaginary parts", fix="check the model")

@@ -1,4 +1,4 @@
-"""What operators on sequences of tensors say, as both converters from ONNX read it."""
+"""What operators on sequences of tensors say."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from ....models.signature import Array
 from ..node_reader import NodeReader, S, V
 
 
-def place_among(op: NodeReader[V, S], given: Array | None, length: int, fix: str, *, end: bool = False) -> int:
-    """A place in a sequence of `length` tensors, counted from the start; negative ones are given from the back.
+def place_among(op: NodeReader[V, S], position: Array | None, length: int, fix: str, *, end: bool = False) -> int:
+    """Return a place in a sequence of `length` tensors, counted from the start.
 
-    `given`: as the model has it, None where it computes it, which is refused with `fix`. `end`: behind the last is one,
-    too.
+    `position`: as the model has it, None where it computes it, which is refused with `fix`. `end`: behind the last one
+    is a
+    place, too.
     """
-    if given is None:
+    if position is None:
         op.refuse("its position is computed by the model", fix=fix)
-    place = int(given.reshape(()))
+    place = int(position.reshape(()))
     if not -length <= place < length + end:
         op.refuse(f"its position is {place}, and the sequence has {length} tensors", fix="check the model")
     return place + length if place < 0 else place
@@ -40,7 +41,7 @@ def check_mapped(op: NodeReader[V, S], lengths: Sequence[int]) -> None:
 
 def part_lengths(op: NodeReader[V, S], size: int | None, axis: int, fix: str) -> list[int]:
     """Return the lengths of the parts that SplitToSequence makes of an axis: of one length, or one by one."""
-    length = op.integers(1, "split")[0] if op.given(1) else 1
+    length = op.integers(1, "split")[0] if op.has_input(1) else 1
     if size is None:
         op.refuse(f"the size of axis {axis}, and so the number of its parts, is known only when it runs", fix=fix)
     if length < 1:

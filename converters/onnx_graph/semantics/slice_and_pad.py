@@ -33,8 +33,8 @@ def slice_arguments(op: NodeReader[V, S]) -> SliceArguments[S]:
         steps: Sequence[int] = [1] * len(starts)
     else:
         starts, ends = op.sizes(1, "starts"), op.sizes(2, "ends")
-        axes = op.integers(3, "axes") if op.given(3) else range(len(starts))
-        steps = op.integers(4, "steps") if op.given(4) else [1] * len(starts)
+        axes = op.integers(3, "axes") if op.has_input(3) else range(len(starts))
+        steps = op.integers(4, "steps") if op.has_input(4) else [1] * len(starts)
     rank = op.value(0).rank
     return SliceArguments(starts, ends, tuple(op.placed(axis, rank) for axis in axes), tuple(steps))
 
@@ -59,7 +59,7 @@ def pad_arguments(op: NodeReader[V, S]) -> PadArguments[V, S]:
         pads, number = op.ints("pads"), op.known(np.array(op.real("value"), op.value(0).dtype))
     else:
         pads, number = op.sizes(1, "pads"), op.optional(2)
-    if op.given(3):
+    if op.has_input(3):
         named = op.sizes(3, "axes") if op.reads_computed_axes else op.integers(3, "axes")
         axes = [op.placed(axis, rank) if isinstance(axis, int) else axis % rank for axis in named]  # type: ignore[operator]
     mode, count = op.word("mode", "constant", PAD_MODES), len(axes)
@@ -83,7 +83,7 @@ def split_arguments(op: NodeReader[V, S]) -> SplitArguments:
     axis = op.axis("axis", rank=op.value(0).rank)
     if op.version < 13:
         return SplitArguments(axis, tuple(op.ints("split")) if op.has("split") else None, None, op.outputs)
-    if op.given(1):
+    if op.has_input(1):
         return SplitArguments(axis, None, 1, op.outputs)
     count = op.integer("num_outputs", op.outputs) if op.version >= 18 else op.outputs
     if count != op.outputs:

@@ -1,5 +1,4 @@
-"""Sequences of tensors, which exist while a module is written only: lists whose length is known, or what a
-loop appended."""
+"""Sequences of tensors, which exist only while a module is written: of known length, or what a loop appended."""
 
 from __future__ import annotations
 
@@ -8,17 +7,16 @@ from copy import copy
 
 from ...onnx_graph.node_reader import NodeReader
 from ...onnx_graph.semantics.sequence_operators import common_dtype
-from ..module_writer import Page
-from ..values import Part, Value
+from ..values import Expression, ExpressionWriter, SizeTerm
 
 
-class TensorSequence(Value):
-    """Tensors of one dtype in a row. It is no tensor, and whoever takes it for one is refused."""
+class ExpressionSequence(Expression):
+    """Tensors of one dtype in a row. Whoever takes it for a tensor is refused."""
 
     __slots__ = ("tensors",)
 
-    def __init__(self, page: Page, dtype: str, tensors: Sequence[Value]) -> None:
-        super().__init__(page, dtype, ())
+    def __init__(self, writer: ExpressionWriter, dtype: str, tensors: Sequence[Expression]) -> None:
+        super().__init__(writer, dtype, ())
         self.tensors = tuple(tensors)
 
     @property
@@ -26,34 +24,34 @@ class TensorSequence(Value):
         """Whether it is known to have no tensor."""
         return not self.tensors
 
-    def __copy__(self) -> TensorSequence:
-        """With copies of its tensors."""
-        return TensorSequence(self.page, self.dtype, [copy(each) for each in self.tensors])
+    def __copy__(self) -> ExpressionSequence:
+        """Return the sequence with copies of its tensors."""
+        return ExpressionSequence(self.writer, self.dtype, [copy(tensor) for tensor in self.tensors])
 
     def __str__(self) -> str:
-        """Raises ValueError: it has no code."""
+        """Raise ValueError: a sequence has no code."""
         raise ValueError("a sequence of tensors stands where one tensor is needed")
 
 
-class GrownSequence(TensorSequence):
-    """What a loop appended, a tensor of one shape at each step; how many there are is known only when it has run."""
+class LoopSequence(ExpressionSequence):
+    """What a loop appended: tensors of one shape, whose number is known only after the loop."""
 
     __slots__ = ("stack",)
 
-    def __init__(self, stack: Value) -> None:
-        super().__init__(stack.page, stack.dtype, ())
+    def __init__(self, stack: Expression) -> None:
+        super().__init__(stack.writer, stack.dtype, ())
         self.stack = stack  # the steps along its first axis
 
     @property
     def is_empty(self) -> bool:
-        """Nobody knows."""
+        """Whether it is known to have no tensor: it never is."""
         return False
 
-    def __copy__(self) -> GrownSequence:
-        """With a copy of what it holds."""
-        return GrownSequence(copy(self.stack))
+    def __copy__(self) -> LoopSequence:
+        """Return the sequence with a copy of its stack."""
+        return LoopSequence(copy(self.stack))
 
 
-def listed(op: NodeReader[Value, Part], tensors: Sequence[Value]) -> TensorSequence:
-    """Tensors as a sequence; they must share their dtype."""
-    return TensorSequence(tensors[0].page, common_dtype(op, tensors), tensors)
+def sequence_of(op: NodeReader[Expression, SizeTerm], tensors: Sequence[Expression]) -> ExpressionSequence:
+    """Return tensors as a sequence; they must share their dtype."""
+    return ExpressionSequence(tensors[0].writer, common_dtype(op, tensors), tensors)

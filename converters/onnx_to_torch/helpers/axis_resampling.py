@@ -1,4 +1,4 @@
-"""An axis resampled: where its new places lie in the old one, and what is read there. Formulas of ONNX's Resize."""
+"""An axis resampled: where its new places lie in the old axis, and what is read there. Formulas of ONNX's Resize."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def places_of(
     stretched: bool = False,
     device: torch.device | None = None,
 ) -> Tensor:
-    """Where each new place lies in the old axis of `size`; `length` is the new one before it is cut to `target`.
-    `stretched`: the filter is, by antialias."""
+    """Return where each new place lies in the old axis. `length` is the new size before it was cut to `target`; /
+    `stretched`: antialias has stretched the filter."""
     at = torch.arange(target, dtype=dtype, device=device)
     if coordinates == "align_corners":
         return at * ((size - 1) / (length - 1)) if length != 1 else at * 0
@@ -40,20 +40,20 @@ def places_of(
 
 
 def nearest_places(places: Tensor, rounding: str, size: int) -> Tensor:
-    """The element that lies nearest to each place."""
+    """Return the element nearest to each place."""
     if rounding == "floor":
-        found = torch.floor(places)
+        nearest = torch.floor(places)
     elif rounding == "ceil":
-        found = torch.ceil(places)
+        nearest = torch.ceil(places)
     elif rounding == "round_prefer_floor":
-        found = torch.ceil(places - 0.5)
+        nearest = torch.ceil(places - 0.5)
     else:
-        found = torch.floor(places + 0.5)
-    return torch.clamp(found.long(), 0, size - 1)
+        nearest = torch.floor(places + 0.5)
+    return torch.clamp(nearest.long(), 0, size - 1)
 
 
 def cubic_share(z: Tensor, a: float) -> Tensor:
-    """What an element at a distance z counts."""
+    """Return the cubic weight of an element at a distance z."""
     near = ((a + 2) * z - (a + 3)) * z * z + 1
     far = ((a * z - 5 * a) * z + 8 * a) * z - 4 * a
     return torch.where(z <= 1, near, torch.where(z < 2, far, torch.zeros_like(z)))
@@ -62,8 +62,8 @@ def cubic_share(z: Tensor, a: float) -> Tensor:
 def shares_of(
     places: Tensor, size: int, scale: float, linear: bool, cubic: float, exclude: bool, antialias: bool
 ) -> tuple[Tensor, Tensor]:
-    """The elements that each place reads, and what they count: both (target, elements). Beyond the edge its element
-    counts again, or nothing does (exclude). Antialias stretches the filter where the axis shrinks."""
+    """Return the elements that each place reads, and their weights: both (target, elements). Beyond the edge the last
+    element is repeated, or ignored (exclude). Antialias stretches the filter where the axis shrinks."""
     reach = 1 if linear else 2
     shrink = min(scale, 1.0) if antialias else 1.0
     steps = -int(-reach // shrink) if antialias else reach
@@ -88,11 +88,11 @@ def resampled_nearest(
     region: tuple[float, float] = (0.0, 1.0),
     outside: float | None = None,
 ) -> Tensor:
-    """One axis, each new place taken from the nearest element; in float32, as others compute it."""
+    """Resample one axis by the nearest elements; places are computed in float32, as other runtimes do."""
     size = x.shape[axis]
     places = places_of(size, target, scale, length, coordinates, region, torch.float32, device=x.device)
-    made = x.index_select(axis, nearest_places(places, rounding, size))
-    return made if outside is None else beyond(made, axis, places, size, outside)
+    y = x.index_select(axis, nearest_places(places, rounding, size))
+    return y if outside is None else beyond(y, axis, places, size, outside)
 
 
 def resampled_smoothly(
@@ -109,19 +109,19 @@ def resampled_smoothly(
     region: tuple[float, float] = (0.0, 1.0),
     outside: float | None = None,
 ) -> Tensor:
-    """One axis, each new place a weighted sum of elements around it."""
+    """Resample one axis by weighted sums of elements."""
     size = x.shape[axis]
     places = places_of(size, target, scale, length, coordinates, region, torch.float64, antialias, x.device)
     index, shares = shares_of(places, size, scale, linear, cubic, exclude, antialias)
     shape = [-1 if at == axis else 1 for at in range(x.dim())]
     shares = shares.to(x.dtype)
-    made = torch.zeros_like(x.narrow(axis, 0, 1))
+    y = torch.zeros_like(x.narrow(axis, 0, 1))
     for tap in range(index.shape[1]):
-        made = made + x.index_select(axis, index[:, tap]) * shares[:, tap].reshape(shape)
-    return made if outside is None else beyond(made, axis, places, size, outside)
+        y = y + x.index_select(axis, index[:, tap]) * shares[:, tap].reshape(shape)
+    return y if outside is None else beyond(y, axis, places, size, outside)
 
 
 def beyond(x: Tensor, axis: int, places: Tensor, size: int, outside: float) -> Tensor:
-    """x, with a number where the places lie outside of the old axis."""
+    """Return x with a number where the places lie outside of the old axis."""
     shape = [-1 if at == axis else 1 for at in range(x.dim())]
     return torch.where(((places < 0) | (places > size - 1)).reshape(shape), torch.full_like(x, outside), x)

@@ -1,4 +1,4 @@
-"""Small things that many operators share."""
+"""Small functions that many operators share."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ else:
 
 
 def size_tensor(size: int, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
-    """A size as a tensor without axes."""
+    """Return a size as a tensor without axes."""
     return torch.full((), size, dtype=dtype, device=device)
 
 
 def sizes_tensor(sizes: tuple[int, ...], dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
-    """Sizes as a vector."""
+    """Return sizes as a vector."""
     return torch.stack([torch.full((), size, dtype=dtype, device=device) for size in sizes])
 
 
 def either(condition: bool, a: int, b: int) -> int:
-    """The first of two sizes where the condition holds, else the second: torch.export keeps both."""
+    """Return a where the condition holds, else b: torch.export keeps both."""
     if isinstance(condition, torch.SymBool):
         return torch.sym_ite(condition, a + (b - b), b + (a - a))  # it wants two of one kind
     return a if condition else b
 
 
 def wrapped(index: Tensor, size: int) -> Tensor:
-    """Indices of which negative ones count from the end, all counted from the start."""
+    """Return indices counted from the start, where negative ones counted from the end."""
     index = index.long()
     return torch.where(index < 0, index + size, index)
 
 
 def whole_power(x: Tensor, exponent: Tensor) -> Tensor:
-    """Whole numbers to the power of floats, cut towards zero."""
+    """Return integers to the power of floats, cut towards zero."""
     return torch.pow(x.double(), exponent.double()).to(x.dtype)
 
 
 def log_sum_exp_of_whole(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
-    """log(sum(exp(x))) of whole numbers, computed in float64."""
+    """Return log(sum(exp(x))) of integers, computed in float64."""
     return torch.logsumexp(x.double(), axes, keep).to(x.dtype)
 
 
 def hardmax(x: Tensor, axis: int) -> Tensor:
-    """1 where the first of the largest lies, and 0 elsewhere."""
+    """Return 1 at the first of the largest elements, and 0 elsewhere."""
     places = x.argmax(axis, keepdim=True)
     return torch.zeros_like(x).scatter(axis, places, 1)
 
 
 def running_sum(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
-    """The sum of all elements up to each one, from the end with `reverse`, without itself with `exclusive`."""
+    """Return running sums: from the end with `reverse`, without the element itself with `exclusive`."""
     x = x.flip(axis) if reverse else x
     total = x.cumsum(axis, dtype=x.dtype)
     if exclusive:  # a size of one less is 1 for two elements, and torch.export leaves that out
@@ -62,7 +62,7 @@ def running_sum(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
 
 
 def counted(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
-    """start, start + delta, ... before limit; nothing where the limit lies on the other side."""
+    """Return start, start + delta, ... before limit; nothing where the limit lies on the other side."""
     length = torch.clamp(torch.ceil((limit - start) / delta), min=0).long()
     return start.reshape(()) + delta.reshape(()) * torch.arange(
         length.reshape(()).item(), dtype=start.dtype, device=start.device
@@ -70,7 +70,7 @@ def counted(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
 
 
 def ones_on_diagonal(shape: tuple[int, ...], k: int, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
-    """Ones on the k-th diagonal of a matrix."""
+    """Return a matrix with ones on the k-th diagonal."""
     rows, columns = torch.arange(shape[0], device=device)[:, None], torch.arange(shape[1], device=device)
     return (columns - rows == k).to(dtype)
 
@@ -83,7 +83,7 @@ def expanded(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 def layer_norm_with_statistics(
     x: Tensor, axis: int, scale: Tensor, bias: Tensor | None, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Layer normalisation of the axes from `axis` on, the mean, and one over the standard deviation."""
+    """Normalize the axes from `axis` on; also return the mean and the inverse standard deviation."""
     axes = tuple(range(axis, x.dim()))
     wide = x.double() if x.dtype == torch.float64 else x.float()
     mean = wide.mean(axes, keepdim=True)
@@ -93,20 +93,20 @@ def layer_norm_with_statistics(
 
 
 def root_mean_square(x: Tensor, axis: int, scale: Tensor, epsilon: float) -> Tensor:
-    """The axes from `axis` on, divided by the root of their mean square."""
+    """Divide the axes from `axis` on by the root of their mean square."""
     wide = x.double() if x.dtype == torch.float64 else x.float()
     inverse = torch.rsqrt(wide.square().mean(tuple(range(axis, x.dim())), keepdim=True) + epsilon)
     return (wide * inverse).to(scale.dtype) * scale
 
 
 def by_norm(x: Tensor, axis: int, p: int) -> Tensor:
-    """Divided by the p-norm along an axis; where that is 0 it stays 0."""
+    """Divide by the p-norm along an axis; where the norm is 0 the answer is 0."""
     norm = x.abs().sum(axis, keepdim=True) if p == 1 else x.square().sum(axis, keepdim=True).sqrt()
     return torch.where(norm == 0, torch.zeros_like(x), x / norm)
 
 
 def local_response(x: Tensor, size: int, alpha: float, beta: float, bias: float) -> Tensor:
-    """Divided by (bias + alpha / size times the squares of `size` channels around) ** beta."""
+    """Divide by (bias + alpha / size * sum of the squares of `size` neighbouring channels) ** beta."""
     squares = x.square()
     before, after = (size - 1) // 2, size // 2
     first, last = torch.zeros_like(squares[:, :1]), torch.zeros_like(squares[:, :1])
@@ -116,14 +116,14 @@ def local_response(x: Tensor, size: int, alpha: float, beta: float, bias: float)
 
 
 def product_over(x: Tensor, axes: int | tuple[int, ...], keep: bool) -> Tensor:
-    """The product over one axis or several."""
+    """Return the product over one axis or several."""
     for axis in sorted((axes,) if isinstance(axes, int) else axes, reverse=True):
         x = x.prod(axis, keep, dtype=x.dtype)
     return x
 
 
 def extreme_or_bound(x: Tensor, axes: int | tuple[int, ...], keep: bool, which: str) -> Tensor:
-    """The largest (amax) or smallest; of nothing at all the lowest or highest number that the dtype has."""
+    """Return the largest (amax) or smallest; of no elements the lowest or highest number of the dtype."""
     if x.dtype == torch.bool:
         bound: float = which == "amin"
     elif x.is_floating_point():
@@ -139,6 +139,6 @@ def extreme_or_bound(x: Tensor, axes: int | tuple[int, ...], keep: bool, which: 
         if x.shape[axis] == 0:
             shape = [size if at != axis else 1 for at, size in enumerate(x.shape)]
             x = x.new_full(shape, bound)
-    made = torch.amax(x, named, keepdim=True) if which == "amax" else torch.amin(x, named, keepdim=True)
-    made = made.expand(bounds.shape)
-    return made if keep else made.squeeze(named)
+    extremes = torch.amax(x, named, keepdim=True) if which == "amax" else torch.amin(x, named, keepdim=True)
+    extremes = extremes.expand(bounds.shape)
+    return extremes if keep else extremes.squeeze(named)

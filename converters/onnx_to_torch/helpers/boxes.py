@@ -1,4 +1,4 @@
-"""Boxes. N pictures, C classes, B boxes."""
+"""Boxes. N images, C classes, B boxes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ else:
 
 
 def corners(boxes: Tensor, centred: bool) -> tuple[Tensor, Tensor]:
-    """The low and the high corner of boxes (..., 4): of any two opposite ones, or of (x, y, width, height)."""
+    """Return the low and the high corner of boxes (..., 4): two opposite corners, or (x, y, width, height)."""
     if not centred:
         a, b = boxes[..., :2], boxes[..., 2:]
         return torch.minimum(a, b), torch.maximum(a, b)
@@ -26,8 +26,9 @@ def corners(boxes: Tensor, centred: bool) -> tuple[Tensor, Tensor]:
 def chosen_boxes(
     boxes: Tensor, scores: Tensor, count: int, overlap: Tensor | float, least: Tensor | float | None, centred: bool
 ) -> Tensor:
-    """Boxes (N, B, 4) and scores (N, C, B) to rows of (picture, class, box): of each class of each picture `count` at
-    most by falling score, those that overlap none of the ones before by more than a share of the area of both."""
+    """Return rows of (image, class, box) for boxes (N, B, 4) and scores (N, C, B): of each class of each image `count`
+    boxes at most, by falling score, whose overlap (intersection over union) with the ones before is not above
+    `overlap`."""
     low, high = (side.unsqueeze(1).expand(-1, scores.shape[1], -1, -1) for side in corners(boxes, centred))
     area = (high - low).prod(-1)
     every = torch.arange(scores.shape[2], device=scores.device)
@@ -45,17 +46,17 @@ def chosen_boxes(
         return torch.where(gone, torch.zeros_like(left), left), row
 
     rows = torch.zeros((count, scores.shape[0], scores.shape[1]), dtype=torch.int64, device=scores.device)
-    _, found = counted_loop(step, size_tensor(count, torch.int64, scores.device), (left,), (rows,))
-    chosen = found.permute(1, 2, 0)
+    _, best_boxes = counted_loop(step, size_tensor(count, torch.int64, scores.device), (left,), (rows,))
+    chosen = best_boxes.permute(1, 2, 0)
     picture, kind, place = torch.nonzero(chosen >= 0).unbind(1)
     return torch.stack((picture, kind, chosen[picture, kind, place]), 1)
 
 
 def bin_samples(start: Tensor, end: Tensor, bins: int, samples: int, size: int, shifted: bool) -> tuple[Tensor, ...]:
-    """The samples along an axis of `size` pixels of every region: the two pixels around each, and their shares; each
-    (regions, bins * samples). One that lies more than a pixel outside has no share in any."""
-    whole = end - start if shifted else torch.clamp(end - start, min=1)  # without a shift none is less than a pixel
-    step = (whole / (bins * samples)).unsqueeze(1)
+    """Return the samples along an axis of `size` pixels of every region: the two pixels around each, and their weights;
+    each (regions, bins * samples). A sample more than a pixel outside has no weight."""
+    length = end - start if shifted else torch.clamp(end - start, min=1)  # without a shift none is less than a pixel
+    step = (length / (bins * samples)).unsqueeze(1)
     at = start.unsqueeze(1) + (torch.arange(bins * samples, device=start.device) + 0.5) * step
     inside = ((at >= -1) & (at <= size)).to(at.dtype)
     low = torch.clamp(torch.floor(torch.clamp(at, min=0)), max=size - 1)
@@ -68,16 +69,18 @@ def aligned_regions(
     x: Tensor, regions: Tensor, images: Tensor, bins: tuple[int, int], samples: int, scale: float, shifted: bool,
     largest: bool,
 ) -> Tensor:  # fmt: skip
-    """Regions (R, 4) of the images (R,) among x (N, C, H, W), each divided into bins, of which samples along each axis
-    are averaged, or the largest is taken: (R, C, *bins)."""
+    """Divide regions (R, 4) of the images (R,) among x (N, C, H, W) into bins, and average the samples in each, or take
+    the largest: (R, C, *bins)."""
     left, top, right, bottom = (regions * scale - (0.5 if shifted else 0.0)).unbind(1)
     rows = bin_samples(top, bottom, bins[0], samples, x.shape[2], shifted)
     columns = bin_samples(left, right, bins[1], samples, x.shape[3], shifted)
-    image, found = images.long()[:, None, None], []
+    image, pixel_shares = images.long()[:, None, None], []
     for y, down in (rows[::2], rows[1::2]):
         for across, share in (columns[::2], columns[1::2]):
             pixels = x[image, :, y.unsqueeze(2), across.unsqueeze(1)]
-            found.append(pixels * (down.unsqueeze(2) * share.unsqueeze(1)).unsqueeze(-1))
-    terms = torch.stack(found)
-    each = (terms.amax(0) if largest else terms.sum(0)).reshape(-1, bins[0], samples, bins[1], samples, x.shape[1])
-    return (each.amax((2, 4)) if largest else each.mean((2, 4))).permute(0, 3, 1, 2)
+            pixel_shares.append(pixels * (down.unsqueeze(2) * share.unsqueeze(1)).unsqueeze(-1))
+    terms = torch.stack(pixel_shares)
+    samples_of_bins = (terms.amax(0) if largest else terms.sum(0)).reshape(
+        -1, bins[0], samples, bins[1], samples, x.shape[1]
+    )
+    return (samples_of_bins.amax((2, 4)) if largest else samples_of_bins.mean((2, 4))).permute(0, 3, 1, 2)

@@ -1,4 +1,4 @@
-"""Elements by their places: read and written."""
+"""Elements read and written by their indices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ else:
 
 
 def backwards(x: Tensor, axis: int, start: int, end: int, step: int) -> Tensor:
-    """x[start:end:step] along an axis for a negative step, with Python's rules for what lies outside."""
+    """Return x[start:end:step] along an axis for a negative step, with Python's rules for what lies outside."""
     size = x.shape[axis]
     first = torch.sym_min(start + size if start < 0 else start, size - 1)
     last = torch.sym_max(end + size if end < 0 else end, -1)
@@ -20,7 +20,7 @@ def backwards(x: Tensor, axis: int, start: int, end: int, step: int) -> Tensor:
 
 
 def gather_places(x: Tensor, indices: Tensor, batch_axes: int) -> Tensor:
-    """Slices of x at the places that the last axis of `indices` names, beside axes that both share."""
+    """Return slices of x at the indices along the last axis of `indices`, beside axes that both share."""
     depth = indices.shape[-1]
     batch, inside, rest = x.shape[:batch_axes], x.shape[batch_axes : batch_axes + depth], x.shape[batch_axes + depth :]
     flat = torch.zeros_like(indices[..., 0].long())
@@ -40,7 +40,7 @@ def gather_places(x: Tensor, indices: Tensor, batch_axes: int) -> Tensor:
 
 
 def scatter_places(x: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> Tensor:
-    """X with `updates` brought into the slices that the last axis of `indices` names."""
+    """Return x with `updates` put into the slices that the last axis of `indices` names."""
     depth = indices.shape[-1]
     flat = torch.zeros_like(indices[..., 0].long())
     for at in range(depth):
@@ -56,7 +56,7 @@ def scatter_places(x: Tensor, indices: Tensor, updates: Tensor, reduction: str) 
 
 
 def one_hot(indices: Tensor, depth: int, off_on: Tensor, axis: int) -> Tensor:
-    """The second of `off_on` where an index, negative ones counted from the end, names the place; else the first."""
+    """Return off_on[1] where an index names the place (negative ones from the end), else off_on[0]."""
     places = torch.arange(depth, device=indices.device)
     wanted = indices.long()
     wanted = torch.where(wanted < 0, wanted + depth, wanted).unsqueeze(axis)
@@ -66,20 +66,20 @@ def one_hot(indices: Tensor, depth: int, off_on: Tensor, axis: int) -> Tensor:
 
 
 def largest_first(x: Tensor, count: int, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
-    """The `count` largest or smallest along an axis and where they lie; of equals the first comes first."""
+    """Return the `count` largest or smallest along an axis and their indices; of equals the first comes first."""
     values, places = torch.sort(x, dim=axis, descending=largest, stable=True)
     return values.narrow(axis, 0, count), places.narrow(axis, 0, count)
 
 
 def last_extreme(x: Tensor, axis: int, keep: bool, largest: bool) -> Tensor:
-    """Where the largest or smallest lies along an axis: the last of equals."""
+    """Return the index of the largest or smallest along an axis: the last of equals."""
     turned = x.flip(axis)
-    found = turned.argmax(axis, keep) if largest else turned.argmin(axis, keep)
-    return x.shape[axis] - 1 - found
+    place = turned.argmax(axis, keep) if largest else turned.argmin(axis, keep)
+    return x.shape[axis] - 1 - place
 
 
 def reversed_sequences(x: Tensor, lengths: Tensor, batch_axis: int, time_axis: int) -> Tensor:
-    """Each sequence turned around up to its length; what lies beyond stays."""
+    """Reverse each sequence up to its length; the rest stays."""
     time = torch.arange(x.shape[time_axis], device=x.device)
     place = torch.where(time < lengths[:, None], lengths[:, None] - 1 - time, time)
     place = place if batch_axis < time_axis else place.transpose(0, 1)
@@ -89,8 +89,8 @@ def reversed_sequences(x: Tensor, lengths: Tensor, batch_axis: int, time_axis: i
 
 
 def distinct(x: Tensor, axis: int | None, in_order: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The distinct elements, or slices along an axis, sorted or in the order in which they first come; where each first
-    lies, which of them each one is, and how often each comes."""
+    """Return the distinct elements, or slices along an axis, sorted or in order of first occurrence; where each first
+    occurs, which of them each element is, and how often each occurs."""
     if axis is None:
         x, axis = x.reshape(-1), 0
         values, which, counts = torch.unique(x, return_inverse=True, return_counts=True)

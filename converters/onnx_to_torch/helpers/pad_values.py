@@ -1,4 +1,4 @@
-"""What lies around a tensor: its own elements once more. Negative widths cut."""
+"""Padding with a tensor's own elements. Negative widths cut."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ else:
 
 
 def surrounded(x: Tensor, widths: tuple[int, ...], mode: str) -> Tensor:
-    """With its own elements around it, as far out as is wanted: widths before all axes, then after all axes. At the
-    edge the nearest (edge), mirrored without the edge itself (reflect), or as if it began anew (wrap)."""
+    """Pad with x's own elements: widths before all axes, then after all axes. Beyond the edge comes the nearest element
+    (edge), the mirror image without the edge itself (reflect), or the start again (wrap)."""
     for axis in range(x.dim()):
         low, high, size = widths[axis], widths[axis + x.dim()], x.shape[axis]
         if isinstance(low, int) and isinstance(high, int) and low == 0 and high == 0:
@@ -35,7 +35,7 @@ def surrounded(x: Tensor, widths: tuple[int, ...], mode: str) -> Tensor:
 def same_widths(
     x: Tensor, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...], upper: bool
 ) -> list[int]:
-    """Widths for F.pad around the spatial axes of (N, C, ...), so that a window makes one element for every `stride`
+    """Return widths for F.pad around the spatial axes of (N, C, ...), so that there is one window for every `stride`
     elements; an odd one lies at the end (upper) or at the start."""
     widths: list[int] = []
     for at in reversed(range(len(kernel))):

@@ -15,11 +15,11 @@ else:
 def scanned(
     step: Callable[..., tuple[Tensor, ...]], gates: Tensor, states: tuple[Tensor, ...], lengths: Tensor | None
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Runs `step(gates of one step, *states)`: the first state after every step (T, B, H), zero beyond a sample's
-    length, and all states after the last. A number of steps that torch.export does not know becomes a while_loop."""
+    """Run `step(gates of one step, *states)`: return the first state after every step (T, B, H), zero beyond a sample's
+    length, and all states after the last. A dynamic number of steps becomes a while_loop."""
     count = gates.shape[0]
 
-    def one(at: Tensor, gate: Tensor, *before: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def run_step(at: Tensor, gate: Tensor, *before: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         after = step(gate, *before)
         if lengths is None:
             return after[0], after
@@ -30,22 +30,24 @@ def scanned(
     if isinstance(count, int):
         outputs = []
         for at in range(count):
-            output, states = one(torch.full((), at, device=gates.device), gates[at], *states)
+            output, states = run_step(torch.full((), at, device=gates.device), gates[at], *states)
             outputs.append(output)
         return torch.stack(outputs), states
 
     def more(at: Tensor, *_: Tensor) -> Tensor:
         return at < count
 
-    def body(at: Tensor, made: Tensor, *before: Tensor) -> tuple[Tensor, ...]:
+    def body(at: Tensor, outputs: Tensor, *before: Tensor) -> tuple[Tensor, ...]:
         place = at.reshape(1)
-        output, after = one(at, gates.index_select(0, place).squeeze(0), *before)
-        return at + 1, made.index_copy(0, place, output.unsqueeze(0)), *(each.clone() for each in after)
+        output, after = run_step(at, gates.index_select(0, place).squeeze(0), *before)
+        return at + 1, outputs.index_copy(0, place, output.unsqueeze(0)), *(state.clone() for state in after)
 
     empty = torch.zeros((count, gates.shape[1], states[0].shape[1]), dtype=gates.dtype, device=gates.device)
     start = torch.zeros((), dtype=torch.int64, device=gates.device)
-    _, made, *last = torch._higher_order_ops.while_loop(more, body, (start, empty, *(each.clone() for each in states)))
-    return made, tuple(last)
+    _, outputs, *last = torch._higher_order_ops.while_loop(
+        more, body, (start, empty, *(state.clone() for state in states))
+    )
+    return outputs, tuple(last)
 
 
 def each_direction(
@@ -54,19 +56,19 @@ def each_direction(
     backwards: tuple[bool, ...],
     lengths: Tensor | None,
 ) -> tuple[Tensor, ...]:
-    """`run(direction, x)` for x (T, B, I), turned around where the direction runs backwards: Y (T, D, B, H), and each
-    final state (D, B, H)."""
+    """Run `run(direction, x)` for x (T, B, I), reversed where the direction runs backwards: return Y (T, D, B, H), and
+    each final state (D, B, H)."""
     outputs, finals = [], []
     for at, reverse in enumerate(backwards):
         fed = turned_around(x, lengths) if reverse else x
         output, final = run(at, fed)
         outputs.append(turned_around(output, lengths) if reverse else output)
         finals.append(final)
-    return torch.stack(outputs, 1), *(torch.stack(each) for each in zip(*finals, strict=True))
+    return torch.stack(outputs, 1), *(torch.stack(state) for state in zip(*finals, strict=True))
 
 
 def turned_around(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Each sample's steps from its last to its first; what lies beyond its length stays."""
+    """Reverse each sample's steps up to its length; the rest stays."""
     if lengths is None:
         return x.flip(0)
     time = torch.arange(x.shape[0], device=x.device)[:, None]
@@ -87,7 +89,7 @@ def lstm(
     coupled: bool = False,
     f: tuple[Callable[[Tensor], Tensor], ...] = (torch.sigmoid, torch.tanh, torch.tanh),
 ) -> tuple[Tensor, ...]:
-    """i, o, f = f(...); c' = f c + i g(...); h' = o h(c'). Peepholes let the gates see c, and o see c'.
+    """Compute i, o, f = f(...); c' = f c + i g(...); h' = o h(c'). Peepholes let the gates see c, and o see c'.
 
     x (T, B, I), w (D, 4 H, I) and r (D, 4 H, H) with the gates i, o, f, c; b (D, 8 H), h and c (D, B, H).
     """
@@ -124,7 +126,8 @@ def gru(
     lengths: Tensor | None = None,
     f: tuple[Callable[[Tensor], Tensor], ...] = (torch.sigmoid, torch.tanh),
 ) -> tuple[Tensor, ...]:
-    """z, r = f(...); n = g(x Wh + r (h Rh + b)) where `late`, else g(x Wh + (r h) Rh + b); h' = (1 - z) n + z h
+    """Compute z, r = f(...); n = g(x Wh + r (h Rh + b)) where `late`, else g(x Wh + (r h) Rh + b); h' = (1 - z) n + z
+    h.
 
     x (T, B, I), w (D, 3 H, I) and r (D, 3 H, H) with the gates z, r, h; b (D, 6 H), h (D, B, H).
     """
@@ -158,7 +161,7 @@ def rnn(
     lengths: Tensor | None = None,
     f: tuple[Callable[[Tensor], Tensor], ...] = (torch.tanh,),
 ) -> tuple[Tensor, ...]:
-    """One activation: h' = f(x W + h R + b). x (T, B, I), w (D, H, I), r (D, H, H), b (D, 2 H), h (D, B, H)."""
+    """Compute h' = f(x W + h R + b). x (T, B, I), w (D, H, I), r (D, H, H), b (D, 2 H), h (D, B, H)."""
     hidden = r.shape[-1]
 
     def run(at: int, fed: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -174,48 +177,48 @@ def rnn(
 
 
 def gates_in_order(matrix: Tensor, order: tuple[int, ...]) -> Tensor:
-    """The rows of a weight or a bias, gate by gate in another order."""
+    """Return the rows of a weight or a bias with the gates in another order."""
     parts = matrix.chunk(len(order))
     return torch.cat([parts[at] for at in order])
 
 
 def torch_weights(w: Tensor, r: Tensor, b: Tensor, order: tuple[int, ...]) -> list[Tensor]:
-    """What torch.lstm and its like take, of every direction in turn."""
-    found = []
+    """Return the weights as torch.lstm and torch.gru take them: of every direction in turn."""
+    weights = []
     for at in range(w.shape[0]):
         biases = b[at].chunk(2)
-        found += [gates_in_order(each, order) for each in (w[at], r[at], *biases)]
-    return found
+        weights += [gates_in_order(part, order) for part in (w[at], r[at], *biases)]
+    return weights
 
 
-def torch_outputs(made: tuple[Tensor, ...], directions: int) -> tuple[Tensor, ...]:
-    """(T, B, D H) as (T, D, B, H); the states are as they are."""
-    y, *states = made
+def torch_outputs(outputs: tuple[Tensor, ...], directions: int) -> tuple[Tensor, ...]:
+    """Return (T, B, D H) as (T, D, B, H); the states stay as they are."""
+    y, *states = outputs
     return y.reshape(y.shape[0], y.shape[1], directions, y.shape[2] // directions).transpose(1, 2), *states
 
 
 def torch_lstm(
     x: Tensor, w: Tensor, r: Tensor, b: Tensor, h: Tensor, c: Tensor, backwards: tuple[bool, ...] = (False,)
 ) -> tuple[Tensor, ...]:
-    """As `lstm`, by PyTorch's own where it knows the number of steps."""
+    """Compute `lstm`, by torch.lstm where the number of steps is known."""
     if not isinstance(x.shape[0], int) or backwards == (True,):
         return lstm(x, w, r, b, h, c, backwards)
     weights = torch_weights(w, r, b, (0, 2, 3, 1))  # it has the gates i, f, c, o
-    made = torch.lstm(x, (h, c), weights, True, 1, 0.0, False, len(backwards) > 1, False)
-    return torch_outputs(made, len(backwards))
+    outputs = torch.lstm(x, (h, c), weights, True, 1, 0.0, False, len(backwards) > 1, False)
+    return torch_outputs(outputs, len(backwards))
 
 
 def torch_gru(
     x: Tensor, w: Tensor, r: Tensor, b: Tensor, h: Tensor, backwards: tuple[bool, ...] = (False,)
 ) -> tuple[Tensor, ...]:
-    """As `gru` with `late`, by PyTorch's own where it knows the number of steps."""
+    """Compute `gru` with `late`, by torch.gru where the number of steps is known."""
     if not isinstance(x.shape[0], int) or backwards == (True,):
         return gru(x, w, r, b, h, True, backwards)
     weights = torch_weights(w, r, b, (1, 0, 2))  # it has the gates r, z, h
-    made = torch.gru(x, h, weights, True, 1, 0.0, False, len(backwards) > 1, False)
-    return torch_outputs(made, len(backwards))
+    outputs = torch.gru(x, h, weights, True, 1, 0.0, False, len(backwards) > 1, False)
+    return torch_outputs(outputs, len(backwards))
 
 
 def initial_state(x: Tensor, directions: int, hidden: int) -> Tensor:
-    """Zeros (D, B, H) for x (T, B, I)."""
+    """Return zeros (D, B, H) for x (T, B, I)."""
     return torch.zeros((directions, x.shape[1], hidden), dtype=x.dtype, device=x.device)

@@ -20,8 +20,8 @@ def ceiling_widths(
     dilations: tuple[int, ...],
     widths: list[int],
 ) -> list[int]:
-    """How many elements F.pad must add at the ends, so that a last window that begins inside is complete."""
-    found: list[int] = []
+    """Return the widths that F.pad must add at the ends, so that a last window that begins inside is complete."""
+    widths_to_add: list[int] = []
     count = len(kernel)
     for at in reversed(range(count)):
         reach = (kernel[at] - 1) * dilations[at] + 1
@@ -30,12 +30,12 @@ def ceiling_widths(
         begins = last * strides[at]
         inside = x.shape[2 + at] + widths[2 * (count - 1 - at)]
         last = last - (1 if begins >= inside else 0)
-        found += [0, torch.sym_max(last * strides[at] + reach - size, 0)]
-    return found
+        widths_to_add += [0, torch.sym_max(last * strides[at] + reach - size, 0)]
+    return widths_to_add
 
 
 def window_sum(x: Tensor, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]) -> Tensor:
-    """The sum of each window, channel by channel."""
+    """Return the sum of each window, channel by channel."""
     channels = x.shape[1]
     ones = torch.ones((channels, 1, *kernel), dtype=x.dtype, device=x.device)
     convolution = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[len(kernel)]
@@ -51,7 +51,7 @@ def average_pool(
     ceil: bool,
     count_pads: bool,
 ) -> Tensor:
-    """The mean of each window, of which the elements around the picture count or do not."""
+    """Return the mean of each window; `count_pads`: of the padding too."""
     ones = torch.ones_like(x[:1, :1])
     counted = F.pad(ones, widths, value=1.0 if count_pads else 0.0)
     x = F.pad(x, widths)
@@ -70,7 +70,7 @@ def norm_pool(
     ceil: bool,
     p: int,
 ) -> Tensor:
-    """The p-norm of each window."""
+    """Return the p-norm of each window."""
     x = F.pad(x, widths)
     if ceil:
         x = F.pad(x, ceiling_widths(x, kernel, strides, dilations, [0] * len(widths)))
@@ -78,7 +78,7 @@ def norm_pool(
 
 
 def flat_places(places: Tensor, x: Tensor) -> Tensor:
-    """Places within each picture of x, counted from the first element of all of x."""
+    """Return places within each plane of x as places in the flat x."""
     size = math.prod(x.shape[2:])
     planes = torch.arange(x.shape[0] * x.shape[1], device=x.device).reshape(
         x.shape[0], x.shape[1], *[1] * (x.dim() - 2)
@@ -87,7 +87,7 @@ def flat_places(places: Tensor, x: Tensor) -> Tensor:
 
 
 def unpooled(x: Tensor, places: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Zeros in a shape, with each value at its place among all elements."""
+    """Return zeros in a shape, with each value at its place in the flat tensor."""
     total = 1
     for size in shape:
         total = total * size

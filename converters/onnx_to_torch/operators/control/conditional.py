@@ -1,5 +1,7 @@
-"""If, Loop, Scan and SequenceMap: what is known while writing needs no function. A condition that is known is one
-branch; else torch.cond keeps both. Loops: see loops.py.
+"""If, Loop, Scan and SequenceMap.
+
+What is known while writing needs no function: a known condition writes one branch. Else torch.cond keeps both.
+Loops: see loops.py.
 """
 
 from __future__ import annotations
@@ -9,62 +11,65 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ....onnx_graph.semantics.sequence_operators import check_mapped
-from ...common.tensor_sequence import TensorSequence, listed
-from ...inner_graphs import Inside, Run, Scope, placed, same_size, truth
-from ...operator_context import Op
-from ...values import Value
+from ...common.tensor_sequence import ExpressionSequence, sequence_of
+from ...inner_graphs import GraphRunner, InnerGraphWriter, Scope, assign_outputs, known_truth, same_size
+from ...operator_context import CodegenContext
+from ...values import Expression
 from .loops import loop, scan
 
 if TYPE_CHECKING:
     import torch
 
 
-def control(op: Op, run: Run, scope: Scope) -> Sequence[Value | None]:
-    """The answers of a node with graphs inside. `run` writes a graph; `scope`: the names around the node."""
-    return _WRITTEN[op.node.op_type](op, Inside(op, run, scope))
+def control(op: CodegenContext, run: GraphRunner, scope: Scope) -> Sequence[Expression | None]:
+    """Write a node with graphs inside. `run` writes a graph; `scope`: the names around the node."""
+    return _WRITTEN[op.node.op_type](op, InnerGraphWriter(op, run, scope))
 
 
-def _if(op: Op, inside: Inside) -> Sequence[Value]:
-    """One of two graphs: torch.cond, where the condition is not known."""
+def _if(op: CodegenContext, inside: InnerGraphWriter) -> Sequence[Expression]:
+    """Write If: one of two graphs, by torch.cond where the condition is not known."""
     condition = op.value(0)
     then, otherwise = op.graph("then_branch"), op.graph("else_branch")
-    chosen = truth(condition)
+    chosen = known_truth(condition)
     if chosen is not None:
         return inside.here(then if chosen else otherwise, [])
-    asked = f"{condition}" if not condition.rank else f"{condition}.reshape(())"
-    made = [
-        inside.function(name, [], partial(Inside.here, graph=graph, inputs=[]), "plain_copy({})")
+    scalar = f"{condition}" if not condition.rank else f"{condition}.reshape(())"
+    functions = [
+        inside.function(name, [], partial(InnerGraphWriter.here, graph=graph, inputs=[]), "plain_copy({})")
         for name, graph in (("then", then), ("otherwise", otherwise))
     ]
-    trials = [_either(op, at, *pair) for at, pair in enumerate(zip(*(each.trials for each in made), strict=True))]
-    op.page.lines += [each.block for each in made]
-    op.page.helpers.add("plain_copy")
-    return placed(op, f"torch.cond({asked}, {made[0].block.name}, {made[1].block.name})", trials)
+    trials = [
+        _common_trial(op, at, *pair)
+        for at, pair in enumerate(zip(*(function.trials for function in functions), strict=True))
+    ]
+    op.writer.lines += [function.block for function in functions]
+    op.writer.helpers.add("plain_copy")
+    return assign_outputs(op, f"torch.cond({scalar}, {functions[0].block.name}, {functions[1].block.name})", trials)
 
 
-def _either(op: Op, at: int, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """What is known of a tensor that is one of two."""
-    if (one.dtype, one.dim()) != (other.dtype, other.dim()):
+def _common_trial(op: CodegenContext, at: int, then: torch.Tensor, otherwise: torch.Tensor) -> torch.Tensor:
+    """Return what is known of a tensor that comes from one of two branches."""
+    if (then.dtype, then.dim()) != (otherwise.dtype, otherwise.dim()):
         op.refuse(
-            f"its output {at} is {one.dtype} of {one.dim()} axes in one branch and {other.dtype} of {other.dim()} axes "
-            "in the other",
+            f"its output {at} is {then.dtype} of {then.dim()} axes in one branch and {otherwise.dtype} of "
+            f"{otherwise.dim()} axes in the other",
             fix="give both branches the same rank and dtype",
         )
-    return op.page.unsure(one, list(map(same_size, one.shape, other.shape)))
+    return op.writer.unsure(then, list(map(same_size, then.shape, otherwise.shape)))
 
 
-def _sequence_map(op: Op, inside: Inside) -> Sequence[Value]:
-    """Its body for each place of the first sequence; tensors among the inputs are given whole every time."""
-    body, given, count = op.graph("body"), op.everything(), len(op.sequence(0).tensors)
-    check_mapped(op, [count, *(len(each.tensors) for each in given if isinstance(each, TensorSequence))])
-    made = [
-        inside.here(body, [each.tensors[at] if isinstance(each, TensorSequence) else each for each in given])
+def _sequence_map(op: CodegenContext, inside: InnerGraphWriter) -> Sequence[Expression]:
+    """Write SequenceMap: its body for each place of the sequences; tensors among the inputs are whole every time."""
+    body, inputs, count = op.graph("body"), op.everything(), len(op.sequence(0).tensors)
+    check_mapped(op, [count, *(len(value.tensors) for value in inputs if isinstance(value, ExpressionSequence))])
+    rows = [
+        inside.here(body, [value.tensors[at] if isinstance(value, ExpressionSequence) else value for value in inputs])
         for at in range(count)
     ]
-    return [listed(op, parts) for parts in zip(*made, strict=True)]
+    return [sequence_of(op, parts) for parts in zip(*rows, strict=True)]
 
 
-_WRITTEN: Mapping[str, Callable[[Op, Inside], Sequence[Value]]] = {
+_WRITTEN: Mapping[str, Callable[[CodegenContext, InnerGraphWriter], Sequence[Expression]]] = {
     "If": _if, "Loop": loop, "Scan": scan, "SequenceMap": _sequence_map
 }  # fmt: skip
 CONTROL = frozenset(_WRITTEN)

@@ -1,34 +1,33 @@
-"""Boxes chosen by their scores, and what lies in them."""
+"""NonMaxSuppression and RoiAlign."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ....onnx_graph.semantics.sampling_attributes import roi_align_attributes
-from ...operator_context import Op
+from ...operator_context import CodegenContext
 from ...safe_names import number
-from ...writers import INDICES, Written, writes
+from ...writers import INDICES, OutputCode, writes
 
 _SAMPLED = frozenset({"float32", "float64"})
 
 
 @writes("NonMaxSuppression", since=10)
-def non_max_suppression(op: Op) -> Written:
-    """Rows of (picture, class, box): of each class of each picture the boxes by falling score, less those that overlap
-    one before by more than a share."""
+def non_max_suppression(op: CodegenContext) -> OutputCode:
+    """Write NonMaxSuppression: rows of (image, class, box), by falling score."""
     boxes, scores = op.value(0), op.value(1)
-    (limit,) = op.sizes(2, "number of boxes of a class") if op.given(2) else (0,)
+    (limit,) = op.sizes(2, "number of boxes of a class") if op.has_input(2) else (0,)
     overlap, least = op.bound(3) or "0.0", op.bound(4)
     centred = op.flag("center_point_box")
     if limit == 0:
         return op.known(np.zeros((0, 3), np.int64))
-    count = op.page.combine("max", op.page.combine("min", limit, scores.size(2)), 0)
+    count = op.writer.combine("max", op.writer.combine("min", limit, scores.size(2)), 0)
     return f"chosen_boxes({boxes}, {scores}, {count}, {overlap}, {least}, {centred})"
 
 
 @writes("RoiAlign", since=10, T1=_SAMPLED, T2=INDICES)
-def regions_aligned(op: Op) -> Written:
-    """Regions of pictures, each divided into bins of which samples are averaged, or the largest is taken."""
+def regions_aligned(op: CodegenContext) -> OutputCode:
+    """Write RoiAlign: regions divided into bins, whose samples are averaged, or the largest is taken."""
     (x, regions, images), align = (op.value(at) for at in range(3)), roi_align_attributes(op)
     scale = number(align.scale, x.dtype)
     if align.samples < 1:

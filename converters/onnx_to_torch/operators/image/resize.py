@@ -1,4 +1,4 @@
-"""Resize, and what it was called before: by scales or to sizes."""
+"""Resize and Upsample: by scales or to sizes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from math import floor
 import numpy as np
 
 from ....onnx_graph.semantics.resize_attributes import ResizeAttributes, ResizeMethod, resize_attributes
-from ...operator_context import Op
-from ...values import Part, Size, Value, atom
-from ...writers import FLOATS, HELD, NUMBERS, Written, writes
+from ...operator_context import CodegenContext
+from ...values import Expression, SizeTerm, SymbolicSize, atom
+from ...writers import FLOATS, HELD, NUMBERS, OutputCode, writes
 from ..tensor.shape import as_tuple
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
-    """One axis: its new size, by what places are divided, and the new size before it is cut to a whole number."""
+class AxisCode:
+    """One axis: its new size, the scale that places are divided by, and the new size before it is cut to a whole
+    number."""
 
     at: int
-    size: Part
-    target: Part
+    size: SizeTerm
+    target: SizeTerm
     scale: str
     length: str
     exact: bool  # whether scale is target / size
@@ -29,70 +30,72 @@ class Axis:
 
     @property
     def kept(self) -> bool:
-        """Whether nothing happens to it."""
+        """Whether the axis stays as it is."""
         return self.scale == "1.0" and not self.region and (self.size == self.target)
 
 
 @writes("Resize", since=11, T1=HELD, T2=FLOATS)
 @writes("Resize", since=10, until=10, T=HELD)
 @writes("Upsample", since=7, T=HELD)
-def resize(op: Op) -> Written:
-    """By scales or to sizes, along all axes or those that are named."""
+def resize(op: CodegenContext) -> OutputCode:
+    """Write Resize or Upsample, along all axes or those that are named."""
     value, resizing = op.value(0), resize_attributes(op, NUMBERS)
     regions = _regions(op, len(resizing.axes), resizing.method)
     if resizing.policy != "stretch":
         op.refuse(f"its keep_aspect_ratio_policy is {resizing.policy}", fix="give the sizes that come of it")
     if resizing.by_sizes:
-        axes = [_to(value, *each) for each in zip(resizing.axes, op.sizes(3, "sizes"), regions, strict=True)]
+        axes = [_to(value, *row) for row in zip(resizing.axes, op.sizes(3, "sizes"), regions, strict=True)]
     else:
         axes = _by_scales(op, resizing, regions)
     return _resized(op, value, axes, resizing.method)
 
 
-def _regions(op: Op, count: int, method: ResizeMethod) -> list[str]:
-    """What is cut out of each axis, in shares of it: only one of the modes cuts."""
+def _regions(op: CodegenContext, count: int, method: ResizeMethod) -> list[str]:
+    """Return what is cut out of each axis, in shares of it: only one of the modes cuts."""
     if method.outside is None:
         return [""] * count
-    region = [float(each) for each in op.array(1, "region")]
+    region = [float(number) for number in op.array(1, "region")]
     return [f"({low!r}, {high!r})" for low, high in zip(region[:count], region[count:], strict=True)]
 
 
-def _by_scales(op: Op, resizing: ResizeAttributes, regions: Sequence[str]) -> list[Axis]:
-    """Sizes times scales, cut to whole numbers."""
+def _by_scales(op: CodegenContext, resizing: ResizeAttributes, regions: Sequence[str]) -> list[AxisCode]:
+    """Return the axes for sizes times scales, cut to whole numbers."""
     value, corners = op.value(0), resizing.exact_corners
     scales = resizing.scales
     if resizing.scales_at is not None:
-        scales = tuple(float(each) for each in op.array(resizing.scales_at, "scales"))
+        scales = tuple(float(number) for number in op.array(resizing.scales_at, "scales"))
     axes = []
     for axis, scale, region in zip(resizing.axes, scales or (), regions, strict=True):
         size = value.size(axis)
-        target: Part
+        target: SizeTerm
         if scale == int(scale):
-            target = op.page.combine("*", size, int(scale))
+            target = op.writer.combine("*", size, int(scale))
             length = str(target)
         elif isinstance(size, int):
             target = floor(np.float32(size) * np.float32(scale))
             length = repr(size * scale)
         elif (1 / scale) == int(1 / scale):
-            target = op.page.combine("//", size, int(1 / scale))
+            target = op.writer.combine("//", size, int(1 / scale))
             length = f"{atom(size)} / {int(1 / scale)}"
         else:
             op.refuse(f"the size of axis {axis} is not known, and its scale is {scale}", fix="give that axis its size")
-        axes.append(Axis(axis, size, target, repr(scale), str(target) if corners else length, corners, region))
+        axes.append(AxisCode(axis, size, target, repr(scale), str(target) if corners else length, corners, region))
     return axes
 
 
-def _to(value: Value, axis: int, target: Part, region: str) -> Axis:
+def _to(value: Expression, axis: int, target: SizeTerm, region: str) -> AxisCode:
     size = value.size(axis)
     same = size == target or (
-        isinstance(size, Size) and isinstance(target, Size) and size.trial.node.expr == target.trial.node.expr
+        isinstance(size, SymbolicSize)
+        and isinstance(target, SymbolicSize)
+        and size.trial.node.expr == target.trial.node.expr
     )
     if same:
-        return Axis(axis, size, size, "1.0", str(size), True, region)
-    return Axis(axis, size, target, f"{atom(target)} / {atom(size)}", str(target), True, region)
+        return AxisCode(axis, size, size, "1.0", str(size), True, region)
+    return AxisCode(axis, size, target, f"{atom(target)} / {atom(size)}", str(target), True, region)
 
 
-def _resized(op: Op, value: Value, axes: Sequence[Axis], method: ResizeMethod) -> Written:
+def _resized(op: CodegenContext, value: Expression, axes: Sequence[AxisCode], method: ResizeMethod) -> OutputCode:
     axes = [axis for axis in axes if not axis.kept]
     if not axes or 0 in value.shape:
         return value if not axes else op.refuse("it resizes an empty tensor", fix="leave it out")
@@ -111,7 +114,7 @@ def _resized(op: Op, value: Value, axes: Sequence[Axis], method: ResizeMethod) -
     return f"{code}.to(torch.{value.dtype})" if value.dtype in FLOATS else f"rounded_to({code}, torch.{value.dtype})"
 
 
-def _along(code: str, axis: Axis, method: ResizeMethod) -> str:
+def _along(code: str, axis: AxisCode, method: ResizeMethod) -> str:
     common = f'{code}, {axis.at}, {axis.target}, {axis.scale}, {axis.length}, "{method.coordinates}"'
     more = f", region={axis.region}, outside={method.outside!r}" if axis.region else ""
     if method.mode == "nearest":
@@ -120,15 +123,15 @@ def _along(code: str, axis: Axis, method: ResizeMethod) -> str:
     return f"resampled_smoothly({common}, {options}{more})"
 
 
-def _by_torch(value: Value, axes: Sequence[Axis], method: ResizeMethod) -> str:
-    """F.interpolate, where it is the same: the last axes of a picture, places by halves of pixels or by corners."""
+def _by_torch(value: Expression, axes: Sequence[AxisCode], method: ResizeMethod) -> str:
+    """Return a call of F.interpolate where it computes the same: the last axes of images of floats; "" elsewhere."""
     rank = value.rank
     spatial = value.dtype in ("float32", "float64") and rank in (3, 4, 5) and all(axis.at >= 2 for axis in axes)
     if not spatial or method.exclude_outside or method.antialias or method.mode == "nearest":
         return ""
     corners = method.coordinates == "align_corners"
     halves = method.coordinates in ("half_pixel", "pytorch_half_pixel")
-    if not (corners or halves) or not all(axis.exact or _whole(axis) for axis in axes):
+    if not (corners or halves) or not all(axis.exact or _is_whole(axis) for axis in axes):
         return ""
     if method.coordinates == "pytorch_half_pixel" and any(axis.target == 1 for axis in axes):
         return ""
@@ -140,6 +143,6 @@ def _by_torch(value: Value, axes: Sequence[Axis], method: ResizeMethod) -> str:
     return f'F.interpolate({value}, {size}, mode="{name}", align_corners={corners})'
 
 
-def _whole(axis: Axis) -> bool:
-    """Whether the new size is the old one times the scale, without a cut."""
+def _is_whole(axis: AxisCode) -> bool:
+    """Return whether the new size is the old one times the scale, without a cut."""
     return axis.length == str(axis.target) or (isinstance(axis.target, int) and axis.length == repr(float(axis.target)))

@@ -1,16 +1,16 @@
-"""Pictures read at computed places."""
+"""GridSample, AffineGrid and Col2Im."""
 
 from __future__ import annotations
 
 from ....onnx_graph.semantics.sampling_attributes import grid_sample_attributes
-from ...operator_context import Op
-from ...writers import FLOATS, Written, writes
+from ...operator_context import CodegenContext
+from ...writers import FLOATS, OutputCode, writes
 from ..tensor.shape import as_tuple
 
 
 @writes("GridSample", since=16, T1=FLOATS, T2=FLOATS)
-def grid_sample(op: Op) -> Written:
-    """Read at the places of a grid whose corners are -1 and 1."""
+def grid_sample(op: CodegenContext) -> OutputCode:
+    """Write GridSample: x read at the places of a grid whose corners are -1 and 1."""
     x, grid, sampling = op.value(0), op.value(1), grid_sample_attributes(op)
     mode = {"linear": "bilinear", "cubic": "bicubic"}.get(sampling.mode, sampling.mode)
     if x.rank not in (4, 5) or (x.rank == 5 and mode == "bicubic"):
@@ -20,14 +20,14 @@ def grid_sample(op: Op) -> Written:
 
 
 @writes("AffineGrid", since=20, T1=FLOATS)
-def affine_grid(op: Op) -> Written:
-    """The places that an affine map reads."""
+def affine_grid(op: CodegenContext) -> OutputCode:
+    """Write AffineGrid: the places that an affine map reads."""
     return f"F.affine_grid({op.value(0)}, {as_tuple(op.sizes(1, 'size'))}, {op.flag('align_corners')})"
 
 
 @writes("Col2Im", since=18, T=FLOATS)
-def columns_to_image(op: Op) -> Written:
-    """Blocks laid over each other and added up."""
+def columns_to_image(op: CodegenContext) -> OutputCode:
+    """Write Col2Im: blocks laid over each other and added up."""
     image, block = op.sizes(1, "image shape"), op.integers(2, "block shape")
     pads, count = op.ints("pads", [0] * 4), len(block)
     if count != 2 or pads[:2] != pads[2:]:

@@ -1,24 +1,24 @@
-"""Convolutions of one, two or three spatial axes, and their reverse."""
+"""Convolutions of one, two or three spatial axes, and transposed ones."""
 
 from __future__ import annotations
 
 from ....onnx_graph.semantics.window_attributes import kernel_sizes, transposed_window
-from ...common.windows import flat, short, windows
-from ...operator_context import Op
-from ...values import Value
-from ...writers import FLOATS, Written, writes
+from ...common.windows import pads_code, tuple_or_number, window_code
+from ...operator_context import CodegenContext
+from ...values import Expression
+from ...writers import FLOATS, OutputCode, writes
 
 
 @writes("Conv", since=1, T=FLOATS)
-def convolution(op: Op) -> Written:
-    """Each output channel from the input channels of its group."""
+def convolution(op: CodegenContext) -> OutputCode:
+    """Write Conv."""
     x, weight, bias = op.value(0), op.value(1), op.optional(2)
     return _convolved(op, x, weight, bias)
 
 
-def _convolved(op: Op, x: Value, weight: Value, bias: Value | None = None) -> str:
-    moved = windows(op, x, kernel_sizes(op, weight))
-    given = f"{x}" if moved.even is not None else f"F.pad({x}, {moved.widths})"
+def _convolved(op: CodegenContext, x: Expression, weight: Expression, bias: Expression | None = None) -> str:
+    moved = window_code(op, x, kernel_sizes(op, weight))
+    source = f"{x}" if moved.even is not None else f"F.pad({x}, {moved.widths})"
     options = [] if bias is None else [f"{bias}"]
     for name, numbers, usual in (
         ("stride", moved.strides, 1),
@@ -27,27 +27,27 @@ def _convolved(op: Op, x: Value, weight: Value, bias: Value | None = None) -> st
         ("groups", (op.integer("group", 1),), 1),
     ):
         if set(numbers) != {usual}:
-            options.append(f"{name}={short(numbers)}")
-    return f"F.conv{moved.rank}d({', '.join([given, f'{weight}', *options])})"
+            options.append(f"{name}={tuple_or_number(numbers)}")
+    return f"F.conv{moved.rank}d({', '.join([source, f'{weight}', *options])})"
 
 
 @writes("ConvInteger", since=10)
-def convolution_of_integers(op: Op) -> Written:
-    """Of 8-bit numbers less their zero points, in int32; float64 holds every sum of them exactly."""
+def convolution_of_integers(op: CodegenContext) -> OutputCode:
+    """Write ConvInteger: 8-bit numbers less their zero points, in int32; float64 holds every sum of them exactly."""
     return f"{_whole_sums(op, (0, 2), (1, 3))}.int()"
 
 
 @writes("QLinearConv", since=10)
-def quantized_convolution(op: Op) -> Written:
-    """The same and a bias, brought from the scale of its products to the one of the answer."""
+def quantized_convolution(op: CodegenContext) -> OutputCode:
+    """Write QLinearConv: ConvInteger and a bias, from the scale of the products to that of the output."""
     sums, bias, axes = _whole_sums(op, (0, 2), (3, 5)), op.optional(8), op.value(0).rank - 2
     more = "" if bias is None else f" + {_of_filters(bias, axes)}"
     scale = f"{op.value(1)} * {_of_filters(op.value(4), axes)} / {op.value(6)}"
     return f"rescaled({sums}{more}, {scale}, {op.value(7)})"
 
 
-def _whole_sums(op: Op, *places: tuple[int, int]) -> str:
-    """The convolution of an input and a weight, each less its zero point."""
+def _whole_sums(op: CodegenContext, *places: tuple[int, int]) -> str:
+    """Return the convolution of an input and a weight, each less its zero point."""
     parts = []
     for at, place in places:
         value, zero = op.value(at), op.optional(place)
@@ -56,14 +56,14 @@ def _whole_sums(op: Op, *places: tuple[int, int]) -> str:
     return _convolved(op, *parts)
 
 
-def _of_filters(part: Value, axes: int) -> str:
-    """A number, or one for each filter, with so many axes behind."""
+def _of_filters(part: Expression, axes: int) -> str:
+    """Return a number, or one for each filter with so many axes behind."""
     return f"{part}" if part.rank == 0 or part.shape == (1,) else f"{part}.reshape(-1{', 1' * axes})"
 
 
 @writes("ConvTranspose", since=1, T=FLOATS)
-def transposed(op: Op) -> Written:
-    """A convolution's gradient: what each input element spreads over the output is added up."""
+def transposed(op: CodegenContext) -> OutputCode:
+    """Write ConvTranspose: the convolution's gradient."""
     x, weight, bias = op.value(0), op.value(1), op.optional(2)
     window = transposed_window(op, kernel_sizes(op, weight))
     strides, dilations, more = window.window.strides, window.window.dilations, window.output_padding
@@ -79,10 +79,10 @@ def transposed(op: Op) -> Written:
         ("groups", [op.integer("group")], 1), ("dilation", dilations, 1),
     ):  # fmt: skip
         if set(numbers) != {usual}:
-            options.append(f"{name}={short(numbers)}")
-    made = f"F.conv_transpose{len(pads)}d({', '.join([f'{x}', f'{weight}', *options])})"
+            options.append(f"{name}={tuple_or_number(numbers)}")
+    code = f"F.conv_transpose{len(pads)}d({', '.join([f'{x}', f'{weight}', *options])})"
     if even:
-        return made
+        return code
     if min(map(min, pads)) < 0:
         op.refuse("its output is larger than what the input spreads over", fix="pad the output in the model")
-    return f"F.pad({made}, {flat([(-low, -high) for low, high in pads])})"
+    return f"F.pad({code}, {pads_code([(-low, -high) for low, high in pads])})"

@@ -1,41 +1,41 @@
-"""What ONNX Runtime's optimiser makes of several operators (com.microsoft): products, activations, normalisations."""
+"""The fused operators of ONNX Runtime's optimiser (com.microsoft): products and activations."""
 
 from __future__ import annotations
 
-from ...operator_context import Op
+from ...operator_context import CodegenContext
 from ...safe_names import number
-from ...writers import FLOATS, MICROSOFT, Written, writes
+from ...writers import FLOATS, MICROSOFT, OutputCode, writes
 
 
 @writes("Gelu", domain=MICROSOFT, T=FLOATS)
-def gelu(op: Op) -> Written:
-    """The exact one, by erf."""
+def gelu(op: CodegenContext) -> OutputCode:
+    """Write the exact Gelu, by erf."""
     return f"F.gelu({op.value(0)})"
 
 
 @writes("BiasGelu", domain=MICROSOFT, T=FLOATS)
-def bias_gelu(op: Op) -> Written:
-    """The exact one of a sum."""
+def bias_gelu(op: CodegenContext) -> OutputCode:
+    """Write the exact Gelu of a sum."""
     return f"F.gelu({op.value(0)} + {op.value(1)})"
 
 
 @writes("FastGelu", domain=MICROSOFT, T=FLOATS)
-def fast_gelu(op: Op) -> Written:
-    """The one by tanh, of a sum if there is a bias."""
+def fast_gelu(op: CodegenContext) -> OutputCode:
+    """Write Gelu by tanh, of a sum if there is a bias."""
     x, bias = op.value(0), op.optional(1)
     return f'F.gelu({x if bias is None else f"{x} + {bias}"}, approximate="tanh")'
 
 
 @writes("QuickGelu", domain=MICROSOFT, T=FLOATS)
-def quick_gelu(op: Op) -> Written:
-    """`x` sigmoid(alpha x)"""
+def quick_gelu(op: CodegenContext) -> OutputCode:
+    """Write x sigmoid(alpha x)."""
     x = op.value(0)
     return f"{x} * torch.sigmoid({op.literal('alpha', 1.702, x.dtype)} * {x})"
 
 
 @writes("FusedMatMul", domain=MICROSOFT, T=FLOATS)
-def fused_matmul(op: Op) -> Written:
-    """Alpha A B, the matrices of either turned where the attributes say so."""
+def fused_matmul(op: CodegenContext) -> OutputCode:
+    """Write alpha A B, with either matrix transposed where the attributes say so."""
     if op.flag("transBatchA") or op.flag("transBatchB"):
         op.refuse("its attributes transBatchA and transBatchB are not carried", fix="export without this fusion")
     left, right, alpha = op.value(0), op.value(1), op.real("alpha", 1.0)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ...operator_context import Op
-from ...values import Part, Value
-from ...writers import FLOATS, Written, writes
+from ...operator_context import CodegenContext
+from ...values import Expression, SizeTerm
+from ...writers import FLOATS, OutputCode, writes
 from ..tensor.shape import as_tuple
 
 
 @writes("BatchNormalization", since=7, T=FLOATS, T1=FLOATS, T2=FLOATS)
-def batch(op: Op) -> Written:
-    """By means and variances that were learned."""
+def batch(op: CodegenContext) -> OutputCode:
+    """Write BatchNormalization by learned means and variances."""
     x, scale, bias, mean, variance = (op.value(at) for at in range(5))
     if op.flag("training_mode") or op.wants(1):
         op.refuse("it is in training mode", fix="export the model in evaluation mode: model.eval()")
@@ -18,23 +18,23 @@ def batch(op: Op) -> Written:
         op.refuse("it has a mean for each place (spatial=0)", fix="write it as a product and a sum")
     op.ignore("momentum", because="nothing is learned here")
     epsilon = op.literal("epsilon", 1e-5, "float32")
-    op.page.statistics.update(f"{each}".removeprefix("self.") for each in (mean, variance))
-    if len({each.dtype for each in (x, scale, bias, mean, variance)}) > 1:
-        wide = ", ".join(f"{each}.to(torch.{x.dtype})" for each in (mean, variance, scale, bias))
+    op.writer.statistics.update(f"{part}".removeprefix("self.") for part in (mean, variance))
+    if len({part.dtype for part in (x, scale, bias, mean, variance)}) > 1:
+        wide = ", ".join(f"{part}.to(torch.{x.dtype})" for part in (mean, variance, scale, bias))
         return f"F.batch_norm({x}, {wide}, eps={epsilon})"
     return f"F.batch_norm({x}, {mean}, {variance}, {scale}, {bias}, eps={epsilon})"
 
 
 @writes("InstanceNormalization", since=6, T=FLOATS)
-def instance(op: Op) -> Written:
-    """Each channel of each sample by its own mean and variance."""
+def instance(op: CodegenContext) -> OutputCode:
+    """Write InstanceNormalization."""
     x, scale, bias = (op.value(at) for at in range(3))
     return f"F.instance_norm({x}, weight={scale}, bias={bias}, eps={op.literal('epsilon', 1e-5, 'float32')})"
 
 
 @writes("GroupNormalization", since=18, T=FLOATS)
-def group(op: Op) -> Written:
-    """Groups of channels by their own mean and variance; before opset 21 there was one scale for each group."""
+def group(op: CodegenContext) -> OutputCode:
+    """Write GroupNormalization; before opset 21 there was one scale for each group."""
     x, scale, bias = (op.value(at) for at in range(3))
     op.ignore("stash_type", because="PyTorch computes the mean and the variance in float32 or wider")
     groups, channels, epsilon = op.integer("num_groups"), x.shape[1], op.literal("epsilon", 1e-5, "float32")
@@ -42,13 +42,13 @@ def group(op: Op) -> Written:
         return f"F.group_norm({x}, {groups}, {scale}, {bias}, {epsilon})"
     if channels is None:
         op.refuse("the number of its channels is not known", fix="give the channels a fixed size")
-    wide = [f"{each}.repeat_interleave({channels // groups})" for each in (scale, bias)]
+    wide = [f"{part}.repeat_interleave({channels // groups})" for part in (scale, bias)]
     return f"F.group_norm({x}, {groups}, {', '.join(wide)}, {epsilon})"
 
 
 @writes("LayerNormalization", since=17, T=FLOATS)
-def layer(op: Op) -> Written:
-    """The axes from `axis` on by their own mean and variance."""
+def layer(op: CodegenContext) -> OutputCode:
+    """Write LayerNormalization of the axes from `axis` on."""
     x, scale, bias = op.value(0), op.value(1), op.optional(2)
     axis, epsilon = op.axis("axis", -1, rank=x.rank), op.literal("epsilon", 1e-5, "float32")
     _stash(op)
@@ -58,22 +58,22 @@ def layer(op: Op) -> Written:
     if _fits(scale, shape) and (bias is None or _fits(bias, shape)):
         last = f"{scale}" if bias is None else f"{scale}, {bias}"
         return f"F.layer_norm({x}, {as_tuple(shape)}, {last}, eps={epsilon})"
-    made = f"F.layer_norm({x}, {as_tuple(shape)}, eps={epsilon}) * {scale}"
-    return made if bias is None else f"{made} + {bias}"
+    code = f"F.layer_norm({x}, {as_tuple(shape)}, eps={epsilon}) * {scale}"
+    return code if bias is None else f"{code} + {bias}"
 
 
-def _stash(op: Op) -> None:
+def _stash(op: CodegenContext) -> None:
     if op.integer("stash_type", 1) != 1:
         op.refuse("its stash_type is not float32", fix="leave stash_type out")
 
 
-def _fits(weight: Value, shape: list[Part]) -> bool:
+def _fits(weight: Expression, shape: list[SizeTerm]) -> bool:
     return list(weight.shape) == shape
 
 
 @writes("RMSNormalization", since=23, T=FLOATS, V=FLOATS)
-def root_mean_square(op: Op) -> Written:
-    """The axes from `axis` on by the root of their mean square."""
+def root_mean_square(op: CodegenContext) -> OutputCode:
+    """Write RMSNormalization of the axes from `axis` on."""
     x, scale = op.value(0), op.value(1)
     axis, epsilon = op.axis("axis", -1, rank=x.rank), op.literal("epsilon", 1e-5, "float32")
     _stash(op)
@@ -84,16 +84,16 @@ def root_mean_square(op: Op) -> Written:
 
 
 @writes("LpNormalization", since=1, T=FLOATS)
-def by_norm(op: Op) -> Written:
-    """Divided by its 1-norm or 2-norm along an axis; where that is 0 it stays 0."""
+def by_norm(op: CodegenContext) -> OutputCode:
+    """Write LpNormalization: x over its 1-norm or 2-norm along an axis; where the norm is 0 the answer is 0."""
     x = op.value(0)
     axis, p = op.axis("axis", -1, rank=x.rank), op.integer("p", 2)
     return f"by_norm({x}, {axis}, {p})"
 
 
 @writes("LRN", since=1, T=FLOATS)
-def local_response(op: Op) -> Written:
-    """By the squares of the channels around."""
+def local_response(op: CodegenContext) -> OutputCode:
+    """Write LRN: x by the squares of the channels around."""
     x = op.value(0)
     size, alpha, beta, bias = (
         op.integer("size"), op.literal("alpha", 1e-4, x.dtype), op.literal("beta", 0.75, x.dtype),
@@ -103,10 +103,10 @@ def local_response(op: Op) -> Written:
 
 
 @writes("Dropout", since=7, T=FLOATS, T1=FLOATS)
-def dropout(op: Op) -> Written:
-    """Nothing, when a model answers; the mask is all true."""
+def dropout(op: CodegenContext) -> OutputCode:
+    """Write Dropout: x itself, and a mask that is all true."""
     x = op.value(0)
-    if op.given(2):
+    if op.has_input(2):
         training = op.value(2)
         if training.array is None or bool(training.array.reshape(())):
             op.refuse("it is in training mode", fix="export the model in evaluation mode: model.eval()")

@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
-from ...common.windows import Windows, short, windows
-from ...operator_context import Op
-from ...values import Value
-from ...writers import FLOATS, NUMBERS, Written, writes
+from ...common.windows import WindowCode, tuple_or_number, window_code
+from ...operator_context import CodegenContext
+from ...values import Expression
+from ...writers import FLOATS, NUMBERS, OutputCode, writes
 from ..tensor.shape import as_tuple
 
 _LOWEST = {"int8": -128, "uint8": 0}
 
 
-def _options(moved: Windows, ceil: bool) -> str:
-    options = [short(moved.kernel), f"stride={short(moved.strides)}"]
+def _options(moved: WindowCode, ceil: bool) -> str:
+    options = [tuple_or_number(moved.kernel), f"stride={tuple_or_number(moved.strides)}"]
     if moved.even and any(moved.even):
-        options.append(f"padding={short(moved.even)}")
+        options.append(f"padding={tuple_or_number(moved.even)}")
     if set(moved.dilations) != {1}:
-        options.append(f"dilation={short(moved.dilations)}")
+        options.append(f"dilation={tuple_or_number(moved.dilations)}")
     return ", ".join([*options, "ceil_mode=True"] if ceil else options)
 
 
-def _halves(moved: Windows) -> bool:
-    """Whether torch takes the padding itself: up to half of a kernel."""
+def _halves(moved: WindowCode) -> bool:
+    """Return whether torch takes the padding itself: up to half of a kernel."""
     return moved.even is not None and all(2 * pad <= size for pad, size in zip(moved.even, moved.kernel, strict=True))
 
 
 @writes("MaxPool", since=1, T=NUMBERS)
-def max_pool(op: Op) -> Written:
-    """The largest of each window, and where it lies in the whole tensor."""
+def max_pool(op: CodegenContext) -> OutputCode:
+    """Write MaxPool: the largest of each window, and its place in the whole tensor."""
     x, ceil = op.value(0), op.flag("ceil_mode")
-    moved = windows(op, x, op.ints("kernel_shape"))
+    moved = window_code(op, x, op.ints("kernel_shape"))
     column_major = op.flag("storage_order")
     indices = op.wants(1)
     if indices and (column_major or not _halves(moved)):
         op.refuse("it asks for indices in column-major order, or with pads that PyTorch does not take")
     narrow = x.dtype in _LOWEST
-    given = f"{x}.float()" if narrow else f"{x}"
+    source = f"{x}.float()" if narrow else f"{x}"
     if not _halves(moved):
         lowest = "-math.inf" if x.dtype in FLOATS or narrow else str(-(2**31))
-        given = f"{op.let(f'F.pad({given}, {moved.widths}, value={lowest})', 'padded')}"
-        moved = Windows(moved.kernel, moved.strides, moved.dilations, moved.widths, (0,) * moved.rank)
+        source = f"{op.let(f'F.pad({source}, {moved.widths}, value={lowest})', 'padded')}"
+        moved = WindowCode(moved.kernel, moved.strides, moved.dilations, moved.widths, (0,) * moved.rank)
         if ceil:  # the last window must begin inside the picture or before it, of which torch then knows nothing
             op.refuse("it has ceil_mode and pads that PyTorch does not take", fix="pad in the model before the pool")
-    call = f"F.max_pool{moved.rank}d({given}, {_options(moved, ceil)}"
+    call = f"F.max_pool{moved.rank}d({source}, {_options(moved, ceil)}"
     if not indices:
         return f"{call}){f'.to(torch.{x.dtype})' if narrow else ''}"
     largest, places = op.unpack(f"{call}, return_indices=True)", 2)
@@ -50,62 +50,64 @@ def max_pool(op: Op) -> Written:
 
 
 @writes("AveragePool", since=7, T=FLOATS)
-def average_pool(op: Op) -> Written:
-    """The mean of each window, of which what lies around the picture counts or does not."""
+def average_pool(op: CodegenContext) -> OutputCode:
+    """Write AveragePool; padding counts or does not."""
     x, ceil, count_pads = op.value(0), op.flag("ceil_mode"), op.flag("count_include_pad")
-    moved = windows(op, x, op.ints("kernel_shape"))
+    moved = window_code(op, x, op.ints("kernel_shape"))
     if _halves(moved) and set(moved.dilations) == {1} and not (ceil and moved.padded):
         counted = "" if count_pads or not moved.padded else ", count_include_pad=False"
         return f"F.avg_pool{moved.rank}d({x}, {_options(moved, ceil)}{counted})"
     return f"average_pool({x}, {_shape_of(moved)}, {ceil}, {count_pads})"
 
 
-def _shape_of(moved: Windows) -> str:
+def _shape_of(moved: WindowCode) -> str:
     return f"{moved.kernel}, {moved.strides}, {moved.dilations}, {moved.widths}"
 
 
 @writes("LpPool", since=2, T=FLOATS)
-def norm_pool(op: Op) -> Written:
-    """The p-norm of each window."""
+def norm_pool(op: CodegenContext) -> OutputCode:
+    """Write LpPool: the p-norm of each window."""
     x, ceil, p = op.value(0), op.flag("ceil_mode"), op.integer("p", 2)
-    return f"norm_pool({x}, {_shape_of(windows(op, x, op.ints('kernel_shape')))}, {ceil}, {p})"
+    return f"norm_pool({x}, {_shape_of(window_code(op, x, op.ints('kernel_shape')))}, {ceil}, {p})"
 
 
-def _everything(x: Value) -> str:
+def _everything(x: Expression) -> str:
     return str(tuple(range(2, x.rank)))
 
 
 @writes("GlobalAveragePool", since=1, T=FLOATS)
-def global_mean(op: Op) -> Written:
-    """The mean of each channel."""
+def global_mean(op: CodegenContext) -> OutputCode:
+    """Write GlobalAveragePool."""
     return f"{op.value(0)}.mean({_everything(op.value(0))}, keepdim=True)"
 
 
 @writes("GlobalMaxPool", since=1, T=FLOATS)
-def global_maximum(op: Op) -> Written:
-    """The largest of each channel."""
+def global_maximum(op: CodegenContext) -> OutputCode:
+    """Write GlobalMaxPool."""
     return f"{op.value(0)}.amax({_everything(op.value(0))}, keepdim=True)"
 
 
 @writes("GlobalLpPool", since=2, T=FLOATS)
-def global_norm(op: Op) -> Written:
-    """The p-norm of each channel."""
+def global_norm(op: CodegenContext) -> OutputCode:
+    """Write GlobalLpPool: the p-norm of each channel."""
     x, p = op.value(0), op.integer("p", 2)
     return f"({x}.abs() ** {p}).sum({_everything(x)}, keepdim=True) ** {1 / p!r}"
 
 
 @writes("MaxUnpool", since=9, T1=FLOATS, T2=frozenset({"int64"}))
-def max_unpool(op: Op) -> Written:
-    """Zeros, and each value where MaxPool found it: at its place in the flat answer that kernel, strides and pads
-    describe. Of a larger output_shape the specification's test and ONNX Runtime make two things."""
-    x, places, kernel, page = op.value(0), op.value(1), op.ints("kernel_shape"), op.page
+def max_unpool(op: CodegenContext) -> OutputCode:
+    """Write MaxUnpool: zeros, and each value at its place in the flat output that kernel, strides and pads describe.
+
+    Of a larger output_shape the specification's test and ONNX Runtime make two things: it is refused.
+    """
+    x, places, kernel, writer = op.value(0), op.value(1), op.ints("kernel_shape"), op.writer
     strides, pads = op.ints("strides", [1] * len(kernel)), op.ints("pads", [0] * 2 * len(kernel))
     shape = [x.size(0), x.size(1)]
     for at, (size, stride) in enumerate(zip(kernel, strides, strict=True)):
         more = size - stride - pads[at] - pads[at + len(kernel)]
-        shape.append(page.combine("+", page.combine("*", x.size(2 + at), stride), more))
-    wanted = op.sizes(2, "output_shape") if op.given(2) else shape
-    if len(wanted) != len(shape) or not all(map(page.same, wanted, shape)):
+        shape.append(writer.combine("+", writer.combine("*", x.size(2 + at), stride), more))
+    wanted = op.sizes(2, "output_shape") if op.has_input(2) else shape
+    if len(wanted) != len(shape) or not all(map(writer.same, wanted, shape)):
         op.refuse(
             "its output_shape is another than its windows describe", fix="leave output_shape out, and pad after it"
         )

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....onnx_graph.semantics.recurrent_attributes import Activation, recurrent_attributes
-from ...operator_context import Op
+from ...operator_context import CodegenContext
 from ...safe_names import number
 from ...statements import tupled
-from ...writers import FLOATS, Written, writes
+from ...writers import FLOATS, OutputCode, writes
 
 # The code of each activation, by its numbers and its argument.
 _ACTIVATIONS = {
@@ -29,10 +29,10 @@ _ACTIVATIONS = {
 
 
 @dataclass(frozen=True)
-class Layer:
+class RecurrentCode:
     """What the three operators share, as code."""
 
-    op: Op
+    op: CodegenContext
     hidden: int
     backwards: tuple[bool, ...]
     x: str
@@ -42,51 +42,51 @@ class Layer:
     batch_first: bool
 
     def state(self, at: int) -> str:
-        """An initial state (D, B, H), or zeros."""
-        given = self.op.optional(at)
-        if given is None:
+        """Return an initial state (D, B, H), or zeros."""
+        state = self.op.optional(at)
+        if state is None:
             return f"initial_state({self.x}, {len(self.backwards)}, {self.hidden})"
-        return f"{given}.transpose(0, 1)" if self.batch_first else f"{given}"
+        return f"{state}.transpose(0, 1)" if self.batch_first else f"{state}"
 
     def options(self, *more: str) -> str:
-        """The arguments that are not as usual."""
-        found = [f"backwards={self.backwards}"] if self.backwards != (False,) else []
-        found += [f"lengths={self.lengths}"] if self.lengths else []
-        found += [f"f={self.activations}"] if self.activations else []
-        return "".join(f", {each}" for each in (*found, *more))
+        """Return the arguments that differ from the helper's defaults."""
+        options = [f"backwards={self.backwards}"] if self.backwards != (False,) else []
+        options += [f"lengths={self.lengths}"] if self.lengths else []
+        options += [f"f={self.activations}"] if self.activations else []
+        return "".join(f", {option}" for option in (*options, *more))
 
     @property
     def plain(self) -> bool:
-        """Whether PyTorch's own layer may do it."""
+        """Whether PyTorch's own layer computes it."""
         return self.lengths is None and self.activations is None
 
-    def answers(self, call: str) -> Written:
-        """Y, and each final state."""
-        made = self.op.unpack(call, 3 if self.op.node.op_type == "LSTM" else 2)
+    def answers(self, call: str) -> OutputCode:
+        """Write the call, and return Y and each final state."""
+        outputs = self.op.unpack(call, 3 if self.op.node.op_type == "LSTM" else 2)
         if not self.batch_first:
-            return made
-        first = f"{made[0]}.permute(2, 0, 1, 3)" if self.op.wants(0) else None
-        return [first, *(f"{state}.transpose(0, 1)" for state in made[1:])]
+            return outputs
+        first = f"{outputs[0]}.permute(2, 0, 1, 3)" if self.op.wants(0) else None
+        return [first, *(f"{state}.transpose(0, 1)" for state in outputs[1:])]
 
 
-def _layer(op: Op) -> Layer:
+def _layer(op: CodegenContext) -> RecurrentCode:
     attributes = recurrent_attributes(op)
-    given, w, r, b = op.value(0), op.value(1), op.value(2), op.optional(3)
+    sequence, w, r, b = op.value(0), op.value(1), op.value(2), op.optional(3)
     backwards, batch_first = attributes.backwards, attributes.batch_first
-    x = f"{op.let(f'{given}.transpose(0, 1)', 'steps_first')}" if batch_first else f"{given}"
-    zeros = op.known(np.zeros((len(backwards), 2 * (r.shape[1] or 0)), given.dtype))
+    x = f"{op.let(f'{sequence}.transpose(0, 1)', 'steps_first')}" if batch_first else f"{sequence}"
+    zeros = op.known(np.zeros((len(backwards), 2 * (r.shape[1] or 0)), sequence.dtype))
     lengths = op.optional(4)
-    if lengths is not None and lengths.array is not None and given.shape[1 if batch_first else 0] is not None:
-        lengths = None if (lengths.array == given.shape[1 if batch_first else 0]).all() else lengths
+    if lengths is not None and lengths.array is not None and sequence.shape[1 if batch_first else 0] is not None:
+        lengths = None if (lengths.array == sequence.shape[1 if batch_first else 0]).all() else lengths
     functions = [_activation(it, attributes.clip) for activations in attributes.activations for it in activations]
-    return Layer(
+    return RecurrentCode(
         op, attributes.hidden, backwards, x, f"{w}, {r}, {zeros if b is None else b}",
         None if lengths is None else f"{lengths}", None if attributes.usual else tupled(functions), batch_first,
     )  # fmt: skip
 
 
 def _activation(activation: Activation, clip: float | None) -> str:
-    """The text of a function."""
+    """Return the text of a function."""
     limit = "" if clip is None else number(clip)
     clipped = f"torch.clamp(t, -{limit}, {limit})" if limit else "t"
     numbers = [f"({number(it)})" for it in activation.numbers]
@@ -94,15 +94,15 @@ def _activation(activation: Activation, clip: float | None) -> str:
 
 
 @writes("RNN", since=7, T=FLOATS)
-def rnn(op: Op) -> Written:
-    """One activation: h' = f(x W + h R + b)."""
+def rnn(op: CodegenContext) -> OutputCode:
+    """Write RNN: h' = f(x W + h R + b)."""
     layer = _layer(op)
     return layer.answers(f"rnn({layer.x}, {layer.weights}, {layer.state(5)}{layer.options()})")
 
 
 @writes("GRU", since=7, T=FLOATS)
-def gru(op: Op) -> Written:
-    """Two gates; PyTorch has the one that resets after the product."""
+def gru(op: CodegenContext) -> OutputCode:
+    """Write GRU; PyTorch has the one that resets after the product."""
     layer, late = _layer(op), op.flag("linear_before_reset")
     if late and layer.plain:
         return layer.answers(f"torch_gru({layer.x}, {layer.weights}, {layer.state(5)}{layer.options()})")
@@ -110,11 +110,11 @@ def gru(op: Op) -> Written:
 
 
 @writes("LSTM", since=7, T=FLOATS)
-def lstm(op: Op) -> Written:
-    """Three gates, and a state of its own."""
+def lstm(op: CodegenContext) -> OutputCode:
+    """Write LSTM."""
     layer, coupled, peepholes = _layer(op), op.flag("input_forget"), op.optional(7)
-    given = f"{layer.x}, {layer.weights}, {layer.state(5)}, {layer.state(6)}"
+    arguments = f"{layer.x}, {layer.weights}, {layer.state(5)}, {layer.state(6)}"
     if layer.plain and not coupled and peepholes is None:
-        return layer.answers(f"torch_lstm({given}{layer.options()})")
+        return layer.answers(f"torch_lstm({arguments}{layer.options()})")
     more = [f"peepholes={peepholes}"] if peepholes is not None else []
-    return layer.answers(f"lstm({given}{layer.options(*more, *(['coupled=True'] if coupled else []))})")
+    return layer.answers(f"lstm({arguments}{layer.options(*more, *(['coupled=True'] if coupled else []))})")

@@ -1,28 +1,28 @@
-"""From one dtype into another."""
+"""Casts from one dtype into another."""
 
 from __future__ import annotations
 
-from ...operator_context import Op
-from ...values import Value
-from ...writers import HELD, INTEGERS, Written, writes
+from ...operator_context import CodegenContext
+from ...values import Expression
+from ...writers import HELD, INTEGERS, OutputCode, writes
 
 _LARGEST = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
 _WIDE = frozenset({"uint16", "uint32", "uint64"})
 
 
 @writes("Cast", since=6, until=28, T1=HELD, T=HELD)
-def cast(op: Op) -> Written:
-    """Into the dtype that an attribute names."""
+def cast(op: CodegenContext) -> OutputCode:
+    """Write Cast."""
     return _cast(op, op.dtype("to"))
 
 
 @writes("CastLike", since=15, T1=HELD, T2=HELD)
-def cast_like(op: Op) -> Written:
-    """Into the dtype of another value."""
+def cast_like(op: CodegenContext) -> OutputCode:
+    """Write CastLike: a cast into the dtype of another value."""
     return _cast(op, op.value(1).dtype)
 
 
-def _cast(op: Op, dtype: str) -> Written:
+def _cast(op: CodegenContext, dtype: str) -> OutputCode:
     value = op.value(0)
     if dtype not in HELD:
         op.refuse(f"it casts to {dtype}, which PyTorch does not compute in", fix="cast to another dtype in the model")
@@ -40,6 +40,6 @@ def _cast(op: Op, dtype: str) -> Written:
     return f"{value}.to(torch.{dtype})"
 
 
-def _saturated(value: Value, dtype: str) -> str:
+def _saturated(value: Expression, dtype: str) -> str:
     largest = _LARGEST[dtype]
     return f"torch.clamp({value}.float(), -{largest}, {largest}).to(torch.{dtype})"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import reduce
 
 from ....onnx_graph.semantics.selection_arguments import clip_bounds
-from ...operator_context import Op
-from ...values import Value
-from ...writers import FLOATS, HELD, INTEGERS, NUMBERS, Written, writes
+from ...operator_context import CodegenContext
+from ...values import Expression
+from ...writers import FLOATS, HELD, INTEGERS, NUMBERS, OutputCode, writes
 
 _UNARY = {
     "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
@@ -20,7 +20,7 @@ _UNARY = {
 
 def _unary(name: str, function: str) -> None:
     @writes(name, since=6, T=NUMBERS if name == "Abs" else FLOATS)
-    def written(op: Op) -> Written:
+    def written(op: CodegenContext) -> OutputCode:
         return f"torch.{function}({op.value(0)})"
 
 
@@ -29,20 +29,20 @@ for _name, _function in _UNARY.items():
 
 
 @writes("Neg", since=6, T=NUMBERS)
-def negative(op: Op) -> Written:
-    """-x."""
+def negative(op: CodegenContext) -> OutputCode:
+    """Write Neg: -x."""
     return f"-{op.value(0)}"
 
 
 @writes("Sign", since=9, T=NUMBERS)
-def sign(op: Op) -> Written:
-    """-1, 0 or 1; NaN stays what it is, of which torch.sign makes 0."""
+def sign(op: CodegenContext) -> OutputCode:
+    """Write Sign: -1, 0 or 1; NaN stays NaN, of which torch.sign makes 0."""
     x = op.value(0)
     return f"torch.where(torch.isnan({x}), {x}, torch.sign({x}))" if x.dtype in FLOATS else f"torch.sign({x})"
 
 
-def pair(a: Value, b: Value) -> tuple[str, str]:
-    """Two operands: one of them as a literal where it is a known number that adds no axes to the other."""
+def pair(a: Expression, b: Expression) -> tuple[str, str]:
+    """Return two operands: one of them as a literal where it is a known number that adds no axes to the other."""
     if b.scalar is not None and b.rank <= a.rank:
         return f"{a}", b.scalar
     if a.scalar is not None and a.rank <= b.rank:
@@ -51,26 +51,26 @@ def pair(a: Value, b: Value) -> tuple[str, str]:
 
 
 @writes("Add", since=7, T=NUMBERS)
-def add(op: Op) -> Written:
-    """The sum of a and b."""
+def add(op: CodegenContext) -> OutputCode:
+    """Write a + b."""
     return " + ".join(pair(op.value(0), op.value(1)))
 
 
 @writes("Sub", since=7, T=NUMBERS)
-def sub(op: Op) -> Written:
-    """The difference a - b."""
+def sub(op: CodegenContext) -> OutputCode:
+    """Write a - b."""
     return " - ".join(pair(op.value(0), op.value(1)))
 
 
 @writes("Mul", since=7, T=NUMBERS)
-def mul(op: Op) -> Written:
-    """The product of a and b."""
+def mul(op: CodegenContext) -> OutputCode:
+    """Write a * b."""
     return " * ".join(pair(op.value(0), op.value(1)))
 
 
 @writes("Div", since=7, T=NUMBERS)
-def div(op: Op) -> Written:
-    """The quotient a / b; of integers cut towards zero."""
+def div(op: CodegenContext) -> OutputCode:
+    """Write a / b; of integers cut towards zero."""
     a, b = op.value(0), op.value(1)
     if a.dtype in FLOATS:
         return " / ".join(pair(a, b))
@@ -78,22 +78,22 @@ def div(op: Op) -> Written:
 
 
 @writes("Mod", since=28, until=28, T=NUMBERS)
-def mod(op: Op) -> Written:
-    """The remainder a - n b: with the divisor's sign, or with fmod=1 the dividend's."""
+def mod(op: CodegenContext) -> OutputCode:
+    """Write a - n b: with the divisor's sign, or with fmod=1 the dividend's."""
     return f"torch.{'fmod' if op.flag('fmod') else 'remainder'}({op.value(0)}, {op.value(1)})"
 
 
 @writes("Mod", since=10, T=NUMBERS)
-def mod_before_28(op: Op) -> Written:
-    """As the newer wording, which defines fmod=0 for floats too."""
+def mod_before_28(op: CodegenContext) -> OutputCode:
+    """Write Mod as the newer wording, which defines fmod=0 for floats too."""
     if op.value(0).dtype in FLOATS and not op.flag("fmod"):
         op.refuse("fmod=0 is defined for integers only", fix="export the model with fmod=1")
     return mod(op)
 
 
 @writes("Pow", since=7, T=FLOATS | {"int32", "int64"}, T1=NUMBERS)
-def power(op: Op) -> Written:
-    """The power a ** b, in the dtype of a."""
+def power(op: CodegenContext) -> OutputCode:
+    """Write a ** b, in the dtype of a."""
     a, b = op.value(0), op.value(1)
     if a.dtype in INTEGERS:
         return f"whole_power({a}, {b})" if b.dtype in FLOATS else f"torch.pow({a}, {_as(b, a.dtype)})"
@@ -103,62 +103,62 @@ def power(op: Op) -> Written:
     return f"torch.pow({a}, {_as(b, a.dtype)})" if b.dtype in FLOATS or a.dtype != b.dtype else f"torch.pow({a}, {b})"
 
 
-def _as(value: Value, dtype: str) -> str:
+def _as(value: Expression, dtype: str) -> str:
     return f"{value}" if value.dtype == dtype else f"{value}.to(torch.{dtype})"
 
 
 @writes("Max", since=8, T=NUMBERS)
-def maximum(op: Op) -> Written:
-    """The largest of all inputs."""
+def maximum(op: CodegenContext) -> OutputCode:
+    """Write Max over all inputs."""
     return reduce(lambda a, b: f"torch.maximum({a}, {b})", map(str, op.values()))
 
 
 @writes("Min", since=8, T=NUMBERS)
-def minimum(op: Op) -> Written:
-    """The smallest of all inputs."""
+def minimum(op: CodegenContext) -> OutputCode:
+    """Write Min over all inputs."""
     return reduce(lambda a, b: f"torch.minimum({a}, {b})", map(str, op.values()))
 
 
 @writes("Sum", since=8, T=FLOATS)
-def total(op: Op) -> Written:
-    """The sum of all inputs."""
+def total(op: CodegenContext) -> OutputCode:
+    """Write the sum of all inputs."""
     return " + ".join(map(str, op.values()))
 
 
 @writes("Mean", since=8, T=FLOATS)
-def mean(op: Op) -> Written:
-    """The mean of all inputs."""
+def mean(op: CodegenContext) -> OutputCode:
+    """Write the mean of all inputs."""
     return f"({' + '.join(map(str, op.values()))}) / {len(op.values())}"
 
 
 @writes("Clip", since=6, T=NUMBERS)
-def clip(op: Op) -> Written:
-    """Into min .. max; where min > max everything becomes max."""
+def clip(op: CodegenContext) -> OutputCode:
+    """Write Clip into min .. max; where min > max everything becomes max."""
     low, high = clip_bounds(op)
-    tensors = any(each is not None and each.scalar is None for each in (low, high))  # all or none, torch.clamp asks
-    bounds = [None if each is None else f"{each}" if tensors else each.scalar for each in (low, high)]
+    tensors = any(bound is not None and bound.scalar is None for bound in (low, high))  # all or none, torch.clamp asks
+    bounds = [None if bound is None else f"{bound}" if tensors else bound.scalar for bound in (low, high)]
     return clamped(op.value(0), *bounds)
 
 
-def clamped(x: Value, low: str | None, high: str | None) -> str | Value:
-    """torch.clamp with the bounds that there are."""
+def clamped(x: Expression, low: str | None, high: str | None) -> str | Expression:
+    """Return torch.clamp with the bounds that there are."""
     if low is None and high is None:
         return x
     if low == "0.0" and high is None:
         return f"torch.relu({x})"
-    given = [f"{name}={bound}" for name, bound in (("min", low), ("max", high)) if bound is not None]
-    return f"torch.clamp({x}, {', '.join(given)})"
+    arguments = [f"{name}={bound}" for name, bound in (("min", low), ("max", high)) if bound is not None]
+    return f"torch.clamp({x}, {', '.join(arguments)})"
 
 
 @writes("IsNaN", since=9, T1=FLOATS)
-def is_nan(op: Op) -> Written:
-    """Whether it is no number."""
+def is_nan(op: CodegenContext) -> OutputCode:
+    """Write IsNaN."""
     return f"torch.isnan({op.value(0)})"
 
 
 @writes("IsInf", since=10, T1=FLOATS)
-def is_infinite(op: Op) -> Written:
-    """Whether it is infinite, on the sides that are asked about."""
+def is_infinite(op: CodegenContext) -> OutputCode:
+    """Write IsInf, of the signs that are asked about."""
     x, above, below = op.value(0), op.flag("detect_positive", True), op.flag("detect_negative", True)
     if above and below:
         return f"torch.isinf({x})"
@@ -168,6 +168,6 @@ def is_infinite(op: Op) -> Written:
 
 
 @writes("Identity", since=1, T=HELD, V=HELD)
-def identity(op: Op) -> Written:
-    """The value itself."""
+def identity(op: CodegenContext) -> OutputCode:
+    """Write Identity."""
     return op.anything(0) or op.value(0)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import re
 
-from ...operator_context import Op
+from ...operator_context import CodegenContext
 from ...safe_names import number
-from ...values import Value
-from ...writers import NUMBERS, Written, writes
+from ...values import Expression
+from ...writers import NUMBERS, OutputCode, writes
 
 _EIGHT_BITS = frozenset({"int8", "uint8"})
 _SCALES = frozenset({"float32"})
 
 
 @writes("MatMul", since=1, T=NUMBERS)
-def matmul(op: Op) -> Written:
-    """The product of the last two axes, the others broadcast."""
+def matmul(op: CodegenContext) -> OutputCode:
+    """Write MatMul: the product of the last two axes, the others broadcast."""
     return f"torch.matmul({op.value(0)}, {op.value(1)})"
 
 
 @writes("Gemm", since=7, T=NUMBERS)
-def gemm(op: Op) -> Written:
-    """Alpha A B + beta C, of which A and B may be turned."""
+def gemm(op: CodegenContext) -> OutputCode:
+    """Write Gemm: alpha A B + beta C, of which A and B may be transposed."""
     a, b, c = op.value(0), op.value(1), op.optional(2)
     alpha, beta = op.real("alpha", 1.0), op.real("beta", 1.0)
     turn_a, turn_b = op.flag("transA"), op.flag("transB")
@@ -32,7 +32,7 @@ def gemm(op: Op) -> Written:
     return product if c is None else f"{product} + {_times(f'{c}', beta, a.dtype)}"
 
 
-def _turned(value: Value, turn: bool) -> str:
+def _turned(value: Expression, turn: bool) -> str:
     return f"{value}.transpose(0, 1)" if turn else f"{value}"
 
 
@@ -43,8 +43,8 @@ def _times(code: str, factor: float, dtype: str) -> str:
 
 
 @writes("Einsum", since=12, until=28, T=NUMBERS)
-def einsum(op: Op) -> Written:
-    """Products and sums by the names of the axes."""
+def einsum(op: CodegenContext) -> OutputCode:
+    """Write Einsum."""
     equation = "".join(op.text("equation").split())
     if not re.fullmatch(r"[A-Za-z.,]+(->[A-Za-z.]*)?", equation):
         op.refuse(f"its equation {equation!r} has other signs than letters, commas, dots and an arrow")
@@ -52,32 +52,32 @@ def einsum(op: Op) -> Written:
 
 
 @writes("MatMulInteger", since=10)
-def matmul_integer(op: Op) -> Written:
-    """The product of 8-bit numbers less their zero points, in int32."""
+def matmul_integer(op: CodegenContext) -> OutputCode:
+    """Write MatMulInteger: 8-bit numbers less their zero points, in int32."""
     a, b = _less_zero(op, 0, 2, rows=True), _less_zero(op, 1, 3)
     return f"torch.matmul({a}, {b})"
 
 
 @writes("QLinearMatMul", since=21, T1=_EIGHT_BITS, T2=_EIGHT_BITS, T3=_EIGHT_BITS, TS=_SCALES)
 @writes("QLinearMatMul", since=10, until=20, T1=_EIGHT_BITS, T2=_EIGHT_BITS, T3=_EIGHT_BITS)
-def quantized_matmul(op: Op) -> Written:
-    """The same, brought from the scale of its products to the one of the answer."""
+def quantized_matmul(op: CodegenContext) -> OutputCode:
+    """Write QLinearMatMul: MatMulInteger, from the scale of the products to that of the output."""
     a, b = _less_zero(op, 0, 2, rows=True), _less_zero(op, 3, 5)
     scale = f"{_spread(op.value(1), rows=True)} * {_spread(op.value(4))} / {op.value(6)}"
     return f"rescaled(torch.matmul({a}, {b}), {scale}, {op.value(7)})"
 
 
-def _less_zero(op: Op, at: int, place: int, *, rows: bool = False) -> str:
+def _less_zero(op: CodegenContext, at: int, place: int, *, rows: bool = False) -> str:
     value, zero = op.value(at), op.optional(place)
     return f"{value}.int()" if zero is None else f"({value}.int() - {_spread(zero, rows=rows)}.int())"
 
 
-def _spread(part: Value, *, rows: bool = False) -> str:
-    """A scale or a zero point: one, or one for each row or column of a matrix."""
+def _spread(part: Expression, *, rows: bool = False) -> str:
+    """Return a scale or a zero point: one, or one for each row or column of a matrix."""
     return f"{part}.unsqueeze(-1)" if rows and part.rank == 1 and part.shape != (1,) else f"{part}"
 
 
 @writes("Det", since=11)
-def determinant(op: Op) -> Written:
-    """The determinant of each matrix."""
+def determinant(op: CodegenContext) -> OutputCode:
+    """Write Det."""
     return f"torch.linalg.det({op.value(0)})"

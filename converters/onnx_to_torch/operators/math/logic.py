@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...operator_context import Op
-from ...writers import BOOL, INTEGERS, NUMBERS, ORDINARY, Written, writes
+from ...operator_context import CodegenContext
+from ...writers import BOOL, INTEGERS, NUMBERS, ORDINARY, OutputCode, writes
 from .elementwise import pair
 
 _COMPARED = {"Equal": "==", "Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">="}
@@ -11,7 +11,7 @@ _COMPARED = {"Equal": "==", "Less": "<", "LessOrEqual": "<=", "Greater": ">", "G
 
 def _comparison(name: str, sign: str) -> None:
     @writes(name, since=7, T=ORDINARY if name == "Equal" else NUMBERS)
-    def written(op: Op) -> Written:
+    def written(op: CodegenContext) -> OutputCode:
         a, b = pair(op.value(0), op.value(1))
         return f"{a} {sign} {b}"
 
@@ -24,7 +24,7 @@ _LOGICAL = {"And": "&", "Or": "|", "Xor": "^", "BitwiseAnd": "&", "BitwiseOr": "
 
 def _logical(name: str, sign: str) -> None:
     @writes(name, since=7, T=INTEGERS if name.startswith("Bitwise") else BOOL)
-    def written(op: Op) -> Written:
+    def written(op: CodegenContext) -> OutputCode:
         return f"{op.value(0)} {sign} {op.value(1)}"
 
 
@@ -34,21 +34,21 @@ for _name, _sign in _LOGICAL.items():
 
 @writes("Not", since=1, T=BOOL)
 @writes("BitwiseNot", since=18, T=INTEGERS)
-def inverted(op: Op) -> Written:
-    """Every bit turned around."""
+def inverted(op: CodegenContext) -> OutputCode:
+    """Write Not or BitwiseNot."""
     return f"~{op.value(0)}"
 
 
 @writes("BitShift", since=11, T=INTEGERS)
-def shifted(op: Op) -> Written:
-    """Bits moved to the left or to the right."""
+def shifted(op: CodegenContext) -> OutputCode:
+    """Write BitShift."""
     sign = {"LEFT": "<<", "RIGHT": ">>"}[op.word("direction", "", ("LEFT", "RIGHT"))]
     return f"{op.value(0)} {sign} {op.value(1)}"
 
 
 @writes("Where", since=9)
-def where(op: Op) -> Written:
-    """X where the condition holds, and y elsewhere."""
+def where(op: CodegenContext) -> OutputCode:
+    """Write Where."""
     condition, x, y = op.value(0), op.value(1), op.value(2)
     if x.scalar is not None and y.scalar is not None and x.dtype != "float32":
         return f"torch.where({condition}, {x}, {y})"

@@ -1,12 +1,12 @@
-"""Numbers as small integers, with a scale and a zero point: one for the tensor, for each place along an axis, or for
-each block along it."""
+"""Quantisation with a scale and a zero point: one for the tensor, for each place along an axis, or for each block along
+it."""
 
 from __future__ import annotations
 
 from ....onnx_graph.semantics.quantization_attributes import Granularity, granularity, quantized_dtype
-from ...operator_context import Op
-from ...values import Value
-from ...writers import FLOATS, Written, writes
+from ...operator_context import CodegenContext
+from ...values import Expression
+from ...writers import FLOATS, OutputCode, writes
 
 _RANGES = {"int8": (-128, 127), "int16": (-32768, 32767), "uint8": (0, 255), "uint16": (0, 65535)}
 _QUANTIZED = frozenset(_RANGES)
@@ -15,8 +15,8 @@ _REAL = FLOATS | {"int32"}
 
 @writes("QuantizeLinear", since=23, until=28, T1=_REAL, T2=FLOATS, T3=_QUANTIZED)
 @writes("QuantizeLinear", since=10, until=22, T1=_REAL, T2=_QUANTIZED)
-def quantize(op: Op) -> Written:
-    """saturate(round(x / scale) + zero), the quotient in the scale's dtype."""
+def quantize(op: CodegenContext) -> OutputCode:
+    """Write QuantizeLinear: saturate(round(x / scale) + zero), the quotient in the scale's dtype."""
     x, scale, zero = op.value(0), op.value(1), op.optional(2)
     if scale.dtype not in FLOATS:
         op.refuse(f"its scale is {scale.dtype}", fix="use a float32 scale")
@@ -33,8 +33,8 @@ def quantize(op: Op) -> Written:
 
 @writes("DequantizeLinear", since=23, until=28, folds=False, T1=_QUANTIZED | {"int32"}, T2=FLOATS)
 @writes("DequantizeLinear", since=10, until=22, folds=False, T=_QUANTIZED | {"int32"}, T1=_QUANTIZED | {"int32"})
-def dequantize(op: Op) -> Written:
-    """(x - zero) scale, in the scale's dtype."""
+def dequantize(op: CodegenContext) -> OutputCode:
+    """Write DequantizeLinear: (x - zero) scale, in the scale's dtype."""
     x, scale, zero = op.value(0), op.value(1), op.optional(2)
     if scale.dtype not in FLOATS or op.dtype("output_dtype", 0) not in ("", scale.dtype):
         op.refuse(f"its scale is {scale.dtype} and its output another dtype", fix="use a float32 scale")
@@ -43,13 +43,13 @@ def dequantize(op: Op) -> Written:
 
 
 @writes("DynamicQuantizeLinear", since=11)
-def quantize_dynamically(op: Op) -> Written:
-    """Into uint8 by the tensor's own range: the numbers, the scale and the zero point."""
+def quantize_dynamically(op: CodegenContext) -> OutputCode:
+    """Write DynamicQuantizeLinear: uint8 by the tensor's own range; the numbers, the scale and the zero point."""
     return op.unpack(f"quantized_by_range({op.value(0)})", 3)
 
 
-def _spread(op: Op, part: Value, x: Value) -> str:
-    """A scale or a zero point in a shape that broadcasts to x."""
+def _spread(op: CodegenContext, part: Expression, x: Expression) -> str:
+    """Return a scale or a zero point in a shape that broadcasts to x."""
     grain, axis, block = granularity(op, part, x)
     if grain is Granularity.TENSOR:
         return f"{part}.reshape(())" if part.rank else f"{part}"

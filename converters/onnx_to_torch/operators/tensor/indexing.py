@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ...operator_context import Op
-from ...values import Value
-from ...writers import HELD, INDICES, ORDINARY, Written, writes
+from ...operator_context import CodegenContext
+from ...values import Expression
+from ...writers import HELD, INDICES, ORDINARY, OutputCode, writes
 
 
 @writes("Gather", since=1, T=HELD, Tind=INDICES)
-def gather(op: Op) -> Written:
-    """Slices along an axis, in the shape of the indices."""
+def gather(op: CodegenContext) -> OutputCode:
+    """Write Gather: slices along an axis, in the shape of the indices."""
     value, indices = op.value(0), op.value(1)
     axis = op.axis("axis", 0, rank=value.rank)
     places = indices.size_parts()
@@ -23,29 +23,29 @@ def gather(op: Op) -> Written:
     return f"{value}[{before}{wide}]"
 
 
-def _wide(indices: Value) -> str:
-    """In int64: of others torch's exporter writes a GatherND that ONNX has not."""
+def _wide(indices: Expression) -> str:
+    """Return indices in int64: of others torch's exporter writes a GatherND that ONNX has not."""
     return f"{indices}" if indices.dtype == "int64" else f"{indices}.long()"
 
 
-def _wrapped(indices: Value, size: object) -> str:
-    """Indices counted from the start."""
+def _wrapped(indices: Expression, size: object) -> str:
+    """Return indices counted from the start."""
     if indices.array is not None and (indices.array >= 0).all():
         return _wide(indices)
     return f"wrapped({indices}, {size})"
 
 
 @writes("GatherElements", since=11, T=HELD, Tind=INDICES)
-def gather_elements(op: Op) -> Written:
-    """One element for each index, at its own place on the other axes."""
+def gather_elements(op: CodegenContext) -> OutputCode:
+    """Write GatherElements: one element for each index, at its own place on the other axes."""
     value, indices = op.value(0), op.value(1)
     axis = op.axis("axis", 0, rank=value.rank)
     return f"torch.gather({value}, {axis}, {_wrapped(indices, value.size(axis))})"
 
 
 @writes("GatherND", since=11, T=HELD)
-def gather_nd(op: Op) -> Written:
-    """Slices at the places that the last axis of the indices names."""
+def gather_nd(op: CodegenContext) -> OutputCode:
+    """Write GatherND: slices at the places that the last axis of the indices names."""
     return f"gather_places({op.value(0)}, {op.value(1)}, {op.integer('batch_dims', 0)})"
 
 
@@ -53,8 +53,8 @@ _REDUCTIONS = {"none": "", "add": "sum", "mul": "prod", "max": "amax", "min": "a
 
 
 @writes("ScatterElements", "Scatter", since=9, T=HELD, Tind=INDICES)
-def scatter_elements(op: Op) -> Written:
-    """The first input with one update for each index."""
+def scatter_elements(op: CodegenContext) -> OutputCode:
+    """Write ScatterElements: the first input with one update for each index."""
     x, indices, updates = op.value(0), op.value(1), op.value(2)
     axis = op.axis("axis", 0, rank=x.rank)
     reduction = _REDUCTIONS[op.word("reduction", "none", tuple(_REDUCTIONS))]
@@ -65,8 +65,8 @@ def scatter_elements(op: Op) -> Written:
 
 
 @writes("ScatterND", since=11)
-def scatter_nd(op: Op) -> Written:
-    """The first input with updates for the slices that the last axis of the indices names."""
+def scatter_nd(op: CodegenContext) -> OutputCode:
+    """Write ScatterND: the first input with updates for the slices that the last axis of the indices names."""
     x, indices, updates = op.value(0), op.value(1), op.value(2)
     reduction = _REDUCTIONS[op.word("reduction", "none", tuple(_REDUCTIONS))]
     if reduction in ("", "sum"):
@@ -76,25 +76,25 @@ def scatter_nd(op: Op) -> Written:
 
 
 @writes("OneHot", since=9, until=28)
-def one_hot(op: Op) -> Written:
-    """A new axis on which one place is `on` and the others are `off`."""
+def one_hot(op: CodegenContext) -> OutputCode:
+    """Write OneHot: a new axis on which one place is `on` and the others are `off`."""
     indices, off_on = op.value(0), op.value(2)
     (depth,) = (
-        op.sizes(1, "depth") if op.value(1).dtype in INDICES else (op.page.number(f"int({op.value(1)})", "depth"),)
+        op.sizes(1, "depth") if op.value(1).dtype in INDICES else (op.writer.number(f"int({op.value(1)})", "depth"),)
     )
     axis = op.axis("axis", -1, rank=indices.rank + 1)
     return f"one_hot({indices}, {depth}, {off_on}, {axis})"
 
 
 @writes("NonZero", since=9, T=ORDINARY)
-def non_zero(op: Op) -> Written:
-    """Where elements are not zero: a row for each axis."""
+def non_zero(op: CodegenContext) -> OutputCode:
+    """Write NonZero: a row of places for each axis."""
     return f"torch.nonzero({op.value(0)}).transpose(0, 1)"
 
 
 @writes("Compress", since=9, until=28, T=HELD)
-def compress(op: Op) -> Written:
-    """The slices for which the condition holds; without an axis those of the flat tensor."""
+def compress(op: CodegenContext) -> OutputCode:
+    """Write Compress: the slices for which the condition holds; without an axis those of the flat tensor."""
     x, condition = op.value(0), op.value(1)
     places = f"torch.nonzero({condition}).flatten()"
     if not op.has("axis"):
@@ -103,8 +103,8 @@ def compress(op: Op) -> Written:
 
 
 @writes("ReverseSequence", since=10, until=28, T=HELD)
-def reverse_sequence(op: Op) -> Written:
-    """Each sequence turned around up to its length."""
+def reverse_sequence(op: CodegenContext) -> OutputCode:
+    """Write ReverseSequence: each sequence reversed up to its length."""
     return (
         f"reversed_sequences({op.value(0)}, {op.value(1)}, {op.integer('batch_axis', 1)}, {op.integer('time_axis', 0)})"
     )

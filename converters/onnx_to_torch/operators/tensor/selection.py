@@ -1,23 +1,22 @@
-"""What is largest, and parts of matrices."""
+"""The largest elements, and parts of matrices."""
 
 from __future__ import annotations
 
 from ....onnx_graph.semantics.selection_arguments import top_k_arguments
-from ...operator_context import Op
-from ...writers import HELD, NUMBERS, ORDINARY, Written, writes
+from ...operator_context import CodegenContext
+from ...writers import HELD, NUMBERS, ORDINARY, OutputCode, writes
 
 
 @writes("TopK", since=1, T=NUMBERS)
-def top_k(op: Op) -> Written:
-    """The k largest or smallest along an axis, and where they lie; of equals the first. Sorted or not, they come
-    sorted."""
+def top_k(op: CodegenContext) -> OutputCode:
+    """Write TopK: sorted, and of equals the first."""
     x, choice = op.value(0), top_k_arguments(op)
     return op.unpack(f"largest_first({x}, {choice.count}, {choice.axis}, {choice.largest})", 2)
 
 
 @writes("ArgMax", "ArgMin", since=1, T=NUMBERS)
-def arg_extreme(op: Op) -> Written:
-    """Where the largest or smallest lies along an axis: the first of equals, or the last."""
+def arg_extreme(op: CodegenContext) -> OutputCode:
+    """Write ArgMax or ArgMin: the first of equals, or the last."""
     x, keep = op.value(0), op.flag("keepdims", True)
     axis, largest = op.axis("axis", 0, rank=x.rank), op.node.op_type == "ArgMax"
     if op.flag("select_last_index"):
@@ -26,16 +25,16 @@ def arg_extreme(op: Op) -> Written:
 
 
 @writes("Trilu", since=14, T=HELD)
-def triangle(op: Op) -> Written:
-    """The upper or lower triangle of matrices, the rest zero."""
+def triangle(op: CodegenContext) -> OutputCode:
+    """Write Trilu: the upper or lower triangle of matrices, the rest zero."""
     x, upper = op.value(0), op.flag("upper", True)
-    (k,) = op.sizes(1, "diagonal") if op.given(1) else (0,)
+    (k,) = op.sizes(1, "diagonal") if op.has_input(1) else (0,)
     return f"torch.{'triu' if upper else 'tril'}({x}, {k})" if k != 0 else f"torch.{'triu' if upper else 'tril'}({x})"
 
 
 @writes("CumSum", since=11, T=NUMBERS)
-def cumulated(op: Op) -> Written:
-    """The running sum along an axis."""
+def cumulated(op: CodegenContext) -> OutputCode:
+    """Write CumSum."""
     x = op.value(0)
     (axis,) = op.integers(1, "axis")
     exclusive, backwards, axis = op.flag("exclusive"), op.flag("reverse"), op.placed(axis, x.rank)
@@ -45,9 +44,11 @@ def cumulated(op: Op) -> Written:
 
 
 @writes("Unique", since=11, until=28, T=ORDINARY)
-def unique(op: Op) -> Written:
-    """The distinct elements, or slices along an axis: sorted or as they first come; where each first lies, which of
-    them each element is, and how often each comes."""
+def unique(op: CodegenContext) -> OutputCode:
+    """Write Unique: distinct elements, or slices along an axis, sorted or in order of first occurrence.
+
+    Further outputs: where each first occurs, which of them each element is, and how often each occurs.
+    """
     x, in_order = op.value(0), not op.flag("sorted", True)
     axis = op.axis("axis", rank=x.rank) if op.has("axis") else None
     if not in_order and not any(op.wants(at) for at in (1, 2, 3)):

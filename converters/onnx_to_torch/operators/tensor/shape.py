@@ -6,45 +6,47 @@ from collections.abc import Sequence
 from math import prod
 
 from ....onnx_graph.semantics.axis_lists import squeezed_axes, unsqueezed_axes
-from ...operator_context import Op
-from ...values import Part, Size, Value, as_parts
-from ...writers import HELD, Written, writes
+from ...operator_context import CodegenContext
+from ...values import Expression, SizeTerm, SymbolicSize, as_parts
+from ...writers import HELD, OutputCode, writes
 
 
-def as_tuple(parts: Sequence[Part]) -> str:
-    """Sizes as a Python tuple."""
+def as_tuple(parts: Sequence[SizeTerm]) -> str:
+    """Return sizes as a Python tuple."""
     return f"({', '.join(map(str, parts))}{',' if len(parts) == 1 else ''})"
 
 
 @writes("Shape", since=1, T=HELD)
-def shape(op: Op) -> Written:
-    """The sizes of the axes start .. end - 1, both cut to the rank as Python does; before opset 15 of all axes."""
+def shape(op: CodegenContext) -> OutputCode:
+    """Write Shape: the sizes of the axes start .. end - 1, both cut to the rank as Python does; before opset 15 of all
+    axes."""
     value = op.value(0)
     return op.sized(value.sizes()[op.integer("start", 0) : op.integer("end", value.rank)])
 
 
 @writes("Size", since=1, T=HELD)
-def size(op: Op) -> Written:
-    """The number of elements."""
-    return op.sized(as_parts([op.page.product(op.value(0).sizes())]))
+def size(op: CodegenContext) -> OutputCode:
+    """Write Size: the number of elements."""
+    return op.sized(as_parts([op.writer.product(op.value(0).sizes())]))
 
 
 @writes("Reshape", since=5, T=HELD)
-def reshape_to(op: Op) -> Written:
-    """0 keeps the size of that axis (unless allowzero), -1 takes what is left."""
+def reshape_to(op: CodegenContext) -> OutputCode:
+    """Write Reshape: 0 keeps the size of that axis (unless allowzero), -1 takes what is left."""
     value, wanted, literal_zero = op.value(0), op.sizes(1, "shape"), op.flag("allowzero")
     target = [value.size(at) if part == 0 and not literal_zero else part for at, part in enumerate(wanted)]
     return reshaped(value, _resolved(value, target))
 
 
-def _resolved(value: Value, target: list[Part]) -> list[Part]:
-    """The size that -1 stands for, where the known sizes tell it; those that are the same on both sides cancel."""
+def _resolved(value: Expression, target: list[SizeTerm]) -> list[SizeTerm]:
+    """Return the target with the size that -1 stands for, where the known sizes tell it; equal sizes on both sides
+    cancel."""
     if target.count(-1) != 1:
         return target
     gap = target.index(-1)
-    have, rest = value.sizes(), list[Part]()
+    have, rest = value.sizes(), list[SizeTerm]()
     for part in target[:gap] + target[gap + 1 :]:
-        same = next((at for at, each in enumerate(have) if _same(each, part)), None)
+        same = next((at for at, size in enumerate(have) if _same(size, part)), None)
         if same is None:
             rest.append(part)
         else:
@@ -56,35 +58,38 @@ def _resolved(value: Value, target: list[Part]) -> list[Part]:
     return target
 
 
-def _same(a: Part, b: Part) -> bool:
-    return isinstance(a, Size) and isinstance(b, Size) and bool(a.trial.node.expr == b.trial.node.expr)
+def _same(a: SizeTerm, b: SizeTerm) -> bool:
+    return isinstance(a, SymbolicSize) and isinstance(b, SymbolicSize) and bool(a.trial.node.expr == b.trial.node.expr)
 
 
-def reshaped(value: Value, target: Sequence[Part]) -> Written:
-    """The value in another shape. A computed size may stand for 0 ("keep") or -1, of which PyTorch takes the latter."""
-    computed = sum(isinstance(part, Size) for part in target)
+def reshaped(value: Expression, target: Sequence[SizeTerm]) -> OutputCode:
+    """Return the value in another shape. A computed size may stand for 0 ("keep") or -1, of which PyTorch takes the
+    latter."""
+    computed = sum(isinstance(part, SymbolicSize) for part in target)
     if -1 not in target and computed == 1 and 0 not in target:
         sizes = value.sizes()
-        alone = [each for each in sizes if isinstance(each, Size)]
-        if len(alone) == 1 and not any(_same(alone[0], part) for part in target if isinstance(part, Size)):
-            target = [-1 if isinstance(part, Size) and value.page.at_least(part, 0) else part for part in target]
+        alone = [size for size in sizes if isinstance(size, SymbolicSize)]
+        if len(alone) == 1 and not any(_same(alone[0], part) for part in target if isinstance(part, SymbolicSize)):
+            target = [
+                -1 if isinstance(part, SymbolicSize) and value.writer.at_least(part, 0) else part for part in target
+            ]
     return f"{value}.reshape({', '.join(map(str, target))})" if target else f"{value}.reshape(())"
 
 
 @writes("Flatten", since=1, T=HELD)
-def flatten(op: Op) -> Written:
-    """Into a matrix: the axes before `axis`, and the others."""
+def flatten(op: CodegenContext) -> OutputCode:
+    """Write Flatten: a matrix of the axes before `axis`, and the others."""
     value, axis = op.value(0), op.integer("axis", 1)
     axis += value.rank if axis < 0 else 0
     if axis == 1 and value.rank > 1:
         return f"torch.flatten({value}, 1)"
     have = value.sizes()
-    return f"{value}.reshape({op.page.product(have[:axis])}, {op.page.product(have[axis:])})"
+    return f"{value}.reshape({op.writer.product(have[:axis])}, {op.writer.product(have[axis:])})"
 
 
 @writes("Squeeze", since=1, T=HELD)
-def squeeze(op: Op) -> Written:
-    """Without the axes named, which have size 1; without every such axis where none is named."""
+def squeeze(op: CodegenContext) -> OutputCode:
+    """Write Squeeze: without the axes named, or without every axis of size 1."""
     value, dropped = op.value(0), squeezed_axes(op)
     if not dropped:
         return value
@@ -95,15 +100,15 @@ def squeeze(op: Op) -> Written:
 
 
 @writes("Unsqueeze", since=1, T=HELD)
-def unsqueeze(op: Op) -> Written:
-    """With axes of size 1 at these places of the answer."""
+def unsqueeze(op: CodegenContext) -> OutputCode:
+    """Write Unsqueeze: with axes of size 1 at these places of the output."""
     value, added = op.value(0), unsqueezed_axes(op)
     return f"{value}{''.join(f'.unsqueeze({axis})' for axis in added)}" if added else value
 
 
 @writes("Transpose", since=1, T=HELD)
-def transpose(op: Op) -> Written:
-    """Axes in another order."""
+def transpose(op: CodegenContext) -> OutputCode:
+    """Write Transpose."""
     value = op.value(0)
     order = [op.placed(axis, value.rank) for axis in op.ints("perm", range(value.rank)[::-1])]
     if order == sorted(order):
@@ -115,14 +120,14 @@ def transpose(op: Op) -> Written:
 
 
 @writes("Expand", since=8, T=HELD)
-def expand(op: Op) -> Written:
-    """Broadcast to a shape; an axis of the value that is not 1 wins over a 1 in the shape."""
+def expand(op: CodegenContext) -> OutputCode:
+    """Write Expand: broadcast to a shape; an axis of the value that is not 1 wins over a 1 in the shape."""
     value, wanted = op.value(0), op.sizes(1, "shape")
     rank = max(value.rank, len(wanted))
-    have: list[Part] = [*[1] * (rank - value.rank), *value.sizes()]
-    padded: list[Part] = [*[1] * (rank - len(wanted)), *wanted]
+    have: list[SizeTerm] = [*[1] * (rank - value.rank), *value.sizes()]
+    padded: list[SizeTerm] = [*[1] * (rank - len(wanted)), *wanted]
     target = [_broadcast(a, b) for a, b in zip(have, padded, strict=True)]
-    known = [each for each in target if each is not None]
+    known = [size for size in target if size is not None]
     if len(known) < rank:
         return f"expanded({value}, {as_tuple(wanted)})"
     if rank == value.rank and all(a == b or _same(a, b) for a, b in zip(have, known, strict=True)):
@@ -130,8 +135,8 @@ def expand(op: Op) -> Written:
     return f"{value}.expand({', '.join(map(str, target))})"
 
 
-def _broadcast(a: Part, b: Part) -> Part | None:
-    """The size of an axis under broadcasting, or None where it hangs on whether one side happens to be 1."""
+def _broadcast(a: SizeTerm, b: SizeTerm) -> SizeTerm | None:
+    """Return the size of an axis under broadcasting; None where it depends on whether one side happens to be 1."""
     if b == 1 or _same(a, b):
         return a
     if a == 1:
@@ -140,32 +145,32 @@ def _broadcast(a: Part, b: Part) -> Part | None:
 
 
 @writes("Tile", since=6, T=HELD)
-def tile(op: Op) -> Written:
-    """Each axis repeated so many times."""
+def tile(op: CodegenContext) -> OutputCode:
+    """Write Tile."""
     value, repeats = op.value(0), op.sizes(1, "repeats")
-    if all(each == 1 for each in repeats):
+    if all(count == 1 for count in repeats):
         return value
     return f"{value}.repeat({', '.join(map(str, repeats))})"
 
 
 @writes("DepthToSpace", since=1, until=28)
-def depth_to_space(op: Op) -> Written:
-    """Blocks of channels spread over the picture."""
+def depth_to_space(op: CodegenContext) -> OutputCode:
+    """Write DepthToSpace: blocks of channels spread over the image."""
     x, block = op.value(0), op.integer("blocksize")
     if op.word("mode", "DCR", ("DCR", "CRD")) == "CRD":
         return f"F.pixel_shuffle({x}, {block})"
     n, c, h, w = x.sizes()
-    depth = op.page.combine("//", c, block**2)
+    depth = op.writer.combine("//", c, block**2)
     split = op.let(f"{x}.reshape({n}, {block}, {block}, {depth}, {h}, {w})", "blocks")
-    target = [n, depth, op.page.combine("*", h, block), op.page.combine("*", w, block)]
+    target = [n, depth, op.writer.combine("*", h, block), op.writer.combine("*", w, block)]
     return f"{split}.permute(0, 3, 4, 1, 5, 2).reshape({', '.join(map(str, target))})"
 
 
 @writes("SpaceToDepth", since=1, until=28)
-def space_to_depth(op: Op) -> Written:
-    """Blocks of the picture piled into channels, block by block."""
+def space_to_depth(op: CodegenContext) -> OutputCode:
+    """Write SpaceToDepth: blocks of the image piled into channels, block by block."""
     x, block = op.value(0), op.integer("blocksize")
     n, c, h, w = x.sizes()
-    high, wide = op.page.combine("//", h, block), op.page.combine("//", w, block)
+    high, wide = op.writer.combine("//", h, block), op.writer.combine("//", w, block)
     split = op.let(f"{x}.reshape({n}, {c}, {high}, {block}, {wide}, {block})", "blocks")
-    return f"{split}.permute(0, 3, 5, 1, 2, 4).reshape({n}, {op.page.combine('*', c, block**2)}, {high}, {wide})"
+    return f"{split}.permute(0, 3, 5, 1, 2, 4).reshape({n}, {op.writer.combine('*', c, block**2)}, {high}, {wide})"

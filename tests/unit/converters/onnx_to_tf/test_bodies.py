@@ -45,11 +45,11 @@ def test_a_refusal_inside_a_body_names_the_call(bench, case):
 )
 def test_an_input_that_the_body_does_not_have_is_refused(inputs, attributes, words):
     from transload.converters.onnx_graph.function_bodies import body_of
-    from transload.converters.onnx_graph.graph import Node, Origin
+    from transload.converters.onnx_graph.graph import Node, NodeOrigin
     from transload.models.errors import Refused
 
     given = {name: helper.make_attribute(name, value) for name, value in attributes.items()}
-    node = Node("HannWindow", "", 17, "window", tuple(inputs), ("y",), given, Origin(), {"": 21})
+    node = Node("HannWindow", "", 17, "window", tuple(inputs), ("y",), given, NodeOrigin(), {"": 21})
     with pytest.raises(Refused, match=f"HannWindow node 'window': {words}"):
         body_of(node, [None] * len(inputs))
 

@@ -16,7 +16,7 @@ import torch
 from onnx import helper, numpy_helper
 
 from transload.converters.onnx_graph.graph import read_model
-from transload.converters.onnx_to_torch.generate_module import Generated, generate
+from transload.converters.onnx_to_torch.generate_module import GeneratedModule, generate
 from transload.converters.onnx_to_torch.module_writer import array_of, torch_tensor
 from transload.converters.to_pytorch.pt2_from_onnx import load_module, write_module
 
@@ -62,7 +62,7 @@ class Bench:
         onnx.save(helper.make_model(graph, ir_version=10, opset_imports=imports, functions=list(functions)), path)
         return path
 
-    def written(self, path: Path, inputs: Mapping[str, Array]) -> Generated:
+    def written(self, path: Path, inputs: Mapping[str, Array]) -> GeneratedModule:
         """The module of a file, traced with these inputs."""
         return generate(read_model(path), [torch_tensor(each) for each in inputs.values()])
 

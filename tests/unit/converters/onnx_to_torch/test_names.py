@@ -6,7 +6,7 @@ import pytest
 from onnx import helper
 from onnx_to_torch_bench import numbers
 
-from transload.converters.onnx_to_torch.safe_names import Names, comment, number
+from transload.converters.onnx_to_torch.safe_names import IdentifierPool, comment, number
 from transload.models.errors import Refused
 
 HOSTILE = [
@@ -17,7 +17,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_name_is_an_identifier_that_means_nothing_yet(text):
-    names = Names()
+    names = IdentifierPool()
     first, second = names.fresh(text), names.fresh(text)
     assert first.isidentifier()
     assert first.isascii()
@@ -27,13 +27,13 @@ def test_a_name_is_an_identifier_that_means_nothing_yet(text):
 
 
 def test_names_that_differ_only_in_signs_stay_apart():
-    names = Names()
+    names = IdentifierPool()
     assert names.fresh("a.b") == "a_b"
     assert names.fresh("a_b") == "a_b_2"
 
 
 def test_what_tools_put_around_a_name_is_left_out_and_a_long_one_begins_with_a_word():
-    names = Names()
+    names = IdentifierPool()
     assert names.fresh("StatefulPartitionedCall/StatefulPartitionedCall_1/dense/MatMul:0") == "dense_mat_mul"
     assert names.fresh("transload.inner.dense/Relu:0") == "dense_relu"
     assert names.fresh("StatefulPartitionedCall/dense/BiasAdd/ReadVariableOp") == "dense_bias_add"

@@ -76,7 +76,7 @@ def test_the_largest_channels_need_no_transpose_where_channels_lie_last(bench, c
     import tensorflow as tf
     from onnx.helper import make_attribute
 
-    from transload.converters.onnx_graph.graph import Node, Origin
+    from transload.converters.onnx_graph.graph import Node, NodeOrigin
     from transload.converters.onnx_to_tf.kernels.dialects import TENSORFLOW
     from transload.converters.onnx_to_tf.operator_context import OperatorContext
     from transload.converters.onnx_to_tf.operators.tensor import selection
@@ -85,7 +85,7 @@ def test_the_largest_channels_need_no_transpose_where_channels_lie_last(bench, c
     def largest(image):
         value = computed(image, Layout.CHANNELS_LAST)
         axis = {"axis": make_attribute("axis", 1)}
-        node = Node("TopK", "", 11, "", ("x", "k"), ("values", "places"), axis, Origin(), {"": 11})
+        node = Node("TopK", "", 11, "", ("x", "k"), ("values", "places"), axis, NodeOrigin(), {"": 11})
         op = OperatorContext(node, [value, known(np.array([2]), None)], None, TENSORFLOW, None)
         return [output.tensor(Layout.CHANNELS_LAST) for output in selection.top_k(op)]
 
