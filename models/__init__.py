@@ -1,4 +1,4 @@
-"""What a model is, and where it is kept. Imports nothing of the other rooms."""
+"""Records of models, where they are stored, how they are loaded, and the probes. Imports nothing of other rooms."""
 
 if "." not in __name__:
     raise ImportError("this folder is transload.models: import it by that name")

@@ -207,11 +207,11 @@ def _axis(dim: str, text: str, fix: str) -> tuple[Axis, Bounds | None]:
         return name, None
     bounds = Bounds(int(low), int(high) if high else None)
     if bounds.low == 0 and bounds.high in (0, 1):
-        mend = "a fixed size is written 0" if bounds.high == 0 else f"write {name}=0.. or {name}=0..2"
-        raise BadRequest(f"--input {text!r}: {dim!r} leaves no two sizes that hold anything", fix=mend)
+        fix = "a fixed size is written 0" if bounds.high == 0 else f"write {name}=0.. or {name}=0..2"
+        raise BadRequest(f"--input {text!r}: {dim!r} leaves no two sizes that hold anything", fix=fix)
     if bounds.high is not None and bounds.high <= bounds.low:
-        mend = f"a fixed size is written {low}" if bounds.high == bounds.low else f"write {name}={high}..{low}"
-        raise BadRequest(f"--input {text!r}: {dim!r} leaves no two sizes", fix=mend)
+        fix = f"a fixed size is written {low}" if bounds.high == bounds.low else f"write {name}={high}..{low}"
+        raise BadRequest(f"--input {text!r}: {dim!r} leaves no two sizes", fix=fix)
     return name, bounds
 
 

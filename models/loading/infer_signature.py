@@ -108,7 +108,7 @@ def carried_dtype(tensor: str, dtype: torch.dtype) -> str:
     try:
         return served_dtype(str(dtype))
     except ValueError as error:
-        mend = "torch.view_as_real(...): real and imaginary parts" if dtype.is_complex else "float32"
+        fix = "torch.view_as_real(...): real and imaginary parts" if dtype.is_complex else "float32"
         raise BadRequest(
-            f"{tensor} is {dtype}, which the formats do not carry", fix=f"let the model take and return {mend}"
+            f"{tensor} is {dtype}, which the formats do not carry", fix=f"let the model take and return {fix}"
         ) from error

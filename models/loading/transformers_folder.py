@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..errors import BadRequest
 from ..foreign_errors import first_line
@@ -34,6 +34,12 @@ _CODE_KEYS = (
     "custom_pipelines",
 )
 _ATTENTION = ("eager", "sdpa")
+
+
+class _WeightsReport(TypedDict):  # of from_pretrained with output_loading_info
+    missing_keys: Collection[str]
+    mismatched_keys: Collection[tuple[str, Sequence[int], Sequence[int]]]  # name, shape in the file, shape of the model
+    unexpected_keys: Collection[str]
 
 
 def folder_files(folder: Path) -> list[Path]:
@@ -70,7 +76,7 @@ def folder_factory(name: str) -> Callable[..., torch.nn.Module]:
     config_file, weights, *_ = folder_files(folder)
     document = _document(config_file)
 
-    def make(**settings: Any) -> torch.nn.Module:
+    def make(**settings: object) -> torch.nn.Module:
         return _make(folder, document, weights, settings)
 
     return make
@@ -93,25 +99,27 @@ def _document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _decode_number(value: dict[str, Any]) -> object:
+def _decode_number(value: dict[str, object]) -> object:
     """Return a dict of the document, or the number that transformers writes as one where JSON has none.
     {"__float__": "Infinity"} is in every configuration of Mamba2 (PreTrainedConfig._encode_special_floats)."""
     tag = value.get("__float__") if len(value) == 1 else None
     return float(tag) if tag in ("Infinity", "-Infinity", "NaN") else value
 
 
-def _make(folder: Path, document: Mapping[str, Any], weights: Path, settings: Mapping[str, Any]) -> torch.nn.Module:
+def _make(
+    folder: Path, document: Mapping[str, object], weights: Path, settings: Mapping[str, object]
+) -> torch.nn.Module:
     import torch
 
-    more = dict(settings)
-    dtype = more.pop("dtype", "float32")
-    attention = more.pop("attn_implementation", "eager")
+    settings = dict(settings)
+    dtype = settings.pop("dtype", "float32")
+    attention = settings.pop("attn_implementation", "eager")
     if attention not in _ATTENTION:
         raise BadRequest(f"attn_implementation is {' or '.join(_ATTENTION)}, got {attention!r}", fix="set one of them")
     if dtype not in ("float32", "float16", "bfloat16", "float64"):
         raise BadRequest(f"dtype {dtype!r} is none of a model's", fix="set float32, float16, bfloat16 or float64")
     kind = _class(folder, document)
-    config = _config(kind, document, more)
+    config = _config(kind, document, settings)
     state = read_weight_file(weights)
     model, report = _load(kind, config, state, folder, dtype=getattr(torch, dtype), attn_implementation=attention)
     _check_complete(report, weights, kind.__name__)
@@ -120,8 +128,8 @@ def _make(folder: Path, document: Mapping[str, Any], weights: Path, settings: Ma
 
 
 def _load(
-    kind: Any, config: Any, state: Mapping[str, torch.Tensor], folder: Path, **more: Any
-) -> tuple[torch.nn.Module, Mapping[str, Any]]:
+    kind: Any, config: Any, state: Mapping[str, torch.Tensor], folder: Path, **more: object
+) -> tuple[torch.nn.Module, _WeightsReport]:
     """Load the model, and return it with transformers' report on its weights.
     transformers renames weights of former versions, and ties some."""
     try:
@@ -137,7 +145,7 @@ def _load(
     return model, report
 
 
-def _check_complete(report: Mapping[str, Any], weights: Path, kind: str) -> None:
+def _check_complete(report: _WeightsReport, weights: Path, kind: str) -> None:
     """Raise BadRequest where weights are missing: transformers fills in random numbers, and warns."""
     if lacking := sorted(report["missing_keys"]):
         more = " and others" if len(lacking) > 3 else ""
@@ -155,7 +163,7 @@ def _check_complete(report: Mapping[str, Any], weights: Path, kind: str) -> None
         print(f"{kind} has no use for {', '.join(extra)}")
 
 
-def _class(folder: Path, document: Mapping[str, Any]) -> Any:
+def _class(folder: Path, document: Mapping[str, object]) -> Any:
     """Return the class of transformers that the configuration names."""
     mend_torchvision()
     import transformers
@@ -177,7 +185,7 @@ def _class(folder: Path, document: Mapping[str, Any]) -> Any:
     return kind
 
 
-def _config(kind: Any, document: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
+def _config(kind: Any, document: Mapping[str, object], settings: Mapping[str, object]) -> Any:
     """Make the configuration with the settings in it, without keys that would fetch code, and without a cache.
     A decoder's cache from one word to the next is no output of a model that is called once."""
     try:
@@ -207,7 +215,7 @@ def _without_code(value: object) -> object:
 
 
 def _add_notes(
-    model: torch.nn.Module, report: Mapping[str, Any], state: Mapping[str, torch.Tensor], weights: Path, dtype: str
+    model: torch.nn.Module, report: _WeightsReport, state: Mapping[str, torch.Tensor], weights: Path, dtype: str
 ) -> None:
     """Note what transformers reports on the weights, in a table that nobody reads."""
     if extra := sorted(report["unexpected_keys"]):

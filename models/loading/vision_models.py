@@ -33,7 +33,7 @@ def torchvision_factory(name: str) -> Callable[..., torch.nn.Module]:
         raise _unknown("torchvision", name, list_models())
     builder = get_model_builder(name)
 
-    def make(**settings: Any) -> torch.nn.Module:
+    def make(**settings: object) -> torch.nn.Module:
         keywords = arguments(builder, _without_fetching(settings, source), source)
         if "weights_backbone" in inspect.signature(builder).parameters:
             keywords["weights_backbone"] = None
@@ -52,7 +52,7 @@ def timm_factory(name: str) -> Callable[..., torch.nn.Module]:
     if not timm.is_model(name):
         raise _unknown("timm", name, timm.list_models())
 
-    def make(**settings: Any) -> torch.nn.Module:
+    def make(**settings: object) -> torch.nn.Module:
         keywords = _without_fetching(settings, source)
         return _make_random(
             lambda: timm.create_model(name, pretrained=False, **keywords),
@@ -122,7 +122,7 @@ def _two(size: int | Sequence[int]) -> list[int]:
     return (sizes * 2)[:2]
 
 
-def _without_fetching(settings: Mapping[str, Any], source: str) -> dict[str, Any]:
+def _without_fetching(settings: Mapping[str, object], source: str) -> dict[str, Any]:
     """Return the settings without those that could fetch weights.
     Raises BadRequest where one of them would."""
     for name in _FETCHED:
@@ -137,7 +137,7 @@ def _without_fetching(settings: Mapping[str, Any], source: str) -> dict[str, Any
 def _make_random(
     make: Callable[[], torch.nn.Module],
     inputs_of: Callable[[torch.nn.Module], tuple[TensorSpec, ...]],
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     source: str,
 ) -> torch.nn.Module:
     """Make a module with random weights that tell a wrong copy from a right one; `inputs_of` gives its inputs."""

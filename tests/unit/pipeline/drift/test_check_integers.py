@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,9 @@ from transload.models.errors import SessionLost, StepFailed
 from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.probes.feeds import sample_specs
-from transload.models.probes.integer_range import MOST_TRIES, IntegerRangeSearch, peak_bytes
-from transload.models.probes.probe_set import Probe
+from transload.models.probes.integer_range import MOST_TRIES
 from transload.models.probes.random_inputs import sample_tensors
-from transload.models.probes.stress_values import IntegerRange, free_integers, with_integers
+from transload.models.probes.stress_values import IntegerRange
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift import jobs, reference
 from transload.pipeline.drift.recorded_answers import read_record
@@ -305,74 +303,6 @@ def test_where_nothing_could_be_tried_the_copy_says_what_the_samples_hold(pair: 
     assert found["reason"] == "agrees to the last bit at batches 1, 2, 5, with x up to 3 alone"
 
 
-def test_integers_that_make_a_model_slow_are_not_tried_further() -> None:
-    now, calls = [0.0], []
-
-    def ask(probe: Probe, rounded: Sequence[str] = ()) -> Iterator[dict[str, Array]]:
-        assert not rounded
-        for _ in range(5):
-            now[0] += 2.0**probe.bits / 1000
-            calls.append(probe.bits)
-            yield {"y": np.zeros(5)}
-
-    inputs = (parse_input("n=int64[]"),)
-    search = IntegerRangeSearch(inputs, 1, [{"y": np.zeros(5)}], ask, clock=lambda: now[0])
-    assert search.find_widest() == {"n": IntegerRange(6, 6)}
-    assert [probe.bits for probe, _ in search.levels] == [3, 6]
-    assert calls.count(10) == 2  # once more, for it may be the machine; and not the calls after the slow one
-
-
-def test_integers_that_take_memory_are_not_tried_further() -> None:
-    held, calls = [0], []
-
-    def ask(probe: Probe, rounded: Sequence[str] = ()) -> Iterator[dict[str, Array]]:
-        held[0] = max(held[0], 4 * 2**probe.bits)
-        calls.append(probe.bits)
-        yield {"y": np.full(5, len(rounded))}  # it makes no floats of them
-
-    search = IntegerRangeSearch((parse_input("n=int64[]"),), 1, [{"y": np.zeros(5)}], ask, peak=lambda: held[0])
-    assert search.find_widest() == {"n": IntegerRange(20, 20)}
-    assert max(calls) == 26
-
-
-def test_the_peak_of_memory_is_what_the_system_says() -> None:
-    resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    roughly = 16 << 20  # the kernel counts by processor
-    assert resident - roughly < peak_bytes() < most + roughly
-
-
-def test_a_search_ends_whatever_the_model_says() -> None:
-    tries = 0
-
-    def ask(probe: Probe, rounded: Sequence[str] = ()) -> list[dict[str, Array]]:
-        nonlocal tries
-        tries += 1
-        raise SessionLost("no", fix="")
-
-    inputs = tuple(parse_input(f"x{at}=int64[batch]") for at in range(200))
-    assert set(IntegerRangeSearch(inputs, 1, [{"y": np.zeros(5)}], ask).find_widest().values()) == {IntegerRange(0, 2)}
-    assert tries == 60
-
-
-def test_a_search_in_a_slow_model_ends_after_two_minutes() -> None:
-    now = [0.0]
-
-    def ask(probe: Probe, rounded: Sequence[str] = ()) -> Iterator[dict[str, Array]]:
-        now[0] += 50
-        yield {"y": np.zeros(5)}
-
-    search = IntegerRangeSearch((parse_input("x=int64[batch]"),), 5, [{"y": np.zeros(5)}], ask, clock=lambda: now[0])
-    assert search.find_widest() == {"x": IntegerRange(10, 10)}
-
-
-def test_the_integers_are_the_same_in_every_interpreter() -> None:
-    data = Dataset({"x": np.zeros((12,), np.int32), "y": np.ones((12, 2), np.float32)})
-    wide = with_integers(data, {"x": IntegerRange(3, 10)})
-    assert wide.inputs["x"].tolist() == [1023, -7, -7, -6, -4, 687, -1, -5, -5, 849, 634, -5]
-    assert wide.inputs["y"] is data.inputs["y"]
-
-
 def test_a_copy_that_compares_integers_as_floats_is_caught(pair: Callable[..., Pair]) -> None:
     """Two of random ones never lie so close that float32 does not tell them apart."""
 
@@ -382,35 +312,6 @@ def test_a_copy_that_compares_integers_as_floats_is_caught(pair: Callable[..., P
     one = pair("a=int32[batch,3]", "b=int32[batch,3]")
     found = one.verdict(lambda feeds: less(feeds, "int64"), lambda feeds: less(feeds, "float32"))
     assert (found["status"], found["reason"].partition(":")[0]) == ("wrong", "with a, b within ±2^26")
-
-
-def test_large_integers_of_inputs_alike_differ_by_one_within_their_reach() -> None:
-    data = Dataset({name: np.zeros((5, 3), np.int64) for name in "abc"} | {"d": np.zeros((5, 2), np.int64)})
-    reaches = {
-        "a": IntegerRange(0, 26),
-        "b": IntegerRange(62, 62),
-        "c": IntegerRange(62, 62),
-        "d": IntegerRange(62, 62),
-    }
-    wide = with_integers(data, reaches).inputs
-    alone = {name: with_integers(data, {name: reach}).inputs[name] for name, reach in reaches.items()}
-    assert [name for name in "abcd" if np.array_equal(wide[name], alone[name])] == ["a", "d"]
-    for name in "bc":
-        assert {-1, 1} <= set((wide[name] - wide["a"])[wide["a"] > 2**24].tolist())
-        assert wide[name].ravel()[:2].tolist() == [2**62 - 1, 1 - 2**62]
-    within = with_integers(data, {"b": IntegerRange(62, 62), "a": IntegerRange(0, 26)}).inputs["a"]
-    assert (within.min(), within.max()) == (0, 2**26 - 1)
-
-
-def test_masks_and_bytes_hold_what_they_can_already() -> None:
-    words = (
-        "ids=int64[batch]",
-        "attention_mask=int64[batch]",
-        "picture=uint8[batch]",
-        "keep=bool[batch]",
-        "x=float32[batch]",
-    )
-    assert [spec.name for spec in free_integers(tuple(map(parse_input, words)))] == ["ids"]
 
 
 def onnx_file(folder: Path, nodes: list[onnx.NodeProto]) -> Path:

@@ -17,7 +17,6 @@ from transload.models.dataset import Dataset, write_dataset
 from transload.models.errors import BadRequest, SessionLost, ToolMissing
 from transload.models.formats import Format, Precision, Target
 from transload.models.job import Job
-from transload.models.probes.feeds import split_into_calls
 from transload.models.probes.probe_set import Probe
 from transload.models.signature import Array, Signature, TensorSpec, check_feeds
 from transload.pipeline.drift import check, jobs, sessions
@@ -202,13 +201,6 @@ def test_a_probe_that_died_names_the_tolerance_of_probes(
     asked = job("int8", allowed_loss=0.1)
     runtimes(dies_at_5)
     assert jobs.validate(asked)["rows"][3]["tolerance"] == {"sqnr_db": 10.0, "metric_loss": None}
-
-
-def test_a_probe_larger_than_the_test_set_begins_again() -> None:
-    three, five = (Dataset({"x": np.zeros((samples, 1))}) for samples in (3, 5))
-    assert [rows.tolist() for rows in Probe(5).rows(three)] == [[0, 1, 2, 0, 1]]
-    assert [rows.tolist() for rows in Probe(2).rows(five)] == [[0, 1], [2, 3]]
-    assert [rows.tolist() for rows in split_into_calls(5, 2)] == [[0, 1], [2, 3], [4]]
 
 
 def test_running_elsewhere_fails_every_row(job: Callable[..., Job], runtimes: Callable[..., None]) -> None:

@@ -14,14 +14,13 @@ from transload.models.dataset import Dataset, write_dataset
 from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.probes.feeds import sample_specs
-from transload.models.probes.masks import Fill, apply_fills, mask_inputs
-from transload.models.probes.probe_set import Probe
+from transload.models.probes.masks import Fill
 from transload.models.probes.random_inputs import sample_tensors
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift import jobs, reference
 from transload.pipeline.drift.recorded_answers import read_record
 
-from .test_integers import FakeSession
+from .test_check_integers import FakeSession
 
 Feeds = Mapping[str, Array]
 Model = Callable[[Feeds], Array]
@@ -150,30 +149,5 @@ def test_samples_of_ones_own_are_taken_as_they_are(verdict: Verdict, tmp_path: P
     assert _fills(tmp_path) == []
 
 
-def test_every_second_call_keeps_what_it_has() -> None:
-    data = Dataset({"mask": np.tile([True, False], (6, 1))})
-    kept = [True, False]
-    assert (
-        apply_fills(data, {"mask": Fill.NONE}, 2).inputs["mask"].tolist()
-        == [[False] * 2] * 2 + [kept] * 2 + [[False] * 2] * 2
-    )
-    rows = [[True] * 2, kept, kept]
-    assert apply_fills(data, {"mask": Fill.SOME_ALL}, 2).inputs["mask"].tolist() == rows * 2
-
-
-def test_what_is_a_mask_is_told_by_its_dtype_or_its_name() -> None:
-    words = ("ids=int64[batch]", "attention_mask=int64[batch]", "keep=bool[batch]", "some_mask=float32[batch,3]")
-    assert [spec.name for spec in mask_inputs(tuple(map(parse_input, words)))] == [
-        "attention_mask",
-        "keep",
-        "some_mask",
-    ]
-
-
 def _fills(folder: Path) -> list[str]:
     return [str(fill) for probe in read_record(folder).probes for fill in probe.fills.values()]
-
-
-def test_a_probe_is_what_its_key_says() -> None:
-    probe = Probe(5, {"length": 3}, {}, {"mask": Fill.ALL})
-    assert Probe.of_key(probe.key) == probe
