@@ -1,12 +1,18 @@
-"""Everything that transload refuses or fails at, by whose move it is.
+"""Errors of transload, by who has to act.
 
-    TransloadError            what was expected, what came; `fix` says what mends it
-      BadRequest              the caller's move: wrong use or bad input          exit 2
-        ToolMissing           a library or a device is not there                 exit 2
-      Refused                 a step says by name what it cannot carry           exit 4
-      StepFailed              a foreign tool failed, died, hung or lied          exit 4
-      SessionLost             a loaded model stopped answering                   exit 4
-        SessionTimeout        ... in time                                        exit 4
+    TransloadError            what was expected, what came; `fix` says what helps
+      BadRequest              the caller: wrong use or bad input                  exit 2
+        ToolMissing           a library or a device is not there                  exit 2
+        CallFailed            the user's model raised when it was called          exit 2
+        OpenFailed            a runtime cannot open a payload                     exit 2
+        DiskFull              the disk took no more                               exit 2
+      Refused                 a step says by name what it cannot carry            exit 4
+        SearchTimeout         the search for a minimal repro found none in time   exit 4
+      StepFailed              a foreign tool failed, died, hung or lied           exit 4
+        StepTimeout           ... gave no answer in time                          exit 4
+      SessionLost             a loaded model stopped answering                    exit 4
+        SessionTimeout        ... in time                                         exit 4
+        SizeRefused           ... at sizes that its program excludes              exit 4
 
 Anything else that is raised is a bug of ours.
 """
@@ -14,6 +20,7 @@ Anything else that is raised is a bug of ours.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import ClassVar
 
 from .foreign_errors import printable
 
@@ -29,57 +36,101 @@ class Exit(IntEnum):
 
 
 class TransloadError(Exception):
-    """What a person can mend. Shown as two lines, without a traceback."""
+    """Base of all errors that a user can act on. Shown as two lines, without a traceback."""
 
     exit_code: Exit = Exit.USAGE
+    is_internal: ClassVar[bool] = False  # a distinction that our code makes, and that no user is told
 
-    def __init__(self, what: str, *, fix: str) -> None:
-        self.what, self.fix = printable(what), printable(fix)
+    def __init__(self, message: str, *, fix: str) -> None:
+        self.what, self.fix = printable(message), printable(fix)
         super().__init__(f"{self.what}\n  fix: {self.fix}")
+
+    @property
+    def kind(self) -> str:
+        """The name of the class that a user is told."""
+        return next(cls.__name__ for cls in type(self).__mro__ if not cls.__dict__.get("is_internal"))
 
 
 class BadRequest(TransloadError):
-    """The request or its input cannot be taken as it is."""
+    """A request or an input that cannot be taken as it is."""
 
 
 class ToolMissing(BadRequest):
-    """A library, a program or a device that the request needs is not here."""
+    """A library, a program or a device that the request needs and that is not here."""
+
+
+class CallFailed(BadRequest):
+    """An error that the user's model raised when it was called."""
+
+    is_internal = True
+
+
+class OpenFailed(BadRequest):
+    """A payload that a runtime cannot open. The runtime's name does not cross a process border."""
+
+    is_internal = True
+
+    def __init__(self, message: str, *, fix: str, runtime: str = "") -> None:
+        super().__init__(message, fix=fix)
+        self.runtime = runtime
 
 
 class DiskFull(BadRequest):
-    """The disk took no more. Nothing half-written is left."""
+    """A full disk. Nothing half-written is left."""
 
 
 class Refused(TransloadError):
-    """A conversion step met something that it would get wrong, and names it."""
+    """Something that a conversion step would get wrong, and names."""
 
     exit_code = Exit.TOOLCHAIN
 
 
+class SearchTimeout(Refused):
+    """A search for a minimal repro that found none in its time."""
+
+    is_internal = True
+
+
 class StepFailed(TransloadError):
-    """A step ended without its result: a tool's own error, a crash, a time-out, a memory limit.
+    """A step that ended without its result: by a tool's own error, a crash, a time-out or a memory limit.
 
     `decided`: the tool itself raised an error, and will again; it did not crash, hang or run out of something.
     """
 
     exit_code = Exit.TOOLCHAIN
 
-    def __init__(self, what: str, *, fix: str, decided: bool = False) -> None:
-        super().__init__(what, fix=fix)
+    def __init__(self, message: str, *, fix: str, decided: bool = False) -> None:
+        super().__init__(message, fix=fix)
         self.decided = decided
 
 
+class StepTimeout(StepFailed):
+    """A step that gave no answer in its time."""
+
+    is_internal = True
+
+
 class SessionLost(TransloadError):
-    """A loaded model no longer answers."""
+    """A loaded model that no longer answers."""
 
     exit_code = Exit.TOOLCHAIN
 
 
 class SessionTimeout(SessionLost):
-    """A loaded model did not answer in time."""
+    """A loaded model that did not answer in time."""
 
 
+class SizeRefused(SessionLost):
+    """A loaded model that does not answer at sizes which its program excludes."""
+
+    is_internal = True
+
+
+# The errors that cross a process border as themselves, by name.
 ERRORS: dict[str, type[TransloadError]] = {
     error.__name__: error
-    for error in (BadRequest, ToolMissing, DiskFull, Refused, StepFailed, SessionLost, SessionTimeout)
-}
+    for error in (
+        BadRequest, ToolMissing, CallFailed, OpenFailed, DiskFull, Refused, SearchTimeout, StepFailed, StepTimeout,
+        SessionLost, SessionTimeout, SizeRefused,
+    )
+}  # fmt: skip

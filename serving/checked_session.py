@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from ..models.errors import BadRequest, SessionLost, TransloadError
+from ..models.errors import BadRequest, SessionLost, SizeRefused, TransloadError
 from ..models.foreign_errors import first_line
 from ..models.signature import Array, Signature, TensorSpec, check_feeds
 
@@ -35,6 +35,10 @@ def first_words(error: object) -> str:
     return text if len(text) <= _WORDS else f"{text[:_WORDS]}..."
 
 
+class SizeExcluded(RuntimeError):
+    """A call at sizes that an exported program excludes."""
+
+
 @contextmanager
 def answering(runtime: str, argument_errors: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
     """Callers of a session catch our errors, never a runtime's own.
@@ -46,13 +50,19 @@ def answering(runtime: str, argument_errors: tuple[type[BaseException], ...] = (
         yield
     except TransloadError:
         raise
+    except SizeExcluded as error:
+        raise SizeRefused(_no_answer(runtime, error), fix=_NO_ANSWER_FIX) from error
     except argument_errors as error:
         raise BadRequest(f"{runtime} refuses these values: {first_words(error)}", fix="send other values") from error
     except Exception as error:
-        raise SessionLost(
-            f"{runtime} gave no answer to inputs that fit the signature: {first_words(error)}",
-            fix="open the session again, or try another runtime",
-        ) from error
+        raise SessionLost(_no_answer(runtime, error), fix=_NO_ANSWER_FIX) from error
+
+
+_NO_ANSWER_FIX = "open the session again, or try another runtime"
+
+
+def _no_answer(runtime: str, error: Exception) -> str:
+    return f"{runtime} gave no answer to inputs that fit the signature: {first_words(error)}"
 
 
 class FeedCheck:

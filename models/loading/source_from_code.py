@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadRequest
+from ..errors import BadRequest, CallFailed
 from ..foreign_errors import first_line
 from ..job import Job
 from ..job_records import SourceFacts, SourceOptions
@@ -52,7 +52,7 @@ def take_weights(job: Job) -> Mapping[str, Any]:
     parameters = sum(weight.numel() for weight in model.parameters())
     del state
     halves = widen(model)
-    with user_code(f"calling {ref.text}", ref, _OTHERWISE), in_float32(ref.text, halves):
+    with user_code(f"calling {ref.text}", ref, _OTHERWISE, CallFailed), in_float32(ref.text, halves):
         before = ModuleState.of(model)
         called = _find_call(options, model, bool(halves))
         flattened = model if called.call is None else flat(model, called.call)

@@ -55,8 +55,11 @@ def at_root(ref: CodeRef) -> Iterator[None]:
 
 
 @contextmanager
-def user_code(activity: str, ref: CodeRef, fix: str | None = None) -> Iterator[None]:
-    """Turn any error of the user's code into one BadRequest that names file and line.
+def user_code(
+    activity: str, ref: CodeRef, fix: str | None = None, failure: type[BadRequest] = BadRequest
+) -> Iterator[None]:
+    """Turn any error of the user's code into one `failure` that names file and line.
+
     `fix` is for code of a library, which the user does not change. A process that the code forked ends here: it must
     not do our work a second time. Entries removed from sys.path and streams that were closed or replaced are restored:
     later work imports and prints."""
@@ -68,7 +71,7 @@ def user_code(activity: str, ref: CodeRef, fix: str | None = None) -> Iterator[N
     except BaseException as error:  # a KeyboardInterrupt is theirs, too: Ctrl-C does not reach a worker
         if is_disk_full(error):
             raise  # nobody's code is at fault
-        raise _refused(activity, ref, error, fix if ref.library else None) from error
+        raise _refused(activity, ref, error, fix if ref.library else None, failure) from error
     finally:
         if os.getpid() != ours:
             os._exit(0)
@@ -86,7 +89,9 @@ def _open(theirs: object, ours: TextIO | None) -> TextIO:
     return Path(os.devnull).open("w")
 
 
-def _refused(activity: str, ref: CodeRef, error: BaseException, fix: str | None = None) -> BadRequest:
+def _refused(
+    activity: str, ref: CodeRef, error: BaseException, fix: str | None, failure: type[BadRequest]
+) -> BadRequest:
     folders = _folders(ref.file, ref.root)
     place = _place(error, folders)
     if isinstance(error, ModuleNotFoundError) and error.name and not _is_theirs(error.name, folders):
@@ -96,11 +101,11 @@ def _refused(activity: str, ref: CodeRef, error: BaseException, fix: str | None 
             fix=f"install {package} where transload is installed, or keep its import out of the model's file",
         )
     if isinstance(error, SystemExit):
-        return BadRequest(
+        return failure(
             f"{activity} called exit({_code(error)}) at {place}",
             fix='keep what ends the program, or reads its arguments, under `if __name__ == "__main__":`',
         )
-    return BadRequest(
+    return failure(
         f"{activity} raised {type(error).__name__} at {place}: {_says(error)}",
         fix=f"{fix or 'mend ' + place.rpartition(':')[0]}; the log has the traceback",
     )

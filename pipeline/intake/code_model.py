@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...converters.intake.intake_records import CodeFacts
 from ...converters.steps import missing
-from ...models.errors import BadRequest, StepFailed, ToolMissing
+from ...models.errors import BadRequest, CallFailed, StepFailed, StepTimeout, ToolMissing
 from ...models.job_records import CodeOptions, RecipeFacts, SourceFacts, SourceOptions, TrainOptions
 from ...models.loading.code_refs import ref_digest
 from ...models.loading.weight_files import weights_digest
@@ -168,11 +168,11 @@ def _with_weights(context: Context, options: SourceOptions, code: str, *, requir
 def _source(context: Context, ref: CodeRef, code: str, inputs: tuple[TensorSpec, ...]) -> Stored:
     try:
         return _with_weights(context, SourceOptions.of(ref, inputs=inputs), code, requires=_libraries(ref))
-    except BadRequest as error:
-        if inputs and error.what.startswith("calling "):  # most often the shape is wrong
-            named = " ".join(f"--input {spec}" for spec in inputs)
-            raise BadRequest(error.what, fix=f"hold {named} against what forward takes, or mend that line") from error
-        raise
+    except CallFailed as error:
+        if not inputs:
+            raise
+        named = " ".join(f"--input {spec}" for spec in inputs)  # most often the shape is wrong
+        raise BadRequest(error.what, fix=f"hold {named} against what forward takes, or mend that line") from error
 
 
 @contextmanager
@@ -180,12 +180,12 @@ def _code_failures(context: Context, text: str) -> Iterator[None]:
     """Name the model where its code does not return, kills its process or uses up the memory."""
     try:
         yield
+    except StepTimeout as error:
+        raise StepFailed(
+            f"{text} is not made yet after {context.request.model.seconds:g} s",
+            fix=f"look for what its code waits for, or allow more with --model-seconds; {error.fix}",
+        ) from error
     except StepFailed as error:
-        if "gave no answer" in error.what:
-            raise StepFailed(
-                f"{text} is not made yet after {context.request.model.seconds:g} s",
-                fix=f"look for what its code waits for, or allow more with --model-seconds; {error.fix}",
-            ) from error
         raise StepFailed(f"making {text}: {error.what}", fix=error.fix, decided=error.decided) from error
 
 

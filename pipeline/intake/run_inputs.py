@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...models.errors import BadRequest
+from ...models.errors import BadRequest, OpenFailed
 from ...models.formats import PAYLOAD, Target
 from ...models.job_records import CodeOptions, DataFacts, FileSamplesOptions, RandomSamplesOptions, TrainFacts
 from ...models.store import Stored, digest_of
@@ -160,7 +160,7 @@ def _file_named(context: Context, loaded: LoadedModel, request: ModelRequest | N
             raise
         opened = str(loaded.stored.folder / PAYLOAD[loaded.start.format])
         message, fix = error.what.replace(opened, request.text), error.fix
-        if message.startswith(f"{loaded.runtime} cannot open"):
+        if isinstance(error, OpenFailed):
             log = context.folder / "logs" / "reference.log"
             fix = f"copy {request.text} again, or make it of operators that {loaded.runtime} has; it says more in {log}"
         raise type(error)(message, fix=fix) from error

@@ -10,6 +10,7 @@ from ...converters.minimal_repro.onnx_pieces import OnnxCutter, describe_node, l
 from ...models.artifact import read_artifact
 from ...models.job import Job
 from .script import PIECE, script_of_onnx
+from .search_records import SearchOptions
 from .trial import WRONG, Trial, mentioned_operators, repro_facts, require_piece, search_smallest
 from .trial_samples import full_model_failure, write_groups
 
@@ -20,8 +21,8 @@ def find_piece(job: Job) -> Mapping[str, Any]:
     Options: step, reason, chain, target, least_db, seconds, model. Facts: operators, operator, where, line, what, fix,
     whole. Raises Refused if the full model does not fail here, or cannot be run to compare with.
     """
-    options = job.options
-    trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
+    options = SearchOptions.from_json(job.options)
+    trial = Trial(options.chain, options.least_db, Path.cwd(), options.seconds)
     cutter = OnnxCutter(read_artifact(job.inputs["source"]).path)
     full_failure = full_model_failure(cutter, trial, job)
     flat = full_failure.kind == WRONG and not full_failure.has_lost_layout
@@ -41,4 +42,4 @@ def find_piece(job: Job) -> Mapping[str, Any]:
     write_groups(job.out / f"{PIECE}.npz", **arrays)
     facts = repro_facts(failure, piece.operators, node.op_type, describe_node(node), line_of(node), trial)
     (job.out / f"{PIECE}.py").write_text(script_of_onnx(options, facts, piece.signature, kind=failure.kind))
-    return facts
+    return facts.to_json()

@@ -15,6 +15,7 @@ from ...models.artifact import read_artifact
 from ...models.exported_program import load_program
 from ...models.job import Job
 from .script import PIECE, script_of_program
+from .search_records import SearchOptions
 from .trial import Trial, TrialFailure, refuse_no_failure, repro_facts, require_piece, search_smallest
 from .trial_samples import record_first_accepted, recorded_calls, write_groups
 
@@ -25,8 +26,8 @@ def find_piece(job: Job) -> Mapping[str, Any]:
     Options and facts as in onnx_search.py; the chain begins with torch.export. Raises Refused if the full program does
     not fail here.
     """
-    options = job.options
-    trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
+    options = SearchOptions.from_json(job.options)
+    trial = Trial(options.chain, options.least_db, Path.cwd(), options.seconds)
     cutter, full_failure = _full_program_failure(job, trial)
     index, result = search_smallest(len(cutter.nodes), cutter.piece, cutter.with_predecessors, trial, full_failure)
     piece, failure = require_piece(result, full_failure, trial)
@@ -43,7 +44,7 @@ def find_piece(job: Job) -> Mapping[str, Any]:
         options, facts, piece.signature, imports=piece.imports, code=piece.code, kind=failure.kind
     )
     (job.out / f"{PIECE}.py").write_text(script)
-    return facts
+    return facts.to_json()
 
 
 def _full_program_failure(job: Job, trial: Trial) -> tuple[ProgramCutter, TrialFailure]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import platform
 import pprint
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ...converters.to_onnx.onnx_from_pt2 import DYNAMO_OPSET
 from ...converters.to_onnx.onnx_from_source import TORCHSCRIPT_OPSET
 from ...models.formats import PAYLOAD, Format
 from ...models.signature import Signature
 from ..workers.toolchain import version_of
+from .search_records import PieceFacts, SearchOptions
 
 PIECE = "piece"  # the name of the files in the result, which the run renames
 
@@ -237,8 +237,8 @@ _ANY_STEP = """\
 
 
 def script_of_module(
-    options: Mapping[str, Any],
-    facts: Mapping[str, Any],
+    options: SearchOptions,
+    facts: PieceFacts,
     signature: Signature,
     *,
     nested: bool,
@@ -254,8 +254,8 @@ def script_of_module(
 
 
 def script_of_program(
-    options: Mapping[str, Any],
-    facts: Mapping[str, Any],
+    options: SearchOptions,
+    facts: PieceFacts,
     signature: Signature,
     *,
     imports: Sequence[str],
@@ -268,34 +268,32 @@ def script_of_program(
     return _script_of_torch(options, facts, signature, piece, kind)
 
 
-def _script_of_torch(
-    options: Mapping[str, Any], facts: Mapping[str, Any], signature: Signature, piece: str, kind: str
-) -> str:
-    (_, step_options), is_single = options["chain"][-1], len(options["chain"]) == 1
-    template = _CONVERT.get(options["step"].partition("@")[0], _ANY_STEP)
+def _script_of_torch(options: SearchOptions, facts: PieceFacts, signature: Signature, piece: str, kind: str) -> str:
+    (_, step_options), is_single = options.chain[-1], len(options.chain) == 1
+    template = _CONVERT.get(options.step.partition("@")[0], _ANY_STEP)
     convert = template.format(
-        chain=[(entry, dict(step_arguments)) for entry, step_arguments in options["chain"]],
+        chain=[(entry, dict(step_arguments)) for entry, step_arguments in options.chain],
         signature=signature.to_json(),
         dynamic=[list(spec.dynamic_axes) for spec in signature.inputs],
         opset=step_options.get("opset", TORCHSCRIPT_OPSET if is_single else DYNAMO_OPSET),
     )
     inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
     body = _TORCH.format(piece=piece, inputs=inputs, outputs=outputs, convert=convert)
-    return script_head(options, facts, kind) + body + comparison(options["least_db"])
+    return script_head(options, facts, kind) + body + comparison(options.least_db)
 
 
-def script_of_onnx(options: Mapping[str, Any], facts: Mapping[str, Any], signature: Signature, *, kind: str) -> str:
+def script_of_onnx(options: SearchOptions, facts: PieceFacts, signature: Signature, *, kind: str) -> str:
     """Return the script for a piece of an ONNX model and the step in the options of a search."""
-    if options["step"] == "onnx2tf":
+    if options.step == "onnx2tf":
         inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
         body = _ONNX2TF.format(inputs=inputs, outputs=outputs)
     else:
         body = by_step(options, signature, Format.ONNX)
-    return script_head(options, facts, kind) + body + comparison(options["least_db"])
+    return script_head(options, facts, kind) + body + comparison(options.least_db)
 
 
 def by_step(
-    options: Mapping[str, Any],
+    options: SearchOptions,
     signature: Signature,
     form: Format,
     *,
@@ -308,7 +306,7 @@ def by_step(
     `write`: the lines that make the payload from the file beside the script, which has another `suffix`, with their
     `imports`. By default that file is the payload.
     """
-    entry, step_options = options["chain"][-1]
+    entry, step_options = options.chain[-1]
     module, _, function = entry.partition(":")
     payload = PAYLOAD[form]
     return _OURS.format(
@@ -323,15 +321,15 @@ def by_step(
     )
 
 
-def script_head(options: Mapping[str, Any], facts: Mapping[str, Any], kind: str) -> str:
+def script_head(options: SearchOptions, facts: PieceFacts, kind: str) -> str:
     """Return the script's docstring: what fails, where it comes from, with which versions."""
     story = (
-        f"{facts['where'][:1].upper()}{facts['where'][1:]}, converted by {options['step']}: {kind}: {facts['what']}. "
-        f"It is {_count(facts['operators'])} of the model {options['model']}, fed with what it is fed there."
+        f"{facts.where[:1].upper()}{facts.where[1:]}, converted by {options.step}: {kind}: {facts.message}. "
+        f"It is {_count(facts.operators)} of the model {options.model}, fed with what it is fed there."
     )
-    title = f"{options['step']} to {options['target']} fails at {facts['operator']}."
+    title = f"{options.step} to {options.target} fails at {facts.operator}."
     wrapped = "\n".join(textwrap.wrap(story.replace("\\", "/").replace('"""', "'''"), 116))
-    return _HEAD.format(title=title, story=wrapped, versions=_versions(options["requires"]))
+    return _HEAD.format(title=title, story=wrapped, versions=_versions(options.requires))
 
 
 def comparison(least_db: float) -> str:

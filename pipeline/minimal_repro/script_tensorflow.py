@@ -9,13 +9,14 @@ from __future__ import annotations
 import pprint
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...converters.patches.tf2onnx.handlers import MENDED
 from ...converters.to_onnx.onnx_from_tensorflow import OPSET
 from ...models.formats import Format
 from ...models.signature import Signature, TensorSpec
 from .script import by_step, comparison, script_head
+from .search_records import PieceFacts, SearchOptions
 
 _TF2ONNX = """
 from pathlib import Path
@@ -127,9 +128,7 @@ class ScriptablePiece(Protocol):
         """Its operators, as tf2onnx calls them."""
 
 
-def script_of(
-    form: Format, options: Mapping[str, Any], facts: Mapping[str, Any], piece: ScriptablePiece, kind: str
-) -> str:
+def script_of(form: Format, options: SearchOptions, facts: PieceFacts, piece: ScriptablePiece, kind: str) -> str:
     """Return the script for a piece of a SavedModel or TFLite file and the step in the options of a search."""
     step, suffix = _base_step(options), SUFFIX[form]
     if step == "tf2onnx" and MENDED.isdisjoint(piece.runs):
@@ -141,12 +140,12 @@ def script_of(
     else:
         write = _WRITE.format(tensors=dict(piece.tensors))
         body = by_step(options, piece.signature, form, suffix=suffix, write=write, imports=_IMPORTS)
-    return script_head(options, facts, kind) + body + comparison(options["least_db"])
+    return script_head(options, facts, kind) + body + comparison(options.least_db)
 
 
-def _base_step(options: Mapping[str, Any]) -> str:
+def _base_step(options: SearchOptions) -> str:
     """Return the step's name without precision and variant: tf2onnx-tflite is tf2onnx."""
-    return re.split(r"[-@]", options["step"])[0]
+    return re.split(r"[-@]", options.step)[0]
 
 
 def _tf2onnx(piece: ScriptablePiece, suffix: str) -> str:
@@ -160,17 +159,17 @@ def _format_names(specs: Sequence[TensorSpec], tensors: Mapping[str, str]) -> st
     return pprint.pformat({spec.name: tensors[spec.name] for spec in specs}, width=100, sort_dicts=False)
 
 
-def _tflite(options: Mapping[str, Any], piece: ScriptablePiece) -> str:
+def _tflite(options: SearchOptions, piece: ScriptablePiece) -> str:
     signature = piece.signature
     shapes = [[axis if isinstance(axis, int) else None for axis in spec.shape] for spec in signature.inputs]
     specs = [
         f"    tf.TensorSpec({shape}, tf.{spec.dtype}, name={spec.name!r}),"
         for shape, spec in zip(shapes, signature.inputs, strict=True)
     ]
-    kernels = ["TFLITE_BUILTINS", *(["SELECT_TF_OPS"] if options["chain"][-1][1].get("flex") else [])]
+    kernels = ["TFLITE_BUILTINS", *(["SELECT_TF_OPS"] if options.chain[-1][1].get("flex") else [])]
     return _TFLITE.format(
         specs="\n".join(specs),
         outputs=_format_names(signature.outputs, piece.tensors),
         kernels=", ".join(f"tf.lite.OpsSet.{kernel}" for kernel in kernels),
-        precision=_PRECISIONS.get(options["target"], ""),
+        precision=_PRECISIONS.get(options.target, ""),
     )

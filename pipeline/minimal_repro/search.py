@@ -12,12 +12,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ...converters import third_party
 from ...converters.steps import STEPS, Step
 from ...models.code_digest import entry_digest
-from ...models.errors import DiskFull, TransloadError
+from ...models.errors import DiskFull, SearchTimeout, TransloadError
 from ...models.formats import Format, Precision, Target
 from ...models.store import Stored
 from ..context import Context
@@ -29,7 +28,7 @@ from ..result.schema import RouteStatus
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of
 from .script import PIECE
-from .trial import OUT_OF_TIME
+from .search_records import PieceFacts, SearchOptions
 
 _GRACE_S = 180.0  # for the trial that runs when the request's seconds are over
 _LONGER_FACTOR = 10  # of the suggested time, if it was too short
@@ -140,18 +139,16 @@ def _find_repro(
     for file in stored.folder.iterdir():
         if file.name.startswith(PIECE):
             _copy(file, repeat / file.name.replace(PIECE, name, 1))
-    facts = stored.facts
-    message, fix = (
-        f"{step.name} fails at {facts['where']}: {without_store_paths(facts['what'])}",
-        _suggest_fix(step.name, facts, verified),
-    )
-    if not facts["whole"]:
+    facts = PieceFacts.from_json(stored.facts)
+    message = f"{step.name} fails at {facts.where}: {without_store_paths(facts.message)}"
+    fix = _suggest_fix(step.name, facts, verified)
+    if not facts.complete:
         message += f"; the search ended after {_time_allowed(context)}, and there may be a smaller piece"
         fix += f"; {_how_to_search_longer(context)}"
     return MinimalRepro(
         target=str(target),
         route=failure.route.names,
-        operators=facts.get("operators"),
+        operators=facts.operators,
         message=message,
         script=f"repeat/{name}.py",
         fix=fix,
@@ -167,7 +164,7 @@ def _run_search(context: Context, prepared: RunInputs, name: str, failure: Faile
             raise
         except TransloadError as error:
             reason = error.what
-            if reason == OUT_OF_TIME:
+            if isinstance(error, SearchTimeout):
                 reason = f"{reason} of {_time_allowed(context)}; {_how_to_search_longer(context)}"
     step = failure.route.steps[-1]
     context.progress.note(f"{step.target}: no smaller piece was found that {step.name} fails at: {reason}")
@@ -205,16 +202,16 @@ def _action(context: Context, prepared: RunInputs, name: str, failure: FailedSte
             "data": prepared.data,
             "reference": prepared.reference,
         },
-        options={
-            "step": step.name,
-            "reason": failure.reason,
-            "chain": [[chain_step.entry, dict(chain_step.options)] for chain_step in chain],
-            "target": str(step.target),
-            "least_db": least_db,
-            "seconds": context.request.convert.search_seconds,
-            "model": prepared.model.name,
-            "requires": list(requires),
-        },
+        options=SearchOptions(
+            step=step.name,
+            reason=failure.reason,
+            chain=tuple((chain_step.entry, chain_step.options) for chain_step in chain),
+            target=str(step.target),
+            least_db=least_db,
+            seconds=context.request.convert.search_seconds,
+            model=prepared.model.name,
+            requires=requires,
+        ).to_json(),
         requires=("onnx", "onnxruntime", *requires),
         framework=framework_of(step.requires),
         code="".join(entry_digest(chain_step.entry) for chain_step in chain)
@@ -226,20 +223,19 @@ def _action(context: Context, prepared: RunInputs, name: str, failure: FailedSte
     )
 
 
-def _suggest_fix(step: str, facts: Mapping[str, Any], verified: Sequence[str]) -> str:
+def _suggest_fix(step: str, facts: PieceFacts, verified: Sequence[str]) -> str:
     """Return what helps: a known fix or the step's own, verified targets, and else where to report the defect."""
     library_key = re.split(r"[-.@]", step)[0]
-    known_fix = _KNOWN_FIXES.get((library_key, facts["operator"]), facts["fix"])
+    known_fix = _KNOWN_FIXES.get((library_key, facts.operator), facts.fix)
     verified_note = (
         [f"{' and '.join(verified)} {'is' if len(verified) == 1 else 'are'} there and verified"] if verified else []
     )
-    not_run = facts["what"].startswith("onnxruntime cannot open")
-    library = "ONNX Runtime" if not_run else _LIBRARIES.get(library_key, "the step's author")
-    own_fix = "write that line in other operators, or " if facts["line"] else ""
-    if "its program is for sizes with " in facts["what"]:  # serving/runtimes/torch_callable.py
+    library = "ONNX Runtime" if facts.unopened_by == "onnxruntime" else _LIBRARIES.get(library_key, "the step's author")
+    own_fix = "write that line in other operators, or " if facts.line else ""
+    if facts.size_refused:
         own_fix = "where your sizes keep to that, fix such an axis or give it bounds in --input, or "
     report = f"{own_fix}send the script and its files to {library}"
-    return "; ".join(filter(None, [known_fix, *verified_note, "" if facts["fix"] else report]))
+    return "; ".join(filter(None, [known_fix, *verified_note, "" if facts.fix else report]))
 
 
 def _copy(file: Path, to: Path) -> None:

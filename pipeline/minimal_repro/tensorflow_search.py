@@ -12,6 +12,7 @@ from ...models.formats import Format
 from ...models.job import Job
 from .script import PIECE
 from .script_tensorflow import SUFFIX, ScriptablePiece, script_of
+from .search_records import SearchOptions
 from .trial import Piece, Trial, mentioned_operators, repro_facts, require_piece, search_smallest
 from .trial_samples import full_model_failure, write_groups
 
@@ -41,8 +42,8 @@ def find_tflite_piece(job: Job) -> Mapping[str, Any]:
 def _find_piece(
     job: Job, cutter: saved_model_pieces.SavedModelCutter | tflite_pieces.TfliteCutter, form: Format
 ) -> Mapping[str, Any]:
-    options = job.options
-    trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
+    options = SearchOptions.from_json(job.options)
+    trial = Trial(options.chain, options.least_db, Path.cwd(), options.seconds)
     full_failure = full_model_failure(cutter, trial, job)
     cut: Callable[[Sequence[int]], _SavablePiece | None] = cutter.piece
     index, result = search_smallest(
@@ -60,4 +61,4 @@ def _find_piece(
         job.out / f"{PIECE}.npz", **{"in": piece.feeds, "expected": piece.expected, "got": failure.outputs or {}}
     )
     (job.out / f"{PIECE}.py").write_text(script_of(form, options, facts, piece, failure.kind))
-    return facts
+    return facts.to_json()

@@ -17,6 +17,7 @@ from ...models.job import Job
 from ...models.loading.build import build_model
 from ...models.sources import read_source
 from .script import PIECE, script_of_module
+from .search_records import SearchOptions
 from .trial import OutOfTime, Trial, TrialFailure, refuse_no_failure, repro_facts
 from .trial_samples import record_first_accepted, recorded_calls, write_groups
 
@@ -27,8 +28,8 @@ def find_piece(job: Job) -> Mapping[str, Any]:
     Options and facts as in onnx_search.py; `operators` is None, `operator` the module's class. Raises Refused if the
     full model does not fail here.
     """
-    options = job.options
-    trial = Trial(options["chain"], options["least_db"], Path.cwd(), options["seconds"])
+    options = SearchOptions.from_json(job.options)
+    trial = Trial(options.chain, options.least_db, Path.cwd(), options.seconds)
     recorder, piece, failure = _full_model_failure(job, trial)
     full_failure = failure
     try:
@@ -51,7 +52,7 @@ def find_piece(job: Job) -> Mapping[str, Any]:
         options, facts, piece.signature, nested=piece.nested, path=piece.path, root=root, kind=failure.kind
     )
     (job.out / f"{PIECE}.py").write_text(script)
-    return facts
+    return facts.to_json()
 
 
 def _full_model_failure(job: Job, trial: Trial) -> tuple[ModuleRecorder, ModulePiece, TrialFailure]:

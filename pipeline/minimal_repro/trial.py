@@ -15,13 +15,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from ...models.errors import Refused, TransloadError
+from ...models.errors import OpenFailed, Refused, SearchTimeout, SizeRefused, TransloadError
 from ...models.job import Job, Work
 from ...models.signature import Array
 from ...serving.checked_session import first_words
 from ..drift.mismatch_hints import explain, structure
 from ..drift.numeric import combine, compare
 from ..drift.sessions import default_runtime, open_session
+from .search_records import PieceFacts
 
 WRONG = "answers wrongly"
 _LOST_LAYOUT = "the layout was lost"  # in the words of pipeline/drift/mismatch_hints.py
@@ -51,9 +52,6 @@ class Piece(Protocol):
 _P = TypeVar("_P", bound=Piece)
 
 
-OUT_OF_TIME = "nothing smaller was found in the time"
-
-
 class OutOfTime(Exception):
     """The search has used its time; its best piece so far counts."""
 
@@ -66,6 +64,8 @@ class TrialFailure:
     message: str
     outputs: Mapping[str, Array] | None = None
     fix: str = ""  # of the step's own refusal
+    unopened_by: str = ""  # the runtime that could not open the artifact
+    size_refused: bool = False  # at sizes that the program excludes
 
     def is_like(self, other: TrialFailure) -> bool:
         """Return whether two failures look like one defect, since a piece may fail because it is a piece.
@@ -139,7 +139,7 @@ class Trial:
         except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a converter raises is what is looked for)
             traceback.print_exc()
             if isinstance(error, TransloadError):
-                return TrialFailure(type(error).__name__, error.what, fix=error.fix)
+                return _failure_of(error, fix=error.fix)
             return TrialFailure(type(error).__name__, first_words(error))
         finally:
             os.chdir(self.scratch)
@@ -151,8 +151,14 @@ class Trial:
             outputs = session.run(feeds)
             session.close()
         except TransloadError as error:
-            return TrialFailure(type(error).__name__, error.what)
+            return _failure_of(error)
         return find_difference(outputs, expected, self.least_db)
+
+
+def _failure_of(error: TransloadError, fix: str = "") -> TrialFailure:
+    runtime = error.runtime if isinstance(error, OpenFailed) else ""
+    size_refused = isinstance(error, SizeRefused)
+    return TrialFailure(error.kind, error.what, fix=fix, unopened_by=runtime, size_refused=size_refused)
 
 
 def _load_step(entry: str) -> Work:
@@ -252,7 +258,7 @@ def require_piece(
 ) -> tuple[_P, TrialFailure]:
     """Return the piece of `search_smallest`. Raises Refused if there is none."""
     if result is None and trial.out_of_time:
-        raise Refused(OUT_OF_TIME, fix="allow more: --search-seconds")
+        raise SearchTimeout("nothing smaller was found in the time", fix="allow more: --search-seconds")
     if result is None:
         raise Refused(
             f"the step does not fail at any part of the model alone: {full_failure.message}", fix="read its log"
@@ -262,17 +268,19 @@ def require_piece(
 
 def repro_facts(  # noqa: PLR0917  (what is told of it)
     failure: TrialFailure, operators: int | None, operator: str, where: str, line: str | None, trial: Trial
-) -> dict[str, Any]:
-    """Return the facts of a search about its piece. `whole`: whether the search was completed in time."""
-    return {
-        "whole": not trial.out_of_time,
-        "operators": operators,
-        "operator": operator,
-        "where": where,
-        "line": line,
-        "what": failure.message,
-        "fix": failure.fix,
-    }
+) -> PieceFacts:
+    """Return the facts of a search about its piece."""
+    return PieceFacts(
+        complete=not trial.out_of_time,
+        operators=operators,
+        operator=operator,
+        where=where,
+        line=line,
+        message=failure.message,
+        fix=failure.fix,
+        unopened_by=failure.unopened_by,
+        size_refused=failure.size_refused,
+    )
 
 
 def refuse_no_failure() -> Refused:

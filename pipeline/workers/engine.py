@@ -268,7 +268,7 @@ class LocalExecutor:
     def _show_failure(self, key: str, action: Action, error: TransloadError, log: Path) -> None:
         decided = isinstance(error, Refused) or (isinstance(error, StepFailed) and error.decided)
         if action.remembers_refusal and decided:
-            kind, fix = ("Refused", error.fix) if isinstance(error, Refused) else ("StepFailed", "")
+            kind, fix = (type(error).__name__, error.fix) if isinstance(error, Refused) else ("StepFailed", "")
             self.store.remember_refusal(key, {"kind": kind, "what": error.what, "fix": fix})
             shutil.copyfile(log, self.store.log(key))
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from ...models.errors import ERRORS, StepFailed
+from ...models.errors import ERRORS, StepFailed, StepTimeout
 from .fork_server import LOADED, Forked, ForkServer
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -120,8 +120,10 @@ class Worker:
             line = self._stream.readline()
             reply = json.loads(line) if line.endswith(b"\n") else None
         except TimeoutError:
-            self.kill(f"gave no answer in {limit_s:g} s")
-            raise self._failed(self._how_it_ended()) from None
+            reason = f"gave no answer in {limit_s:g} s"
+            self.kill(reason)
+            failure = StepTimeout if self._killed == reason else StepFailed
+            raise self._failed(self._how_it_ended(), failure=failure) from None
         except (OSError, ValueError):
             reply = None
         if isinstance(reply, dict) and "value" in reply:
@@ -177,9 +179,9 @@ class Worker:
             return ERRORS[record["kind"]](record["what"], fix=record["fix"])
         return self._failed(record["what"], decided=record["kind"] == "foreign")
 
-    def _failed(self, how: str, *, decided: bool = False) -> StepFailed:
+    def _failed(self, how: str, *, decided: bool = False, failure: type[StepFailed] = StepFailed) -> StepFailed:
         again = f", or repeat it alone: {self._spawn.repeat}" if self._spawn.repeat else ""
-        return StepFailed(how, fix=f"read {self._spawn.log}{again}", decided=decided)
+        return failure(how, fix=f"read {self._spawn.log}{again}", decided=decided)
 
     def _how_it_ended(self) -> str:
         ended = self._process.ended(_GRACE_S)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ...models.errors import BadRequest, ToolMissing, TransloadError
+from ...models.errors import BadRequest, OpenFailed, ToolMissing, TransloadError
 from ...models.signature import TensorSpec
 from ..checked_session import first_words
 
@@ -25,7 +25,7 @@ def opening(runtime: str, path: Path) -> Iterator[None]:
     except ImportError as error:
         raise ToolMissing(f"{runtime} cannot be loaded: {first_words(error)}", fix="transload doctor") from error
     except Exception as error:
-        raise BadRequest(f"{runtime} cannot open {path}: {_said(error)}", fix=fix) from error
+        raise OpenFailed(f"{runtime} cannot open {path}: {_said(error)}", fix=fix, runtime=runtime) from error
 
 
 def _said(error: Exception) -> str:

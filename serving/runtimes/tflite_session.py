@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...models.artifact import Artifact, read_artifact
-from ...models.errors import BadRequest, ToolMissing
+from ...models.errors import BadRequest, OpenFailed, ToolMissing
 from ...models.signature import Array, Signature
 from ...models.tensorflow_names import default_signature, plain_names
 from ..checked_session import CheckedSession
@@ -90,7 +90,8 @@ def _check_head(runtime: str, path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(_ROOT)
     if head[4:] != _MAGIC:
-        raise BadRequest(f"{runtime} cannot open {path}: it is no TFLite file", fix="make the artifact again")
+        message = f"{runtime} cannot open {path}: it is no TFLite file"
+        raise OpenFailed(message, fix="make the artifact again", runtime=runtime)
 
 
 def _details(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:

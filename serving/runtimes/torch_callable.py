@@ -11,7 +11,7 @@ import numpy as np
 
 from ...models.errors import ToolMissing
 from ...models.signature import Array, Signature, TensorSpec
-from ..checked_session import CheckedSession
+from ..checked_session import CheckedSession, SizeExcluded
 from .provider_check import whole
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class TorchSession(CheckedSession):
         except AssertionError as error:
             if guard := _GUARD.match(str(error)):
                 only = in_axes(guard["guard"], self._signature.inputs)
-                raise RuntimeError(f"its program is for sizes with {only} alone") from error
+                raise SizeExcluded(f"its program is for sizes with {only} alone") from error
             raise
 
     def _release(self) -> None:

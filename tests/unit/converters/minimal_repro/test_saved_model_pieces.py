@@ -24,6 +24,7 @@ from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
 from transload.pipeline.drift.sessions import TEST
 from transload.pipeline.minimal_repro.script_tensorflow import script_of
+from transload.pipeline.minimal_repro.search_records import PieceFacts, SearchOptions
 from transload.pipeline.minimal_repro.tensorflow_search import find_saved_model_piece
 from transload.pipeline.minimal_repro.trial import Trial, search_smallest
 
@@ -161,7 +162,7 @@ def test_an_operator_that_tflite_has_no_kernel_for(
     write(here / "source", lambda tf, x: tf.nn.softmax(tf.math.erfinv(tf.tanh(x))) + tf.math.digamma(x))
     facts = shrunk(here, "tflite", TFLITE, "tflite", monkeypatch)
     assert (facts["operators"], facts["operator"]) in ((1, "Erfinv"), (1, "Digamma"))
-    assert facts["what"] == f"TFLite has no kernel for {facts['operator']}"
+    assert facts["message"] == f"TFLite has no kernel for {facts['operator']}"
     assert "transload" not in (here / "out" / "piece.py").read_text(), "a report to TensorFlow needs that alone"
     assert f"Custom ops: {facts['operator']}" in said(here)
 
@@ -172,8 +173,8 @@ def test_what_is_refused_with_what_it_reads_where_that_is_no_array(
     write(here / "source", lambda tf, x: tf.pad(tf.math.real(tf.sqrt(tf.signal.rfft(x))), [[0, 0], [0, 1]]))
     facts = shrunk(here, "tf2onnx", TF2ONNX, "onnx", monkeypatch)
     assert (facts["operators"], facts["operator"]) == (3, "Real")
-    assert "no ONNX is known for Sqrt" in facts["what"]
-    assert facts["what"] in said(here)
+    assert "no ONNX is known for Sqrt" in facts["message"]
+    assert facts["message"] in said(here)
 
 
 @pytest.mark.slow
@@ -183,8 +184,8 @@ def test_a_loop_over_a_list_of_tensors(
     write(here / "source", lambda tf, x: tf.nn.softmax(sums(tf, x, dynamic_size=True)))
     facts = shrunk(here, "tflite", TFLITE, "tflite", monkeypatch)
     assert facts["operators"] <= 3
-    assert facts["what"].partition(": ")[2] in said(here)
-    assert "failed to legalize operation" in facts["what"]
+    assert facts["message"].partition(": ")[2] in said(here)
+    assert "failed to legalize operation" in facts["message"]
 
 
 @pytest.mark.slow
@@ -249,11 +250,13 @@ def test_wrong_answers_of_a_step_of_any_other_package(
 
 
 def script(step: str, target: str, runs: set[str], **options: Any) -> str:
-    facts = {"where": "the operator A (a)", "what": "it fails", "operator": "A", "operators": 1}
+    facts = PieceFacts(
+        complete=True, where="the operator A (a)", message="it fails", operator="A", operators=1, line=None, fix=""
+    )
     entry = TF2ONNX if step == "tf2onnx" else TFLITE
-    given = {
-        "step": step, "target": target, "chain": [[entry, options]], "model": "net", "requires": [], "least_db": 60.0,
-    }  # fmt: skip
+    given = SearchOptions(
+        step=step, target=target, chain=((entry, options),), model="net", least_db=60.0, reason="", seconds=1.0
+    )
     piece = SimpleNamespace(signature=SIGNATURE, tensors={"x": "x:0", "y": "a:0"}, runs=frozenset(runs))
     return script_of(Format.SAVED_MODEL, given, facts, piece, "Refused")
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transload.models.errors import Refused
+from transload.models.errors import SearchTimeout
 from transload.pipeline.minimal_repro.trial import (
-    OUT_OF_TIME,
     WRONG,
     OutOfTime,
     Trial,
@@ -71,6 +70,6 @@ def test_a_search_whose_time_is_over_says_so_and_tries_the_whole_all_the_same(tm
     assert not trial.out_of_time
     with pytest.raises(OutOfTime):
         trial(lambda folder: None, {}, {})
-    assert not repro_facts(seen, 3, "Add", "the operator Add", None, trial)["whole"]
-    with pytest.raises(Refused, match=OUT_OF_TIME):
+    assert not repro_facts(seen, 3, "Add", "the operator Add", None, trial).complete
+    with pytest.raises(SearchTimeout, match="nothing smaller was found in the time"):
         require_piece(None, seen, trial)
