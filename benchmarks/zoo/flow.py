@@ -21,6 +21,7 @@ from transload.models.errors import TransloadError
 from transload.models.formats import Format, Target
 from transload.models.signature import Signature, TensorSpec, parse_input
 from transload.models.store import Stored, digest_of
+from transload.pipeline.drift.drift_records import CheckOptions
 from transload.pipeline.drift.recorded_answers import PROBES, read_calls
 from transload.pipeline.plan.route_actions import VerificationInputs, verification
 from transload.pipeline.plan.router import Router, TargetResult
@@ -114,7 +115,7 @@ class Subject:
             start=ONNX if start or self.is_given else None,
             data=self.data[0],
             reference=self.references[0],
-            verify_options=_CHECKS,
+            verify_options=CheckOptions(batches=BATCHES),
             sqnr_db=60.0,
             code="" if start else self.code,
             root=None if start else self._root,

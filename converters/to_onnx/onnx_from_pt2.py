@@ -10,6 +10,7 @@ from ...models.errors import Refused
 from ...models.exported_program import load_program
 from ...models.formats import PAYLOAD, Format
 from ...models.job import Job
+from ..conversion_records import OnnxExportOptions
 from ..patches.torch_onnx_dynamo.complex_numbers import complex_refused, mend_complexes
 from ..patches.torch_onnx_dynamo.constant_algebra import compute_known
 from ..patches.torch_onnx_dynamo.exact_rewrites import exactly
@@ -22,7 +23,7 @@ DYNAMO_OPSET = 20  # has Gelu and GridSample as operators, and onnxruntime and T
 
 
 def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
-    """Export the captured program in inputs["source"], by default at DYNAMO_OPSET, else at options["opset"]."""
+    """Export the captured program in inputs["source"], by default at DYNAMO_OPSET: OnnxExportOptions."""
     import torch
 
     source = read_artifact(job.inputs["source"])
@@ -35,7 +36,7 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
             exported = torch.onnx.export(
                 program,
                 dynamo=True,
-                opset_version=job.options.get("opset", DYNAMO_OPSET),
+                opset_version=OnnxExportOptions.from_json(job.options).opset or DYNAMO_OPSET,
                 input_names=[spec.name for spec in source.signature.inputs],
                 output_names=[output_alias(spec) for spec in source.signature.outputs],
                 optimize=True,

@@ -11,6 +11,7 @@ from ...models.formats import PAYLOAD, Format
 from ...models.job import Job
 from ...models.signature import Signature
 from ...models.sources import read_source
+from ..conversion_records import OnnxExportOptions
 from ..patches.torch_export.distributions import unchecked_distributions
 from ..patches.torch_export.tensor_data import followed_data
 from ..patches.torch_export.traced_replacements import in_other_words
@@ -51,7 +52,7 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
 def write_by_older_exporter(
     job: Job, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], signature: Signature
 ) -> Path:
-    """Export a module, by default at TORCHSCRIPT_OPSET, else at options["opset"]; the caller finishes the model."""
+    """Export a module, by default at TORCHSCRIPT_OPSET; the caller finishes the model."""
     import torch
 
     path = job.out / PAYLOAD[Format.ONNX]
@@ -60,7 +61,7 @@ def write_by_older_exporter(
         inputs,
         str(path),
         dynamo=False,
-        opset_version=job.options.get("opset", TORCHSCRIPT_OPSET),
+        opset_version=OnnxExportOptions.from_json(job.options).opset or TORCHSCRIPT_OPSET,
         input_names=[spec.name for spec in signature.inputs],
         output_names=[spec.name for spec in signature.outputs],
         dynamic_axes={spec.name: spec.dynamic_axes for spec in (*signature.inputs, *signature.outputs)},

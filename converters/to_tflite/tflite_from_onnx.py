@@ -24,6 +24,7 @@ from ...models.job import Job
 from ...models.probes.feeds import make_feeds
 from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, Signature
+from ..conversion_records import TfliteOptions
 from ..onnx_to_tf.kernels.dialects import TFLITE
 from ..patches import private_tensorflow
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE, lowered_with_names, save
@@ -166,7 +167,8 @@ def _convert(
     else:
         folder, origins = with_exact_operators(source.path), dict[str, str]()
     converter = converter_of(folder)
-    if job.options.get("flex"):
+    may_flex = TfliteOptions.from_json(job.options).flex
+    if may_flex:
         _allow_flex(converter)
     set_up(converter)
     try:
@@ -175,7 +177,7 @@ def _convert(
             flat = without_lost_copies(finish(converter.convert()))
             flat = without_shared_places(flat, may_be_empty=_may_be_empty(source.signature))
     except private_tensorflow.ConverterError as error:
-        no_flex = precision is Precision.INT8 or job.options.get("flex")
+        no_flex = precision is Precision.INT8 or may_flex
         fix = _OTHER_FORMATS if no_flex else f"{_OTHER_FORMATS}, {_OR_FLEX}"
         raise Refused(_reason(str(error), origins), fix=fix) from error
     path = job.out / PAYLOAD[Format.TFLITE]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from ...converters import third_party
+from ...converters.conversion_records import ConversionFacts
 from ...models.formats import Precision, Target
 from ...models.store import Stored
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
+from ..drift.drift_records import CheckOptions
 from ..drift.sessions import runtime_for
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of
@@ -38,7 +39,7 @@ class VerificationInputs(ConversionInputs):
     """What every route of a run starts from and is compared with."""
 
     reference: Stored
-    verify_options: Mapping[str, Any]
+    verify_options: CheckOptions
     sqnr_db: float  # the least agreement of an fp32 copy; other precisions have floors of their own (drift/rules.py)
 
 
@@ -71,17 +72,17 @@ def conversion(inputs: ConversionInputs, route: Route, source: Stored) -> Action
 def verification(inputs: VerificationInputs, route: Route, artifact: Stored) -> Action:
     """Return the check of what the route has made, opened anew, against the reference."""
     step = route.steps[-1]
-    runtime = verification_runtime(step.target, artifact.facts.get("flex", ()))
+    runtime = verification_runtime(step.target, ConversionFacts.part_of(artifact.facts).flex)
     interpreter = interpreter_of(runtime)
     return Action(
         name=action_name("verify", route),
         entry=VERIFY,
         inputs={"artifact": artifact, "data": inputs.data, "reference": inputs.reference},
-        options={
-            **inputs.verify_options,
-            "precision": str(step.target.precision),
-            "tolerance_sqnr_db": inputs.sqnr_db if step.target.precision is Precision.FP32 else None,
-        },
+        options=replace(
+            inputs.verify_options,
+            precision=str(step.target.precision),
+            tolerance_sqnr_db=inputs.sqnr_db if step.target.precision is Precision.FP32 else None,
+        ).to_json(),
         requires=(*step.requires, *runtime.requires),
         python=interpreter.path,
         framework=framework_of(runtime.requires),

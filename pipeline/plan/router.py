@@ -14,11 +14,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
+from ...converters.conversion_records import ConversionFacts
 from ...models.errors import DiskFull, StepFailed, TransloadError
 from ...models.formats import Target
 from ...models.store import Stored
+from ..drift.drift_records import VerifyFacts
 from ..result.schema import RouteStatus, TriedRow
 from ..workers.engine import Action, Executor
 from .route_actions import ConversionInputs, VerificationInputs, conversion, verification
@@ -227,7 +228,7 @@ class Router:
         action = self._actions.get(action_name("convert", route)) if self._ahead else None
         return action.result() if action and action.done() and not action.exception() else None
 
-    def _check(self, route: Route, source: Stored) -> tuple[Stored, Mapping[str, Any]] | RouteOutcome | None:
+    def _check(self, route: Route, source: Stored) -> tuple[Stored, VerifyFacts] | RouteOutcome | None:
         """Return what the last step made and the facts of its check, or why there is none; None while it is done."""
         name = action_name("convert", route)
         try:
@@ -244,7 +245,7 @@ class Router:
         except TransloadError as error:
             reason = f"{without_store_paths(error.what).rstrip('.')}; {error.fix}"
             return RouteOutcome(RouteStatus.FAILED, reason, log=log_of(name))
-        return (artifact, checked.facts) if checked else None
+        return (artifact, VerifyFacts.from_json(checked.facts)) if checked else None
 
     def _perform(self, name: str, action: Callable[[], Action]) -> Stored | None:
         """Return the result of an action, or None while it is done. Raises what it raised."""
@@ -253,11 +254,11 @@ class Router:
             self._actions[name] = self._executor.submit(action())
         return self._actions[name].result() if self._actions[name].done() else None
 
-    def _judge(self, route: Route, base: RouteOutcome, artifact: Stored, facts: Mapping[str, Any]) -> RouteOutcome:
+    def _judge(self, route: Route, base: RouteOutcome, artifact: Stored, facts: VerifyFacts) -> RouteOutcome:
         """Return what the check of a step says."""
-        status, reason = RouteStatus(facts["status"]), without_store_paths(facts["reason"])
+        status, reason = RouteStatus(facts.status), without_store_paths(facts.reason)
         log = log_of(action_name("verify", route))
-        if status is RouteStatus.WRONG and not facts.get("ran", True):
+        if status is RouteStatus.WRONG and not facts.ran:
             return RouteOutcome(RouteStatus.UNVERIFIED, reason, artifact, not_run=True, log=log)
         if base.not_run:
             unseen = f"{route.before.names[-1]}: {base.reason}"
@@ -266,13 +267,13 @@ class Router:
             reason = f"{reason}; what it is made from was not run ({unseen})"
         reason = "; ".join([reason, *self._notes(route, artifact)])
         usable = status is not RouteStatus.WRONG  # UNVERIFIED: nothing speaks against the copy, and nothing for it
-        return RouteOutcome(status, reason, artifact if usable else None, tuple(facts["batches"]), log=log)
+        return RouteOutcome(status, reason, artifact if usable else None, facts.batches, log=log)
 
     def _notes(self, route: Route, artifact: Stored) -> list[str]:
         """Return what the steps of a route say that a reader of its result must know."""
         former = (self._outcomes[part.names].stored for part in route.before.prefixes)
-        notes = (stored.facts.get("note") for stored in (*former, artifact) if stored)
-        return [str(note) for note in dict.fromkeys(notes) if note]
+        notes = (ConversionFacts.part_of(stored.facts).note for stored in (*former, artifact) if stored)
+        return [note for note in dict.fromkeys(notes) if note]
 
 
 class HeadStart:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..context import Context
+from ..drift.drift_records import CheckOptions
 from ..intake.reference_outputs import batch_sizes
 from ..intake.run_inputs import ModelWithData, RunInputs
 from ..plan.route_actions import ConversionInputs, VerificationInputs, verification_runtime
@@ -42,7 +43,7 @@ def convert_all(context: Context, plan: Plan, inputs: RunInputs) -> list[TargetR
     verification_inputs = VerificationInputs(
         **vars(_conversion_inputs(context, inputs)),
         reference=inputs.reference,
-        verify_options={"device": "cpu", "threads": 1, "batches": batch_sizes(context, inputs.model)},
+        verify_options=CheckOptions(batches=batch_sizes(context, inputs.model)),
         sqnr_db=context.request.validate_.sqnr_db,
     )
     router = Router(context.executor, verification_inputs, plan, ahead=context.jobs > 1)

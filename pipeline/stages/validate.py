@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ...converters.conversion_records import ConversionFacts
 from ...models.code_digest import entry_digest
 from ...models.errors import DiskFull, TransloadError
 from ...models.formats import Precision, parse_target
@@ -45,7 +46,7 @@ def pairs(results: Sequence[TargetResult], runtimes: Sequence[str]) -> list[tupl
         (result, runtime)
         for result in results
         if result.stored
-        for runtime in runtimes_for(result.target.format, result.stored.facts.get("flex", ()))
+        for runtime in runtimes_for(result.target.format, ConversionFacts.part_of(result.stored.facts).flex)
         if runtime.name in runtimes
     ]
 

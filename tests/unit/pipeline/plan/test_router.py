@@ -13,6 +13,7 @@ from transload.converters.steps import Step
 from transload.models.errors import DiskFull, Refused, TransloadError
 from transload.models.formats import Format, Precision, Target, parse_target
 from transload.models.store import Stored, disk_full
+from transload.pipeline.drift.drift_records import CheckOptions
 from transload.pipeline.plan.route_actions import VERIFY, VerificationInputs, verification
 from transload.pipeline.plan.router import HeadStart, Router, TargetResult
 from transload.pipeline.plan.routes import Route, routes_to, steps_for
@@ -27,6 +28,9 @@ TORCHSCRIPT = Target(Format.TORCHSCRIPT)
 
 def step(name: str, source: Target | None, target: Target, cost: float, requires: tuple[str, ...] = ()) -> Step:
     return Step(name, source, target, f"transload.converters.steps:{name}", requires, cost)
+
+
+NO_NOISE: dict[str, object] = {"sqnr_db": None, "sizes": {}}
 
 
 def stored(text: str, **facts: object) -> Stored:
@@ -73,9 +77,9 @@ class FakeExecutor:
             made = action.inputs["artifact"].digest
             step = made.split(">")[-1]
             if step in self.shut:
-                return stored("v", status="wrong", reason=f"cannot open {made}", batches=[], ran=False)
+                return stored("v", status="wrong", reason=f"cannot open {made}", batches=[], ran=False, **NO_NOISE)
             status = "wrong" if step in self.wrong else "unverified" if step in self.constant else "verified"
-            return stored("v", status=status, reason=f"seen {made}", batches=[1, 2])
+            return stored("v", status=status, reason=f"seen {made}", batches=[1, 2], **NO_NOISE)
         self.done.append(name)
         if name in self.full:
             raise disk_full("store")
@@ -95,7 +99,7 @@ def _no_executor_here_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 def basis(start: Target | None = None) -> VerificationInputs:
     data, reference = stored("data"), stored("ref")
     return VerificationInputs(
-        source=stored("src"), start=start, data=data, reference=reference, verify_options={}, sqnr_db=60.0
+        source=stored("src"), start=start, data=data, reference=reference, verify_options=CheckOptions(), sqnr_db=60.0
     )
 
 
