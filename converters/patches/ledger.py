@@ -30,13 +30,13 @@ from functools import partial, reduce
 from importlib import import_module
 from types import ModuleType
 
-from ...models.patch import Kind, Patch, patches
+from ...models.patch import TF2ONNX, Kind, Patch, patches
 
 DYNAMO_EXPORTER, TORCHSCRIPT_EXPORTER = "torch.onnx.export(dynamo=True)", "torch.onnx.export(dynamo=False)"
 swaps = partial(patches, Kind.SWAP)
 translations = partial(patches, Kind.TRANSLATION, DYNAMO_EXPORTER)
 symbolics = partial(patches, Kind.SYMBOLIC, TORCHSCRIPT_EXPORTER)
-handlers = partial(patches, Kind.HANDLER, "tf2onnx")
+handlers = partial(patches, Kind.HANDLER, "tf2onnx", seen=TF2ONNX)
 _IN_MODELS = (
     "models.loading.module_from_ref",
     "models.loading.torchvision_ops",

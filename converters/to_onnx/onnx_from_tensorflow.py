@@ -24,8 +24,8 @@ from ...models.formats import PAYLOAD, Format
 from ...models.job import Job
 from ...models.signature import Signature, TensorSpec
 from ..patches import private_tf2onnx
-from ..patches.tf2onnx.complex_pairs import as_pairs
-from ..patches.tf2onnx.handlers import register
+from ..patches.tf2onnx.complex_pairs import rewrite_complex_as_pairs
+from ..patches.tf2onnx.registry import register
 from ..to_tflite.lost_copies import with_floats_joined
 from ..to_tflite.tflite_signature import inputs_and_outputs, model_of, quantising_operators, with_unique_names
 from .finish_model import declare, finish, rename_value, save
@@ -96,7 +96,7 @@ def _convert(
         converted = private_tf2onnx.process_tf_graph(
             graph if tflite is None else None,
             opset=OPSET,
-            custom_rewriter=[as_pairs],
+            custom_rewriter=[rewrite_complex_as_pairs],
             input_names=_ordered_tensors("inputs", signature.inputs, inputs),
             output_names=list(dict.fromkeys(_ordered_tensors("outputs", signature.outputs, outputs))),
             tflite_path=None if tflite is None else str(tflite),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from ...converters.patches.tf2onnx.handlers import MENDED
+from ...converters.patches.tf2onnx.registry import REPLACED_OPERATORS
 from ...converters.to_onnx.onnx_from_tensorflow import OPSET
 from ...models.formats import Format
 from ...models.signature import Signature, TensorSpec
@@ -131,7 +131,7 @@ class ScriptablePiece(Protocol):
 def script_of(form: Format, options: SearchOptions, facts: PieceFacts, piece: ScriptablePiece, kind: str) -> str:
     """Return the script for a piece of a SavedModel or TFLite file and the step in the options of a search."""
     step, suffix = _base_step(options), SUFFIX[form]
-    if step == "tf2onnx" and MENDED.isdisjoint(piece.runs):
+    if step == "tf2onnx" and REPLACED_OPERATORS.isdisjoint(piece.runs):
         body = _tf2onnx(piece, suffix)
     elif form is Format.TFLITE:
         body = by_step(options, piece.signature, form)

@@ -1,81 +1,75 @@
 """Complex numbers for tf2onnx: a complex tensor becomes a pair, floats with the real and the imaginary part along one
-more axis at the end. `as_pairs` is a rewriter for tf2onnx, which itself has a transform only where ComplexAbs reads it.
+more axis at the end. `rewrite_complex_as_pairs` is a rewriter for tf2onnx, which by itself converts a transform only
+where ComplexAbs reads it.
 
 Most operators that move elements stay TensorFlow's: they take the pair with the last axis left as it is. Those that
-compute with complex numbers are written by their definitions, the transforms in spectra.py. Whatever else takes or
-gives complex numbers is refused by name.
+compute with complex numbers are written by their definitions, the transforms in fourier.py. Any other operator that
+takes or returns complex numbers is refused by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ....models.errors import Refused
-from .fourier import TRANSFORMS, dtype_of, imaginary, leading, paired, real
-from .loop_counting import Builder, Graph, Node
+from ....models.patch import TF2ONNX, Kind, patches
+from ..ledger import always, handlers
+from .fourier import TRANSFORMS, imaginary, leading_sizes, numpy_dtype, paired, real
+from .graph_reader import constant_of
+from .graph_writer import GraphWriter
+from .tf2onnx_graphs import TfGraph, TfNode
 
 _FIX = "serve this model as SavedModel, or compute that with real and imaginary parts"
 
 
-def register_pairs() -> None:
-    """Tell tf2onnx of TFLite's operators that become TensorFlow's, and take out its rewriter of TFLite's transforms: it
-    leaves numbers that are no longer complex called so."""
-    from tf2onnx import tfonnx
-    from tf2onnx.handler import tfl_op
-    from tf2onnx.tflite_handlers.tfl_direct import TflDirectOp
-
-    tfl_op("TFL_REAL", tf_op="Real")(TflDirectOp)
-    tfl_op("TFL_IMAG", tf_op="Imag")(TflDirectOp)
-    tfonnx.rewrite_tfl_rfft = lambda _graph, nodes: nodes
-
-
-def as_pairs(graph: Graph, nodes: list[Node]) -> list[Node]:
-    """The nodes of a graph after it has no complex tensor any more.
+def rewrite_complex_as_pairs(graph: TfGraph, nodes: Sequence[TfNode]) -> Sequence[TfNode]:
+    """Return the nodes of a graph after every complex tensor became a pair.
 
     Raises Refused where an operator with complex numbers is none of those below.
     """
-    complex_ones = {name for node in nodes for name in node.output if _floats(graph.get_dtype(name)) is not None}
-    if not complex_ones:
+    complex_names = {name for node in nodes for name in node.output if _part_dtype(graph.get_dtype(name)) is not None}
+    if not complex_names:
         return nodes
     graph.topological_sort(nodes)
     for node in list(graph.get_nodes()):
-        if not complex_ones.isdisjoint([*node.input, *node.output]):
-            _rewrite(graph, node, complex_ones)
-    if not complex_ones.isdisjoint(graph.outputs):
+        if not complex_names.isdisjoint([*node.input, *node.output]):
+            _rewrite(graph, node, complex_names)
+    if not complex_names.isdisjoint(graph.outputs):
         raise Refused("an output of the model is complex, and no serving format takes that", fix=_FIX)
     return list(graph.get_nodes())
 
 
-def _rewrite(graph: Graph, node: Node, complex_ones: set[str]) -> None:
-    dtypes = [_floats(dtype) or dtype for dtype in node.output_dtypes]
+def _rewrite(graph: TfGraph, node: TfNode, complex_names: set[str]) -> None:
+    dtypes = [_part_dtype(dtype) or dtype for dtype in node.output_dtypes]
     shapes = [
-        [*shape, 2] if name in complex_ones and shape is not None else shape
+        [*shape, 2] if name in complex_names and shape is not None else shape
         for name, shape in zip(node.output, node.output_shapes, strict=True)
     ]
-    b = Builder(graph, node.name)
-    if node.type in _MOVING and complex_ones.issuperset(node.output):
-        _MOVING[node.type](b, node)
+    w = GraphWriter(graph, node.name)
+    if node.type in _KEPT and complex_names.issuperset(node.output):
+        _KEPT[node.type](w, node)
         for name, shape, dtype in zip(node.output, shapes, dtypes, strict=True):
             graph.set_dtype(name, dtype)
             if shape is not None:
                 graph.set_shape(name, shape)
         return
     write = _WRITTEN.get(node.type)
-    given = [name in complex_ones for name in node.input]
-    made = write(b, node, given) if write is not None else None
-    if made is None:
+    are_pairs = [name in complex_names for name in node.input]
+    result = write(w, node, are_pairs) if write is not None else None
+    if result is None:
         raise Refused(f"no ONNX is known for {node.type} ({node.name}) of complex numbers", fix=_FIX)
     output = list(node.output)
     graph.remove_node(node.name)
-    graph.make_node("Identity", [made], outputs=output, name=node.name, shapes=shapes, dtypes=dtypes)
+    graph.make_node("Identity", [result], outputs=output, name=node.name, shapes=shapes, dtypes=dtypes)
 
 
-def _floats(dtype: int | None) -> int | None:
-    """ONNX's dtype of the parts of complex numbers; None of what is not complex."""
+def _part_dtype(dtype: int | None) -> int | None:
+    """Return ONNX's dtype of the parts of complex numbers; None of other dtypes."""
     from onnx import TensorProto
 
     if dtype not in (TensorProto.COMPLEX64, TensorProto.COMPLEX128):
@@ -83,177 +77,218 @@ def _floats(dtype: int | None) -> int | None:
     return int(TensorProto.FLOAT if dtype == TensorProto.COMPLEX64 else TensorProto.DOUBLE)
 
 
-# Operators that stay TensorFlow's. Each is told of the axis more.
+# Operators that stay TensorFlow's. An adapter changes what their inputs and attributes say of axes for the new one.
+_Adapter: TypeAlias = Callable[[GraphWriter, TfNode], None]
 
 
-def _as_it_is(_b: Builder, _node: Node) -> None:
-    """The axis at the end changes nothing."""
+def _keep(_w: GraphWriter, _node: TfNode) -> None:
+    """Change nothing: the axis at the end makes no difference."""
 
 
-def _replaced(b: Builder, node: Node, at: int, change: Callable[[Any], Any]) -> None:
-    """A constant input changed."""
-    given = node.inputs[at]
-    if not given.is_const():
+def _change_constant(w: GraphWriter, node: TfNode, at: int, change: Callable[[NDArray[Any]], ArrayLike]) -> None:
+    """Replace a constant input by what `change` makes of it."""
+    value = constant_of(node.inputs[at])
+    if value is None:
         raise Refused(f"the axes of {node.type} ({node.name}) of complex numbers are computed by the model", fix=_FIX)
-    value = given.get_tensor_value(as_list=False)
-    b.graph.replace_input(node, node.input[at], b.constant(change(value), value.dtype), at)
+    w.graph.replace_input(node, node.input[at], w.constant(change(value), value.dtype), at)
 
 
-def _before_the_last(axes: Any) -> Any:
-    """Axes that are counted from the end, counted from before the pairs."""
+def _shifted_axes(axes: ArrayLike) -> NDArray[Any]:
+    """Return axes of which those counted from the end are counted from before the axis of the parts."""
     return np.where(np.asarray(axes) < 0, np.asarray(axes) - 1, axes)
 
 
-def _of_axes(at: int) -> Callable[[Builder, Node], None]:
-    """An operator whose input at this place names axes."""
-    return lambda b, node: _replaced(b, node, at % len(node.input), _before_the_last)
+def _shift_axes_input(at: int) -> _Adapter:
+    """Adapt an operator whose input at this place names axes."""
+    return lambda w, node: _change_constant(w, node, at % len(node.input), _shifted_axes)
 
 
-def _of_axis_attributes(name: str) -> Callable[[Builder, Node], None]:
-    """An operator of which an attribute names axes, or one."""
+def _shift_axes_attribute(name: str) -> _Adapter:
+    """Adapt an operator of which an attribute names one axis, or several."""
 
-    def told(_b: Builder, node: Node) -> None:
-        found = node.get_attr_value(name)
-        if found is not None:
-            node.set_attr(name, _before_the_last(found).tolist())
+    def adapt(_w: GraphWriter, node: TfNode) -> None:
+        axes = node.get_attr_value(name)
+        if axes is not None:
+            node.set_attr(name, _shifted_axes(axes).tolist())
 
-    return told
+    return adapt
 
 
-def _with_ends(ends: Mapping[int, int | list[int]]) -> Callable[[Builder, Node], None]:
-    """An operator whose inputs at these places say something of each axis, and this of the pairs'."""
+def _append_for_parts(ends: Mapping[int, int | list[int]]) -> _Adapter:
+    """Adapt an operator whose inputs at these places have an entry per axis: append that of the parts' axis."""
 
-    def told(b: Builder, node: Node) -> None:
+    def adapt(w: GraphWriter, node: TfNode) -> None:
         for at, end in ends.items():
-            if node.inputs[at].is_const():
-                _replaced(b, node, at, partial(_and, end=end))
+            if constant_of(node.inputs[at]) is not None:
+                _change_constant(w, node, at, partial(_appended, end=end))
             else:
                 name = node.input[at]
-                more = b.constant([end], dtype_of(b, name))
-                b.graph.replace_input(node, name, b.call("Concat", name, more, axis=0), at)
+                last = w.constant([end], numpy_dtype(w, name))
+                w.graph.replace_input(node, name, w.call("Concat", name, last, axis=0), at)
 
-    return told
+    return adapt
 
 
-def _and(values: Any, end: int | list[int]) -> list[Any]:
+def _appended(values: Iterable[Any], end: int | list[int]) -> list[Any]:
     return [*values, end]
 
 
-def _transposed(b: Builder, node: Node) -> None:
-    _replaced(b, node, 1, lambda order: [*order, len(order)])
+def _adapt_transpose(w: GraphWriter, node: TfNode) -> None:
+    _change_constant(w, node, 1, lambda order: [*order, len(order)])
 
 
-def _sliced(b: Builder, node: Node) -> None:
-    """What begins with the first axis leaves the pairs alone; behind an ellipsis they are one axis more."""
+def _adapt_strided_slice(w: GraphWriter, node: TfNode) -> None:
+    """Adapt a slice: one without an ellipsis leaves the parts alone; behind an ellipsis they are one axis more."""
     if not node.get_attr_value("ellipsis_mask", 0):
         return
-    (count,) = b.graph.get_shape(node.input[1])
-    _with_ends({1: 0, 2: 0, 3: 1})(b, node)
+    (count,) = w.graph.get_shape(node.input[1]) or [0]
+    _append_for_parts({1: 0, 2: 0, 3: 1})(w, node)
     for mask in ("begin_mask", "end_mask"):
         node.set_attr(mask, node.get_attr_value(mask, 0) | 1 << count)
 
 
-def _chosen(b: Builder, node: Node) -> None:
-    asked = b.call("Unsqueeze", node.input[0], b.constant([-1]))
-    b.graph.replace_input(node, node.input[0], asked, 0)
+def _adapt_select(w: GraphWriter, node: TfNode) -> None:
+    w.graph.replace_input(node, node.input[0], w.unsqueezed(node.input[0], -1), 0)
 
 
-_MOVING: Mapping[str, Callable[[Builder, Node], None]] = {
-    **dict.fromkeys(("Identity", "StopGradient", "Snapshot", "ZerosLike", "AddV2", "Add", "Sub", "AddN", "Neg"),
-                    _as_it_is),
-    **dict.fromkeys(("Reshape", "BroadcastTo"), _with_ends({1: 2})),
-    **dict.fromkeys(("Pack", "Unpack"), _of_axis_attributes("axis")),
-    **dict.fromkeys(("ExpandDims", "ReverseV2", "Sum", "Mean", "Cumsum"), _of_axes(1)),
-    **dict.fromkeys(("GatherV2", "SplitV"), _of_axes(2)),
-    "ConcatV2": _of_axes(-1),
-    "Pad": _with_ends({1: [0, 0]}),
-    "SelectV2": _chosen,
-    "Slice": _with_ends({1: 0, 2: -1}),
-    "Split": _of_axes(0),
-    "Squeeze": _of_axis_attributes("squeeze_dims"),
-    "StridedSlice": _sliced,
-    "Tile": _with_ends({1: 1}),
-    "Transpose": _transposed,
-}  # fmt: skip
+_KEPT: Mapping[str, _Adapter] = {
+    **dict.fromkeys(("Identity", "StopGradient", "Snapshot", "ZerosLike", "AddV2", "Add", "Sub", "AddN", "Neg"), _keep),
+    **dict.fromkeys(("Reshape", "BroadcastTo"), _append_for_parts({1: 2})),
+    **dict.fromkeys(("Pack", "Unpack"), _shift_axes_attribute("axis")),
+    **dict.fromkeys(("ExpandDims", "ReverseV2", "Sum", "Mean", "Cumsum"), _shift_axes_input(1)),
+    **dict.fromkeys(("GatherV2", "SplitV"), _shift_axes_input(2)),
+    "ConcatV2": _shift_axes_input(-1),
+    "Pad": _append_for_parts({1: [0, 0]}),
+    "SelectV2": _adapt_select,
+    "Slice": _append_for_parts({1: 0, 2: -1}),
+    "Split": _shift_axes_input(0),
+    "Squeeze": _shift_axes_attribute("squeeze_dims"),
+    "StridedSlice": _adapt_strided_slice,
+    "Tile": _append_for_parts({1: 1}),
+    "Transpose": _adapt_transpose,
+}
 
-# Operators that are written anew: of the builder, the node and which of its inputs are pairs, the result, or None.
-Compute = Callable[[Builder, Node, list[bool]], "str | None"]
+# Operators that are written anew: a function of the writer, the node and which of its inputs are pairs returns the
+# result, or None where it has none.
+_ComplexCompute: TypeAlias = Callable[[GraphWriter, TfNode, list[bool]], str | None]
 
 
-def _constant(b: Builder, node: Node, _given: list[bool]) -> str:
+def _constant(w: GraphWriter, node: TfNode, _are_pairs: list[bool]) -> str:
     value = node.get_tensor_value(as_list=False)
-    return b.constant(np.stack([value.real, value.imag], -1), value.real.dtype)
+    return w.constant(np.stack([value.real, value.imag], -1), value.real.dtype)
 
 
-def _cast(b: Builder, node: Node, given: list[bool]) -> str:
-    """To a complex number, from one (of which TensorFlow takes the real part), or from one to a wider one."""
+def _cast(w: GraphWriter, node: TfNode, are_pairs: list[bool]) -> str:
+    """Cast to a complex number, from one (of which TensorFlow takes the real part), or from one to a wider one."""
     to = node.get_attr_value("to")
-    floats = _floats(to)
-    if floats is None:
-        return b.call("Cast", real(b, node.input[0]), to=to)
-    cast = b.call("Cast", node.input[0], to=floats)
-    return cast if given[0] else paired(b, cast, b.zero(floats))
+    part_dtype = _part_dtype(to)
+    if part_dtype is None:
+        return w.call("Cast", real(w, node.input[0]), to=to)
+    cast = w.call("Cast", node.input[0], to=part_dtype)
+    return cast if are_pairs[0] else paired(w, cast, w.zero(part_dtype))
 
 
-def _product(b: Builder, x: str, y: str) -> str:
-    (a, c), (e, f) = ((real(b, each), imaginary(b, each)) for each in (x, y))
+def _product(w: GraphWriter, x: str, y: str) -> str:
+    (a, c), (e, f) = ((real(w, pair), imaginary(w, pair)) for pair in (x, y))
     return paired(
-        b,
-        b.call("Sub", b.call("Mul", a, e), b.call("Mul", c, f)),
-        b.call("Add", b.call("Mul", a, f), b.call("Mul", c, e)),
+        w,
+        w.call("Sub", w.call("Mul", a, e), w.call("Mul", c, f)),
+        w.call("Add", w.call("Mul", a, f), w.call("Mul", c, e)),
     )
 
 
-def _conjugate(b: Builder, x: str) -> str:
-    return paired(b, real(b, x), b.call("Neg", imaginary(b, x)))
+def _conjugate(w: GraphWriter, x: str) -> str:
+    return paired(w, real(w, x), w.call("Neg", imaginary(w, x)))
 
 
-def _quotient(b: Builder, x: str, y: str) -> str:
-    """X times the conjugate of y, by the square of y's length."""
-    over = b.call("ReduceSumSquare", y, b.constant([-1]), keepdims=1)
-    return b.call("Div", _product(b, x, _conjugate(b, y)), over)
+def _quotient(w: GraphWriter, x: str, y: str) -> str:
+    """Multiply x by the conjugate of y, and divide by the square of y's length."""
+    squared_length = w.call("ReduceSumSquare", y, w.constant([-1]), keepdims=1)
+    return w.call("Div", _product(w, x, _conjugate(w, y)), squared_length)
 
 
-def _exponential(b: Builder, x: str) -> str:
-    length, angle = b.call("Exp", real(b, x)), imaginary(b, x)
-    return paired(b, b.call("Mul", length, b.call("Cos", angle)), b.call("Mul", length, b.call("Sin", angle)))
+def _exponential(w: GraphWriter, x: str) -> str:
+    length, angle = w.call("Exp", real(w, x)), imaginary(w, x)
+    return paired(w, w.call("Mul", length, w.call("Cos", angle)), w.call("Mul", length, w.call("Sin", angle)))
 
 
-def _angle(b: Builder, x: str) -> str:
-    parts = [imaginary(b, x), real(b, x)]
-    kind = {"shapes": [b.graph.get_shape(parts[0])], "dtypes": [b.graph.get_dtype(x)]}
-    return str(b.graph.make_node("Atan2", parts, skip_conversion=False, **kind).output[0])
+def _angle(w: GraphWriter, x: str) -> str:
+    parts = [imaginary(w, x), real(w, x)]
+    shapes, dtypes = [w.graph.get_shape(parts[0])], [w.graph.get_dtype(x)]
+    return str(w.graph.make_node("Atan2", parts, skip_conversion=False, shapes=shapes, dtypes=dtypes).output[0])
 
 
-def _shape(b: Builder, node: Node, _given: list[bool]) -> str:
-    return b.call("Cast", leading(b, node.input[0], -1), to=b.graph.get_dtype(node.output[0]))
+def _shape(w: GraphWriter, node: TfNode, _are_pairs: list[bool]) -> str:
+    return w.call("Cast", leading_sizes(w, node.input[0], -1), to=w.graph.get_dtype(node.output[0]))
 
 
-def _transform(write: Callable[[Builder, Node], str], b: Builder, node: Node, _given: list[bool]) -> str:
-    return write(b, node)
+def _transform(
+    write: Callable[[GraphWriter, TfNode], str], w: GraphWriter, node: TfNode, _are_pairs: list[bool]
+) -> str:
+    return write(w, node)
 
 
-def _of(compute: Callable[..., str]) -> Compute:
-    """An operator that takes nothing but complex numbers."""
-    return lambda b, node, given: compute(b, *node.input) if all(given) else None
+def _of_pairs(compute: Callable[..., str]) -> _ComplexCompute:
+    """Return the function of an operator that takes nothing but complex numbers."""
+    return lambda w, node, are_pairs: compute(w, *node.input) if all(are_pairs) else None
 
 
-_WRITTEN: Mapping[str, Compute] = {
-    "Angle": _of(_angle),
+_WRITTEN: Mapping[str, _ComplexCompute] = {
+    "Angle": _of_pairs(_angle),
     "Cast": _cast,
-    "Complex": lambda b, node, _: paired(b, *node.input),
-    "ComplexAbs": _of(lambda b, x: b.call("ReduceL2", x, b.constant([-1]), keepdims=0)),
-    "Conj": _of(_conjugate),
+    "Complex": lambda w, node, _: paired(w, *node.input),
+    "ComplexAbs": _of_pairs(lambda w, x: w.call("ReduceL2", x, w.constant([-1]), keepdims=0)),
+    "Conj": _of_pairs(_conjugate),
     "Const": _constant,
-    "Exp": _of(_exponential),
-    "Imag": _of(imaginary),
-    "Mul": _of(_product),
-    "Real": _of(real),
+    "Exp": _of_pairs(_exponential),
+    "Imag": _of_pairs(imaginary),
+    "Mul": _of_pairs(_product),
+    "Real": _of_pairs(real),
     "Shape": _shape,
-    "Square": _of(lambda b, x: _product(b, x, x)),
-    **dict.fromkeys(("Div", "RealDiv"), _of(_quotient)),
+    "Square": _of_pairs(lambda w, x: _product(w, x, x)),
+    **dict.fromkeys(("Div", "RealDiv"), _of_pairs(_quotient)),
     **{name: partial(_transform, write) for name, write in TRANSFORMS.items()},
 }
 
-# What the name alone says to be of complex numbers.
-COMPLEX = frozenset({*TRANSFORMS, "Angle", "Complex", "ComplexAbs", "Conj", "Imag", "Real"})
+# Operators whose name alone says that they take or return complex numbers.
+COMPLEX_OPERATORS = frozenset({*TRANSFORMS, "Angle", "Complex", "ComplexAbs", "Conj", "Imag", "Real"})
+
+
+def _keep_nodes(_graph: TfGraph, nodes: Sequence[TfNode]) -> Sequence[TfNode]:
+    """Return the nodes as they are: a rewriter that does nothing."""
+    return nodes
+
+
+def _direct_handler(tf_op: str) -> type:
+    """Return tf2onnx's handler of an operator of TFLite that is TensorFlow's of another name."""
+    from tf2onnx.tflite_handlers.tfl_direct import TflDirectOp
+
+    return type("Direct", (TflDirectOp,), {"options": {"tf_op": tf_op}})
+
+
+PATCHES = (
+    *handlers(
+        {"TFL_REAL": partial(_direct_handler, "Real"), "TFL_IMAG": partial(_direct_handler, "Imag")},
+        why="tf2onnx does not know these operators of TFLite, and leaves them in the model",
+        upstream="tf2onnx/tflite_handlers/tfl_direct.py",
+        until="tf2onnx maps them to TensorFlow's",
+    ),
+    *patches(
+        Kind.PERMANENT,
+        "tf2onnx.tfonnx",
+        {"rewrite_tfl_rfft": always(_keep_nodes)},
+        why="it leaves the complex dtype on tensors that are now real",
+        upstream="tf2onnx/rewriter/rfft_tfl_rewriter.py",
+        until="tf2onnx converts transforms of TFLite to tensors of the right dtype",
+        seen=TF2ONNX,
+    ),
+    *patches(
+        Kind.REWRITE,
+        "tf2onnx.tfonnx.process_tf_graph",
+        {"complex numbers": rewrite_complex_as_pairs},
+        why="tf2onnx has no complex numbers: it converts a transform only where ComplexAbs reads it",
+        upstream="tf2onnx/onnx_opset/signal.py:344",
+        until="tf2onnx or ONNX has complex tensors",
+        seen=TF2ONNX,
+    ),
+)

@@ -1,6 +1,6 @@
 """tf.image.crop_and_resize: boxes cut out of pictures, each brought to one size.
 
-tf2onnx goes by a loop over the boxes, which knows no sizes inside, and gives single values where the picture ends. Here
+tf2onnx 1.17 loops over the boxes: the loop knows no sizes inside, and writes single values where the picture ends. Here
 it is TensorFlow's own formula (core/kernels/image/crop_and_resize_op.cc), of all boxes at once.
 """
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .graph_writer import Writer
+from .graph_writer import INT64, NodeWriter
 
-_FLOAT, _INT64 = 1, 7  # onnx.TensorProto
+_FLOAT = 1  # of onnx.TensorProto
 
 
 @dataclass(frozen=True)
-class _Line:
-    """Where a box is asked along an axis, each (boxes, places): the pixels below and above, how far it is between them,
-    and whether it is outside of the picture."""
+class _SamplePoints:
+    """Where boxes are sampled along an axis, each tensor (boxes, places): the pixels below and above, the share of the
+    upper one, and whether the point lies outside of the picture."""
 
     low: str
     high: str
@@ -26,60 +26,62 @@ class _Line:
     outside: str
 
 
-def crop_and_resize(w: Writer, pictures: str, boxes: str, of: str, size: str) -> str:
-    """Of pictures (N, H, W, C) the boxes (M, 4), from 0 to 1 between the middles of the outermost pixels, each of the
-    picture that `of` (M) names: (M, h, w, C)."""
+def crop_and_resize(w: NodeWriter, pictures: str, boxes: str, picture_of_box: str, size: str) -> str:
+    """Lower CropAndResize: pictures (N, H, W, C) and boxes (M, 4) give (M, h, w, C).
+
+    A box runs from 0 to 1 between the middles of the outermost pixels, in the picture that `picture_of_box` (M) names.
+    """
     is_linear = w.node.get_attr_str("method") == "bilinear"
     w.require(is_linear or w.node.get_attr_str("method") == "nearest", "CropAndResize by another method")
     pictures = w.cast(pictures, _FLOAT)
-    down, across = (_line(w, pictures, boxes, w.pick(size, axis), axis) for axis in (0, 1))
-    of = w.unsqueezed(w.unsqueezed(w.cast(of, _INT64), 1), 2)
+    down, across = (_sample_points(w, pictures, boxes, w.pick(size, axis), axis) for axis in (0, 1))
+    picture = w.unsqueezed(w.unsqueezed(w.cast(picture_of_box, INT64), 1), 2)
 
     def pixels(y: str, x: str) -> str:
-        places = [of, w.unsqueezed(y, 2), w.unsqueezed(x, 1)]
-        shape = w.call("Shape", w.call("Max", *places))
-        each = [w.unsqueezed(w.call("Expand", place, shape), 3) for place in places]
-        return w.call("GatherND", pictures, w.call("Concat", *each, axis=3))
+        indices = [picture, w.unsqueezed(y, 2), w.unsqueezed(x, 1)]
+        shape = w.call("Shape", w.call("Max", *indices))
+        columns = [w.unsqueezed(w.call("Expand", index, shape), 3) for index in indices]
+        return w.call("GatherND", pictures, w.call("Concat", *columns, axis=3))
 
     if is_linear:
-        x, y = _along(w, across.share, 1), _along(w, down.share, 2)
+        x, y = _with_channels(w, across.share, 1), _with_channels(w, down.share, 2)
         top, bottom = (
-            _between(w, pixels(row, across.low), pixels(row, across.high), x) for row in (down.low, down.high)
+            _interpolated(w, pixels(row, across.low), pixels(row, across.high), x) for row in (down.low, down.high)
         )
-        found = _between(w, top, bottom, y)
+        sampled = _interpolated(w, top, bottom, y)
     else:
-        found = pixels(_nearest(w, down), _nearest(w, across))
-    outside = w.call("Or", _along(w, down.outside, 2), _along(w, across.outside, 1))
+        sampled = pixels(_nearest(w, down), _nearest(w, across))
+    outside = w.call("Or", _with_channels(w, down.outside, 2), _with_channels(w, across.outside, 1))
     blank = w.constant(np.float32(w.node.get_attr_value("extrapolation_value", 0.0)))
-    return w.call("Where", outside, blank, found)
+    return w.call("Where", outside, blank, sampled)
 
 
-def _line(w: Writer, pictures: str, boxes: str, count: str, axis: int) -> _Line:
-    zero, one = w.constant(np.float32(0)), w.constant(np.float32(1))
-    last = w.sub(w.cast(w.size(pictures, 1 + axis), _FLOAT), one)
+def _sample_points(w: NodeWriter, pictures: str, boxes: str, count: str, axis: int) -> _SamplePoints:
+    zero, unit = w.constant(np.float32(0)), w.constant(np.float32(1))
+    last = w.sub(w.cast(w.size(pictures, 1 + axis), _FLOAT), unit)
     begin, end = (w.call("Gather", boxes, w.constant([at]), axis=1) for at in (axis, 2 + axis))
-    steps = w.sub(w.cast(count, _FLOAT), one)
+    steps = w.sub(w.cast(count, _FLOAT), unit)
     is_one = w.call("Equal", steps, zero)
-    step = w.call("Div", w.mul(w.sub(end, begin), last), w.call("Where", is_one, one, steps))
+    step = w.call("Div", w.mul(w.sub(end, begin), last), w.call("Where", is_one, unit, steps))
     middle = w.mul(w.mul(w.constant(np.float32(0.5)), w.call("Add", begin, end)), last)
-    places = w.call("Range", zero, w.cast(count, _FLOAT), one)
+    places = w.call("Range", zero, w.cast(count, _FLOAT), unit)
     at = w.call("Add", w.call("Where", is_one, middle, w.mul(begin, last)), w.mul(places, step))
     outside = w.call("Or", w.call("Less", at, zero), w.call("Greater", at, last))
     inside = w.call("Where", outside, zero, at)
     low = w.call("Floor", inside)
     share = w.sub(inside, low)
-    return _Line(w.cast(low, _INT64), w.cast(w.call("Ceil", inside), _INT64), share, outside)
+    return _SamplePoints(w.cast(low, INT64), w.cast(w.call("Ceil", inside), INT64), share, outside)
 
 
-def _nearest(w: Writer, line: _Line) -> str:
-    """Halves go up."""
-    return w.call("Where", w.call("Less", line.share, w.constant(np.float32(0.5))), line.low, line.high)
+def _nearest(w: NodeWriter, points: _SamplePoints) -> str:
+    """Choose the nearest pixels; halves go up."""
+    return w.call("Where", w.call("Less", points.share, w.constant(np.float32(0.5))), points.low, points.high)
 
 
-def _along(w: Writer, line: str, axis: int) -> str:
-    """(boxes, places) with an axis more, and one for the channels."""
-    return w.unsqueezed(w.unsqueezed(line, axis), 3)
+def _with_channels(w: NodeWriter, values: str, axis: int) -> str:
+    """Insert `axis` and a last one for the channels into (boxes, places)."""
+    return w.unsqueezed(w.unsqueezed(values, axis), 3)
 
 
-def _between(w: Writer, one: str, other: str, share: str) -> str:
-    return w.call("Add", one, w.mul(w.sub(other, one), share))
+def _interpolated(w: NodeWriter, low: str, high: str, share: str) -> str:
+    return w.call("Add", low, w.mul(w.sub(high, low), share))

@@ -1,135 +1,164 @@
-"""Dilated convolutions of pictures whose sizes are open: as one convolution, and not as one of pieces.
+"""Dilated convolutions of pictures whose sizes are open, written as one convolution instead of one of pieces.
 
 TensorFlow lays a picture's every d-th pixels apart (SpaceToBatchND), convolves, and puts them together again
-(BatchToSpaceND). Before, it pads the end by e more, so that d divides the sizes, and crops e after. Where e is worked
-out of sizes, tf2onnx leaves it so; but whatever e is, the convolution is that of the picture with what else is padded.
+(BatchToSpaceND). Before that it pads the end by e more, so that d divides the sizes, and crops e after. Where e is
+computed from sizes, tf2onnx keeps the pieces; but whatever e is, the convolution is that of the picture with the rest
+of the padding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from .loop_counting import Graph, Node, source
+from numpy.typing import NDArray
 
-Rewriter: TypeAlias = Callable[[Graph, Sequence[Node]], Sequence[Node]]
-_Sum: TypeAlias = tuple[int, tuple[Any, ...]]  # a number, and elements of tensors (their name and place) added to it
+from ....models.patch import TF2ONNX, Kind, patches
+from .graph_reader import constant_of, copy_source
+from .tf2onnx_graphs import Rewriter, TfGraph, TfNode
+
+# A number, and the elements of tensors (their name and place) that are added to it.
+_Sum: TypeAlias = tuple[int, tuple[tuple[str, tuple[int, ...]], ...]]
 _CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative")
+_MASKS = ("begin", "shrink_axis", "ellipsis", "new_axis")
 
 
-def with_open_sizes(rewrite: Rewriter) -> Rewriter:
-    """tf2onnx's rewriter, and before it ours."""
+def _merging_dilations(rewrite: Rewriter) -> Rewriter:
+    """Return tf2onnx's rewriter with ours before it."""
 
-    def rewritten(graph: Graph, nodes: Sequence[Node]) -> Sequence[Node]:
+    def rewritten(graph: TfGraph, nodes: Sequence[TfNode]) -> Sequence[TfNode]:
         for node in nodes:
             if node.type == "BatchToSpaceND":
-                _join(graph, node)
+                _merge(graph, node)
         return rewrite(graph, graph.get_nodes())
 
     return rewritten
 
 
-def _join(graph: Graph, after: Node) -> None:
-    """Make one convolution of what `after` puts together, where it is one."""
-    between = _between(graph, after)
-    if not between:
+def _merge(graph: TfGraph, batch_to_space: TfNode) -> None:
+    """Make one dilated convolution of the nodes up to `batch_to_space`, where they are one."""
+    chain = _chain_before(graph, batch_to_space)
+    if chain is None:
         return
-    *between, before = between
-    blocks = before.inputs[1].get_tensor_value()
-    found = [_kept(graph, before, after, axis) for axis in range(len(blocks))]
-    kept = [each for each in found if each is not None]
-    if len(kept) < len(found):
+    *between, space_to_batch = chain
+    blocks = _block_sizes(space_to_batch)
+    axes = range(0 if blocks is None else len(blocks))
+    paddings = [
+        padding for axis in axes if (padding := _padding(graph, space_to_batch, batch_to_space, axis)) is not None
+    ]
+    if blocks is None or len(paddings) < len(axes):
         return
-    rows = [(0, 0)] * (3 - len(blocks))  # of the batch, and of pictures of a row each
+    other_axes = [(0, 0)] * (3 - len(blocks))  # the batch, and the height of pictures of one row
     convolution = between[len(between) // 2]
-    convolution.set_attr("dilations", [*[1] * (3 - len(blocks)), *blocks, 1])
+    convolution.set_attr("dilations", [*[1] * (3 - len(blocks)), *blocks.tolist(), 1])
     convolution.set_attr("padding", "EXPLICIT")
-    convolution.set_attr("explicit_paddings", [end for pair in (*rows, *kept, (0, 0)) for end in pair])
-    graph.replace_input(between[-1], before.output[0], before.input[0], 0)
-    graph.replace_all_inputs(after.output[0], between[0].output[0])
-    _tell_shapes(graph, between, before.input[0], after.output[0])
+    convolution.set_attr("explicit_paddings", [end for pair in (*other_axes, *paddings, (0, 0)) for end in pair])
+    graph.replace_input(between[-1], space_to_batch.output[0], space_to_batch.input[0], 0)
+    graph.replace_all_inputs(batch_to_space.output[0], between[0].output[0])
+    _restore_shapes(graph, between, space_to_batch.input[0], batch_to_space.output[0])
 
 
-def _tell_shapes(graph: Graph, between: Sequence[Node], taken: str, made: str) -> None:
-    """The pieces had others."""
-    graph.copy_shape(made, between[0].output[0])
+def _restore_shapes(graph: TfGraph, between: Sequence[TfNode], pictures: str, result: str) -> None:
+    """Restore the static shapes: the nodes still carry those of the split pictures."""
+    graph.copy_shape(result, between[0].output[0])
     if len(between) == 1:
         return
-    for node, like in ((between[1], made), (between[2], taken)):
+    for node, like in ((between[1], result), (between[2], pictures)):
         shape = graph.get_shape(like)
         graph.set_shape(node.output[0], None if shape is None else [shape[0], 1, *shape[1:]])
 
 
-def _kept(graph: Graph, before: Node, after: Node, axis: int) -> tuple[int, int] | None:
-    """What is padded along an axis and not cropped again; None where that is not known."""
-    begin, end = (_element(graph, before.input[2], (axis, side)) for side in (0, 1))
-    none, cropped = (_element(graph, after.input[2], (axis, side)) for side in (0, 1))
-    is_known = not begin[1] and none == (0, ()) and end[1] == cropped[1] and end[0] >= cropped[0]
-    return (begin[0], end[0] - cropped[0]) if is_known else None
+def _block_sizes(node: TfNode) -> NDArray[Any] | None:
+    return constant_of(node.inputs[1])
 
 
-def _between(graph: Graph, after: Node) -> list[Node]:
-    """The nodes from before `after` to what laid apart the pixels that it puts together, if there is nothing but a
-    convolution between them, and nothing else reads any of it; else none."""
-    found = [after.inputs[0]]
-    while found[-1] is not None and found[-1].type in (*_CONVOLUTIONS, "Squeeze", "ExpandDims"):
-        found.append(found[-1].inputs[0])
-    *between, before = found
-    if before is None or before.type != "SpaceToBatchND" or after.output[0] in graph.outputs:
-        return []
-    alone = [
-        len(graph.find_output_consumers(each.output[0])) == 1 and each.output[0] not in graph.outputs for each in found
-    ]
-    blocks = [each.inputs[1].get_tensor_value() if each.inputs[1].is_const() else None for each in (before, after)]
-    is_one = blocks[0] is not None and blocks[0] == blocks[1] and _is_plain(between, len(blocks[0]))
-    return found if all(alone) and is_one else []
+def _padding(graph: TfGraph, space_to_batch: TfNode, batch_to_space: TfNode, axis: int) -> tuple[int, int] | None:
+    """Return the padding along an axis that is not cropped again, at its begin and end; None where it is unknown."""
+    begin, end = (_element(graph, space_to_batch.input[2], (axis, side)) for side in (0, 1))
+    crop_begin, crop_end = (_element(graph, batch_to_space.input[2], (axis, side)) for side in (0, 1))
+    is_known = not begin[1] and crop_begin == (0, ()) and end[1] == crop_end[1] and end[0] >= crop_end[0]
+    return (begin[0], end[0] - crop_end[0]) if is_known else None
 
 
-def _is_plain(between: Sequence[Node], axes: int) -> bool:
-    """Whether this is a convolution along so many axes that takes each pixel as it is; along one, of pictures of a row
-    each."""
-    if [each.type for each in between] == ["Squeeze", "Conv2D", "ExpandDims"]:
+def _chain_before(graph: TfGraph, batch_to_space: TfNode) -> list[TfNode] | None:
+    """Return the nodes from before `batch_to_space` back to its SpaceToBatchND.
+
+    None unless there is nothing but a convolution between them, and nothing else reads any of it.
+    """
+    chain: list[TfNode] = []
+    node = batch_to_space.inputs[0]
+    while node is not None and node.type in (*_CONVOLUTIONS, "Squeeze", "ExpandDims"):
+        chain.append(node)
+        node = node.inputs[0]
+    if node is None or node.type != "SpaceToBatchND" or batch_to_space.output[0] in graph.outputs:
+        return None
+    is_read_once = all(
+        len(graph.find_output_consumers(link.output[0])) == 1 and link.output[0] not in graph.outputs
+        for link in (*chain, node)
+    )
+    blocks, other_blocks = _block_sizes(node), _block_sizes(batch_to_space)
+    if blocks is None or other_blocks is None or blocks.tolist() != other_blocks.tolist() or not is_read_once:
+        return None
+    return [*chain, node] if _is_plain(chain, len(blocks)) else None
+
+
+def _is_plain(between: Sequence[TfNode], axes: int) -> bool:
+    """Return whether `between` is a convolution along `axes` axes that reads every pixel once, without padding.
+
+    Along one axis it is of pictures of one row.
+    """
+    convolution: TfNode | None
+    if [node.type for node in between] == ["Squeeze", "Conv2D", "ExpandDims"]:
         squeeze, convolution, expand = between
-        row = expand.inputs[1].get_tensor_value() if expand.inputs[1].is_const() else None
-        fits = axes == 1 and row in (1, -3) and squeeze.get_attr_value("squeeze_dims") in ([1], [-3])
+        row = constant_of(expand.inputs[1])
+        is_row = row is not None and row.tolist() in (1, -3)
+        fits = axes == 1 and is_row and squeeze.get_attr_value("squeeze_dims") in ([1], [-3])
     else:
-        convolution = between[0] if len(between) == 1 and axes == 2 else None
-        fits = convolution is not None and convolution.type in _CONVOLUTIONS
+        fits = axes == 2 and len(between) == 1 and between[0].type in _CONVOLUTIONS
+        convolution = between[0] if between else None
     if not fits or convolution is None:
         return False
-    said = {name: convolution.get_attr_value(name) for name in ("strides", "dilations", "data_format", "padding")}
-    ones = all(set(said[name] or [1]) == {1} for name in ("strides", "dilations"))
-    return ones and said["data_format"] in (None, b"NHWC") and said["padding"] == b"VALID"
+    values = {name: convolution.get_attr_value(name) for name in ("strides", "dilations", "data_format", "padding")}
+    are_ones = all(set(values[name] or [1]) == {1} for name in ("strides", "dilations"))
+    return are_ones and values["data_format"] in (None, b"NHWC") and values["padding"] == b"VALID"
 
 
-def _element(graph: Graph, name: str, place: tuple[int, ...]) -> _Sum:
-    """An element of a tensor, as a sum."""
-    name = source(graph, name)
+def _element(graph: TfGraph, name: str, place: tuple[int, ...]) -> _Sum:
+    """Return an element of a tensor as a sum."""
+    name = copy_source(graph, name)
     node = graph.get_node_by_output(name)
-    value = node.get_tensor_value(as_list=False) if node is not None and node.is_const() else None
-    if value is not None and value.ndim == len(place):  # it may be added to each
+    value = constant_of(node)
+    if value is not None and value.ndim == len(place):  # one of fewer axes would be added to every element
         return int(value[place]), ()
     if node is not None and node.type == "Pack" and not node.get_attr_value("axis", 0):
         return _element(graph, node.input[place[0]], place[1:])
     if node is not None and node.type in ("Add", "AddV2"):
-        (one, of_one), (other, of_other) = (_element(graph, each, place) for each in node.input)
-        return one + other, (*of_one, *of_other)
+        (left, left_terms), (right, right_terms) = (_element(graph, term, place) for term in node.input)
+        return left + right, (*left_terms, *right_terms)
     sliced = _place_before(node, place) if node is not None and node.type == "StridedSlice" else None
-    return _element(graph, node.input[0], sliced) if sliced is not None else (0, ((name, place),))
+    return _element(graph, node.input[0], sliced) if node is not None and sliced is not None else (0, ((name, place),))
 
 
-_MASKS = ("begin", "shrink_axis", "ellipsis", "new_axis")
-
-
-def _place_before(slicing: Node, place: Sequence[int]) -> tuple[int, ...] | None:
-    """Where an element of a slice was before, if the slice's places are known."""
-    _, begin, _, steps = slicing.inputs
-    whole, single, *others = (slicing.get_attr_value(f"{each}_mask", 0) for each in _MASKS)
-    if not (begin.is_const() and steps.is_const()) or any(others):
+def _place_before(slicing: TfNode, place: Sequence[int]) -> tuple[int, ...] | None:
+    """Return where an element of a slice was in the sliced tensor, if the slice's places are known."""
+    begin, steps = constant_of(slicing.inputs[1]), constant_of(slicing.inputs[3])
+    from_start, single, *other_masks = (slicing.get_attr_value(f"{mask}_mask", 0) for mask in _MASKS)
+    if begin is None or steps is None or any(other_masks):
         return None
-    firsts = [0 if whole >> axis & 1 else first for axis, first in enumerate(begin.get_tensor_value())]
-    if min(firsts) < 0 or set(steps.get_tensor_value()) != {1}:
+    firsts = [0 if from_start >> axis & 1 else first for axis, first in enumerate(begin.tolist())]
+    if min(firsts) < 0 or set(steps.tolist()) != {1}:
         return None
     rest = list(place)
-    found = [first + (0 if single >> axis & 1 else rest.pop(0)) for axis, first in enumerate(firsts)]
-    return (*found, *rest)
+    before = [first + (0 if single >> axis & 1 else rest.pop(0)) for axis, first in enumerate(firsts)]
+    return (*before, *rest)
+
+
+PATCHES = patches(
+    Kind.PERMANENT,
+    "tf2onnx.tfonnx",
+    {"rewrite_conv_dilations": _merging_dilations},
+    why="where the padding is computed from open sizes it keeps a dilated convolution as one of pieces",
+    upstream="tf2onnx/rewriter/conv_dilations_rewriter.py",
+    until="tf2onnx merges a dilation whose padding and crop cancel whatever they are",
+    seen=TF2ONNX,
+)

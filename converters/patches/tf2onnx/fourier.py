@@ -1,5 +1,5 @@
-"""TensorFlow's Fourier transforms in ONNX, of pairs (see pairs.py): FFT, IFFT, RFFT and IRFFT over one axis, two or
-three.
+"""TensorFlow's Fourier transforms in ONNX, of pairs (see complex_pairs.py): FFT, IFFT, RFFT and IRFFT over one axis,
+two or three.
 
 Where the sizes are known a transform is a product with a matrix: the DFT of ONNX Runtime 1.31 agrees to some 80 dB only
 where the length is no power of two (Bluestein's algorithm, with angles in float32). Else it is ONNX's DFT.
@@ -12,131 +12,138 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .loop_counting import Builder, Node
+from .graph_reader import constant_of
+from .graph_writer import GraphWriter
+from .tf2onnx_graphs import TfNode
 
 _MOST_ELEMENTS = 2**22  # of a matrix: 16 MB, a transform of 2,000 real numbers
 
 
-def real(b: Builder, pair: str) -> str:
-    """The real part."""
-    return b.call("Gather", pair, b.constant(0), axis=-1)
+def real(w: GraphWriter, pair: str) -> str:
+    """Take the real part."""
+    return w.call("Gather", pair, w.constant(0), axis=-1)
 
 
-def imaginary(b: Builder, pair: str) -> str:
-    """The imaginary part."""
-    return b.call("Gather", pair, b.constant(1), axis=-1)
+def imaginary(w: GraphWriter, pair: str) -> str:
+    """Take the imaginary part."""
+    return w.call("Gather", pair, w.constant(1), axis=-1)
 
 
-def paired(b: Builder, real_part: str, imaginary_part: str) -> str:
-    """The pair of two parts, which broadcast."""
-    parts = (b.call("Unsqueeze", each, b.constant([-1])) for each in (real_part, imaginary_part))
-    return b.call("Where", b.constant([True, False], np.bool_), *parts)
+def paired(w: GraphWriter, real_part: str, imaginary_part: str) -> str:
+    """Make the pair of two parts, which broadcast."""
+    parts = (w.unsqueezed(part, -1) for part in (real_part, imaginary_part))
+    return w.call("Where", w.constant([True, False]), *parts)
 
 
-def _transform(b: Builder, kind: str, x: str, length: int | str | None) -> str:
-    """What numpy's function of this name makes of x (..., n, 2), or of the real x (..., n) of rfft, along the last axis
-    of numbers: cut or filled with zeros to `length`, or as long as it is."""
-    size = _size(b, x, -1 if kind == "rfft" else -2)
+def _transform(w: GraphWriter, kind: str, x: str, length: int | str | None) -> str:
+    """Write numpy's function `kind` of x (..., n, 2), or of the real x (..., n) of rfft, along the last axis of
+    numbers: cut or filled with zeros to `length`, or as long as it is."""
+    size = _known_size(w, x, -1 if kind == "rfft" else -2)
     length = size if length is None and size >= 0 else length
-    if isinstance(length, int) and 0 < _elements(kind, size, length) <= _MOST_ELEMENTS:
-        return _by_matrix(b, kind, x, size, length)
+    if isinstance(length, int) and 0 < _matrix_elements(kind, size, length) <= _MOST_ELEMENTS:
+        return _by_matrix(w, kind, x, size, length)
     if kind == "rfft":
-        return _dft(b, b.call("Unsqueeze", x, b.constant([-1])), -2, length, onesided=1)
+        return _dft(w, w.unsqueezed(x, -1), -2, length, onesided=1)
     if kind == "irfft":
-        return _half_back(b, x, length)
-    return _dft(b, x, -2, length, inverse=int(kind == "ifft"))
+        return _inverse_of_half(w, x, length)
+    return _dft(w, x, -2, length, inverse=int(kind == "ifft"))
 
 
-def _size(b: Builder, x: str, axis: int) -> int:
-    """The size of an axis, -1 where it is not known."""
-    shape = b.graph.get_shape(x)
-    return -1 if shape is None else int(shape[axis])
+def _known_size(w: GraphWriter, x: str, axis: int) -> int:
+    """Return the size of an axis, -1 where it is not known."""
+    shape = w.graph.get_shape(x)
+    return -1 if shape is None else shape[axis]
 
 
-def _dft(b: Builder, x: str, axis: int, length: int | str | None, **attributes: int) -> str:
-    given = () if length is None else (_number(b, length),)
-    return b.call("DFT", x, *given, axis=axis, **attributes)
+def _dft(w: GraphWriter, x: str, axis: int, length: int | str | None, **attributes: int) -> str:
+    lengths = () if length is None else (_named(w, length),)
+    return w.call("DFT", x, *lengths, axis=axis, **attributes)
 
 
-def _number(b: Builder, value: int | str) -> str:
-    return b.constant(value) if isinstance(value, int) else value
+def _named(w: GraphWriter, value: int | str) -> str:
+    return w.constant(value) if isinstance(value, int) else value
 
 
-def _by_matrix(b: Builder, kind: str, x: str, size: int, length: int) -> str:
-    """A transform is linear in real and imaginary parts: the matrix has what it makes of each of them alone."""
+def _by_matrix(w: GraphWriter, kind: str, x: str, size: int, length: int) -> str:
+    """Write a transform as a product: it is linear in real and imaginary parts, and the matrix has the transform of
+    each part's unit vectors."""
     units = np.eye(size)
     basis = units if kind == "rfft" else np.stack([units, 1j * units], 1).reshape(2 * size, size)
-    made: Any = getattr(np.fft, kind)(basis, length)
+    transformed: NDArray[Any] = getattr(np.fft, kind)(basis, length)
     gives_pairs = kind != "irfft"
-    rows = np.stack([made.real, made.imag], -1).reshape(len(basis), -1) if gives_pairs else made
-    flat = x if kind == "rfft" else _reshaped(b, x, -2, [2 * size])
-    product = b.call("MatMul", flat, b.constant(rows, dtype_of(b, x)))
-    return _reshaped(b, product, -1, [made.shape[-1], 2]) if gives_pairs else product
+    rows = transformed
+    if gives_pairs:
+        rows = np.stack([transformed.real, transformed.imag], -1).reshape(len(basis), -1)
+    flat = x if kind == "rfft" else _with_last_axes(w, x, -2, [2 * size])
+    product = w.call("MatMul", flat, w.constant(rows, numpy_dtype(w, x)))
+    return _with_last_axes(w, product, -1, [transformed.shape[-1], 2]) if gives_pairs else product
 
 
-def _elements(kind: str, size: int, length: int) -> int:
-    """Of the matrix; none are known where a size is not."""
+def _matrix_elements(kind: str, size: int, length: int) -> int:
+    """Count the elements of the matrix: below 0 where a size is not known."""
     rows, columns = (1 if kind == "rfft" else 2) * size, (1 if kind in ("rfft", "irfft") else 2) * length
     return rows * columns
 
 
-def _reshaped(b: Builder, x: str, end: int, sizes: Sequence[int]) -> str:
-    """With other axes in the place of those from `end` on."""
-    return b.call("Reshape", x, b.call("Concat", leading(b, x, end), b.constant(sizes), axis=0))
+def _with_last_axes(w: GraphWriter, x: str, end: int, sizes: Sequence[int]) -> str:
+    """Reshape the axes from `end` on to `sizes`."""
+    return w.call("Reshape", x, w.call("Concat", leading_sizes(w, x, end), w.constant(sizes), axis=0))
 
 
-def leading(b: Builder, x: str, end: int) -> str:
-    """The sizes of the axes before `end`. tf2onnx's optimiser overlooks that a Shape may be a part of one."""
-    return b.call("Slice", b.call("Shape", x), b.constant([0]), b.constant([end]))
+def leading_sizes(w: GraphWriter, x: str, end: int) -> str:
+    """Read the sizes of the axes before `end`, by Slice: tf2onnx's optimiser overlooks that a Shape may have an end."""
+    return w.call("Slice", w.call("Shape", x), w.constant([0]), w.constant([end]))
 
 
-def dtype_of(b: Builder, x: str) -> Any:
-    """Numpy's dtype of a tensor."""
+def numpy_dtype(w: GraphWriter, x: str) -> np.dtype[Any]:
+    """Return numpy's dtype of a tensor."""
     from onnx.helper import tensor_dtype_to_np_dtype
 
-    return tensor_dtype_to_np_dtype(b.graph.get_dtype(x))
+    return tensor_dtype_to_np_dtype(w.graph.get_dtype(x))
 
 
-def _half_back(b: Builder, x: str, length: int | str | None) -> str:
-    """The real numbers of half of a spectrum. What the other half mirrors counts twice: it has the same real parts, and
-    they are the answer."""
-    n = _number(b, length or 0)  # TensorFlow's always has one
-    bins = b.call("Add", b.call("Div", n, b.constant(2)), b.constant(1))
-    half = b.call("Slice", x, b.constant([0]), b.int64(bins, (1,)), b.constant([-2]))
-    count = b.call("Gather", b.call("Shape", half), b.constant(-2), axis=0)
-    places = b.call("Range", b.constant(0), count, b.constant(1))
-    inside = b.call("Less", b.call("Mul", places, b.constant(2)), n)
-    mirrored = b.call("And", b.call("Greater", places, b.constant(0)), inside)
-    dtype = dtype_of(b, x)
-    times = b.call("Where", mirrored, b.constant(2, dtype), b.constant(1, dtype))
-    weighed = b.call("Mul", half, b.call("Unsqueeze", times, b.constant([-1])))
-    return real(b, _dft(b, weighed, -2, n, inverse=1))
+def _inverse_of_half(w: GraphWriter, x: str, length: int | str | None) -> str:
+    """Write the real numbers of half of a spectrum. What the other half mirrors counts twice: it has the same real
+    parts, and they are the answer."""
+    n = _named(w, length or 0)  # TensorFlow's always has a length
+    bins = w.call("Add", w.call("Div", n, w.constant(2)), w.constant(1))
+    half = w.call("Slice", x, w.constant([0]), w.int64(bins, (1,)), w.constant([-2]))
+    count = w.call("Gather", w.call("Shape", half), w.constant(-2), axis=0)
+    places = w.call("Range", w.constant(0), count, w.constant(1))
+    inside = w.call("Less", w.call("Mul", places, w.constant(2)), n)
+    mirrored = w.call("And", w.call("Greater", places, w.constant(0)), inside)
+    dtype = numpy_dtype(w, x)
+    factors = w.call("Where", mirrored, w.constant(2, dtype), w.constant(1, dtype))
+    weighted = w.call("Mul", half, w.unsqueezed(factors, -1))
+    return real(w, _dft(w, weighted, -2, n, inverse=1))
 
 
-def _lengths(b: Builder, node: Node, count: int) -> list[int | str | None]:
-    """What the transform's second input says of each axis: a number, or the name of one (int64[])."""
+def _lengths(w: GraphWriter, node: TfNode, count: int) -> list[int | str | None]:
+    """Read the transform's length of each axis from its second input: a number, or the name of one (int64[])."""
     if len(node.input) < 2:
         return [None] * count
-    given = node.inputs[1]
-    if given.is_const():
-        return [int(each) for each in given.get_tensor_value(as_list=False)]
-    return [b.int64(b.call("Gather", given.output[0], b.constant([at]), axis=0)) for at in range(count)]
+    value = constant_of(node.inputs[1])
+    if value is not None:
+        return [int(length) for length in value]
+    lengths = node.input[1]
+    return [w.int64(w.call("Gather", lengths, w.constant([at]), axis=0)) for at in range(count)]
 
 
-def _over_axes(kind: str, count: int, b: Builder, node: Node) -> str:
-    """A transform over the last axes. Half a spectrum is half along the last one, which comes first there and last on
-    the way back."""
-    *outer, last = _lengths(b, node, count)
-    along = partial(_transform, b, kind, length=last)
-    x = along(node.input[0]) if kind == "rfft" else node.input[0]
+def _over_axes(kind: str, count: int, w: GraphWriter, node: TfNode) -> str:
+    """Write a transform over the last axes. Half a spectrum is half along the last one, which comes first in rfft and
+    last on the way back."""
+    *outer, last = _lengths(w, node, count)
+    along_last = partial(_transform, w, kind, length=last)
+    x = along_last(node.input[0]) if kind == "rfft" else node.input[0]
     for axis, length in enumerate(outer, start=-count - 1):
-        if length != 1 or _size(b, x, axis) != 1:  # as TFLite has it, whose one transform is over two axes
-            x = _dft(b, x, axis, length, inverse=int(kind in ("ifft", "irfft")))
-    return x if kind == "rfft" else along(x)
+        if length != 1 or _known_size(w, x, axis) != 1:  # TFLite's only transform is over two axes, one of them of 1
+            x = _dft(w, x, axis, length, inverse=int(kind in ("ifft", "irfft")))
+    return x if kind == "rfft" else along_last(x)
 
 
-TRANSFORMS: Mapping[str, Callable[[Builder, Node], str]] = {
+TRANSFORMS: Mapping[str, Callable[[GraphWriter, TfNode], str]] = {
     f"{kind.upper()}{'' if count == 1 else f'{count}D'}": partial(_over_axes, kind, count)
     for kind in ("fft", "ifft", "rfft", "irfft")
     for count in (1, 2, 3)

@@ -1,4 +1,4 @@
-"""Adds nodes of ONNX to one of tf2onnx's graphs, in the place of one of TensorFlow's."""
+"""Writers that add ONNX nodes to a graph of tf2onnx. Every method returns the name of its result."""
 
 from __future__ import annotations
 
@@ -6,111 +6,163 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
-Graph: TypeAlias = Any  # tf2onnx has no types
-Node: TypeAlias = Any
-# A Writer and the names of the inputs -> the name of the result, or of each of the results.
-Compute: TypeAlias = Callable[..., str | Sequence[str]]
+from .tf2onnx_graphs import AttributeValue, TfGraph, TfNode
+
+INT64 = 7  # of onnx.TensorProto
 
 
-class Writer:
-    """Adds the nodes that take the place of one."""
+class GraphWriter:
+    """Adds nodes to a graph; `scope` begins their names."""
 
-    def __init__(self, graph: Graph, node: Node) -> None:
+    _constant_suffix = "_const"
+
+    def __init__(self, graph: TfGraph, scope: str) -> None:
+        self.graph, self.scope = graph, scope
+
+    def call(self, operator: str, *inputs: str, **attributes: AttributeValue) -> str:
+        """Add a node with one output."""
+        return str(self.graph.make_node(operator, list(inputs), attr=attributes, op_name_scope=self.scope).output[0])
+
+    def constant(self, value: ArrayLike, dtype: DTypeLike | None = None) -> str:
+        """Add a constant: of numpy's dtype for `value` unless one is named."""
         from tf2onnx import utils
 
-        self.graph, self.node = graph, node
-        self._names = utils.make_name
-        self._dtype = utils.map_onnx_to_numpy_type(graph.get_dtype(node.output[0]))
+        name = utils.make_name(f"{self.scope}{self._constant_suffix}")
+        return str(self.graph.make_const(name, np.array(value, dtype)).output[0])
+
+    def unsqueezed(self, x: str, axis: int) -> str:
+        """Insert an axis of size 1."""
+        return self.call("Unsqueeze", x, self.constant([axis]))
+
+    def int64(self, name: str, shape: Sequence[int] = ()) -> str:
+        """Cast a number to int64 and reshape it to `shape`, which has one element."""
+        return self.call("Reshape", self.call("Cast", name, to=INT64), self.constant([*shape], np.int64))
+
+    def zero(self, dtype: int) -> str:
+        """Add the number 0 of an ONNX dtype."""
+        from onnx.helper import tensor_dtype_to_np_dtype
+
+        return self.constant(0, tensor_dtype_to_np_dtype(dtype))
+
+    def zeros(self, length: str, shape: str, dtype: int) -> str:
+        """Add `length` (int64[1]) zero elements of `shape` (int64[rank]) and of an ONNX dtype."""
+        return self.call("Expand", self.zero(dtype), self.call("Concat", length, shape, axis=0))
+
+
+class NodeWriter(GraphWriter):
+    """Adds the nodes that take the place of `node`."""
+
+    _constant_suffix = ""
+
+    def __init__(self, graph: TfGraph, node: TfNode) -> None:
+        from tf2onnx import utils
+
+        super().__init__(graph, node.name)
+        self.node = node
+        self._dtype = np.dtype(utils.map_onnx_to_numpy_type(graph.get_dtype(node.output[0])))
 
     @property
-    def is_whole(self) -> bool:
-        """Whether the node computes with whole numbers."""
+    def is_integer(self) -> bool:
+        """Whether the node computes with integers."""
         return bool(np.issubdtype(self._dtype, np.integer))
 
-    def call(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """A node of ONNX; the name of its output."""
-        made = self.graph.make_node(operator, list(inputs), attr=attributes, op_name_scope=self.node.name)
-        return str(made.output[0])
-
     def length(self, vector: str) -> int:
-        """The number of elements."""
-        return int(self.graph.get_shape(vector)[0])
+        """Return the number of elements, which the graph knows."""
+        shape = self.graph.get_shape(vector)
+        if shape is None:
+            raise ValueError(f"{vector} has no known length")
+        return shape[0]
 
-    def in_front(self, vector: str, ones: int) -> str:
-        """A vector with so many ones, if any, before it."""
-        if ones < 1:
-            return vector
-        return self.joined(self.constant(np.ones(ones, self._dtype)), vector)
+    def with_leading_ones(self, vector: str, count: int) -> str:
+        """Put `count` ones before a vector, where that is above 0."""
+        return self.joined(self.constant(np.ones(count, self._dtype)), vector) if count > 0 else vector
 
     def mul(self, left: str, right: str) -> str:
-        """The product."""
+        """Multiply."""
         return self.call("Mul", left, right)
 
     def sub(self, left: str, right: str) -> str:
-        """The difference."""
+        """Subtract."""
         return self.call("Sub", left, right)
 
     def number(self, value: float) -> str:
-        """A constant of the node's dtype."""
-        return self.constant(np.array(value, self._dtype))
-
-    def constant(self, value: Any) -> str:
-        """A constant of its own dtype."""
-        return str(self.graph.make_const(self._names(self.node.name), np.array(value)).output[0])
-
-    def unsqueezed(self, x: str, axis: int) -> str:
-        """With an axis of size 1 more."""
-        return self.call("Unsqueeze", x, self.constant([axis]))
+        """Add a constant of the node's dtype."""
+        return self.constant(value, self._dtype)
 
     def cast(self, x: str, to: int) -> str:
-        """The same numbers in a dtype of ONNX."""
+        """Cast to an ONNX dtype."""
         return self.call("Cast", x, to=to)
 
     def like(self, x: str, other: str) -> str:
-        """The same numbers in the dtype of another tensor."""
+        """Cast to the dtype of another tensor."""
         return self.cast(x, self.graph.get_dtype(other))
 
     def reshaped(self, x: str, shape: str) -> str:
-        """In another shape, in which 0 stands for no elements."""
+        """Reshape; 0 in `shape` stands for no elements."""
         return self.call("Reshape", x, shape, allowzero=1)
 
     def vector(self, number: str) -> str:
-        """A number as a vector of one."""
+        """Reshape a number to a vector of one element."""
         return self.reshaped(number, self.constant([1]))
 
     def joined(self, *vectors: str) -> str:
-        """Vectors one after the other."""
+        """Concatenate along the first axis."""
         return self.call("Concat", *vectors, axis=0)
 
     def slice(self, x: str, first: int, end: str | int = 2**63 - 1) -> str:
-        """From `first` to before `end`, along the first axis."""
-        behind = self.constant([end]) if isinstance(end, int) else end
-        return self.call("Slice", x, self.constant([first]), behind, self.constant([0]))
+        """Take `first` up to, but not including, `end` along the first axis."""
+        end_name = self.constant([end]) if isinstance(end, int) else end
+        return self.call("Slice", x, self.constant([first]), end_name, self.constant([0]))
 
     def pick(self, vector: str, at: int) -> str:
-        """One element."""
+        """Take one element."""
         return self.call("Gather", vector, self.constant(np.int64(at)), axis=0)
 
     def size(self, x: str, axis: int) -> str:
-        """The size of an axis."""
+        """Read the size of an axis."""
         return self.pick(self.call("Shape", x), axis)
 
-    def ends(self, *, endless: bool) -> dict[str, float]:
-        """The least and the largest number of the node's dtype, infinite ones where they may be, beside 0 and 1."""
-        limits: Any = np.iinfo(self._dtype) if self.is_whole else np.finfo(self._dtype)
-        low, high = (-np.inf, np.inf) if endless and not self.is_whole else (limits.min, limits.max)
+    def limits(self, *, infinite: bool) -> dict[str, float]:
+        """Return the least and the largest number of the node's dtype, infinite where asked, beside 0 and 1."""
+        limits: Any = np.iinfo(self._dtype) if self.is_integer else np.finfo(self._dtype)
+        low, high = (-np.inf, np.inf) if infinite and not self.is_integer else (limits.min, limits.max)
         return {"0": 0, "1": 1, "low": low, "high": high}
 
-    def require(self, holds: bool, what: str) -> None:
-        """Raises ValueError, whose operator is named to the user, where `what` would not be carried."""
-        if not holds:
-            raise ValueError(f"{what} is not carried")
+    def require(self, is_carried: bool, subject: str) -> None:
+        """Raise ValueError unless `is_carried`; the caller names the operator to the user."""
+        if not is_carried:
+            raise ValueError(f"{subject} is not carried")
 
-    def replace(self, made: Sequence[str]) -> None:
-        """Put these in the place of the node's outputs, by the names that they have."""
-        outputs = list(zip(made, self.node.output, self.node.output_shapes, self.node.output_dtypes, strict=True))
-        self.graph.remove_node(self.node.name)
-        for each, output, shape, dtype in outputs:
-            name = self._names(self.node.name)
-            self.graph.make_node("Identity", [each], outputs=[output], name=name, shapes=[shape], dtypes=[dtype])
+    def replace(self, results: Sequence[str]) -> None:
+        """Put `results` in the place of the node's outputs, whose names stay."""
+        from tf2onnx import utils
+
+        node = self.node
+        outputs = list(zip(results, node.output, node.output_shapes, node.output_dtypes, strict=True))
+        self.graph.remove_node(node.name)
+        for result, output, shape, dtype in outputs:
+            name = utils.make_name(node.name)
+            self.graph.make_node("Identity", [result], outputs=[output], name=name, shapes=[shape], dtypes=[dtype])
+
+
+# A NodeWriter and the names of the inputs -> the name of the result, or of each result.
+Compute: TypeAlias = Callable[..., str | Sequence[str]]
+
+
+def computed(compute: Compute) -> Callable[[], type]:
+    """Return a factory of the handler that puts what `compute` writes in a node's place.
+
+    tf2onnx reads the opset from the method's name: 18 has every operator that is written, and replaces tf2onnx's own
+    handler, as there is none of a later opset.
+    """
+
+    class Handler:
+        @classmethod
+        def version_18(cls, ctx: TfGraph, node: TfNode, **_options: object) -> None:
+            w = NodeWriter(ctx, node)
+            results = compute(w, *node.input)
+            w.replace([results] if isinstance(results, str) else results)
+
+    return lambda: Handler

@@ -1,112 +1,68 @@
-"""Operators that tf2onnx 1.17 has no ONNX for, or the wrong one. `register` adds them to its tables in this process.
-
-Erfc              tf2onnx writes an operator `Erfc`, which ONNX does not have, and reports success
-FloorDiv          of whole numbers it writes ONNX's Div, which rounds towards zero, and reports success
-FloorMod          the same; of floats it is a divisor off where the quotient was rounded up to a whole number
-TFL_FLOOR_DIV     of floats LiteRT divides in double, and rounds down what TensorFlow has rounded up
-Expm1, Log1p      by their definitions, and near 0 by others that keep the last digits
-Select, SelectV2  it writes c * x + (1 - c) * y and reports success: NaN and infinities come through from the side that
-                  is not chosen, and a choice between sizes is no longer seen as one
-BroadcastArgs     of two shapes the one that both can be broadcast to, also as TFL_BROADCAST_ARGS
-Bitcast           of a float for the sake of its sign, as Keras's argmax reads it; any other is left over
-Bucketize         the number of boundaries that are not larger
-OneHot            ONNX's counts from the end where an index is negative, and TensorFlow's is off everywhere
-TFL_GELU          both forms, by their definitions (https://onnx.ai/onnx/operators/onnx__Gelu.html)
-TFL_RELU_N1_TO_1  the two rectifiers of TFLite that have another upper bound than 6
-TFL_RELU_0_TO_1
-ScatterNd, Segment...  see segments.py
-InTopKV2, TopKV2, MatrixDiagPart...  see places.py
-CropAndResize     see crops.py
-Less, Greater...  see integers.py
-Conv2DBackprop..  see transposed.py
-...CrossEntropy.. it takes the log of a softmax, which far apart is the log of 0
-Reshape           to [n, -1] it makes a Flatten, whosever size n is: an example's frames were one
-BatchToSpaceND    see dilations.py
-While, TensorList...  see loops.py
-FFT, Real, Complex... see pairs.py, which is a rewriter and no handler
-"""
+"""Handlers of single operators that tf2onnx 1.17 lacks or converts wrongly. Families have modules of their own."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
-from .complex_pairs import COMPLEX, register_pairs
+from ....models.patch import TF2ONNX, Kind, patches
+from ..ledger import handlers
 from .crop_and_resize import crop_and_resize
-from .dilated_convolutions import Rewriter, with_open_sizes
-from .graph_writer import Compute, Graph, Node, Writer
-from .integers import INTEGERS, WHOLE, register_integers
-from .loop_counting import source
-from .search_operators import PLACES, in_top_k, register_places
-from .segments import SEGMENTS
-from .sized_transposed_convolution import TRANSPOSED, register_transposed
-from .while_loops import LOOPS, register_loops
+from .graph_reader import constant_of, copy_source
+from .graph_writer import INT64, Compute, NodeWriter, computed
+from .tf2onnx_graphs import Rewriter, TfGraph, TfNode
+
+_SIGN_BIT = -(2**31)
+_FLOAT, _DOUBLE = 1, 11  # of onnx.TensorProto
 
 
-@cache
-def register() -> None:
-    """Add the handlers; a second call does nothing."""
-    from tf2onnx import tfonnx
-    from tf2onnx.handler import tf_op, tfl_op
+def _flattening_own_size_only(rewrite: Rewriter) -> Rewriter:
+    """Return tf2onnx's rewriter, kept from a Reshape whose first size is not the tensor's own."""
 
-    for name, compute in _WRITTEN.items():
-        tf_op(name)(_handler(compute))
-    tf_op(_CHOICES)(_choice())
-    tf_op(_SIGN)(_sign())
-    tfl_op(_QUOTIENT, tf_op="FloorDiv")(_quotient())
-    tfonnx.rewrite_flatten = _flattening_alone(tfonnx.rewrite_flatten)
-    tfonnx.rewrite_conv_dilations = with_open_sizes(tfonnx.rewrite_conv_dilations)
-    register_integers()
-    register_places()
-    register_transposed()
-    register_loops()
-    register_pairs()
-
-
-def _flattening_alone(rewrite: Rewriter) -> Rewriter:
-    """tf2onnx's rewriter, kept from what is not reshaped by its own first size."""
-
-    def rewritten(graph: Graph, nodes: Sequence[Node]) -> Sequence[Node]:
+    def rewritten(graph: TfGraph, nodes: Sequence[TfNode]) -> Sequence[TfNode]:
         for node in nodes:
-            if node.type == "Reshape" and not _by_own_size(graph, node):
+            if node.type == "Reshape" and not _keeps_own_size(graph, node):
                 graph.insert_new_node_on_input(node, "Identity", node.input[1], input_index=1)
         return rewrite(graph, graph.get_nodes())
 
     return rewritten
 
 
-def _by_own_size(graph: Graph, reshape: Node) -> bool:
-    """Whether the size that a shape begins with, where one is asked for, is the tensor's own."""
-    found = reshape
+def _keeps_own_size(graph: TfGraph, reshape: TfNode) -> bool:
+    """Return whether the size that a shape begins with, where that is read from a tensor, is of the reshaped one."""
+    node = reshape
     for kind, at in (("Pack", 1), ("StridedSlice", 0), ("Shape", 0)):
-        found = found.inputs[at]
-        if found is None or found.type != kind:
+        source = node.inputs[at]
+        if source is None or source.type != kind:
             return True
-    return source(graph, found.input[0]) == source(graph, reshape.input[0])
+        node = source
+    return copy_source(graph, node.input[0]) == copy_source(graph, reshape.input[0])
 
 
-def _choice() -> type:
-    """tf2onnx's own handler, told what it finds out for some choices alone: that a side may be no number."""
+def _select_handler() -> type:
+    """Return tf2onnx's handler, told for every choice that a side may be NaN: it finds that out for some alone."""
     from tf2onnx.onnx_opset.controlflow import Select
 
     class Choice:
         @classmethod
-        def version_11(cls, ctx: Graph, node: Node, **options: object) -> None:
+        def version_11(cls, ctx: TfGraph, node: TfNode, **options: object) -> None:
             node.set_attr("handles_nan", True)
             Select.version_9(ctx, node, **options)
 
     return Choice
 
 
-def _quotient() -> type:
-    """TensorFlow's operator, in LiteRT's precision."""
+def _floor_div_handler() -> type:
+    """Return a handler of TFLite's FLOOR_DIV: TensorFlow's operator, in LiteRT's precision."""
 
     class Quotient:
+        options: ClassVar = {"tf_op": "FloorDiv"}
+
         @classmethod
-        def to_tf(cls, ctx: Graph, node: Node, **_options: object) -> None:
+        def to_tf(cls, ctx: TfGraph, node: TfNode, **_options: object) -> None:
             if ctx.get_dtype(node.input[0]) != _FLOAT:
                 return
             for name in tuple(node.input):
@@ -117,16 +73,16 @@ def _quotient() -> type:
     return Quotient
 
 
-def _sign() -> type:
-    """In the place of a float's bits, of which the sign alone is used: the bit of the sign, and no others."""
+def _sign_handler() -> type:
+    """Return a handler of a Bitcast of which the sign alone is used: it writes the sign's bit, and no others."""
 
     class Sign:
         @classmethod
-        def version_11(cls, ctx: Graph, node: Node, **_options: object) -> None:
+        def version_11(cls, ctx: TfGraph, node: TfNode, **_options: object) -> None:
             users = ctx.find_output_consumers(node.output[0])
             if ctx.get_dtype(node.input[0]) != _FLOAT or not users or not all(map(_takes_sign, users)):
                 return
-            w, x = Writer(ctx, node), node.input[0]
+            w, x = NodeWriter(ctx, node), node.input[0]
             zero = w.constant(np.float32(0))
             negative = w.call("Or", w.call("Less", x, zero), w.call("Less", w.call("Reciprocal", x), zero))  # also -0
             sign = w.call("Where", negative, w.number(_SIGN_BIT), w.number(0))
@@ -136,41 +92,47 @@ def _sign() -> type:
     return Sign
 
 
-def _takes_sign(user: Node) -> bool:
-    masks = [each.get_tensor_value(as_list=False) for each in user.inputs if each.is_const()]
+def _takes_sign(user: TfNode) -> bool:
+    masks = [value for source in user.inputs if (value := constant_of(source)) is not None]
     return user.type == "BitwiseAnd" and len(masks) == 1 and bool(np.all(masks[0] == _SIGN_BIT))
 
 
-def _buckets(w: Writer, x: str) -> str:
-    """How many boundaries are not larger than x, of which none is a number larger than all. TensorFlow keeps them in
-    float32, and compares whole numbers as such."""
-    wide = w.graph.get_dtype(x) == _DOUBLE
-    x = x if wide else w.cast(x, _FLOAT)
-    found = w.number(0)
+def _bucketize(w: NodeWriter, x: str) -> str:
+    """Count the boundaries that are not larger than x; NaN lies above all. TensorFlow keeps them in float32, and
+    compares integers as floats."""
+    is_double = w.graph.get_dtype(x) == _DOUBLE
+    x = x if is_double else w.cast(x, _FLOAT)
+    count = w.number(0)
     for boundary in w.node.get_attr_value("boundaries"):
-        below = w.call("Less", x, w.constant(np.float64(boundary) if wide else np.float32(boundary)))
-        found = w.call("Add", found, w.call("Where", below, w.number(0), w.number(1)))
-    return found
+        below = w.call("Less", x, w.constant(np.float64(boundary) if is_double else np.float32(boundary)))
+        count = w.call("Add", count, w.call("Where", below, w.number(0), w.number(1)))
+    return count
 
 
-def _one_hot(w: Writer, indices: str, depth: str, on: str, off: str) -> str:
-    """`on` where the place along the new axis is the index."""
+def _one_hot(w: NodeWriter, indices: str, depth: str, on: str, off: str) -> str:
+    """Write `on` where the place along the new axis is the index, else `off`."""
     axis = w.node.get_attr_value("axis", -1)
-    zero, one = (w.constant(np.int64(value)) for value in (0, 1))
-    places, indices = w.call("Range", zero, w.cast(depth, _INT64), one), w.cast(indices, _INT64)
-    if axis >= 0 and (behind := w.graph.get_rank(indices) - axis):
-        places = w.call("Reshape", places, w.constant([-1, *[1] * behind]))
+    zero, unit = (w.constant(np.int64(value)) for value in (0, 1))
+    places, indices = w.call("Range", zero, w.cast(depth, INT64), unit), w.cast(indices, INT64)
+    if axis >= 0 and (axes_behind := (w.graph.get_rank(indices) or 0) - axis):
+        places = w.call("Reshape", places, w.constant([-1, *[1] * axes_behind]))
     return w.call("Where", w.call("Equal", w.unsqueezed(indices, axis), places), on, off)
 
 
-def _broadcast_shape(w: Writer, a: str, b: str) -> str:
-    """Right-aligned, of each pair of sizes the one that is not 1."""
-    a, b = w.in_front(a, w.length(b) - w.length(a)), w.in_front(b, w.length(a) - w.length(b))
+def _broadcast_shape(w: NodeWriter, a: str, b: str) -> str:
+    """Write the shape that both broadcast to: right-aligned, of each pair of sizes the one that is not 1."""
+    a, b = (
+        w.with_leading_ones(a, w.length(b) - w.length(a)),
+        w.with_leading_ones(b, w.length(a) - w.length(b)),
+    )
     return w.call("Where", w.call("Equal", a, w.number(1)), b, a)
 
 
-def _gelu(w: Writer, x: str) -> str:
-    """The product of x and the normal distribution's share below x, or the approximation of it by tanh."""
+def _gelu(w: NodeWriter, x: str) -> str:
+    """Multiply x by the normal distribution's share below x, or by its approximation by tanh.
+
+    Formulas: https://onnx.ai/onnx/operators/onnx__Gelu.html.
+    """
     if w.node.get_attr_value("approximate", False):
         cubic = w.mul(w.number(0.044715), w.mul(x, w.mul(x, x)))
         share = w.call("Tanh", w.mul(w.number(math.sqrt(2 / math.pi)), w.call("Add", x, cubic)))
@@ -179,97 +141,143 @@ def _gelu(w: Writer, x: str) -> str:
     return w.mul(w.mul(x, w.number(0.5)), w.call("Add", w.number(1), share))
 
 
-def _floor_div(w: Writer, x: str, y: str) -> str:
-    """The quotient rounded down. What Mod leaves over is taken off first: the rest divides without a remainder."""
-    return w.call("Div", w.sub(x, w.call("Mod", x, y)), y) if w.is_whole else w.call("Floor", w.call("Div", x, y))
+def _floor_div(w: NodeWriter, x: str, y: str) -> str:
+    """Write the quotient rounded down. Of integers the remainder is subtracted first: the rest divides exactly."""
+    return w.call("Div", w.sub(x, w.call("Mod", x, y)), y) if w.is_integer else w.call("Floor", w.call("Div", x, y))
 
 
-def _floor_mod(w: Writer, x: str, y: str) -> str:
-    """What is left of x, with the sign of y. Of floats as TensorFlow does it: what is left when rounding towards zero,
-    which is exact, and once more y where that has the other sign."""
-    if w.is_whole:
+def _floor_mod(w: NodeWriter, x: str, y: str) -> str:
+    """Write the remainder of x, with the sign of y. Of floats as TensorFlow does it: the remainder of rounding towards
+    zero, which is exact, plus y where that has the other sign."""
+    if w.is_integer:
         return w.call("Mod", x, y)
-    left, zero = w.call("Mod", x, y, fmod=1), w.number(0)
-    other_sign = w.call("Xor", w.call("Less", left, zero), w.call("Less", y, zero))
-    is_none = w.call("Equal", left, zero)
-    return w.call("Where", w.call("And", other_sign, w.call("Not", is_none)), w.call("Add", left, y), left)
+    remainder, zero = w.call("Mod", x, y, fmod=1), w.number(0)
+    other_sign = w.call("Xor", w.call("Less", remainder, zero), w.call("Less", y, zero))
+    is_zero = w.call("Equal", remainder, zero)
+    return w.call("Where", w.call("And", other_sign, w.call("Not", is_zero)), w.call("Add", remainder, y), remainder)
 
 
-def _cross_entropy(w: Writer, logits: str, labels: str) -> Sequence[str]:
-    """The loss of each sample by the shares of its classes, and what it gives to the logits."""
+def _cross_entropy(w: NodeWriter, logits: str, labels: str) -> Sequence[str]:
+    """Write the loss of each sample by the shares of its classes, and its gradient by the logits."""
     loss = w.call("ReduceSum", w.mul(labels, w.call("LogSoftmax", logits, axis=-1)), w.constant([-1]), keepdims=0)
     return w.call("Neg", loss), w.sub(w.call("Softmax", logits, axis=-1), labels)
 
 
-def _sparse_cross_entropy(w: Writer, logits: str, labels: str) -> Sequence[str]:
-    """The same by the one class of each sample."""
-    ends = w.constant(np.array([0, 1], np.float64))
-    one_hot = w.call("OneHot", w.cast(labels, _INT64), w.size(logits, -1), w.like(ends, logits), axis=-1)
+def _sparse_cross_entropy(w: NodeWriter, logits: str, labels: str) -> Sequence[str]:
+    """Write the same by the one class of each sample."""
+    values = w.constant(np.array([0, 1], np.float64))
+    one_hot = w.call("OneHot", w.cast(labels, INT64), w.size(logits, -1), w.like(values, logits), axis=-1)
     return _cross_entropy(w, logits, one_hot)
 
 
-def _expm1(w: Writer, x: str) -> str:
-    """exp(x) - 1. Near 0 by the numbers that are left after rounding: (u - 1) x / log(u), of u = exp(x) (W. Kahan)."""
-    u, one = w.call("Exp", x), w.number(1)
-    less = w.sub(u, one)
-    return _near_zero(w, x, u, w.call("Div", w.mul(less, x), w.call("Log", u)), less)
+def _expm1(w: NodeWriter, x: str) -> str:
+    """Write exp(x) - 1. Near 0 rounding errors cancel in (u - 1) x / log(u), where u = exp(x) (W. Kahan)."""
+    u, unit = w.call("Exp", x), w.number(1)
+    difference = w.sub(u, unit)
+    return _near_zero(w, x, u, w.call("Div", w.mul(difference, x), w.call("Log", u)), difference)
 
 
-def _log1p(w: Writer, x: str) -> str:
-    """log(1 + x). Near 0 by the numbers that are left after rounding: log(u) x / (u - 1), of u = 1 + x (W. Kahan)."""
-    one = w.number(1)
-    u = w.call("Add", x, one)
+def _log1p(w: NodeWriter, x: str) -> str:
+    """Write log(1 + x). Near 0 rounding errors cancel in log(u) x / (u - 1), where u = 1 + x (W. Kahan)."""
+    unit = w.number(1)
+    u = w.call("Add", x, unit)
     log = w.call("Log", u)
-    return _near_zero(w, x, u, w.call("Div", w.mul(log, x), w.sub(u, one)), log)
+    return _near_zero(w, x, u, w.call("Div", w.mul(log, x), w.sub(u, unit)), log)
 
 
-def _near_zero(w: Writer, x: str, u: str, near: str, far: str) -> str:
-    """`near` where x is small, x itself where that is too small to change `u` from 1, else `far`."""
+def _near_zero(w: NodeWriter, x: str, u: str, near: str, far: str) -> str:
+    """Choose `near` where x is small, x itself where that is too small to change `u` from 1, else `far`."""
     is_lost = w.call("Equal", u, w.number(1))
     is_near = w.call("Less", w.call("Abs", x), w.number(0.5))
     return w.call("Where", is_lost, x, w.call("Where", is_near, near, far))
 
 
-def _handler(compute: Compute) -> type:
-    """A class as tf2onnx wants it: an opset that has all of the operators above stands in the method's name, and what
-    tf2onnx has for none after it."""
-
-    class Handler:
-        @classmethod
-        def version_18(cls, ctx: Graph, node: Node, **_options: object) -> None:
-            w = Writer(ctx, node)
-            made = compute(w, *node.input)
-            w.replace([made] if isinstance(made, str) else made)
-
-    return Handler
+def _one_minus_erf(w: NodeWriter, x: str) -> str:
+    return w.sub(w.number(1), w.call("Erf", x))
 
 
-_WRITTEN: Mapping[str, Compute] = {
-    "Erfc": lambda w, x: w.sub(w.number(1), w.call("Erf", x)),
-    "FloorDiv": _floor_div,
-    "FloorMod": _floor_mod,
-    "Expm1": _expm1,
-    "Log1p": _log1p,
-    "BroadcastArgs": _broadcast_shape,
-    "Bucketize": _buckets,
-    "CropAndResize": crop_and_resize,
-    "OneHot": _one_hot,
-    "InTopKV2": in_top_k,
-    "SoftmaxCrossEntropyWithLogits": _cross_entropy,
-    "SparseSoftmaxCrossEntropyWithLogits": _sparse_cross_entropy,
-    **SEGMENTS,
-    **WHOLE,
-    "TFL_BROADCAST_ARGS": _broadcast_shape,
-    "TFL_GELU": _gelu,
-    "TFL_RELU_N1_TO_1": lambda w, x: w.call("Clip", x, w.number(-1), w.number(1)),
-    "TFL_RELU_0_TO_1": lambda w, x: w.call("Clip", x, w.number(0), w.number(1)),
-}
-_CHOICES = ["Select", "SelectV2"]
-_SIGN = "Bitcast"
-_QUOTIENT = "TFL_FLOOR_DIV"
-_SIGN_BIT = -(2**31)
-_FLOAT, _INT64, _DOUBLE = 1, 7, 11  # onnx.TensorProto
-_JOINED = "BatchToSpaceND"
-_OTHERS = {*_CHOICES, _SIGN, _JOINED}
-# What tf2onnx alone does otherwise.
-MENDED = frozenset({*_WRITTEN, *_OTHERS, *INTEGERS, *PLACES, *TRANSPOSED, *COMPLEX, *LOOPS})
+def _clip_to_one(low: float) -> Compute:
+    return lambda w, x: w.call("Clip", x, w.number(low), w.number(1))
+
+
+_UNKNOWN = "tf2onnx has no handler of it, and leaves TensorFlow's operator in the model"
+
+PATCHES = (
+    *handlers(
+        {"Erfc": computed(_one_minus_erf)},
+        why="tf2onnx writes an operator Erfc, which ONNX does not have, and reports success",
+        upstream="tf2onnx/onnx_opset/math.py",
+        until="tf2onnx writes 1 - Erf(x), or ONNX has Erfc",
+    ),
+    *handlers(
+        {"FloorDiv": computed(_floor_div), "FloorMod": computed(_floor_mod)},
+        why="of integers it writes ONNX's Div, which rounds towards zero, and reports success; of floats FloorMod is a "
+        "divisor off where the quotient was rounded up to an integer",
+        upstream="tf2onnx/onnx_opset/math.py:512",
+        until="tf2onnx rounds quotients of integers down and computes remainders by fmod",
+    ),
+    *handlers(
+        {"TFL_FLOOR_DIV": _floor_div_handler},
+        why="of floats LiteRT divides in double, and rounds down what TensorFlow has rounded up",
+        upstream="tf2onnx/tflite_handlers/tfl_direct.py:33",
+        until="LiteRT's FLOOR_DIV divides as TensorFlow's does, or tf2onnx divides in double",
+    ),
+    *handlers(
+        {"Select": _select_handler, "SelectV2": _select_handler},
+        why="it writes c * x + (1 - c) * y and reports success: NaN and infinities come through from the side that is "
+        "not chosen, and a choice between sizes is no longer seen as one",
+        upstream="tf2onnx/onnx_opset/controlflow.py:136",
+        until="tf2onnx writes Where for every choice",
+    ),
+    *handlers(
+        {"Bitcast": _sign_handler},
+        why="tf2onnx has no handler of it. Written is a float's for the sake of its sign, as Keras's argmax reads it",
+        upstream="https://github.com/onnx/onnx/blob/main/docs/Operators.md (no operator reads a number's bits)",
+        until="tf2onnx converts Bitcast; ONNX has BitCast from opset 26 on",
+    ),
+    *handlers(
+        {"OneHot": computed(_one_hot)},
+        why="ONNX's OneHot counts from the end where an index is negative, and TensorFlow's is off everywhere",
+        upstream="tf2onnx/onnx_opset/tensor.py:1357",
+        until="tf2onnx masks negative indices",
+    ),
+    *handlers(
+        {
+            "SoftmaxCrossEntropyWithLogits": computed(_cross_entropy),
+            "SparseSoftmaxCrossEntropyWithLogits": computed(_sparse_cross_entropy),
+        },
+        why="it takes the logarithm of a softmax, which for logits far apart is the logarithm of 0",
+        upstream="tf2onnx/onnx_opset/nn.py:1870",
+        until="tf2onnx writes LogSoftmax",
+    ),
+    *handlers(
+        {"CropAndResize": computed(crop_and_resize)},
+        why="it loops over the boxes, knows no sizes inside the loop, and writes single values where the picture ends",
+        upstream="tf2onnx/onnx_opset/nn.py:1236",
+        until="tf2onnx computes all boxes at once by TensorFlow's formula",
+    ),
+    *handlers(
+        {
+            "Expm1": computed(_expm1),
+            "Log1p": computed(_log1p),
+            "BroadcastArgs": computed(_broadcast_shape),
+            "Bucketize": computed(_bucketize),
+            "TFL_BROADCAST_ARGS": computed(_broadcast_shape),
+            "TFL_GELU": computed(_gelu),
+            "TFL_RELU_N1_TO_1": computed(_clip_to_one(-1)),
+            "TFL_RELU_0_TO_1": computed(_clip_to_one(0)),
+        },
+        why=_UNKNOWN,
+        upstream="tf2onnx/onnx_opset/math.py",
+        until="tf2onnx has a handler of it",
+    ),
+    *patches(
+        Kind.PERMANENT,
+        "tf2onnx.tfonnx",
+        {"rewrite_flatten": _flattening_own_size_only},
+        why="of a Reshape to [n, -1] it makes a Flatten, whichever tensor's size n is: an example's frames became one",
+        upstream="tf2onnx/rewriter/flatten_rewriter.py",
+        until="the rewriter compares the tensor whose size is read with the one that is reshaped",
+        seen=TF2ONNX,
+    ),
+)

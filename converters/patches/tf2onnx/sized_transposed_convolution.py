@@ -1,25 +1,19 @@
-"""Transposed convolutions to a size that is known, of which the input spreads over less: Keras's output_padding, and
-strides wider than the kernel. tf2onnx writes pads below zero, which ONNX has not."""
+"""Transposed convolutions whose output size is known and larger than the input spreads over: Keras's output_padding,
+and strides wider than the kernel."""
 
 from __future__ import annotations
 
-from .graph_writer import Graph, Node
+from ..ledger import handlers
+from .tf2onnx_graphs import TfGraph, TfNode
 
 
-def register_transposed() -> None:
-    """Add the handler to tf2onnx's tables."""
-    from tf2onnx.handler import tf_op
-
-    tf_op(_TRANSPOSED)(_with_output_padding())
-
-
-def _with_output_padding() -> type:
-    """tf2onnx's own handler; then what lies beyond what is spread is at the end, as TensorFlow has it."""
+def _output_padding_handler() -> type:
+    """Return tf2onnx's handler, after which pads below zero become padding at the end, as TensorFlow has it."""
     from tf2onnx.onnx_opset.nn import ConvTranspose
 
     class WithOutputPadding(ConvTranspose):  # type: ignore[misc]
         @classmethod
-        def version_18(cls, ctx: Graph, node: Node, **options: object) -> None:
+        def version_18(cls, ctx: TfGraph, node: TfNode, **options: object) -> None:
             super().version_11(ctx, node, **options)
             pads = node.get_attr_value("pads", [])
             axes = len(pads) // 2
@@ -32,5 +26,9 @@ def _with_output_padding() -> type:
     return WithOutputPadding
 
 
-_TRANSPOSED = ["Conv2DBackpropInput", "Conv3DBackpropInputV2"]
-TRANSPOSED = frozenset(_TRANSPOSED)
+PATCHES = handlers(
+    dict.fromkeys(("Conv2DBackpropInput", "Conv3DBackpropInputV2"), _output_padding_handler),
+    why="it writes pads below zero, which ONNX has not, where the output is larger than the input spreads over",
+    upstream="tf2onnx/onnx_opset/nn.py:433",
+    until="tf2onnx writes output_padding",
+)
