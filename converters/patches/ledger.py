@@ -120,19 +120,20 @@ def _values(group: Iterable[Patch]) -> Iterator[tuple[Patch, object]]:
         yield patch, patch.replacement(own)
 
 
-def translation_table(group: Iterable[Patch]) -> dict[object, Callable[..., object]]:
+def translation_table(group: Iterable[Patch]) -> dict[Callable[..., object], Callable[..., object]]:
     """Return translations by the operators that the dynamo exporter looks up; a missing operator raises."""
     return {operator_named(patch.name): patch.replacement for patch in group}
 
 
-def operator_named(name: str) -> object:
+def operator_named(name: str) -> Callable[..., object]:
     """Return an operator of torch.ops ("aten.mode.default"), or of Python ("math.floor")."""
     import torch
 
     module, *parts = name.split(".")
     start: object = import_module(module) if module in ("math", "operator") else getattr(torch.ops, module)
     try:
-        return reduce(getattr, parts, start)
+        operator: Callable[..., object] = reduce(getattr, parts, start)  # type: ignore[assignment]  # operators are
+        return operator
     except AttributeError as error:
         raise MissingName(f"torch has no operator {name}, which transload translates") from error
 

@@ -11,9 +11,9 @@ from ...models.exported_program import load_program
 from ...models.formats import PAYLOAD, Format
 from ...models.job import Job
 from ..conversion_records import OnnxExportOptions
-from ..patches.torch_onnx_dynamo.complex_numbers import complex_refused, mend_complexes
-from ..patches.torch_onnx_dynamo.constant_algebra import compute_known
-from ..patches.torch_onnx_dynamo.exact_rewrites import exactly
+from ..patches.torch_onnx_dynamo.complex_numbers import complex_refused, register_complex_translations
+from ..patches.torch_onnx_dynamo.constant_algebra import fold_constant_algebra
+from ..patches.torch_onnx_dynamo.exact_rewrites import exact_rewriting
 from ..patches.torch_onnx_dynamo.translations import translations
 from ..patches.torch_onnx_dynamo.untranslated import untranslated
 from .embed_weights import embed_weights
@@ -29,10 +29,10 @@ def onnx_from_pt2(job: Job) -> Mapping[str, Any]:
     source = read_artifact(job.inputs["source"])
     check_names_differ(source.signature)
     program = load_program(source.path)
-    compute_known(program)
-    mend_complexes()
+    fold_constant_algebra(program)
+    register_complex_translations()
     try:
-        with exactly():
+        with exact_rewriting():
             exported = torch.onnx.export(
                 program,
                 dynamo=True,

@@ -29,7 +29,11 @@ EXCEPTIONS = {
         "torch._higher_order_ops", "torch._higher_order_ops.while_loop",
     },
 }  # fmt: skip
-PENDING = ("converters/patches/tf2onnx/", "converters/patches/torch_")
+PENDING = (
+    "converters/patches/torch_export/",
+    "converters/patches/torch_onnx_torchscript/",
+    "converters/patches/torch_shared/",
+)
 HOMES = (private_onnxscript, private_tensorflow, private_tf2onnx, private_torch)
 SOURCES = sorted(file for layer in LAYERS for file in (ROOT / layer).rglob("*.py"))
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ....models.errors import Refused
 from ....models.patch import TF2ONNX, Kind, patches
+from .. import private_tf2onnx
 from ..ledger import always, handlers
 from .fourier import TRANSFORMS, imaginary, leading_sizes, numpy_dtype, paired, real
 from .graph_reader import constant_of
@@ -261,9 +262,7 @@ def _keep_nodes(_graph: TfGraph, nodes: Sequence[TfNode]) -> Sequence[TfNode]:
 
 def _direct_handler(tf_op: str) -> type:
     """Return tf2onnx's handler of an operator of TFLite that is TensorFlow's of another name."""
-    from tf2onnx.tflite_handlers.tfl_direct import TflDirectOp
-
-    return type("Direct", (TflDirectOp,), {"options": {"tf_op": tf_op}})
+    return type("Direct", (private_tf2onnx.TflDirectOp,), {"options": {"tf_op": tf_op}})
 
 
 PATCHES = (

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from .. import private_tf2onnx
 from .tf2onnx_graphs import AttributeValue, TfGraph, TfNode
 
 INT64 = 7  # of onnx.TensorProto
@@ -27,9 +28,7 @@ class GraphWriter:
 
     def constant(self, value: ArrayLike, dtype: DTypeLike | None = None) -> str:
         """Add a constant: of numpy's dtype for `value` unless one is named."""
-        from tf2onnx import utils
-
-        name = utils.make_name(f"{self.scope}{self._constant_suffix}")
+        name = private_tf2onnx.utils.make_name(f"{self.scope}{self._constant_suffix}")
         return str(self.graph.make_const(name, np.array(value, dtype)).output[0])
 
     def unsqueezed(self, x: str, axis: int) -> str:
@@ -57,11 +56,9 @@ class NodeWriter(GraphWriter):
     _constant_suffix = ""
 
     def __init__(self, graph: TfGraph, node: TfNode) -> None:
-        from tf2onnx import utils
-
         super().__init__(graph, node.name)
         self.node = node
-        self._dtype = np.dtype(utils.map_onnx_to_numpy_type(graph.get_dtype(node.output[0])))
+        self._dtype = np.dtype(private_tf2onnx.utils.map_onnx_to_numpy_type(graph.get_dtype(node.output[0])))
 
     @property
     def is_integer(self) -> bool:
@@ -137,13 +134,11 @@ class NodeWriter(GraphWriter):
 
     def replace(self, results: Sequence[str]) -> None:
         """Put `results` in the place of the node's outputs, whose names stay."""
-        from tf2onnx import utils
-
         node = self.node
         outputs = list(zip(results, node.output, node.output_shapes, node.output_dtypes, strict=True))
         self.graph.remove_node(node.name)
         for result, output, shape, dtype in outputs:
-            name = utils.make_name(node.name)
+            name = private_tf2onnx.utils.make_name(node.name)
             self.graph.make_node("Identity", [result], outputs=[output], name=name, shapes=[shape], dtypes=[dtype])
 
 

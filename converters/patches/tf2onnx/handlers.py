@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ....models.patch import TF2ONNX, Kind, patches
+from .. import private_tf2onnx
 from ..ledger import handlers
 from .crop_and_resize import crop_and_resize
 from .graph_reader import constant_of, copy_source
@@ -44,13 +45,12 @@ def _keeps_own_size(graph: TfGraph, reshape: TfNode) -> bool:
 
 def _select_handler() -> type:
     """Return tf2onnx's handler, told for every choice that a side may be NaN: it finds that out for some alone."""
-    from tf2onnx.onnx_opset.controlflow import Select
 
     class Choice:
         @classmethod
         def version_11(cls, ctx: TfGraph, node: TfNode, **options: object) -> None:
             node.set_attr("handles_nan", True)
-            Select.version_9(ctx, node, **options)
+            private_tf2onnx.Select.version_9(ctx, node, **options)
 
     return Choice
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .. import private_tf2onnx
 from ..ledger import handlers
 from .graph_writer import NodeWriter, computed
 from .tf2onnx_graphs import TfGraph, TfNode
@@ -41,9 +42,8 @@ def _cast_inputs(graph: TfGraph, node: TfNode, names: Iterable[str], to: int) ->
 
 def _casting_handler(own: str, casts: Mapping[int, int], onnx_op: str) -> type:
     """Return tf2onnx's handler of this name, which computes some dtypes in others: `casts`, by ONNX's numbers."""
-    from tf2onnx.onnx_opset import nn
 
-    class CastingHandler(getattr(nn, own)):  # type: ignore[misc]
+    class CastingHandler(getattr(private_tf2onnx, own)):  # type: ignore[misc]
         options: ClassVar = {"onnx_op": onnx_op}
 
         @classmethod

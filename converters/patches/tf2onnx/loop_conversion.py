@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ....models.errors import Refused
+from .. import private_tf2onnx
 from .graph_reader import constant_integer, constant_of, copy_source, integer_source
 from .graph_writer import GraphWriter
 from .loop_counting import LoopCounting, LoopVariable
@@ -56,12 +57,10 @@ class LoopConversion:
     def __init__(self, graph: TfGraph, node: TfNode) -> None:
         from copy import deepcopy
 
-        from tf2onnx.tf_loader import find_function
-
         self.graph, self.node = graph, node
         # A layer that is called twice has one function for both of its loops.
-        self.condition: TfGraph = deepcopy(find_function(node.get_attr_str("cond")))
-        self.body: TfGraph = deepcopy(find_function(node.get_attr_str("body")))
+        self.condition: TfGraph = deepcopy(private_tf2onnx.find_function(node.get_attr_str("cond")))
+        self.body: TfGraph = deepcopy(private_tf2onnx.find_function(node.get_attr_str("body")))
         self.condition.parent_graph = self.body.parent_graph = graph
         _rename_inputs(self.body)
         self.counting = LoopCounting(graph, node, self.condition, self.body)
@@ -75,8 +74,6 @@ class LoopConversion:
 
     def convert(self) -> None:
         """Put the loop into the graph in the node's place."""
-        from tf2onnx import utils
-
         self.graph.remove_node(self.node.name)
         steps = self.counting.write_steps(self.outer)
         first, again = ("", "") if steps else self._conditions()
@@ -98,8 +95,8 @@ class LoopConversion:
         shapes, dtypes = self._output_types()
         loop = self.graph.make_node(
             "Loop", [most or "", first, *(initial for _, initial in self.carried)],
-            name=utils.make_name(f"{self.node.name}_loop"), output_count=len(shapes), shapes=shapes, dtypes=dtypes,
-            skip_conversion=True, branches={"body": self.body},
+            name=private_tf2onnx.utils.make_name(f"{self.node.name}_loop"), output_count=len(shapes), shapes=shapes,
+            dtypes=dtypes, skip_conversion=True, branches={"body": self.body},
         )  # fmt: skip
         self._hand_out(list(loop.output))
 
@@ -192,20 +189,20 @@ class LoopConversion:
             replace_by_copy(self.body, node, with_item_set(self.inner, node))
 
     def _body_input(self, name: str, dtype: DTypeLike) -> TfNode:
-        from tf2onnx import utils
-
-        kind = utils.map_numpy_to_onnx_dtype(np.dtype(dtype))
-        return self.body.make_node("Placeholder", [], name=utils.make_name(name), dtypes=[kind], shapes=[[]])
+        kind = private_tf2onnx.utils.map_numpy_to_onnx_dtype(np.dtype(dtype))
+        return self.body.make_node(
+            "Placeholder", [], name=private_tf2onnx.utils.make_name(name), dtypes=[kind], shapes=[[]]
+        )
 
     def _conditions(self) -> tuple[str, str]:
         """Write whether there is a first step, and in the body, whether there is another."""
-        from tf2onnx.onnx_opset.controlflow import inline_subgraph, parameter_binding
-
-        first = parameter_binding(self.condition, [variable.initial for variable in self.counting.variables])
-        again = parameter_binding(self.condition, self.body.outputs)
+        first = private_tf2onnx.parameter_binding(
+            self.condition, [variable.initial for variable in self.counting.variables]
+        )
+        again = private_tf2onnx.parameter_binding(self.condition, self.body.outputs)
         return (
-            inline_subgraph(self.graph, self.condition, self.node.name, first)[0],
-            inline_subgraph(self.body, self.condition, "again", again)[0],
+            private_tf2onnx.inline_subgraph(self.graph, self.condition, self.node.name, first)[0],
+            private_tf2onnx.inline_subgraph(self.body, self.condition, "again", again)[0],
         )
 
     def _output_types(self) -> tuple[list[Shape | None], list[int | None]]:
@@ -261,13 +258,11 @@ def _rename_inputs(body: TfGraph) -> None:
 
     Of loops in loops TensorFlow names some alike, and a name of the body hides the one outside.
     """
-    from tf2onnx import utils
-
     for node in body.inputs:
         name = node.output[0]
         if body.parent_graph.get_node_by_output(name) is None:
             continue
-        unique = utils.make_name(name)
+        unique = private_tf2onnx.utils.make_name(name)
         renamed = body.make_node(
             "Placeholder", [], name=unique, outputs=[unique], dtypes=node.output_dtypes, shapes=node.output_shapes
         )

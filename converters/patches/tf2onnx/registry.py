@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from ....models.patch import Kind
+from .. import private_tf2onnx
 from ..ledger import swap_for_good
 from . import (
     complex_pairs,
@@ -38,10 +39,8 @@ REPLACED_OPERATORS = frozenset(
 @cache
 def register() -> None:
     """Add the handlers and swap the rewriters for the rest of this process; a second call does nothing."""
-    from tf2onnx.handler import tfl_op
-
     for patch in _PATCHES:
         if patch.kind is Kind.HANDLER:
             handler = patch.replacement()
-            tfl_op(patch.name, **getattr(handler, "options", {}))(handler)
+            private_tf2onnx.tfl_op(patch.name, **getattr(handler, "options", {}))(handler)
     swap_for_good(patch for patch in _PATCHES if patch.kind is Kind.PERMANENT)

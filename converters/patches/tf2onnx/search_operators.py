@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from .. import private_tf2onnx
 from ..ledger import handlers
 from .graph_reader import constant_integer, constant_of
 from .graph_writer import INT64, NodeWriter, computed
@@ -104,7 +105,6 @@ def _top_k_handler() -> type:
 
 def _diagonal_handler(compute: Callable[..., str], at: int, own: str = "") -> type:
     """Return a handler of one diagonal, which the input at `at` names. `own`: tf2onnx's handler of several ones."""
-    from tf2onnx.onnx_opset import tensor
 
     class Diagonal:
         @classmethod
@@ -118,7 +118,7 @@ def _diagonal_handler(compute: Callable[..., str], at: int, own: str = "") -> ty
                     raise ValueError(f"{node.type} of a diagonal that is computed is not carried")
                 diagonals = {int(k) for k in value.ravel()}
             if len(diagonals) > 1 and own:
-                getattr(tensor, own).version_13(ctx, node, **options)
+                getattr(private_tf2onnx, own).version_13(ctx, node, **options)
                 return
             w.require(len(diagonals) == 1, f"{node.type} of several diagonals")
             w.replace([compute(w, *inputs, k=diagonals.pop())])

@@ -3,15 +3,15 @@ and strides wider than the kernel."""
 
 from __future__ import annotations
 
+from .. import private_tf2onnx
 from ..ledger import handlers
 from .tf2onnx_graphs import TfGraph, TfNode
 
 
 def _output_padding_handler() -> type:
     """Return tf2onnx's handler, after which pads below zero become padding at the end, as TensorFlow has it."""
-    from tf2onnx.onnx_opset.nn import ConvTranspose
 
-    class WithOutputPadding(ConvTranspose):  # type: ignore[misc]
+    class WithOutputPadding(private_tf2onnx.ConvTranspose):  # type: ignore[misc]
         @classmethod
         def version_18(cls, ctx: TfGraph, node: TfNode, **options: object) -> None:
             super().version_11(ctx, node, **options)

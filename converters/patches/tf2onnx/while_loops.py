@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from .. import private_tf2onnx
 from ..ledger import handlers
 from .graph_reader import constant_integer, copy_source, integer_source
 from .graph_writer import GraphWriter
@@ -18,12 +19,9 @@ class _WhileHandler:
 
     @classmethod
     def version_13(cls, ctx: TfGraph, node: TfNode, **options: object) -> None:
-        from tf2onnx.onnx_opset.controlflow import While
-        from tf2onnx.tf_loader import find_function
-
-        body = find_function(node.get_attr_str("body"))
+        body = private_tf2onnx.find_function(node.get_attr_str("body"))
         if body.ragged_variant_list_reads or body.ragged_variant_list_writes:
-            While.version_7(ctx, node, **options)
+            private_tf2onnx.While.version_7(ctx, node, **options)
         else:
             LoopConversion(ctx, node).convert()
 
@@ -37,11 +35,11 @@ class _IfHandler:
 
     @classmethod
     def version_13(cls, ctx: TfGraph, node: TfNode, **options: object) -> None:
-        from tf2onnx.onnx_opset.controlflow import IfOp, StatelessIfOp
-
         stacks = _stacks(ctx, node) if len(node.input) > 1 else None  # tf2onnx makes some without inputs
         if stacks is None:
-            (IfOp if node.type == "If" else StatelessIfOp).version_1(ctx, node, **options)
+            (private_tf2onnx.IfOp if node.type == "If" else private_tf2onnx.StatelessIfOp).version_1(
+                ctx, node, **options
+            )
             return
         types = list(zip(node.output, node.output_shapes, node.output_dtypes, strict=True))
         ctx.remove_node(node.name)
@@ -51,9 +49,9 @@ class _IfHandler:
 
 def _stacks(graph: TfGraph, node: TfNode) -> list[str] | None:
     """Return what the outputs of an If are in either case, where all are stacks of a loop's steps, and else None."""
-    from tf2onnx.tf_loader import find_function
-
-    then, otherwise = (find_function(node.get_attr_str(branch)) for branch in ("then_branch", "else_branch"))
+    then, otherwise = (
+        private_tf2onnx.find_function(node.get_attr_str(branch)) for branch in ("then_branch", "else_branch")
+    )
     arguments = dict(zip(then.input_names, node.input[1:], strict=True))
     stacks = [copy_source(graph, arguments.get(copy_source(then, name), "")) for name in then.outputs]
     is_empty = all(_first_size(otherwise, name) == 0 for name in otherwise.outputs)
@@ -81,13 +79,12 @@ class _TfliteWhileHandler:
 
     @classmethod
     def version_7(cls, ctx: TfGraph, node: TfNode, **options: object) -> None:
-        from tf2onnx.tf_loader import find_function
-        from tf2onnx.tflite_handlers.tfl_controlflow import TflWhile
-
-        condition, body = (find_function(node.get_attr_str(f"{side}_subgraph_index")) for side in ("cond", "body"))
+        condition, body = (
+            private_tf2onnx.find_function(node.get_attr_str(f"{side}_subgraph_index")) for side in ("cond", "body")
+        )
         steps = LoopCounting(ctx, node, condition, body).write_steps(GraphWriter(ctx, node.name))
         body.scan_outputs += [row for row in _grown(ctx, node, body) if row[0] not in dict(body.scan_outputs)]
-        TflWhile.version_7(ctx, node, **options)
+        private_tf2onnx.TflWhile.version_7(ctx, node, **options)
         if steps is not None:
             loop = ctx.get_node_by_name(f"{node.name}_loop")
             ctx.replace_inputs(loop, [steps, "", *loop.input[2:]])

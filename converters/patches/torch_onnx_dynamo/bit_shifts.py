@@ -1,71 +1,84 @@
-"""Bits shifted as PyTorch does it, for torch's dynamo exporter: that one makes int8 of uint8, asks ONNX Runtime for a
-shift of 16 bits, which it lacks, and shifts by as many bits as there are, or more, which no machine need do alike."""
+"""Shifts of bits for torch's dynamo exporter, as PyTorch does them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ..torch_shared.onnxscript_opset import Translations, ir, op
+from ..ledger import translations
+from ..torch_shared.graph_types import Number, OnnxValue
+from ..torch_shared.onnxscript_opset import ir, op
+
+if TYPE_CHECKING:
+    from onnxscript.ir import DataType
 
 _WIDE = 32  # bits: narrower numbers are shifted in as many
 
 
-def shifts() -> Translations:
-    """A part of the exporter's `custom_translation_table`."""
-    import torch
+def _shift(shift: Callable[[OnnxValue, OnnxValue, DataType], OnnxValue]) -> Callable[..., OnnxValue]:
+    """Return a translation by what shifts integers of 32 or 64 bits, by numbers from 0 on.
 
-    aten = torch.ops.aten
-    left, right = aten.bitwise_left_shift, aten.bitwise_right_shift
-    return {
-        **dict.fromkeys((aten.__lshift__.Scalar, aten.__lshift__.Tensor), _shift(_left)),
-        **dict.fromkeys((left.Tensor, left.Tensor_Scalar, left.Scalar_Tensor), _shift(_left)),
-        **dict.fromkeys((aten.__rshift__.Scalar, aten.__rshift__.Tensor), _shift(_right)),
-        **dict.fromkeys((right.Tensor, right.Tensor_Scalar, right.Scalar_Tensor), _shift(_right)),
-    }
+    PyTorch takes a count below 0, or above the number of bits, for one that shifts all of them out.
+    """
 
-
-def _shift(function: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A translation by what shifts integers of 32 or 64 bits, by numbers from 0 on, of which those above all bits are
-    as many. PyTorch takes a number below 0 for such a one."""
-
-    def translation(self: Any, other: Any) -> Any:
-        kind = (other if isinstance(self, int) else self).dtype
-        wide = ir.DataType.INT32 if kind.bitwidth < _WIDE else kind
-        value, by = (_number(each, kind, wide) for each in (self, other))
+    def translation(self: Number, other: Number) -> OnnxValue:
+        dtype = _dtype_of(self, other)
+        wide = ir.DataType.INT32 if dtype.bitwidth < _WIDE else dtype
+        value, count = (_widened(number, dtype, wide) for number in (self, other))
         zero, bits = _constant(0, wide), _constant(wide.bitwidth, wide)
-        far = op.Or(op.Less(by, zero), op.Greater(by, bits))
-        return op.Cast(function(value, op.Where(far, bits, by), wide), to=kind)
+        is_out = op.Or(op.Less(count, zero), op.Greater(count, bits))
+        return op.Cast(shift(value, op.Where(is_out, bits, count), wide), to=dtype)
 
     return translation
 
 
-def _left(value: Any, by: Any, kind: Any) -> Any:
-    """0 comes in from behind."""
-    most = _constant(kind.bitwidth - 1, kind)
-    made = _moved(value, op.Min(by, most), kind, "LEFT")
-    return op.Where(op.Greater(by, most), _constant(0, kind), made)
+def _dtype_of(self: Number, other: Number) -> DataType:
+    for number in (self, other):
+        if not isinstance(number, int | float):
+            return number.dtype
+    raise NotImplementedError("a shift of two Python numbers")
 
 
-def _right(value: Any, by: Any, kind: Any) -> Any:
-    """The sign comes in from the front: of a number below 0 the bits are turned around before and after."""
-    negative = op.Less(value, _constant(0, kind))
-    turned = op.Where(negative, op.BitwiseNot(value), value)
-    made = _moved(turned, op.Min(by, _constant(kind.bitwidth - 1, kind)), kind, "RIGHT")
-    return op.Where(negative, op.BitwiseNot(made), made)
+def _left(value: OnnxValue, count: OnnxValue, dtype: DataType) -> OnnxValue:
+    """Shift in zeros from behind."""
+    most = _constant(dtype.bitwidth - 1, dtype)
+    shifted = _shifted(value, op.Min(count, most), dtype, "LEFT")
+    return op.Where(op.Greater(count, most), _constant(0, dtype), shifted)
 
 
-def _moved(value: Any, by: Any, kind: Any, direction: str) -> Any:
-    """ONNX shifts numbers without a sign."""
-    unsigned = ir.DataType.UINT32 if kind.bitwidth == _WIDE else ir.DataType.UINT64
-    made = op.BitShift(op.Cast(value, to=unsigned), op.Cast(by, to=unsigned), direction=direction)
-    return op.Cast(made, to=kind)
+def _right(value: OnnxValue, count: OnnxValue, dtype: DataType) -> OnnxValue:
+    """Shift in the sign from the front: of a number below 0 the bits are inverted before and after."""
+    is_negative = op.Less(value, _constant(0, dtype))
+    inverted = op.Where(is_negative, op.BitwiseNot(value), value)
+    shifted = _shifted(inverted, op.Min(count, _constant(dtype.bitwidth - 1, dtype)), dtype, "RIGHT")
+    return op.Where(is_negative, op.BitwiseNot(shifted), shifted)
 
 
-def _number(value: Any, kind: Any, wide: Any) -> Any:
-    """An integer as one of `wide`; a Python number is one of `kind` before, as PyTorch has it."""
-    return op.Cast(op.Constant(value=ir.tensor(value, dtype=kind)) if isinstance(value, int) else value, to=wide)
+def _shifted(value: OnnxValue, count: OnnxValue, dtype: DataType, direction: str) -> OnnxValue:
+    """Shift as unsigned integers: ONNX shifts no others."""
+    unsigned = ir.DataType.UINT32 if dtype.bitwidth == _WIDE else ir.DataType.UINT64
+    shifted = op.BitShift(op.Cast(value, to=unsigned), op.Cast(count, to=unsigned), direction=direction)
+    return op.Cast(shifted, to=dtype)
 
 
-def _constant(value: int, kind: Any) -> Any:
-    return op.Constant(value=ir.tensor(value, dtype=kind))
+def _widened(value: Number, dtype: DataType, wide: DataType) -> OnnxValue:
+    """Cast an integer to `wide`; a Python number becomes one of `dtype` before, as PyTorch has it."""
+    return op.Cast(op.Constant(value=ir.tensor(value, dtype=dtype)) if isinstance(value, int) else value, to=wide)
+
+
+def _constant(value: int, dtype: DataType) -> OnnxValue:
+    return op.Constant(value=ir.tensor(value, dtype=dtype))
+
+
+_LEFT = ("__lshift__.Scalar", "__lshift__.Tensor", "bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar",
+         "bitwise_left_shift.Scalar_Tensor")  # fmt: skip
+PATCHES = translations(
+    {
+        **{f"aten.{name}": _shift(_left) for name in _LEFT},
+        **{f"aten.{name.replace('left', 'right').replace('lshift', 'rshift')}": _shift(_right) for name in _LEFT},
+    },
+    why="torchlib makes int8 of uint8, asks ONNX Runtime for a shift of 16 bits, which it lacks, and shifts by as many "
+    "bits as there are, or more, which no two machines need do alike",
+    upstream="onnxscript/function_libs/torch_lib/ops/core.py: aten_bitwise_left_shift_int8",
+    until="torchlib shifts in 32 or 64 bits and bounds the count",
+)

@@ -1,4 +1,4 @@
-"""Complex numbers through torch's dynamo exporter: what it lacks is written here, or told with the model's line.
+"""Complex numbers through torch's dynamo exporter: what it lacks is written here, or refused with the model's line.
 
 It holds them as pairs, (..., 2): the real parts and the imaginary ones.
 """
@@ -6,13 +6,16 @@ It holds them as pairs, (..., 2): the real parts and the imaginary ones.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....models.errors import Refused
-from ...lazy_import import LazyLibrary
+from ....models.patch import Kind, patches
 from ...minimal_repro.onnx_pieces import line_in
+from .. import private_onnxscript, private_torch
+from ..ledger import DYNAMO_EXPORTER, operator_named
+from ..torch_shared.graph_types import Number, OnnxValue
 from ..torch_shared.onnxscript_opset import op
 from .rolls import rolled
 from .untranslated import causes
@@ -20,123 +23,146 @@ from .untranslated import causes
 if TYPE_CHECKING:
     import torch
 
-_core: Any = LazyLibrary("onnxscript.function_libs.torch_lib.ops", "core")
-_SAID = re.compile(r"OpOverload\(op='([\w.]+)', overload='(\w+)'.*complex-valued", re.DOTALL)
+_MESSAGE = re.compile(r"OpOverload\(op='([\w.]+)', overload='(\w+)'.*complex-valued", re.DOTALL)
 _FIX = "compute that line with real numbers: the real and the imaginary part as two tensors, as cos and sin make them"
 
 
 @cache
-def mend_complexes() -> None:
-    """Register what is written here for every later export of this process: the exporter's argument
-    `custom_translation_table` is for real numbers alone."""
-    import torch
-    from torch.onnx._internal.exporter._torchlib import _torchlib_registry
+def register_complex_translations() -> None:
+    """Register the translations for every later export of this process.
 
-    aten = torch.ops.aten
-    own: dict[Any, Any] = {
-        aten.alias.default: _itself,
-        aten.copy.default: _copied,
-        aten.cumsum.default: _running_sum,
-        aten.einsum.default: _einsum,
-        aten.exp.default: _exponential,
-        aten.mul.Scalar: _times,
-        aten.roll.default: _rolled,
-        aten.slice_scatter.default: _with_slice,
-        aten.unsqueeze.default: _unsqueeze,
-        aten.where.self: _where,
-        aten.zeros_like.default: _nothing_like,
-    }
-    for target, function in own.items():
-        _torchlib_registry.onnx_impl(target, no_compile=True, complex=True)(function)
+    The exporter's argument `custom_translation_table` is for real numbers alone.
+    """
+    for patch in PATCHES:
+        register = private_torch._torchlib_registry.onnx_impl(operator_named(_operator(patch.name)), **_AS_COMPLEX)
+        register(patch.replacement)
 
 
-def _itself(self: Any) -> Any:
+_AS_COMPLEX = {"no_compile": True, "complex": True}
+_SUFFIX = " (complex)"
+
+
+def _operator(name: str) -> str:
+    return name.removesuffix(_SUFFIX)
+
+
+def _identity(self: OnnxValue) -> OnnxValue:
     return op.Identity(self)
 
 
-def _parts(value: Any) -> tuple[Any, Any]:
+def _parts(value: OnnxValue) -> tuple[OnnxValue, OnnxValue]:
     return op.Gather(value, 0, axis=-1), op.Gather(value, 1, axis=-1)
 
 
-def _pair(real: Any, imaginary: Any) -> Any:
+def _pair(real: OnnxValue, imaginary: OnnxValue) -> OnnxValue:
     return op.Concat(op.Unsqueeze(real, [-1]), op.Unsqueeze(imaginary, [-1]), axis=-1)
 
 
-def _times(self: Any, other: complex) -> Any:
-    (a, b), (c, d) = _parts(self), (op.CastLike(each, self) for each in (complex(other).real, complex(other).imag))
+def _multiply(self: OnnxValue, other: complex) -> OnnxValue:
+    (a, b), (c, d) = _parts(self), (op.CastLike(part, self) for part in (complex(other).real, complex(other).imag))
     return _pair(op.Sub(op.Mul(a, c), op.Mul(b, d)), op.Add(op.Mul(a, d), op.Mul(b, c)))
 
 
-def _exponential(self: Any) -> Any:
-    real, turn = _parts(self)
-    return op.Mul(op.Unsqueeze(op.Exp(real), [-1]), _pair(op.Cos(turn), op.Sin(turn)))
+def _exp(self: OnnxValue) -> OnnxValue:
+    real, angle = _parts(self)
+    return op.Mul(op.Unsqueeze(op.Exp(real), [-1]), _pair(op.Cos(angle), op.Sin(angle)))
 
 
-def _einsum(equation: str, tensors: Sequence[Any], path: Sequence[int] | None = None) -> Any:  # noqa: ARG001  (how fast)
-    """Of one tensor, or two."""
+def _einsum(equation: str, tensors: Sequence[OnnxValue], path: Sequence[int] | None = None) -> OnnxValue:  # noqa: ARG001  (how fast)
+    """Lower complex einsum; more than two operands are refused."""
     if len(tensors) == 1:
         return _pair(*(op.Einsum(part, equation=equation) for part in _parts(tensors[0])))
     if len(tensors) > 2:
         raise NotImplementedError(equation)  # the exporter names the operator
     (a, b), (c, d) = map(_parts, tensors)
-    both = [op.Einsum(*pair, equation=equation) for pair in ((a, c), (b, d), (a, d), (b, c))]
-    return _pair(op.Sub(*both[:2]), op.Add(*both[2:]))
+    ac, bd, ad, bc = (op.Einsum(*pair, equation=equation) for pair in ((a, c), (b, d), (a, d), (b, c)))
+    return _pair(op.Sub(ac, bd), op.Add(ad, bc))
 
 
-def _running_sum(self: Any, dim: int, dtype: int = -1) -> Any:  # noqa: ARG001  (of complex numbers they stay)
+def _cumsum(self: OnnxValue, dim: int, dtype: int = -1) -> OnnxValue:  # noqa: ARG001  (complex numbers stay so)
     return op.CumSum(self, op.Constant(value_int=_axis(dim)))
 
 
-def _rolled(self: Any, shifts: Any, dims: Any = ()) -> Any:
+def _roll(self: OnnxValue, shifts: Sequence[Number], dims: Sequence[int] = ()) -> OnnxValue:
     return rolled(self, shifts, list(map(_axis, dims)), [-1, 2])
 
 
-def _unsqueeze(self: Any, dim: int) -> Any:
+def _unsqueeze(self: OnnxValue, dim: int) -> OnnxValue:
     return op.Unsqueeze(self, [_axis(dim)])
 
 
-def _where(condition: Any, self: Any, other: Any) -> Any:
+def _where(condition: OnnxValue, self: OnnxValue, other: OnnxValue) -> OnnxValue:
     return op.Where(op.Unsqueeze(condition, [-1]), self, other)
 
 
-def _nothing_like(self: Any, dtype: int = -1, **_: Any) -> Any:
+def _zeros_like(self: OnnxValue, dtype: int = -1, **_: object) -> OnnxValue:
     if dtype is not None and dtype != -1:
         raise NotImplementedError(dtype)  # the exporter names the operator
     return op.Expand(op.CastLike(0.0, self), op.Shape(self))
 
 
-def _copied(self: Any, src: Any, non_blocking: bool = False) -> Any:  # noqa: ARG001  (when, not what)
+def _copy(self: OnnxValue, src: OnnxValue, non_blocking: bool = False) -> OnnxValue:  # noqa: ARG001  (when, not what)
     return op.Expand(src, op.Shape(self))
 
 
-def _with_slice(  # noqa: PLR0917  (the operator's own arguments)
-    self: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
-) -> Any:
-    return _core.aten_slice_scatter(self, src, _axis(dim), start, end, step)
+def _slice_scatter(  # noqa: PLR0917  (the operator's own arguments)
+    self: OnnxValue,
+    src: OnnxValue,
+    dim: int = 0,
+    start: Number | None = None,
+    end: Number | None = None,
+    step: Number = 1,
+) -> OnnxValue:
+    scattered: OnnxValue = private_onnxscript.core.aten_slice_scatter(self, src, _axis(dim), start, end, step)
+    return scattered
 
 
 def _axis(dim: int) -> int:
-    """Counted from the end there is one more behind it."""
+    """Return an axis counted from before the parts: one counted from the end has one more behind it."""
     return dim - 1 if dim < 0 else dim
 
 
 def complex_refused(error: BaseException | None, program: torch.export.ExportedProgram) -> Refused | None:
-    """The refusal that an error of the exporter stands for; None where it is about something else."""
-    found = next(filter(None, (_SAID.search(str(each)) for each in causes(error))), None)
-    if found is None:
+    """Return the refusal that an error of the exporter stands for; None where it is about something else."""
+    match = next(filter(None, (_MESSAGE.search(str(cause)) for cause in causes(error))), None)
+    if match is None:
         return None
-    line = _line(found[1], program.graph.nodes)
-    where = f", at {line} or in what it calls" if line else ""  # it keeps the frames of forward alone
-    return Refused(f"torch's exporter has no ONNX of {found[1]}.{found[2]} of complex numbers{where}", fix=_FIX)
+    line = _model_line(match[1], program.graph.nodes)
+    where = f", at {line} or in what it calls" if line else ""  # torch keeps the frames of forward alone
+    return Refused(f"torch's exporter has no ONNX of {match[1]}.{match[2]} of complex numbers{where}", fix=_FIX)
 
 
-def _line(operator: str, nodes: Any) -> str | None:
-    """The model's line that the operator comes from; else the first that has complex numbers."""
-    found = [node for node in nodes if any(map(_is_complex, (node, *node.all_input_nodes)))]
-    meant = [node for node in found if str(node.target).startswith(f"{operator}.")]
-    return next(filter(None, (line_in(node.meta.get("stack_trace") or "") for node in (*meant, *found))), None)
+def _model_line(operator: str, nodes: Iterable[torch.fx.Node]) -> str | None:
+    """Return the model's line that the operator comes from; else the first that has complex numbers."""
+    complex_nodes = [node for node in nodes if any(map(_is_complex, (node, *node.all_input_nodes)))]
+    calls = [node for node in complex_nodes if str(node.target).startswith(f"{operator}.")]
+    lines = (line_in(node.meta.get("stack_trace") or "") for node in (*calls, *complex_nodes))
+    return next(filter(None, lines), None)
 
 
-def _is_complex(node: Any) -> bool:
+def _is_complex(node: torch.fx.Node) -> bool:
     value = node.meta.get("val")
     return bool(getattr(getattr(value, "dtype", None), "is_complex", False))
+
+
+_TRANSLATIONS: Mapping[str, Callable[..., object]] = {
+    "aten.alias.default": _identity,
+    "aten.copy.default": _copy,
+    "aten.cumsum.default": _cumsum,
+    "aten.einsum.default": _einsum,
+    "aten.exp.default": _exp,
+    "aten.mul.Scalar": _multiply,
+    "aten.roll.default": _roll,
+    "aten.slice_scatter.default": _slice_scatter,
+    "aten.unsqueeze.default": _unsqueeze,
+    "aten.where.self": _where,
+    "aten.zeros_like.default": _zeros_like,
+}
+PATCHES = patches(
+    Kind.TRANSLATION,
+    DYNAMO_EXPORTER,
+    {f"{name}{_SUFFIX}": function for name, function in _TRANSLATIONS.items()},
+    why="torchlib has no translation of it for complex numbers",
+    upstream="onnxscript/function_libs/torch_lib/ops/core.py: the functions registered with complex=True",
+    until="torchlib translates it for complex numbers",
+)

@@ -1,32 +1,20 @@
-"""Numbers counted and gathered by place, for torch's dynamo exporter: that one counts nothing up to a size of an input
-or by weights, and has neither index_reduce nor masked_select."""
+"""Numbers counted and gathered by place, for torch's dynamo exporter."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..torch_shared.onnxscript_opset import Translations, ir, op
+from ..ledger import translations
+from ..torch_shared.graph_types import Number, OnnxValue
+from ..torch_shared.onnxscript_opset import ir, op
 from .scalar_functions import scatter
 
 
-def counts() -> Translations:
-    """A part of the exporter's `custom_translation_table`."""
-    import torch
+def _bincount(self: OnnxValue, weights: OnnxValue | None = None, minlength: Number = 0) -> OnnxValue:
+    """Count how often each number occurs, from 0 to the largest, and up to `minlength` at least.
 
-    aten = torch.ops.aten
-    return {
-        aten.bincount.default: _bincount,
-        aten.index_reduce.default: _index_reduce,
-        aten.masked_select.default: _masked_select,
-    }
-
-
-def _bincount(self: Any, weights: Any = None, minlength: Any = 0) -> Any:
-    """How often each number occurs, from 0 to the largest, and up to `minlength` at least; or the sum of its weights,
-    which is of float64 unless they are of float32."""
+    With weights it is the sum of the numbers' weights, of float64 unless they are of float32.
+    """
     number = op.Cast(self, to=ir.DataType.INT64)
-    # where there is none it is -1
-    largest = op.ReduceMax(op.Concat(op.Constant(value_ints=[-1]), number, axis=0), keepdims=True)
+    largest = op.ReduceMax(op.Concat(op.Constant(value_ints=[-1]), number, axis=0), keepdims=True)  # -1 without any
     least = op.Constant(value_ints=[minlength]) if isinstance(minlength, int) else op.Reshape(minlength, [1])
     if weights is None:
         added = op.Expand(op.Constant(value_int=1), op.Shape(number))
@@ -37,17 +25,33 @@ def _bincount(self: Any, weights: Any = None, minlength: Any = 0) -> Any:
 
 
 def _index_reduce(  # noqa: PLR0917  (the operator's own arguments)
-    self: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True
-) -> Any:
-    """Whole slices of `source`, each to its place along `dim`."""
+    self: OnnxValue, dim: int, index: OnnxValue, source: OnnxValue, reduce: str, include_self: bool = True
+) -> OnnxValue:
+    """Reduce slices of `source` into their places along `dim`."""
     line = [1] * source.rank
     line[dim] = -1
     places = op.Expand(op.Reshape(op.Cast(index, to=ir.DataType.INT64), line), op.Shape(source))
     return scatter(self, dim, places, source, reduce, include_self)
 
 
-def _masked_select(self: Any, mask: Any) -> Any:
-    """The numbers where a mask holds, in one row."""
-    spread = op.Expand(self, op.Shape(mask))
-    held = op.Expand(mask, op.Shape(spread))
-    return op.Compress(op.Reshape(spread, [-1]), op.Reshape(held, [-1]))
+def _masked_select(self: OnnxValue, mask: OnnxValue) -> OnnxValue:
+    """Select the numbers where a mask holds, in one row."""
+    value = op.Expand(self, op.Shape(mask))
+    full_mask = op.Expand(mask, op.Shape(value))
+    return op.Compress(op.Reshape(value, [-1]), op.Reshape(full_mask, [-1]))
+
+
+PATCHES = (
+    *translations(
+        {"aten.bincount.default": _bincount},
+        why="torchlib counts nothing up to a size of an input or by weights",
+        upstream="onnxscript/function_libs/torch_lib/ops/core.py: aten_bincount",
+        until="torchlib's aten_bincount takes weights and a minlength that is a tensor",
+    ),
+    *translations(
+        {"aten.index_reduce.default": _index_reduce, "aten.masked_select.default": _masked_select},
+        why="torchlib has no translation of it",
+        upstream="onnxscript/function_libs/torch_lib/ops/core.py",
+        until="torchlib translates it",
+    ),
+)

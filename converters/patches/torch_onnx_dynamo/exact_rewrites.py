@@ -1,25 +1,36 @@
-"""The rewriting that the dynamo exporter ends with, by equal numbers alone. Its own rules take what is near: `+ 1e-8`
-for `+ 0`, and leave it out, so that zero is divided by; `* (1 - 1e-6)` for `* 1`, and a logarithm has 0.
+"""The dynamo exporter's last rewriting, by equal numbers alone.
+
+onnxscript's rules match constants that are near: they take `+ 1e-8` for `+ 0`, and leave it out, so that zero is
+divided by; or `* (1 - 1e-6)` for `* 1`, and a logarithm has 0.
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from ..torch_shared.replaced import Instead, replaced
+from ....models.patch import ONNXSCRIPT
+from ..ledger import always, swapped, swaps
 
 
-def exactly() -> AbstractContextManager[None]:
-    """While a model is exported."""
-    from onnxscript.rewriter import _matcher  # it compares constants by math.isclose, and with nothing else of math
-
-    return replaced([Instead(_matcher, "math", _Exactly)])
+def exact_rewriting() -> AbstractContextManager[None]:
+    """Return the context in which a model is exported."""
+    return swapped(PATCHES)
 
 
-class _Exactly:
-    """What takes the place of the module math."""
+class _ExactMath:
+    """A stand-in for the module `math`, of which onnxscript's matcher uses isclose alone."""
 
     @staticmethod
-    def isclose(one: float, other: float, **_: float) -> bool:
-        """Whether they are one number, whatever difference is allowed."""
-        return one == other
+    def isclose(a: float, b: float, **_tolerances: float) -> bool:
+        """Return whether two numbers are equal, whatever difference is allowed."""
+        return a == b
+
+
+PATCHES = swaps(
+    "onnxscript.rewriter._matcher",
+    {"math": always(_ExactMath)},
+    why="its rules match constants by math.isclose: `+ 1e-8` is taken for `+ 0` and left out",
+    upstream="onnxscript/rewriter/_matcher.py: _match_constant",
+    until="the rules of onnxscript's optimiser match equal numbers alone",
+    seen=ONNXSCRIPT,
+)

@@ -1,5 +1,5 @@
 """Convolutions in as many groups as a size of an input says (`groups=batch`: each sample under its own kernel), for
-torch's dynamo exporter: ONNX's Conv takes a number that is known. They are products of matrices, one for each group.
+torch's dynamo exporter. They are products of matrices, one for each group.
 """
 
 from __future__ import annotations
@@ -8,190 +8,200 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import TypeAlias
 
-from ...lazy_import import LazyLibrary
-from ..torch_shared.onnxscript_opset import Translations, op
+from .. import private_onnxscript
+from ..ledger import translations
+from ..torch_shared.graph_types import Number, OnnxValue
+from ..torch_shared.onnxscript_opset import op
 from .cumulative_operators import FAR
 
-_core: Any = LazyLibrary("onnxscript.function_libs.torch_lib.ops", "core")
 
-
-def grouped() -> Translations:
-    """A part of the exporter's `custom_translation_table`."""
-    import torch
-
-    aten = torch.ops.aten
-    return {
-        aten.conv1d.default: _convolution(1, _core.aten_conv1d),
-        aten.conv2d.default: _convolution(2, _core.aten_conv2d),
-        aten.conv3d.default: _convolution(3, _core.aten_conv3d),
-        aten.convolution.default: _either_way,
-    }
-
-
-def _convolution(axes: int, own: Callable[..., Any]) -> Callable[..., Any]:
+def _convolution(axes: int) -> Callable[..., OnnxValue]:
     def translation(  # noqa: PLR0917  (the operator's own arguments)
-        input: Any,  # noqa: A002
-        weight: Any,
-        bias: Any = None,
+        input: OnnxValue,  # noqa: A002
+        weight: OnnxValue,
+        bias: OnnxValue | None = None,
         stride: Sequence[int] = (1,),
         padding: Sequence[int] = (0,),
         dilation: Sequence[int] = (1,),
-        groups: Any = 1,
-    ) -> Any:
-        stride, padding, dilation = (_of_each(each, axes) for each in (stride, padding, dilation))
-        if not _is_open(weight, groups):
+        groups: Number = 1,
+    ) -> OnnxValue:
+        stride, padding, dilation = (per_axis(values, axes) for values in (stride, padding, dilation))
+        if isinstance(groups, int | float) or not _has_known_kernel(weight):
+            own: Callable[..., OnnxValue] = getattr(private_onnxscript.core, f"aten_conv{axes}d")
             return own(input, weight, bias, stride, padding, dilation, groups)
         windows = _windows(weight, stride, padding, dilation, [0] * axes)
-        return _of_samples(_convolved, input, weight, bias, windows, groups)
+        return _convolve_batch(_convolved, input, weight, bias, windows, groups)
 
     return translation
 
 
-def _either_way(  # noqa: PLR0917  (the operator's own arguments)
-    input: Any,  # noqa: A002
-    weight: Any,
-    bias: Any,
+def _any_convolution(  # noqa: PLR0917  (the operator's own arguments)
+    input: OnnxValue,  # noqa: A002
+    weight: OnnxValue,
+    bias: OnnxValue | None,
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
     transposed: bool,
     output_padding: Sequence[int],
-    groups: Any,
-) -> Any:
-    if not _is_open(weight, groups):
-        own = _core.aten_convolution
+    groups: Number,
+) -> OnnxValue:
+    if isinstance(groups, int | float) or not _has_known_kernel(weight):
+        own: Callable[..., OnnxValue] = private_onnxscript.core.aten_convolution
         return own(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     axes = len(weight.shape) - 2
-    windows = _windows(weight, *(_of_each(each, axes) for each in (stride, padding, dilation, output_padding)))
-    return _of_samples(_transposed if transposed else _convolved, input, weight, bias, windows, groups)
+    windows = _windows(weight, *(per_axis(values, axes) for values in (stride, padding, dilation, output_padding)))
+    return _convolve_batch(_transposed if transposed else _convolved, input, weight, bias, windows, groups)
 
 
-def _is_open(weight: Any, groups: Any) -> bool:
-    """Whether only the number of groups shows as the model runs, and the kernel's sizes are known."""
-    return not isinstance(groups, int) and all(isinstance(size, int) for size in weight.shape[1:])
+def _has_known_kernel(weight: OnnxValue) -> bool:
+    """Return whether the kernel's sizes are known, so that only the number of groups shows as the model runs."""
+    return all(isinstance(size, int) for size in weight.shape[1:])
 
 
 @dataclass(frozen=True, slots=True)
-class _Window:
-    """What is read along one axis: `size` elements, `apart` from each other, from each `step`-th place on, with `rim`
-    zeros around; and what a transposed convolution has behind its end."""
+class _KernelAxis:
+    """A kernel along one axis: `size` elements, `dilation` apart, from each `stride`-th place on, with `padding` zeros
+    around; and the padding behind the end of a transposed convolution's output."""
 
     size: int
-    step: int
-    rim: int
-    apart: int
-    behind: int
+    stride: int
+    padding: int
+    dilation: int
+    output_padding: int
 
     @property
     def span(self) -> int:
-        """From the first element to the last."""
-        return self.apart * (self.size - 1)
+        """The distance from the first element to the last."""
+        return self.dilation * (self.size - 1)
 
 
-def _of_each(values: Sequence[int], axes: int) -> list[int]:
-    """One number for each axis, of which one may stand for all."""
+_Convolve: TypeAlias = Callable[[OnnxValue, OnnxValue, Sequence[_KernelAxis], OnnxValue], OnnxValue]
+
+
+def per_axis(values: Sequence[int], axes: int) -> list[int]:
+    """Return one number for each axis, of which one may stand for all."""
     return [*values] * axes if len(values) == 1 else [*values]
 
 
-def _windows(weight: Any, *others: Sequence[int]) -> Sequence[_Window]:
-    return [_Window(*numbers) for numbers in zip(weight.shape[2:], *others, strict=True)]
+def _windows(weight: OnnxValue, *options: Sequence[int]) -> Sequence[_KernelAxis]:
+    sizes = [int(size) for size in weight.shape[2:]]  # type: ignore[arg-type]  # they are known
+    return [_KernelAxis(*numbers) for numbers in zip(sizes, *options, strict=True)]
 
 
-def _of_samples(  # noqa: PLR0917
-    way: Callable[..., Any], value: Any, weight: Any, bias: Any, windows: Sequence[_Window], groups: Any
-) -> Any:
-    """Of a batch (N, C, ...) or of one sample (C, ...)."""
+def _convolve_batch(  # noqa: PLR0917
+    convolve: _Convolve,
+    value: OnnxValue,
+    weight: OnnxValue,
+    bias: OnnxValue | None,
+    windows: Sequence[_KernelAxis],
+    groups: OnnxValue,
+) -> OnnxValue:
+    """Convolve a batch (N, C, ...) or one sample (C, ...)."""
     axes = len(windows)
-    alone = len(value.shape) == axes + 1
-    made = way(op.Unsqueeze(value, [0]) if alone else value, weight, windows, op.Reshape(groups, [1]))
+    is_sample = len(value.shape) == axes + 1
+    batch = op.Unsqueeze(value, [0]) if is_sample else value
+    result = convolve(batch, weight, windows, op.Reshape(groups, [1]))
     if bias is not None:
-        made = op.Add(made, op.Reshape(bias, [-1, *[1] * axes]))
-    return op.Squeeze(made, [0]) if alone else made
+        result = op.Add(result, op.Reshape(bias, [-1, *[1] * axes]))
+    return op.Squeeze(result, [0]) if is_sample else result
 
 
-def _convolved(value: Any, weight: Any, windows: Sequence[_Window], groups: Any) -> Any:
-    """Of (N, groups C, ...) under (groups K, C, ...): beside each element lie all that its window reads, and one
-    product takes them. Of the first axis what they make is summed behind it: so less is copied."""
-    inward, rims = weight.shape[1], [window.rim for window in windows]
-    rows = _reshaped(value, [-1, inward], _sizes(value))
-    if any(rims):
-        rows = op.Pad(rows, [0, 0, *rims, 0, 0, *rims])
-    summed = 1 if windows[0].step == 1 and windows[0].size > 1 else 0
+def _convolved(value: OnnxValue, weight: OnnxValue, windows: Sequence[_KernelAxis], groups: OnnxValue) -> OnnxValue:
+    """Convolve (N, groups C, ...) by (groups K, C, ...).
+
+    Beside each element lie all that its window reads, and one product takes them. Along the first axis the products
+    are summed afterwards: so less is copied.
+    """
+    channels, paddings = weight.shape[1], [window.padding for window in windows]
+    rows = _reshaped(value, [-1, channels], _spatial_sizes(value))
+    if any(paddings):
+        rows = op.Pad(rows, [0, 0, *paddings, 0, 0, *paddings])
+    summed = 1 if windows[0].stride == 1 and windows[0].size > 1 else 0
     for axis, window in reversed([*enumerate(windows, 2)][summed:]):
-        rows = _read(rows, axis, window)
+        rows = _windowed(rows, axis, window)
     lines = windows[0].size if summed else 1
-    places = math.prod(weight.shape[2:]) // lines
-    kernel = _reshaped(weight, groups, [-1, inward, lines, places])
-    kernel = _reshaped(op.Transpose(kernel, perm=[0, 3, 1, 4, 2]), groups, [-1, inward * places])
-    columns = _reshaped(rows, _batch(value), groups, [inward * places, -1])
-    made = op.MatMul(kernel, columns)
+    places = math.prod(window.size for window in windows) // lines
+    kernel = _reshaped(weight, groups, [-1, channels, lines, places])
+    width = int(channels) * places  # type: ignore[arg-type]  # it is known
+    kernel = _reshaped(op.Transpose(kernel, perm=[0, 3, 1, 4, 2]), groups, [-1, width])
+    columns = _reshaped(rows, _batch(value), groups, [width, -1])
+    product = op.MatMul(kernel, columns)
     if not summed:
-        return _reshaped(made, _batch(value), [-1], _sizes(rows))
-    outward = op.Div(_batch(weight), groups)
-    made = _reshaped(made, _batch(rows), [lines], outward, op.Shape(rows, start=2, end=3), [-1])
-    made = _sum_of_lines(made, windows[0])
+        return _reshaped(product, _batch(value), [-1], _spatial_sizes(rows))
+    outputs = op.Div(_batch(weight), groups)
+    product = _reshaped(product, _batch(rows), [lines], outputs, op.Shape(rows, start=2, end=3), [-1])
+    total = _sum_of_lines(product, windows[0])
     rest = [op.Shape(rows, start=3)] if len(windows) > 1 else []
-    return _reshaped(made, _batch(value), op.Mul(groups, outward), [-1], *rest)
+    return _reshaped(total, _batch(value), op.Mul(groups, outputs), [-1], *rest)
 
 
-def _sum_of_lines(made: Any, window: _Window) -> Any:
-    """What each place of a kernel along an axis made of all elements, (M, size, K, H, ...), where it belongs."""
-    firsts = [at * window.apart for at in range(window.size)]
-    parts = [op.Slice(made, [at, it], [at + 1, it - window.span or FAR], [1, 3]) for at, it in enumerate(firsts)]
+def _sum_of_lines(product: OnnxValue, window: _KernelAxis) -> OnnxValue:
+    """Add each kernel place's products with all elements, (M, size, K, H, ...), where they belong."""
+    firsts = [at * window.dilation for at in range(window.size)]
+    parts = [
+        op.Slice(product, [at, first], [at + 1, first - window.span or FAR], [1, 3]) for at, first in enumerate(firsts)
+    ]
     return reduce(op.Add, parts)
 
 
-def _read(rows: Any, axis: int, window: _Window) -> Any:
-    """The elements of each window along an axis beside each other: (M, C, ...) -> (M, size C, ...)"""
-    if window.size == window.step == 1:
+def _windowed(rows: OnnxValue, axis: int, window: _KernelAxis) -> OnnxValue:
+    """Put the elements of each window along an axis beside each other: (M, C, ...) -> (M, size C, ...)."""
+    if window.size == window.stride == 1:
         return rows
-    firsts = [at * window.apart for at in range(window.size)]
-    parts = [op.Slice(rows, [at], [at - window.span or FAR], [axis], [window.step]) for at in firsts]
+    firsts = [at * window.dilation for at in range(window.size)]
+    parts = [op.Slice(rows, [at], [at - window.span or FAR], [axis], [window.stride]) for at in firsts]
     return op.Concat(*parts, axis=1)
 
 
-def _transposed(value: Any, weight: Any, windows: Sequence[_Window], groups: Any) -> Any:
-    """Of (N, groups C, ...) under (groups C, K, ...): one product for all places of the kernel, of which each is laid
-    where it belongs."""
-    outward, places = weight.shape[1], math.prod(weight.shape[2:])
-    kernel = _reshaped(weight, groups, [-1, outward, places])
+def _transposed(value: OnnxValue, weight: OnnxValue, windows: Sequence[_KernelAxis], groups: OnnxValue) -> OnnxValue:
+    """Convolve (N, groups C, ...) by (groups C, K, ...), transposed: one product for all places of the kernel, each of
+    which is laid where it belongs."""
+    outputs, places = int(weight.shape[1]), math.prod(window.size for window in windows)  # type: ignore[arg-type]
+    kernel = _reshaped(weight, groups, [-1, outputs, places])
     kernel = op.Transpose(kernel, perm=[0, 3, 2, 1])
-    kernel = _reshaped(kernel, groups, [places * outward, -1])
-    inward = op.Div(op.Shape(value, start=1, end=2), groups)
-    columns = _reshaped(value, _batch(value), groups, inward, [-1])
-    laid = op.MatMul(kernel, columns)
-    laid = _reshaped(laid, [-1, places * outward], _sizes(value))
-    width = places * outward
+    kernel = _reshaped(kernel, groups, [places * outputs, -1])
+    channels = op.Div(op.Shape(value, start=1, end=2), groups)
+    columns = _reshaped(value, _batch(value), groups, channels, [-1])
+    product = op.MatMul(kernel, columns)
+    product = _reshaped(product, [-1, places * outputs], _spatial_sizes(value))
+    width = places * outputs
     for axis, window in enumerate(windows, 2):
         width //= window.size
-        parts = [op.Slice(laid, [at * width], [(at + 1) * width], [1]) for at in range(window.size)]
-        laid = _laid(parts, len(windows) + 2, axis, window)
-    return _reshaped(laid, _batch(value), [-1], _sizes(laid))
+        parts = [op.Slice(product, [at * width], [(at + 1) * width], [1]) for at in range(window.size)]
+        product = _laid(parts, len(windows) + 2, axis, window)
+    return _reshaped(product, _batch(value), [-1], _spatial_sizes(product))
 
 
-def _laid(parts: Sequence[Any], rank: int, axis: int, window: _Window) -> Any:
-    """The sum of parts (M, K, ...) along an axis, each `apart` places behind the one before, and its elements `step`
-    places from each other. What stands at every `step`-th place is summed by itself, and these sums are interleaved."""
-    span, step = window.span, window.step
-    more = max(span // step, -(-(span + window.behind + 1 - window.rim) // step) - 1)  # what they get longer by
-    sums = []
-    for place in range(step):
-        firsts = {at: at * window.apart // step for at in range(window.size) if at * window.apart % step == place}
-        shifted = [_shifted(parts[at], rank, axis, first, more - first) for at, first in firsts.items()]
+def _laid(parts: Sequence[OnnxValue], rank: int, axis: int, window: _KernelAxis) -> OnnxValue:
+    """Add parts (M, K, ...) along an axis, each `dilation` places behind the one before, its elements `stride` apart.
+
+    What stands at every `stride`-th place is summed by itself, and these sums are interleaved.
+    """
+    span, stride = window.span, window.stride
+    # How much longer the parts become.
+    growth = max(span // stride, -(-(span + window.output_padding + 1 - window.padding) // stride) - 1)
+    sums: list[OnnxValue | None] = []
+    for place in range(stride):
+        firsts = {
+            at: at * window.dilation // stride for at in range(window.size) if at * window.dilation % stride == place
+        }
+        shifted = [_padded(parts[at], rank, axis, first, growth - first) for at, first in firsts.items()]
         sums.append(reduce(op.Add, shifted) if shifted else None)
-    some = next(each for each in sums if each is not None)
-    made = some
-    if step > 1:
-        apart = [op.Unsqueeze(_zeros(some) if each is None else each, [axis + 1]) for each in sums]
+    some = next(total for total in sums if total is not None)
+    laid = some
+    if stride > 1:
+        columns = [op.Unsqueeze(_zeros(some) if total is None else total, [axis + 1]) for total in sums]
         sizes = op.Shape(some, start=0, end=axis), [-1], *([op.Shape(some, start=axis + 1)] if axis + 1 < rank else [])
-        made = _reshaped(op.Concat(*apart, axis=axis + 1), *sizes)
-    over = step * (more + 1) + window.rim - span - window.behind - 1
-    return op.Slice(made, [window.rim], [-over or FAR], [axis]) if window.rim or over else made
+        laid = _reshaped(op.Concat(*columns, axis=axis + 1), *sizes)
+    excess = stride * (growth + 1) + window.padding - span - window.output_padding - 1
+    is_cut = window.padding or excess
+    return op.Slice(laid, [window.padding], [-excess or FAR], [axis]) if is_cut else laid
 
 
-def _shifted(value: Any, rank: int, axis: int, before: int, behind: int) -> Any:
+def _padded(value: OnnxValue, rank: int, axis: int, before: int, behind: int) -> OnnxValue:
     if not before and not behind:
         return value
     pads = [0] * (2 * rank)
@@ -199,20 +209,31 @@ def _shifted(value: Any, rank: int, axis: int, before: int, behind: int) -> Any:
     return op.Pad(value, pads)
 
 
-def _reshaped(value: Any, *sizes: Any) -> Any:
-    """By sizes that are lists of numbers or known as the model runs."""
-    parts = [op.Constant(value_ints=each) if isinstance(each, list) else each for each in sizes]
+def _reshaped(value: OnnxValue, *sizes: object) -> OnnxValue:
+    """Reshape to sizes that are lists of numbers or known as the model runs."""
+    parts = [op.Constant(value_ints=part) if isinstance(part, list) else part for part in sizes]
     return op.Reshape(value, op.Concat(*parts, axis=0))
 
 
-def _zeros(like: Any) -> Any:
+def _zeros(like: OnnxValue) -> OnnxValue:
     return op.Expand(op.CastLike(0.0, like), op.Shape(like))
 
 
-def _batch(value: Any) -> Any:
+def _batch(value: OnnxValue) -> OnnxValue:
     return op.Shape(value, start=0, end=1)
 
 
-def _sizes(value: Any) -> Any:
-    """Of all axes but the batch and the channels."""
+def _spatial_sizes(value: OnnxValue) -> OnnxValue:
+    """Read the sizes of all axes but the batch and the channels."""
     return op.Shape(value, start=2)
+
+
+PATCHES = translations(
+    {
+        **{f"aten.conv{axes}d.default": _convolution(axes) for axes in (1, 2, 3)},
+        "aten.convolution.default": _any_convolution,
+    },
+    why="ONNX's Conv takes a number of groups that is known, and torchlib hands it a size of an input",
+    upstream="onnxscript/function_libs/torch_lib/ops/core.py: aten_convolution",
+    until="torchlib writes convolutions in an open number of groups as products of matrices",
+)

@@ -1,12 +1,14 @@
-"""What torch's dynamo exporter has no ONNX of, or the wrong one, number by number."""
+"""Operators that work number by number, for torch's dynamo exporter."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ...lazy_import import LazyLibrary
+from .. import private_onnxscript
+from ..ledger import translations
 from ..torch_shared.formulas import (
     angle_of,
     is_negative,
@@ -18,125 +20,104 @@ from ..torch_shared.formulas import (
     log_of_two,
     scaled_erfc,
 )
-from ..torch_shared.onnxscript_opset import Translations, ir, op
+from ..torch_shared.graph_types import Number, OnnxValue
+from ..torch_shared.onnxscript_opset import ir, op
 from ..torch_shared.wide_integers import clamped, is_wide, larger, smaller
-from .cumulative_operators import end_of
+from .cumulative_operators import limit_of
 
-_nn: Any = LazyLibrary("onnxscript.function_libs.torch_lib.ops", "nn")
-
-
-def numbers() -> Translations:
-    """A part of the exporter's `custom_translation_table`."""
-    import torch
-
-    aten = torch.ops.aten
-    return {
-        aten.vdot.default: _inner_product,
-        aten.dot.default: _inner_product,
-        aten.signbit.default: _is_negative,
-        aten.copysign.Tensor: _with_sign_of,
-        aten.copysign.Scalar: _with_sign_of,
-        aten.atan2.default: partial(angle_of, op),
-        aten.logaddexp.default: partial(log_of_two, op),
-        aten.logaddexp2.default: partial(log2_of_two, op),
-        aten.logsumexp.default: _log_of_sum,
-        aten.special_erfcx.default: partial(scaled_erfc, op),
-        aten.special_log_ndtr.default: partial(log_of_normal, op),
-        aten.lgamma.default: partial(log_of_gamma, op),
-        aten.log_sigmoid.default: partial(log_of_sigmoid, op),
-        aten.hypot.default: _hypotenuse,
-        aten.clamp.Tensor: _within,
-        aten.fmax.default: _larger_number,
-        aten.fmin.default: _smaller_number,
-        aten.rrelu_with_noise_functional.default: _mean_slope,
-        aten._cdist_forward.default: _distances,
-        aten.scatter_reduce.two: scatter,
-    }
+if TYPE_CHECKING:
+    from onnxscript.ir import DataType
 
 
-def _log_of_sum(self: Any, dim: Any, keepdim: bool = False) -> Any:
+def _logsumexp(self: OnnxValue, dim: object, keepdim: bool = False) -> OnnxValue:
     if self.rank == 0:
         return self
-    made = log_of_sum(op, self, lambda name, value: getattr(op, name)(value, dim, keepdims=True))
-    return made if keepdim else op.Squeeze(made, dim)
+    logarithm = log_of_sum(op, self, lambda name, value: getattr(op, name)(value, dim, keepdims=True))
+    return logarithm if keepdim else op.Squeeze(logarithm, dim)
 
 
-def _inner_product(self: Any, other: Any) -> Any:
+def _dot(self: OnnxValue, other: OnnxValue) -> OnnxValue:
     return op.ReduceSum(op.Mul(self, other), keepdims=False)
 
 
-def _is_negative(self: Any) -> Any:
-    if self.dtype.is_floating_point():
-        return is_negative(op, self)
-    return op.Less(self, op.CastLike(op.Constant(value_int=0), self))
+def _signbit(self: OnnxValue) -> OnnxValue:
+    if not self.dtype.is_floating_point():
+        return op.Less(self, op.CastLike(op.Constant(value_int=0), self))
+    sign: OnnxValue = is_negative(op, self)
+    return sign
 
 
-def _with_sign_of(self: Any, other: Any) -> Any:
+def _copysign(self: OnnxValue, other: Number) -> OnnxValue:
     size = op.Abs(self if self.dtype.is_floating_point() else op.Cast(self, to=ir.DataType.FLOAT))
     if isinstance(other, bool | int | float):
         return op.Neg(size) if math.copysign(1.0, other) < 0 else size
-    return op.Where(_is_negative(other), op.Neg(size), size)
+    return op.Where(_signbit(other), op.Neg(size), size)
 
 
-def _within(self: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002  (the operator's own arguments)
-    """Between numbers as one operator: of the maximum and the minimum that the exporter writes, its optimiser makes an
-    invalid model where one value is clamped twice, as it gives the bounds of both one name."""
-    bounds = [each if each is None else op.CastLike(each, self) for each in (min, max)]
+def _clamp(
+    self: OnnxValue,
+    min: OnnxValue | None = None,  # noqa: A002  (the operator's own arguments)
+    max: OnnxValue | None = None,  # noqa: A002
+) -> OnnxValue:
+    """Clamp to tensors by one operator."""
+    bounds = [bound if bound is None else op.CastLike(bound, self) for bound in (min, max)]
     if is_wide(self):
-        return clamped(op, self, *bounds)
-    if all(each is None or each.rank == 0 for each in (min, max)):
+        integers: OnnxValue = clamped(op, self, *bounds)
+        return integers
+    if all(bound is None or bound.rank == 0 for bound in (min, max)):
         return op.Clip(self, *bounds)
     for bound, narrowed in zip(bounds, (op.Max, op.Min), strict=True):
         self = self if bound is None else narrowed(self, bound)
     return self
 
 
-def _larger_number(self: Any, other: Any) -> Any:
-    """Of a NaN and a number the number."""
+def _fmax(self: OnnxValue, other: OnnxValue) -> OnnxValue:
+    """Write the larger number; of a NaN and a number the number."""
     if self.dtype == ir.DataType.BOOL:
         return op.Or(self, other)
-    return larger(op, self, other) if is_wide(self, other) else _of_numbers(op.Max, self, other)
+    return larger(op, self, other) if is_wide(self, other) else _ignoring_nan(op.Max, self, other)
 
 
-def _smaller_number(self: Any, other: Any) -> Any:
+def _fmin(self: OnnxValue, other: OnnxValue) -> OnnxValue:
     if self.dtype == ir.DataType.BOOL:
         return op.And(self, other)
-    return smaller(op, self, other) if is_wide(self, other) else _of_numbers(op.Min, self, other)
+    return smaller(op, self, other) if is_wide(self, other) else _ignoring_nan(op.Min, self, other)
 
 
-def _of_numbers(chosen: Any, self: Any, other: Any) -> Any:
+def _ignoring_nan(extreme: Callable[..., OnnxValue], self: OnnxValue, other: OnnxValue) -> OnnxValue:
     if not self.dtype.is_floating_point():
-        return chosen(self, other)
-    return op.Where(op.IsNaN(self), other, op.Where(op.IsNaN(other), self, chosen(self, other)))
+        return extreme(self, other)
+    return op.Where(op.IsNaN(self), other, op.Where(op.IsNaN(other), self, extreme(self, other)))
 
 
-def _mean_slope(  # noqa: PLR0917  (the operator's own arguments)
-    self: Any,
-    noise: Any,
+def _rrelu(  # noqa: PLR0917  (the operator's own arguments)
+    self: OnnxValue,
+    noise: OnnxValue,
     lower: float = 0.125,
     upper: float = 1 / 3,
     training: bool = False,
-    generator: Any = None,  # noqa: ARG001
-) -> tuple[Any, Any]:
-    """A randomized ReLU as it answers in evaluation, and the noise that it has not drawn."""
+    generator: object = None,  # noqa: ARG001
+) -> tuple[OnnxValue, OnnxValue]:
+    """Write a randomized ReLU as it answers in evaluation, and the noise that it has not drawn."""
     if training:
         raise NotImplementedError("F.rrelu(training=True) draws random slopes")
-    return _nn.aten_leaky_relu(self, (lower + upper) / 2), noise
+    return private_onnxscript.nn.aten_leaky_relu(self, (lower + upper) / 2), noise
 
 
-def _hypotenuse(self: Any, other: Any) -> Any:
-    """Against the longer leg: the square of a large number is infinite, and that of a small one 0."""
-    one, two = op.Abs(self), op.Abs(other)
-    long, short = op.Max(one, two), op.Min(one, two)
+def _hypot(self: OnnxValue, other: OnnxValue) -> OnnxValue:
+    """Write the hypotenuse by its ratio to the longer leg: the square of a large number is infinite, and that of a
+    small one 0."""
+    leg, other_leg = op.Abs(self), op.Abs(other)
+    long, short = op.Max(leg, other_leg), op.Min(leg, other_leg)
     unit = op.CastLike(op.Constant(value_float=1.0), self)
     zero = op.CastLike(op.Constant(value_float=0.0), self)
-    alone = op.Or(op.Equal(long, zero), op.IsInf(long))
-    part = op.Div(op.Where(alone, zero, short), op.Where(alone, unit, long))
-    return op.Mul(long, op.Sqrt(op.Add(unit, op.Mul(part, part))))
+    is_degenerate = op.Or(op.Equal(long, zero), op.IsInf(long))
+    ratio = op.Div(op.Where(is_degenerate, zero, short), op.Where(is_degenerate, unit, long))
+    return op.Mul(long, op.Sqrt(op.Add(unit, op.Mul(ratio, ratio))))
 
 
-def _distances(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> Any:  # noqa: ARG001  (how fast, not what)
-    """Between the rows of the one and of the other: (..., P, M), (..., R, M) -> (..., P, R)."""
+def _cdist(x1: OnnxValue, x2: OnnxValue, p: float, compute_mode: int | None = None) -> OnnxValue:  # noqa: ARG001  (how fast, not what)
+    """Write the distances between two sets of rows: (..., P, M), (..., R, M) -> (..., P, R)."""
     apart = op.Abs(op.Sub(op.Unsqueeze(x1, [-2]), op.Unsqueeze(x2, [-3])))
     if p == 0:
         return op.ReduceSum(op.Cast(op.Greater(apart, op.CastLike(0.0, apart)), to=x1.dtype), [-1], keepdims=False)
@@ -151,34 +132,99 @@ def _distances(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> A
 
 
 def scatter(  # noqa: PLR0917  (the operator's own arguments)
-    self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True
-) -> Any:
-    """The exporter's own takes the last number for a mean, and the least finite one where all are -inf."""
-    kind, rank = self.dtype, self.rank
+    self: OnnxValue, dim: int, index: OnnxValue, src: OnnxValue, reduce: str, include_self: bool = True
+) -> OnnxValue:
+    """Lower scatter_reduce: reduce the elements of `src` into their places along `dim`."""
+    dtype, rank = self.dtype, self.rank
     if rank == 0:
-        self, index, src = (op.Reshape(each, [1]) for each in (self, index, src))
-    elif index.shape != src.shape:  # what lies beyond the places is not read
+        self, index, src = (op.Reshape(value, [1]) for value in (self, index, src))
+    elif index.shape != src.shape:  # elements of src beyond the index are not read
         src = op.Slice(src, [0] * rank, op.Shape(index), list(range(rank)))
     if not include_self:
-        ends = {"amin": end_of(kind, lowest=False), "amax": end_of(kind, lowest=True), "prod": 1}
-        self = op.ScatterElements(self, index, _filled(ends.get(reduce, 0), kind, index), axis=dim)
-    made = op.ScatterElements(self, index, src, axis=dim, reduction=_REDUCTIONS[reduce])
+        starts = {"amin": limit_of(dtype, lowest=False), "amax": limit_of(dtype, lowest=True), "prod": 1}
+        self = op.ScatterElements(self, index, _filled(starts.get(reduce, 0), dtype, index), axis=dim)
+    result = op.ScatterElements(self, index, src, axis=dim, reduction=_REDUCTIONS[reduce])
     if reduce == "mean":
-        start = _filled(int(include_self), kind, self)
-        times = op.ScatterElements(start, index, _filled(1, kind, index), axis=dim, reduction="add")
-        made = _shared(made, op.Max(times, _filled(1, kind, self)), kind)
-    return op.Squeeze(made, [0]) if rank == 0 else made
+        start = _filled(int(include_self), dtype, self)
+        times = op.ScatterElements(start, index, _filled(1, dtype, index), axis=dim, reduction="add")
+        result = _mean(result, op.Max(times, _filled(1, dtype, self)), dtype)
+    return op.Squeeze(result, [0]) if rank == 0 else result
 
 
 _REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amin": "min", "amax": "max"}
 
 
-def _shared(total: Any, count: Any, kind: Any) -> Any:
-    """A sum by its count; of integers rounded down."""
-    if kind.is_floating_point():
+def _mean(total: OnnxValue, count: OnnxValue, dtype: DataType) -> OnnxValue:
+    """Divide a sum by its count; of integers rounded down."""
+    if dtype.is_floating_point():
         return op.Div(total, count)
     return op.Div(op.Sub(total, op.Mod(total, count)), count)
 
 
-def _filled(value: float, kind: Any, like: Any) -> Any:
-    return op.Expand(op.Constant(value=ir.tensor(value, dtype=kind)), op.Shape(like))
+def _filled(value: float, dtype: DataType, like: OnnxValue) -> OnnxValue:
+    return op.Expand(op.Constant(value=ir.tensor(value, dtype=dtype)), op.Shape(like))
+
+
+_CORE = "onnxscript/function_libs/torch_lib/ops/core.py"
+PATCHES = (
+    *translations(
+        {
+            "aten.vdot.default": _dot,
+            "aten.copysign.Tensor": _copysign,
+            "aten.copysign.Scalar": _copysign,
+            "aten.special_erfcx.default": partial(scaled_erfc, op),
+            "aten.special_log_ndtr.default": partial(log_of_normal, op),
+            "aten.lgamma.default": partial(log_of_gamma, op),
+            "aten.hypot.default": _hypot,
+            "aten.fmax.default": _fmax,
+            "aten.fmin.default": _fmin,
+            "aten.rrelu_with_noise_functional.default": _rrelu,
+            "aten._cdist_forward.default": _cdist,
+        },
+        why="torchlib has no translation of it",
+        upstream=_CORE,
+        until="torchlib translates it",
+    ),
+    *translations(
+        {"aten.dot.default": _dot},
+        why="torchlib's MatMul of two vectors has no shape that every back-end takes, and none of integers",
+        upstream=f"{_CORE}: aten_dot",
+        until="torchlib's dot is of every dtype",
+    ),
+    *translations(
+        {"aten.signbit.default": _signbit},
+        why="torchlib's is off for -0.0 and for integers",
+        upstream=f"{_CORE}: aten_signbit",
+        until="torchlib reads the sign of -0.0",
+    ),
+    *translations(
+        {"aten.atan2.default": partial(angle_of, op)},
+        why="torchlib divides by zero next to an axis, and makes NaN of two zeros or two infinities",
+        upstream=f"{_CORE}: aten_atan2",
+        until="torchlib's atan2 is right on the axes, or ONNX has Atan2",
+    ),
+    *translations(
+        {
+            "aten.logaddexp.default": partial(log_of_two, op),
+            "aten.logaddexp2.default": partial(log2_of_two, op),
+            "aten.logsumexp.default": _logsumexp,
+            "aten.log_sigmoid.default": partial(log_of_sigmoid, op),
+        },
+        why="torchlib takes the logarithm of what overflows, or is 0, before: exp(89) is infinite in float32",
+        upstream=f"{_CORE}: aten_logaddexp",
+        until="torchlib subtracts the larger one first",
+    ),
+    *translations(
+        {"aten.clamp.Tensor": _clamp},
+        why="of the maximum and the minimum that torchlib writes, onnxscript's optimiser makes an invalid model where "
+        "one value is clamped twice, as it gives the bounds of both one name",
+        upstream=f"{_CORE}: aten_clamp_tensor",
+        until="the optimiser's rule of Max and Min names each constant anew",
+    ),
+    *translations(
+        {"aten.scatter_reduce.two": scatter},
+        why="torchlib's takes the last number for a mean, and the least finite one where all are -inf",
+        upstream=f"{_CORE}: aten_scatter_reduce",
+        until="torchlib computes means, and starts from infinities",
+    ),
+)

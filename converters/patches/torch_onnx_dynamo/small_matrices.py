@@ -1,221 +1,204 @@
-"""Inverses, solutions, factors and determinants of small matrices, of which torch's dynamo exporter has no ONNX: a step
-for each row, of as many rows as are known. Of a determinant it has one that TFLite has not, and whose logarithm ends
-where float32 does.
-"""
+"""Inverses, solutions, factors and determinants of small matrices for torch's dynamo exporter: a step for each row, of
+as many rows as are known."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
-from ..torch_shared.onnxscript_opset import Translations, ir, op
-from .elimination import Eliminated, eliminated, factored, first_of, sign_of, substituted, turned, zero
+from ..ledger import translations
+from ..torch_shared.graph_types import OnnxValue
+from ..torch_shared.onnxscript_opset import ir, op
+from .elimination import (
+    Elimination,
+    cholesky_factor,
+    determinant_sign,
+    eliminate,
+    number_of_first,
+    solve_triangular,
+    transposed,
+    zero,
+)
 
 _MOST = 32  # rows that are written out: a step is some twenty operators,
 _MOST_OF_TRIANGLE = 100  # and six where half of the matrix is 0
 
 
-def matrices() -> Translations:
-    """A part of the exporter's `custom_translation_table`."""
-    import torch
-
-    aten = torch.ops.aten
-    return {
-        aten.inverse.default: _inverse,
-        aten.linalg_inv.default: _inverse,
-        aten.linalg_inv_ex.default: _inverse_with_info,
-        aten.linalg_solve.default: _solution,
-        aten._linalg_solve_ex.default: _solution_with_info,
-        aten.linalg_cholesky.default: _cholesky,
-        aten.linalg_cholesky_ex.default: _cholesky_with_info,
-        aten.cholesky.default: _cholesky,
-        aten.cholesky_solve.default: _by_factor,
-        aten.cholesky_inverse.default: _inverse_by_factor,
-        aten.linalg_solve_triangular.default: _of_triangle,
-        aten.triangular_solve.default: _of_triangle_before,
-        aten.linalg_det.default: _determinant,
-        aten.det.default: _determinant,
-        aten._linalg_det.default: _determinant_with_factors,
-        aten.linalg_slogdet.default: _log_determinant,
-        aten.slogdet.default: _log_determinant,
-        aten._linalg_slogdet.default: _log_determinant_with_factors,
-        aten.logdet.default: _log,
-    }
+def _inverse(A: OnnxValue) -> OnnxValue:  # noqa: N803  (the operators' own names)
+    return _eliminate_identity(A).solution
 
 
-def _inverse(A: Any) -> Any:  # noqa: N803  (the operators' own names)
-    return _inverted(A).beside
+def _inverse_with_info(A: OnnxValue, check_errors: bool = False) -> tuple[OnnxValue, OnnxValue]:  # noqa: N803, ARG001
+    elimination = _eliminate_identity(A)
+    return elimination.solution, _number_of_first_zero(elimination)
 
 
-def _inverse_with_info(A: Any, check_errors: bool = False) -> tuple[Any, Any]:  # noqa: N803, ARG001
-    made = _inverted(A)
-    return made.beside, _number_of_first_zero(made)
+def _eliminate_identity(value: OnnxValue) -> Elimination:
+    return eliminate(op.Concat(value, op.Expand(_identity(value), op.Shape(value)), axis=-1), _rows_of(value))
 
 
-def _inverted(value: Any) -> Eliminated:
-    return eliminated(op.Concat(value, op.Expand(_identity(value), op.Shape(value)), axis=-1), _rows_of(value))
+def _solve(A: OnnxValue, B: OnnxValue, left: bool = True) -> OnnxValue:  # noqa: N803
+    return _solution(A, B, left)[0]
 
 
-def _solution(A: Any, B: Any, left: bool = True) -> Any:  # noqa: N803
-    return _solved(A, B, left)[0]
-
-
-def _solution_with_info(
-    A: Any,  # noqa: N803
-    B: Any,  # noqa: N803
+def _solve_with_info(
+    A: OnnxValue,  # noqa: N803
+    B: OnnxValue,  # noqa: N803
     left: bool = True,
     check_errors: bool = False,  # noqa: ARG001
-) -> tuple[Any, Any, Any, Any]:
-    solution, made = _solved(A, B, left)
-    info = _number_of_first_zero(made)
+) -> tuple[OnnxValue, OnnxValue, OnnxValue, OnnxValue]:
+    solution, elimination = _solution(A, B, left)
+    info = _number_of_first_zero(elimination)
     return solution, A, info, info  # the second and the third are for a backward pass
 
 
-def _solved(matrix: Any, right: Any, left: bool) -> tuple[Any, Eliminated]:
-    """X of A X = B, or of X A = B, which is A^T X^T = B^T. B is a vector as torch.linalg.solve takes it for one."""
+def _solution(matrix: OnnxValue, right: OnnxValue, left: bool) -> tuple[OnnxValue, Elimination]:
+    """Write X of A X = B, or of X A = B, which is A^T X^T = B^T. B is a vector where torch.linalg.solve takes it for
+    one."""
     count, is_vector = _rows_of(matrix), _is_vector(matrix, right)
-    rank, wide = len(matrix.shape), len(right.shape) + is_vector
+    rank, right_rank = len(matrix.shape), len(right.shape) + is_vector
     columns = op.Unsqueeze(right, [-1]) if is_vector else right
     if not left and not is_vector:
-        matrix, columns = turned(matrix, rank), turned(columns, wide)
-    made = eliminated(op.Concat(*_of_equal_batch(matrix, rank, columns, wide), axis=-1), count)
+        matrix, columns = transposed(matrix, rank), transposed(columns, right_rank)
+    elimination = eliminate(op.Concat(*_with_equal_batch(matrix, rank, columns, right_rank), axis=-1), count)
     if is_vector:
-        return op.Squeeze(made.beside, [-1]), made
-    return made.beside if left else turned(made.beside, max(rank, wide)), made
+        return op.Squeeze(elimination.solution, [-1]), elimination
+    solution = elimination.solution
+    return solution if left else transposed(solution, max(rank, right_rank)), elimination
 
 
-def _is_vector(matrix: Any, right: Any) -> bool:
-    """Formula: linalg_solve_is_vector_rhs in LinearAlgebraUtils.h."""
+def _is_vector(matrix: OnnxValue, right: OnnxValue) -> bool:
+    """Return whether B is a vector. Formula: linalg_solve_is_vector_rhs in LinearAlgebraUtils.h."""
     return len(right.shape) == 1 or [*right.shape] == [*matrix.shape][:-1]
 
 
-def _of_equal_batch(one: Any, one_rank: int, two: Any, two_rank: int) -> tuple[Any, Any]:
-    """Both over the axes before the last two that either has."""
-    if one_rank == two_rank == 2:
-        return one, two
-    return _spread(one, two), _spread(two, one)
+def _with_equal_batch(a: OnnxValue, a_rank: int, b: OnnxValue, b_rank: int) -> tuple[OnnxValue, OnnxValue]:
+    """Broadcast both over the axes before the last two that either has."""
+    if a_rank == b_rank == 2:
+        return a, b
+    return _with_batch_of(a, b), _with_batch_of(b, a)
 
 
-def _spread(value: Any, like: Any) -> Any:
+def _with_batch_of(value: OnnxValue, like: OnnxValue) -> OnnxValue:
     return op.Expand(value, op.Concat(op.Shape(like, end=-2), op.Constant(value_ints=[1, 1]), axis=0))
 
 
-def _cholesky(A: Any, upper: bool = False) -> Any:  # noqa: N803
-    return _factored(A, upper)[0]
+def _cholesky(A: OnnxValue, upper: bool = False) -> OnnxValue:  # noqa: N803
+    return _factor(A, upper)[0]
 
 
 def _cholesky_with_info(
-    A: Any,  # noqa: N803
+    A: OnnxValue,  # noqa: N803
     upper: bool = False,
     check_errors: bool = False,  # noqa: ARG001
-) -> tuple[Any, Any]:
-    made, squares = _factored(A, upper)
-    info = first_of([op.Not(op.Greater(each, zero(each))) for each in squares])
-    return made, op.Squeeze(info, [-2, -1])
+) -> tuple[OnnxValue, OnnxValue]:
+    factor, squares = _factor(A, upper)
+    info = number_of_first([op.Not(op.Greater(square, zero(square))) for square in squares])
+    return factor, op.Squeeze(info, [-2, -1])
 
 
-def _factored(value: Any, upper: bool) -> Any:
+def _factor(value: OnnxValue, upper: bool) -> tuple[OnnxValue, Sequence[OnnxValue]]:
     if not upper:
-        return factored(value, _rows_of(value))
+        return cholesky_factor(value, _rows_of(value))
     rank = len(value.shape)
-    given = turned(value, rank)
-    given.shape = value.shape
-    made, squares = factored(given, _rows_of(value))
-    return turned(made, rank), squares
+    matrix = transposed(value, rank)
+    matrix.shape = value.shape
+    factor, squares = cholesky_factor(matrix, _rows_of(value))
+    return transposed(factor, rank), squares
 
 
-def _by_factor(self: Any, input2: Any, upper: bool = False) -> Any:
-    """X of A X = B, of which L L^T = A is known, or the other way round U^T U."""
+def _cholesky_solve(self: OnnxValue, input2: OnnxValue, upper: bool = False) -> OnnxValue:
+    """Write X of A X = B, of which L L^T = A is known, or with `upper` U^T U."""
     count, rank = _rows_of(input2, _MOST_OF_TRIANGLE), len(input2.shape)
-    other = turned(input2, rank)
-    lower, higher = (other, input2) if upper else (input2, other)
-    right, _ = _of_equal_batch(self, len(self.shape), input2, rank)
-    return substituted(higher, substituted(lower, right, count, upper=False), count, upper=True)
+    mirrored = transposed(input2, rank)
+    lower, higher = (mirrored, input2) if upper else (input2, mirrored)
+    right, _ = _with_equal_batch(self, len(self.shape), input2, rank)
+    return solve_triangular(higher, solve_triangular(lower, right, count, upper=False), count, upper=True)
 
 
-def _inverse_by_factor(self: Any, upper: bool = False) -> Any:
+def _cholesky_inverse(self: OnnxValue, upper: bool = False) -> OnnxValue:
     identity = op.Expand(_identity(self), op.Shape(self))
     identity.shape = self.shape
-    return _by_factor(identity, self, upper)
+    return _cholesky_solve(identity, self, upper)
 
 
-def _of_triangle(
-    self: Any,
-    B: Any,  # noqa: N803
+def _solve_triangular(
+    self: OnnxValue,
+    B: OnnxValue,  # noqa: N803
     upper: bool,
     left: bool = True,
     unitriangular: bool = False,
-) -> Any:
-    count, rank, wide = _rows_of(self, _MOST_OF_TRIANGLE), len(self.shape), len(B.shape)
+) -> OnnxValue:
+    count, rank, right_rank = _rows_of(self, _MOST_OF_TRIANGLE), len(self.shape), len(B.shape)
     triangle, right = self, B
     if not left:
-        triangle, right, upper = turned(self, rank), turned(B, wide), not upper
-    right, _ = _of_equal_batch(right, wide, triangle, rank)
-    made = substituted(triangle, right, count, upper=upper, of_ones=unitriangular)
-    return made if left else turned(made, max(rank, wide))
+        triangle, right, upper = transposed(self, rank), transposed(B, right_rank), not upper
+    right, _ = _with_equal_batch(right, right_rank, triangle, rank)
+    solution = solve_triangular(triangle, right, count, upper=upper, unit_diagonal=unitriangular)
+    return solution if left else transposed(solution, max(rank, right_rank))
 
 
-def _of_triangle_before(
-    self: Any,
-    A: Any,  # noqa: N803
+def _triangular_solve(
+    self: OnnxValue,
+    A: OnnxValue,  # noqa: N803
     upper: bool = True,
     transpose: bool = False,
     unitriangular: bool = False,
-) -> tuple[Any, Any]:
-    """The operator's older form, and the matrix itself."""
+) -> tuple[OnnxValue, OnnxValue]:
+    """Translate the operator's older form, which also returns the matrix."""
     triangle = A
     if transpose:
-        triangle = turned(A, len(A.shape))
+        triangle = transposed(A, len(A.shape))
         triangle.shape = A.shape
-    return _of_triangle(triangle, self, upper != transpose, unitriangular=unitriangular), op.Identity(A)
+    return _solve_triangular(triangle, self, upper != transpose, unitriangular=unitriangular), op.Identity(A)
 
 
-def _determinant(A: Any) -> Any:  # noqa: N803
-    made = _measured(A)
-    return _alone(op.Mul(sign_of(made), reduce(op.Mul, map(op.Abs, made.pivots))))
+def _det(A: OnnxValue) -> OnnxValue:  # noqa: N803
+    elimination = _eliminate_alone(A)
+    return _squeezed(op.Mul(determinant_sign(elimination), reduce(op.Mul, map(op.Abs, elimination.pivots))))
 
 
-def _determinant_with_factors(A: Any) -> tuple[Any, Any, Any]:  # noqa: N803
-    return _determinant(A), A, A  # the others are for a backward pass
+def _det_with_factors(A: OnnxValue) -> tuple[OnnxValue, OnnxValue, OnnxValue]:  # noqa: N803
+    return _det(A), A, A  # the factors are for a backward pass
 
 
-def _log_determinant(A: Any) -> tuple[Any, Any]:  # noqa: N803
-    """The sign, and the logarithm of what it is without."""
-    made = _measured(A)
-    logs = reduce(op.Add, [op.Log(op.Abs(each)) for each in made.pivots])
-    return _alone(sign_of(made)), _alone(logs)
+def _slogdet(A: OnnxValue) -> tuple[OnnxValue, OnnxValue]:  # noqa: N803
+    """Write the sign of the determinant, and the logarithm of its absolute value."""
+    elimination = _eliminate_alone(A)
+    logs = reduce(op.Add, [op.Log(op.Abs(pivot)) for pivot in elimination.pivots])
+    return _squeezed(determinant_sign(elimination)), _squeezed(logs)
 
 
-def _log_determinant_with_factors(A: Any) -> tuple[Any, Any, Any, Any]:  # noqa: N803
-    return *_log_determinant(A), A, A
+def _slogdet_with_factors(A: OnnxValue) -> tuple[OnnxValue, OnnxValue, OnnxValue, OnnxValue]:  # noqa: N803
+    return *_slogdet(A), A, A
 
 
-def _log(self: Any) -> Any:
-    sign, size = _log_determinant(self)
+def _logdet(self: OnnxValue) -> OnnxValue:
+    sign, size = _slogdet(self)
     return op.Where(op.Less(sign, zero(sign)), op.CastLike(float("nan"), size), size)
 
 
-def _measured(value: Any) -> Eliminated:
-    return eliminated(value, _rows_of(value), may_be_singular=True)
+def _eliminate_alone(value: OnnxValue) -> Elimination:
+    return eliminate(value, _rows_of(value), may_be_singular=True)
 
 
-def _alone(value: Any) -> Any:
+def _squeezed(value: OnnxValue) -> OnnxValue:
     return op.Squeeze(value, [-2, -1])
 
 
-def _number_of_first_zero(made: Eliminated) -> Any:
-    return _alone(first_of([op.Equal(each, zero(each)) for each in made.pivots]))
+def _number_of_first_zero(elimination: Elimination) -> OnnxValue:
+    return _squeezed(number_of_first([op.Equal(pivot, zero(pivot)) for pivot in elimination.pivots]))
 
 
-def _identity(like: Any) -> Any:
+def _identity(like: OnnxValue) -> OnnxValue:
     import numpy as np
 
     count = _rows_of(like, _MOST_OF_TRIANGLE)
     return op.Constant(value=ir.tensor(np.eye(count, dtype=like.dtype.numpy())))
 
 
-def _rows_of(value: Any, most: int = _MOST) -> int:
-    """How many a matrix has.
+def _rows_of(value: OnnxValue, most: int = _MOST) -> int:
+    """Return the number of rows of a matrix.
 
     Raises NotImplementedError, which the exporter tells with its operator, where that is open, or they are too many.
     """
@@ -225,3 +208,40 @@ def _rows_of(value: Any, most: int = _MOST) -> int:
     if not 0 < count <= most:
         raise NotImplementedError(f"it is written out for matrices of up to {most} rows, and one has {count}")
     return count
+
+
+PATCHES = (
+    *translations(
+        {
+            "aten.inverse.default": _inverse,
+            "aten.linalg_inv.default": _inverse,
+            "aten.linalg_inv_ex.default": _inverse_with_info,
+            "aten.linalg_solve.default": _solve,
+            "aten._linalg_solve_ex.default": _solve_with_info,
+            "aten.linalg_cholesky.default": _cholesky,
+            "aten.linalg_cholesky_ex.default": _cholesky_with_info,
+            "aten.cholesky.default": _cholesky,
+            "aten.cholesky_solve.default": _cholesky_solve,
+            "aten.cholesky_inverse.default": _cholesky_inverse,
+            "aten.linalg_solve_triangular.default": _solve_triangular,
+            "aten.triangular_solve.default": _triangular_solve,
+        },
+        why="torchlib has no translation of it",
+        upstream="onnxscript/function_libs/torch_lib/ops/linalg.py",
+        until="torchlib translates it, or ONNX has the operator",
+    ),
+    *translations(
+        {
+            "aten.linalg_det.default": _det,
+            "aten.det.default": _det,
+            "aten._linalg_det.default": _det_with_factors,
+            "aten.linalg_slogdet.default": _slogdet,
+            "aten.slogdet.default": _slogdet,
+            "aten._linalg_slogdet.default": _slogdet_with_factors,
+            "aten.logdet.default": _logdet,
+        },
+        why="torchlib writes ONNX's Det, which TFLite has not, and whose logarithm ends where float32 does",
+        upstream="onnxscript/function_libs/torch_lib/ops/linalg.py: aten_linalg_det",
+        until="torchlib computes logarithms of determinants by their factors",
+    ),
+)

@@ -1,45 +1,37 @@
-"""All that the dynamo exporter is handed, of every family."""
+"""The translations that the dynamo exporter is handed, of every module."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ..ledger import translation_table
 from ..torch_shared.floor_division import division
 from ..torch_shared.linspace import lines
 from ..torch_shared.masked_attention import attention
 from ..torch_shared.nearest_resize import nearest
-from ..torch_shared.onnxscript_opset import Translations
 from ..torch_shared.size_products import products
 from ..torch_shared.wide_integers import integers
-from .bit_shifts import shifts
-from .counts import counts
-from .cumulative_operators import running
-from .embedding_bags import bags
-from .grouped_convolutions import grouped
-from .ordering import ordering
-from .pools import pools
-from .resize_scales import resized
-from .rolls import rolls
-from .scalar_functions import numbers
-from .small_matrices import matrices
+from . import (
+    bit_shifts,
+    counts,
+    cumulative_operators,
+    embedding_bags,
+    grouped_convolutions,
+    ordering,
+    pools,
+    resize_scales,
+    rolls,
+    scalar_functions,
+    small_matrices,
+)
+
+_MODULES = (
+    bit_shifts, counts, cumulative_operators, embedding_bags, grouped_convolutions, ordering, pools, resize_scales,
+    rolls, scalar_functions, small_matrices,
+)  # fmt: skip
 
 
-def translations() -> Translations:
-    """What the dynamo exporter lacks or has wrong: its argument `custom_translation_table`."""
-    return {
-        **attention(),
-        **division(),
-        **bags(),
-        **counts(),
-        **grouped(),
-        **integers(),
-        **lines(),
-        **matrices(),
-        **nearest(),
-        **numbers(),
-        **ordering(),
-        **pools(),
-        **products(),
-        **resized(),
-        **rolls(),
-        **running(),
-        **shifts(),
-    }
+def translations() -> dict[Callable[..., object], Callable[..., object]]:
+    """Return the translations by operator: the exporter's argument `custom_translation_table`."""
+    own = translation_table(patch for module in _MODULES for patch in module.PATCHES)
+    return {**attention(), **division(), **integers(), **lines(), **nearest(), **products(), **own}

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from transload.converters.patches.torch_export.open_sizes import keeping_sizes
-from transload.converters.patches.torch_onnx_dynamo.complex_numbers import mend_complexes
+from transload.converters.patches.torch_onnx_dynamo.complex_numbers import register_complex_translations
 from transload.converters.patches.torch_onnx_dynamo.translations import translations
 
 Tensors = tuple[Tensor, ...]
@@ -85,7 +85,7 @@ def test_sizes_stay_open(function: Callable[[Tensor], Tensors], tmp_path: Path) 
         def forward(self, x: Tensor) -> Tensors:
             return function(x)
 
-    mend_complexes()
+    register_complex_translations()
     torch.manual_seed(0)
     model, path = Model(), tmp_path / "model.onnx"
     axes = dict.fromkeys((0, 2, 3), torch.export.Dim.DYNAMIC)

@@ -12,7 +12,10 @@ import pytest
 import torch
 
 from transload.converters.patches.torch_export.open_sizes import keeping_sizes
-from transload.converters.patches.torch_onnx_dynamo.complex_numbers import complex_refused, mend_complexes
+from transload.converters.patches.torch_onnx_dynamo.complex_numbers import (
+    complex_refused,
+    register_complex_translations,
+)
 
 
 class Turned(torch.nn.Module):
@@ -38,7 +41,7 @@ class Turned(torch.nn.Module):
 
 def test_complex_numbers_inside_a_model_are_as_in_pytorch(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    mend_complexes()
+    register_complex_translations()
     model, path = Turned().eval(), tmp_path / "model.onnx"
     rows = {0: torch.export.Dim.DYNAMIC}
     with keeping_sizes():
@@ -71,7 +74,7 @@ class Unknown(torch.nn.Module):
 
 
 def failed(model: torch.nn.Module) -> tuple[Exception, torch.export.ExportedProgram]:
-    mend_complexes()
+    register_complex_translations()
     program = torch.export.export(model, (torch.randn(2, 3),))
     with warnings.catch_warnings(), pytest.raises(Exception, match="Failed to convert") as caught:
         warnings.simplefilter("ignore")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, linalg
 
-from transload.converters.patches.torch_onnx_dynamo.constant_algebra import compute_known
+from transload.converters.patches.torch_onnx_dynamo.constant_algebra import fold_constant_algebra
 
 SIDE = 40
 
@@ -37,7 +37,7 @@ class OfOthers(Model):
 
 def test_what_follows_from_weights_is_a_constant() -> None:
     program = captured(OfWeights())
-    compute_known(program)
+    fold_constant_algebra(program)
     program.validate()
     assert kinds(program) == {"matmul", "relu_", "mul"}
     x = torch.randn(5, SIDE)
@@ -48,7 +48,7 @@ def test_what_follows_from_weights_is_a_constant() -> None:
 def test_what_an_input_or_a_call_changes_is_none() -> None:
     program = captured(OfOthers())
     before = str(program.graph)
-    compute_known(program)
+    fold_constant_algebra(program)
     assert str(program.graph) == before
 
 
