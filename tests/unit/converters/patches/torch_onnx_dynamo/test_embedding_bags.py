@@ -10,7 +10,8 @@ import onnxruntime
 import pytest
 import torch
 
-from transload.converters.patches.torch_onnx_dynamo.embedding_bags import bags
+from transload.converters.patches.ledger import translation_table
+from transload.converters.patches.torch_onnx_dynamo.embedding_bags import PATCHES
 
 BAGS = [
     (11, [0, 2, 2, 5, 11]),
@@ -47,7 +48,9 @@ def test_a_bag_is_what_pytorch_makes_of_it(options: dict[str, Any], tmp_path: Pa
     free = ({0: torch.export.Dim.AUTO},) * 3
     program = torch.export.export(model, drawn(*BAGS[0]), dynamic_shapes=free)
     path = tmp_path / "model.onnx"
-    exported = torch.onnx.export(program, dynamo=True, custom_translation_table=bags(), verbose=False)
+    exported = torch.onnx.export(
+        program, dynamo=True, custom_translation_table=translation_table(PATCHES), verbose=False
+    )
     assert exported is not None
     exported.save(path)
     assert not {"Loop", "SequenceEmpty"} & {node.op_type for node in onnx.load(path).graph.node}
