@@ -39,8 +39,9 @@ REPLACED_OPERATORS = frozenset(
 @cache
 def register() -> None:
     """Add the handlers and swap the rewriters for the rest of this process; a second call does nothing."""
+    # First: this imports tf2onnx's own handlers, which would else be registered after ours, in their place.
+    swap_for_good(patch for patch in _PATCHES if patch.kind is Kind.PERMANENT)
     for patch in _PATCHES:
         if patch.kind is Kind.HANDLER:
             handler = patch.replacement()
             private_tf2onnx.tfl_op(patch.name, **getattr(handler, "options", {}))(handler)
-    swap_for_good(patch for patch in _PATCHES if patch.kind is Kind.PERMANENT)

@@ -86,7 +86,7 @@ def test_complex_numbers_are_called_so_with_operator_and_line() -> None:
     refused = complex_refused(*failed(Rotated()))
     assert refused is not None
     assert refused.what.startswith(
-        "torch's exporter has no ONNX of aten.tan.default of complex numbers, at test_complexes"
+        "torch's exporter has no ONNX of aten.tan.default of complex numbers, at test_complex_numbers"
     )
     assert refused.what.endswith("(`return self.turned(x).real`) or in what it calls")
 
