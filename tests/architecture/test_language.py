@@ -18,7 +18,9 @@ VAGUE = {"made", "found", "given", "got", "taken", "asked", "each", "one", "what
 PENDING: tuple[str, ...] = (
     "models/errors.py",
     "models/job.py",
-    "converters/patches",
+    "converters/patches/torch_export",
+    "converters/patches/torch_onnx_torchscript",
+    "converters/patches/torch_shared",
     "converters/to_pytorch/export_reasons.py",
     "converters/to_pytorch/trace_reasons.py",
     "serving",
