@@ -22,7 +22,7 @@ from .. import private_tf2onnx
 from ..ledger import always, handlers
 from .fourier import TRANSFORMS, imaginary, leading_sizes, numpy_dtype, paired, real
 from .graph_reader import constant_of
-from .graph_writer import GraphWriter
+from .graph_writer import TfGraphWriter
 from .tf2onnx_graphs import TfGraph, TfNode
 
 _FIX = "serve this model as SavedModel, or compute that with real and imaginary parts"
@@ -51,7 +51,7 @@ def _rewrite(graph: TfGraph, node: TfNode, complex_names: set[str]) -> None:
         [*shape, 2] if name in complex_names and shape is not None else shape
         for name, shape in zip(node.output, node.output_shapes, strict=True)
     ]
-    w = GraphWriter(graph, node.name)
+    w = TfGraphWriter(graph, node.name)
     if node.type in _KEPT and complex_names.issuperset(node.output):
         _KEPT[node.type](w, node)
         for name, shape, dtype in zip(node.output, shapes, dtypes, strict=True):
@@ -79,14 +79,14 @@ def _part_dtype(dtype: int | None) -> int | None:
 
 
 # Operators that stay TensorFlow's. An adapter changes what their inputs and attributes say of axes for the new one.
-_Adapter: TypeAlias = Callable[[GraphWriter, TfNode], None]
+_Adapter: TypeAlias = Callable[[TfGraphWriter, TfNode], None]
 
 
-def _keep(_w: GraphWriter, _node: TfNode) -> None:
+def _keep(_w: TfGraphWriter, _node: TfNode) -> None:
     """Change nothing: the axis at the end makes no difference."""
 
 
-def _change_constant(w: GraphWriter, node: TfNode, at: int, change: Callable[[NDArray[Any]], ArrayLike]) -> None:
+def _change_constant(w: TfGraphWriter, node: TfNode, at: int, change: Callable[[NDArray[Any]], ArrayLike]) -> None:
     """Replace a constant input by what `change` makes of it."""
     value = constant_of(node.inputs[at])
     if value is None:
@@ -107,7 +107,7 @@ def _shift_axes_input(at: int) -> _Adapter:
 def _shift_axes_attribute(name: str) -> _Adapter:
     """Adapt an operator of which an attribute names one axis, or several."""
 
-    def adapt(_w: GraphWriter, node: TfNode) -> None:
+    def adapt(_w: TfGraphWriter, node: TfNode) -> None:
         axes = node.get_attr_value(name)
         if axes is not None:
             node.set_attr(name, _shifted_axes(axes).tolist())
@@ -118,7 +118,7 @@ def _shift_axes_attribute(name: str) -> _Adapter:
 def _append_for_parts(ends: Mapping[int, int | list[int]]) -> _Adapter:
     """Adapt an operator whose inputs at these places have an entry per axis: append that of the parts' axis."""
 
-    def adapt(w: GraphWriter, node: TfNode) -> None:
+    def adapt(w: TfGraphWriter, node: TfNode) -> None:
         for at, end in ends.items():
             if constant_of(node.inputs[at]) is not None:
                 _change_constant(w, node, at, partial(_appended, end=end))
@@ -134,11 +134,11 @@ def _appended(values: Iterable[Any], end: int | list[int]) -> list[Any]:
     return [*values, end]
 
 
-def _adapt_transpose(w: GraphWriter, node: TfNode) -> None:
+def _adapt_transpose(w: TfGraphWriter, node: TfNode) -> None:
     _change_constant(w, node, 1, lambda order: [*order, len(order)])
 
 
-def _adapt_strided_slice(w: GraphWriter, node: TfNode) -> None:
+def _adapt_strided_slice(w: TfGraphWriter, node: TfNode) -> None:
     """Adapt a slice: one without an ellipsis leaves the parts alone; behind an ellipsis they are one axis more."""
     if not node.get_attr_value("ellipsis_mask", 0):
         return
@@ -148,7 +148,7 @@ def _adapt_strided_slice(w: GraphWriter, node: TfNode) -> None:
         node.set_attr(mask, node.get_attr_value(mask, 0) | 1 << count)
 
 
-def _adapt_select(w: GraphWriter, node: TfNode) -> None:
+def _adapt_select(w: TfGraphWriter, node: TfNode) -> None:
     w.graph.replace_input(node, node.input[0], w.unsqueezed(node.input[0], -1), 0)
 
 
@@ -171,15 +171,15 @@ _KEPT: Mapping[str, _Adapter] = {
 
 # Operators that are written anew: a function of the writer, the node and which of its inputs are pairs returns the
 # result, or None where it has none.
-_ComplexCompute: TypeAlias = Callable[[GraphWriter, TfNode, list[bool]], str | None]
+_ComplexCompute: TypeAlias = Callable[[TfGraphWriter, TfNode, list[bool]], str | None]
 
 
-def _constant(w: GraphWriter, node: TfNode, _are_pairs: list[bool]) -> str:
+def _constant(w: TfGraphWriter, node: TfNode, _are_pairs: list[bool]) -> str:
     value = node.get_tensor_value(as_list=False)
     return w.constant(np.stack([value.real, value.imag], -1), value.real.dtype)
 
 
-def _cast(w: GraphWriter, node: TfNode, are_pairs: list[bool]) -> str:
+def _cast(w: TfGraphWriter, node: TfNode, are_pairs: list[bool]) -> str:
     """Cast to a complex number, from one (of which TensorFlow takes the real part), or from one to a wider one."""
     to = node.get_attr_value("to")
     part_dtype = _part_dtype(to)
@@ -189,7 +189,7 @@ def _cast(w: GraphWriter, node: TfNode, are_pairs: list[bool]) -> str:
     return cast if are_pairs[0] else paired(w, cast, w.zero(part_dtype))
 
 
-def _product(w: GraphWriter, x: str, y: str) -> str:
+def _product(w: TfGraphWriter, x: str, y: str) -> str:
     (a, c), (e, f) = ((real(w, pair), imaginary(w, pair)) for pair in (x, y))
     return paired(
         w,
@@ -198,33 +198,33 @@ def _product(w: GraphWriter, x: str, y: str) -> str:
     )
 
 
-def _conjugate(w: GraphWriter, x: str) -> str:
+def _conjugate(w: TfGraphWriter, x: str) -> str:
     return paired(w, real(w, x), w.call("Neg", imaginary(w, x)))
 
 
-def _quotient(w: GraphWriter, x: str, y: str) -> str:
+def _quotient(w: TfGraphWriter, x: str, y: str) -> str:
     """Multiply x by the conjugate of y, and divide by the square of y's length."""
     squared_length = w.call("ReduceSumSquare", y, w.constant([-1]), keepdims=1)
     return w.call("Div", _product(w, x, _conjugate(w, y)), squared_length)
 
 
-def _exponential(w: GraphWriter, x: str) -> str:
+def _exponential(w: TfGraphWriter, x: str) -> str:
     length, angle = w.call("Exp", real(w, x)), imaginary(w, x)
     return paired(w, w.call("Mul", length, w.call("Cos", angle)), w.call("Mul", length, w.call("Sin", angle)))
 
 
-def _angle(w: GraphWriter, x: str) -> str:
+def _angle(w: TfGraphWriter, x: str) -> str:
     parts = [imaginary(w, x), real(w, x)]
     shapes, dtypes = [w.graph.get_shape(parts[0])], [w.graph.get_dtype(x)]
     return str(w.graph.make_node("Atan2", parts, skip_conversion=False, shapes=shapes, dtypes=dtypes).output[0])
 
 
-def _shape(w: GraphWriter, node: TfNode, _are_pairs: list[bool]) -> str:
+def _shape(w: TfGraphWriter, node: TfNode, _are_pairs: list[bool]) -> str:
     return w.call("Cast", leading_sizes(w, node.input[0], -1), to=w.graph.get_dtype(node.output[0]))
 
 
 def _transform(
-    write: Callable[[GraphWriter, TfNode], str], w: GraphWriter, node: TfNode, _are_pairs: list[bool]
+    write: Callable[[TfGraphWriter, TfNode], str], w: TfGraphWriter, node: TfNode, _are_pairs: list[bool]
 ) -> str:
     return write(w, node)
 

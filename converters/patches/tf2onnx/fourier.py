@@ -15,29 +15,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .graph_reader import constant_of
-from .graph_writer import GraphWriter
+from .graph_writer import TfGraphWriter
 from .tf2onnx_graphs import TfNode
 
 _MOST_ELEMENTS = 2**22  # of a matrix: 16 MB, a transform of 2,000 real numbers
 
 
-def real(w: GraphWriter, pair: str) -> str:
+def real(w: TfGraphWriter, pair: str) -> str:
     """Take the real part."""
     return w.call("Gather", pair, w.constant(0), axis=-1)
 
 
-def imaginary(w: GraphWriter, pair: str) -> str:
+def imaginary(w: TfGraphWriter, pair: str) -> str:
     """Take the imaginary part."""
     return w.call("Gather", pair, w.constant(1), axis=-1)
 
 
-def paired(w: GraphWriter, real_part: str, imaginary_part: str) -> str:
+def paired(w: TfGraphWriter, real_part: str, imaginary_part: str) -> str:
     """Make the pair of two parts, which broadcast."""
     parts = (w.unsqueezed(part, -1) for part in (real_part, imaginary_part))
     return w.call("Where", w.constant([True, False]), *parts)
 
 
-def _transform(w: GraphWriter, kind: str, x: str, length: int | str | None) -> str:
+def _transform(w: TfGraphWriter, kind: str, x: str, length: int | str | None) -> str:
     """Write numpy's function `kind` of x (..., n, 2), or of the real x (..., n) of rfft, along the last axis of
     numbers: cut or filled with zeros to `length`, or as long as it is."""
     size = _known_size(w, x, -1 if kind == "rfft" else -2)
@@ -51,22 +51,22 @@ def _transform(w: GraphWriter, kind: str, x: str, length: int | str | None) -> s
     return _dft(w, x, -2, length, inverse=int(kind == "ifft"))
 
 
-def _known_size(w: GraphWriter, x: str, axis: int) -> int:
+def _known_size(w: TfGraphWriter, x: str, axis: int) -> int:
     """Return the size of an axis, -1 where it is not known."""
     shape = w.graph.get_shape(x)
     return -1 if shape is None else shape[axis]
 
 
-def _dft(w: GraphWriter, x: str, axis: int, length: int | str | None, **attributes: int) -> str:
+def _dft(w: TfGraphWriter, x: str, axis: int, length: int | str | None, **attributes: int) -> str:
     lengths = () if length is None else (_named(w, length),)
     return w.call("DFT", x, *lengths, axis=axis, **attributes)
 
 
-def _named(w: GraphWriter, value: int | str) -> str:
+def _named(w: TfGraphWriter, value: int | str) -> str:
     return w.constant(value) if isinstance(value, int) else value
 
 
-def _by_matrix(w: GraphWriter, kind: str, x: str, size: int, length: int) -> str:
+def _by_matrix(w: TfGraphWriter, kind: str, x: str, size: int, length: int) -> str:
     """Write a transform as a product: it is linear in real and imaginary parts, and the matrix has the transform of
     each part's unit vectors."""
     units = np.eye(size)
@@ -87,24 +87,24 @@ def _matrix_elements(kind: str, size: int, length: int) -> int:
     return rows * columns
 
 
-def _with_last_axes(w: GraphWriter, x: str, end: int, sizes: Sequence[int]) -> str:
+def _with_last_axes(w: TfGraphWriter, x: str, end: int, sizes: Sequence[int]) -> str:
     """Reshape the axes from `end` on to `sizes`."""
     return w.call("Reshape", x, w.call("Concat", leading_sizes(w, x, end), w.constant(sizes), axis=0))
 
 
-def leading_sizes(w: GraphWriter, x: str, end: int) -> str:
+def leading_sizes(w: TfGraphWriter, x: str, end: int) -> str:
     """Read the sizes of the axes before `end`, by Slice: tf2onnx's optimiser overlooks that a Shape may have an end."""
     return w.call("Slice", w.call("Shape", x), w.constant([0]), w.constant([end]))
 
 
-def numpy_dtype(w: GraphWriter, x: str) -> np.dtype[Any]:
+def numpy_dtype(w: TfGraphWriter, x: str) -> np.dtype[Any]:
     """Return numpy's dtype of a tensor."""
     from onnx.helper import tensor_dtype_to_np_dtype
 
     return tensor_dtype_to_np_dtype(w.graph.get_dtype(x))
 
 
-def _inverse_of_half(w: GraphWriter, x: str, length: int | str | None) -> str:
+def _inverse_of_half(w: TfGraphWriter, x: str, length: int | str | None) -> str:
     """Write the real numbers of half of a spectrum. What the other half mirrors counts twice: it has the same real
     parts, and they are the answer."""
     n = _named(w, length or 0)  # TensorFlow's always has a length
@@ -120,7 +120,7 @@ def _inverse_of_half(w: GraphWriter, x: str, length: int | str | None) -> str:
     return real(w, _dft(w, weighted, -2, n, inverse=1))
 
 
-def _lengths(w: GraphWriter, node: TfNode, count: int) -> list[int | str | None]:
+def _lengths(w: TfGraphWriter, node: TfNode, count: int) -> list[int | str | None]:
     """Read the transform's length of each axis from its second input: a number, or the name of one (int64[])."""
     if len(node.input) < 2:
         return [None] * count
@@ -131,7 +131,7 @@ def _lengths(w: GraphWriter, node: TfNode, count: int) -> list[int | str | None]
     return [w.int64(w.call("Gather", lengths, w.constant([at]), axis=0)) for at in range(count)]
 
 
-def _over_axes(kind: str, count: int, w: GraphWriter, node: TfNode) -> str:
+def _over_axes(kind: str, count: int, w: TfGraphWriter, node: TfNode) -> str:
     """Write a transform over the last axes. Half a spectrum is half along the last one, which comes first in rfft and
     last on the way back."""
     *outer, last = _lengths(w, node, count)
@@ -143,7 +143,7 @@ def _over_axes(kind: str, count: int, w: GraphWriter, node: TfNode) -> str:
     return x if kind == "rfft" else along_last(x)
 
 
-TRANSFORMS: Mapping[str, Callable[[GraphWriter, TfNode], str]] = {
+TRANSFORMS: Mapping[str, Callable[[TfGraphWriter, TfNode], str]] = {
     f"{kind.upper()}{'' if count == 1 else f'{count}D'}": partial(_over_axes, kind, count)
     for kind in ("fft", "ifft", "rfft", "irfft")
     for count in (1, 2, 3)

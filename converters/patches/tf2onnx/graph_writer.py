@@ -14,7 +14,7 @@ from .tf2onnx_graphs import AttributeValue, TfGraph, TfNode
 INT64 = 7  # of onnx.TensorProto
 
 
-class GraphWriter:
+class TfGraphWriter:
     """Adds nodes to a graph; `scope` begins their names."""
 
     _constant_suffix = "_const"
@@ -50,7 +50,7 @@ class GraphWriter:
         return self.call("Expand", self.zero(dtype), self.call("Concat", length, shape, axis=0))
 
 
-class NodeWriter(GraphWriter):
+class NodeWriter(TfGraphWriter):
     """Adds the nodes that take the place of `node`."""
 
     _constant_suffix = ""

@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike
 from ....models.errors import Refused
 from .. import private_tf2onnx
 from .graph_reader import constant_integer, constant_of, copy_source, integer_source
-from .graph_writer import GraphWriter
+from .graph_writer import TfGraphWriter
 from .loop_counting import LoopCounting, LoopVariable
 from .tensor_lists import (
     add_copy,
@@ -64,7 +64,7 @@ class LoopConversion:
         self.condition.parent_graph = self.body.parent_graph = graph
         _rename_inputs(self.body)
         self.counting = LoopCounting(graph, node, self.condition, self.body)
-        self.outer, self.inner = GraphWriter(graph, node.name), GraphWriter(self.body, node.name)
+        self.outer, self.inner = TfGraphWriter(graph, node.name), TfGraphWriter(self.body, node.name)
         variables = self.counting.variables
         self.fixed = [variable for variable in variables if self.counting.is_fixed(variable)]
         self.stacked = [stack for variable in variables if (stack := self._stacked(variable)) is not None]
@@ -154,7 +154,7 @@ class LoopConversion:
         declare_tensor(self.body, variable.before, shape, dtype)
         self.carried.append((variable, initial))
 
-    def _counter_after(self, w: GraphWriter, counter: LoopVariable, count: str) -> str:
+    def _counter_after(self, w: TfGraphWriter, counter: LoopVariable, count: str) -> str:
         """Write a counter after `count` steps."""
         value = count if counter.step == 1 else w.call("Mul", count, w.constant(counter.step))
         value = value if not counter.start else w.call("Add", value, w.constant(counter.start))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from .graph_reader import constant_integer, constant_of, copy_source, integer_source
-from .graph_writer import GraphWriter
+from .graph_writer import TfGraphWriter
 from .tf2onnx_graphs import TfGraph, TfNode
 
 # Comparisons: which input is the lower side and which the higher one, and 1 where equal sides go on.
@@ -137,7 +137,7 @@ class LoopCounting:
         """Return the name outside of a number of the condition, where no step changes it."""
         value = constant_integer(self.condition, name)
         if value is not None:
-            return GraphWriter(self.graph, self.node.name).constant(value)
+            return TfGraphWriter(self.graph, self.node.name).constant(value)
         variable = outer.get(name)
         return integer_source(self.graph, variable.initial) if variable and self._is_fixed_integer(variable) else None
 
@@ -149,16 +149,16 @@ class LoopCounting:
             self.is_fixed(variable) and self.graph.get_dtype(integer_source(self.graph, variable.initial)) in integers
         )
 
-    def write_steps(self, w: GraphWriter) -> str | None:
+    def write_steps(self, w: TfGraphWriter) -> str | None:
         """Write how many steps run (int64[]), where that is known before the first; below 0 where none does."""
         return self.write_most_steps(w) if self.bounds else None
 
-    def write_most_steps(self, w: GraphWriter) -> str | None:
+    def write_most_steps(self, w: TfGraphWriter) -> str | None:
         """Write how many steps run at most, where one of the tests says it; below 0 where none does."""
         counts = {self._steps_to(w, bound): None for bound in dict.fromkeys(self._tests) if bound is not None}
         return (next(iter(counts)) if len(counts) == 1 else w.call("Min", *counts)) if counts else None
 
-    def _steps_to(self, w: GraphWriter, bound: _Bound) -> str:
+    def _steps_to(self, w: TfGraphWriter, bound: _Bound) -> str:
         """Write (limit - start) / step, rounded up."""
         counter, limit, extra = bound
         count, step = self._limits.setdefault(limit, w.int64(limit)), abs(counter.step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .graph_reader import copy_source
-from .graph_writer import GraphWriter
+from .graph_writer import TfGraphWriter
 from .tf2onnx_graphs import Shape, TfGraph, TfNode
 
 
@@ -12,12 +12,12 @@ def may_grow(node: TfNode) -> bool:
     return bool(node.get_attr_value("resize_if_index_out_of_bounds", False))
 
 
-def reserved_zeros(w: GraphWriter, reserved: TfNode, shape: str, dtype: int) -> str:
+def reserved_zeros(w: TfGraphWriter, reserved: TfNode, shape: str, dtype: int) -> str:
     """Write a list that was only reserved, with elements of a shape (int64[rank])."""
     return w.zeros(w.int64(reserved.input[1], (1,)), shape, dtype)
 
 
-def with_item_set(w: GraphWriter, node: TfNode) -> str:
+def with_item_set(w: TfGraphWriter, node: TfNode) -> str:
     """Write the list that a TensorListSetItem makes of one.
 
     One that was only reserved is full of zeros before, and one that may grow is lengthened by zeros.
@@ -35,7 +35,7 @@ def with_item_set(w: GraphWriter, node: TfNode) -> str:
     return result
 
 
-def _length(w: GraphWriter, held: str) -> str:
+def _length(w: TfGraphWriter, held: str) -> str:
     """Read the number of elements of a list (int64[1])."""
     return w.call("Slice", w.call("Shape", held), w.constant([0]), w.constant([1]))
 
@@ -94,7 +94,7 @@ class TensorListHandler:
     @classmethod
     def version_13(cls, ctx: TfGraph, node: TfNode, **_options: object) -> None:
         """Convert an operator by its name."""
-        w = GraphWriter(ctx, node.name)
+        w = TfGraphWriter(ctx, node.name)
         if node.type in ("TensorListStack", "TensorListFromTensor"):
             replace_by_copy(ctx, node, node.input[0])
         elif node.type in ("TensorListGetItem", "TensorListGather"):
@@ -105,7 +105,7 @@ class TensorListHandler:
             replace_by_copy(ctx, node, with_item_set(w, node))
 
 
-def _count(w: GraphWriter, node: TfNode) -> str:
+def _count(w: TfGraphWriter, node: TfNode) -> str:
     """Write the result of a TensorListLength."""
     from onnx import TensorProto
 

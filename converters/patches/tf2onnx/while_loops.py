@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from .. import private_tf2onnx
 from ..ledger import handlers
 from .graph_reader import constant_integer, copy_source, integer_source
-from .graph_writer import GraphWriter
+from .graph_writer import TfGraphWriter
 from .loop_conversion import LoopConversion
 from .loop_counting import LoopCounting
 from .tensor_lists import TensorListHandler, add_copy
@@ -82,14 +82,14 @@ class _TfliteWhileHandler:
         condition, body = (
             private_tf2onnx.find_function(node.get_attr_str(f"{side}_subgraph_index")) for side in ("cond", "body")
         )
-        steps = LoopCounting(ctx, node, condition, body).write_steps(GraphWriter(ctx, node.name))
+        steps = LoopCounting(ctx, node, condition, body).write_steps(TfGraphWriter(ctx, node.name))
         body.scan_outputs += [row for row in _grown(ctx, node, body) if row[0] not in dict(body.scan_outputs)]
         private_tf2onnx.TflWhile.version_7(ctx, node, **options)
         if steps is not None:
             loop = ctx.get_node_by_name(f"{node.name}_loop")
             ctx.replace_inputs(loop, [steps, "", *loop.input[2:]])
             inner = loop.get_body_graphs()["body"]
-            inner.outputs[0] = GraphWriter(inner, node.name).call("Identity", inner.input_names[1])
+            inner.outputs[0] = TfGraphWriter(inner, node.name).call("Identity", inner.input_names[1])
 
 
 def _grown(graph: TfGraph, node: TfNode, body: TfGraph) -> Iterator[tuple[int, str]]:
