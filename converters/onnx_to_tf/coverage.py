@@ -10,7 +10,7 @@ BEGIN = "<!-- operators: begin (converters/onnx_to_tf/coverage.py) -->"
 END = "<!-- operators: end -->"
 
 
-def table() -> str:
+def operator_table() -> str:
     """Return the part of the page between the marks: the standard domain's operators in their newest wording."""
     import onnx.defs
 
@@ -35,7 +35,7 @@ def table() -> str:
     return "\n\n".join(parts)
 
 
-def updated(page: str) -> str:
+def update_page(page: str) -> str:
     """Return a page with the table between the marks brought up to date."""
     before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n{table()}\n{END}{rest.partition(END)[2]}"
+    return f"{before}{BEGIN}\n{operator_table()}\n{END}{rest.partition(END)[2]}"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ..onnx_graph.graph import Node
 from .lazy_tensorflow import tf
-from .values import Value, known, mapped
+from .values import Value, known, map_elements
 
 Wider = Mapping[str, str]  # by dtype, the one that a dialect computes in instead of it
 
@@ -31,7 +31,7 @@ OF_THE_DTYPE = frozenset(
 _EXTREMES = frozenset({"ReduceMax", "ReduceMin"})
 
 
-def promoted(node: Node, inputs: Sequence[Value | None], wider: Wider) -> list[Value | None]:
+def promote_inputs(node: Node, inputs: Sequence[Value | None], wider: Wider) -> list[Value | None]:
     """Return the inputs of a node in the dtypes that the dialect computes in; others stay as they are."""
     if node.domain or node.op_type in OF_THE_DTYPE:
         return list(inputs)
@@ -40,7 +40,7 @@ def promoted(node: Node, inputs: Sequence[Value | None], wider: Wider) -> list[V
     ]
 
 
-def demoted(
+def demote_results(
     node: Node, results: Sequence[Value | None], variables: Sequence[str], narrow: Mapping[str, str], wider: Wider
 ) -> list[Value | None]:
     """Return the results of a node with promoted inputs in the dtypes of the specification.
@@ -48,19 +48,19 @@ def demoted(
     `variables`: the type variable of each output; `narrow`: by type variable, the dtype of its inputs before promotion.
     """
     return [
-        _cast(_clamped(result, narrow[variable]) if node.op_type in _EXTREMES else result, narrow[variable])
+        _cast(_clamp(result, narrow[variable]) if node.op_type in _EXTREMES else result, narrow[variable])
         if result is not None and variable in narrow and result.dtype == wider[narrow[variable]]
         else result
         for result, variable in zip(results, variables, strict=True)
     ]
 
 
-def _clamped(value: Value, dtype: str) -> Value:
+def _clamp(value: Value, dtype: str) -> Value:
     """Clamp integers to the range of a dtype."""
     narrow = tf.as_dtype(dtype)
     if value.array is not None or not narrow.is_integer:
         return value
-    return mapped(
+    return map_elements(
         value, lambda t: tf.minimum(tf.maximum(t, tf.cast(narrow.min, t.dtype)), tf.cast(narrow.max, t.dtype))
     )
 
@@ -68,4 +68,4 @@ def _clamped(value: Value, dtype: str) -> Value:
 def _cast(value: Value, dtype: str) -> Value:
     if value.array is not None:
         return known(value.array.astype(dtype), value.weights)
-    return mapped(value, lambda t: tf.cast(t, dtype), non_negative=value.non_negative)
+    return map_elements(value, lambda t: tf.cast(t, dtype), non_negative=value.non_negative)

@@ -22,7 +22,7 @@ _ATTRIBUTES = {"epsilon", "momentum", "training_mode"}
 _SINCE = 9  # before, an attribute said whether a mean stood for one channel or for one place of the image
 
 
-def folded_graph(graph: Graph) -> Graph:
+def fold_batch_normalizations(graph: Graph) -> Graph:
     """Return the graph with each such pair as one convolution; equal in every answer up to rounding."""
     makers = {name: node for node in graph.nodes for name in node.outputs}
     readers = Counter(_reads(graph))
@@ -32,7 +32,7 @@ def folded_graph(graph: Graph) -> Graph:
         convolution = makers.get(node.inputs[0]) if _is_plain(node) else None
         if convolution is None or readers[node.inputs[0]] != 1:
             continue
-        arrays = _folded_arrays(convolution, node, constants)
+        arrays = _fold(convolution, node, constants)
         if arrays is not None:
             names = tuple(f"{part}_of_{node.outputs[0]}" for part in ("weight", "bias"))
             constants.update(zip(names, arrays, strict=True))
@@ -72,7 +72,7 @@ class _FloatNormalization:
     bias: Array
 
 
-def _folded_arrays(convolution: Node, node: Node, constants: dict[str, Array]) -> tuple[Array, Array] | None:
+def _fold(convolution: Node, node: Node, constants: dict[str, Array]) -> tuple[Array, Array] | None:
     """Return the folded weight and bias; None where an input is not a constant, or a result would overflow."""
     sources = [*convolution.inputs[1:], *node.inputs[1:]]
     constant = all(name in constants for name in sources if name)

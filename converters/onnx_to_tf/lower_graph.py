@@ -11,7 +11,7 @@ from ...models.errors import Refused
 from ...models.foreign_errors import first_line
 from ..onnx_graph.graph import Graph, Node, type_variable
 from ..onnx_graph.graph_walk import GraphWalk
-from .dtype_promotion import demoted, promoted
+from .dtype_promotion import demote_results, promote_inputs
 from .kernels.dialects import TENSORFLOW, Kernels
 from .lazy_tensorflow import tf
 from .lowerings import Entry, find
@@ -62,7 +62,7 @@ class GraphLowering(GraphWalk[Value]):
         def branch(graph: Graph, values: Sequence[Value]) -> list[Value]:
             return self._run_branch(op, graph, values, scope)
 
-        op = OperatorContext(node, promoted(node, inputs, kernels.wider), self.weights, kernels, branch)
+        op = OperatorContext(node, promote_inputs(node, inputs, kernels.wider), self.weights, kernels, branch)
         op.check_dtypes(entry.dtypes, of=inputs)
         results = self._results(op, inputs, entry, fold=fold)
         op.check_all_read(results)
@@ -104,7 +104,7 @@ def _with_specified_dtypes(
     if not narrow:
         return results
     variables = [type_variable(node, at, of_output=True) for at in range(len(results))]
-    return demoted(node, results, variables, narrow, kernels.wider)
+    return demote_results(node, results, variables, narrow, kernels.wider)
 
 
 def _with_narrow_dtypes(

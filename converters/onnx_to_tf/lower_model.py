@@ -13,7 +13,7 @@ from ...models.signature import NARROW_DTYPES, TensorSpec
 from ..onnx_graph.graph import Node, read_model
 from ..onnx_graph.patterns import fused
 from .common.tensor_sequence import TensorSequence
-from .folding import folded_graph
+from .folding import fold_batch_normalizations
 from .kernels.dialects import TENSORFLOW, Kernels
 from .lazy_tensorflow import tf
 from .lower_graph import GraphLowering
@@ -45,7 +45,7 @@ def lower(path: Path, kernels: Kernels = TENSORFLOW) -> LoweredModel:
     it; the message names the node, the module and the line it comes from.
     """
     model = read_model(path)
-    graph = folded_graph(fused(model.graph))
+    graph = fold_batch_normalizations(fused(model.graph))
     weights = Weights(graph.constants)
     lowering = GraphLowering(weights, kernels, model.functions)
     arguments = aliases([spec.name for spec in model.inputs])
@@ -55,7 +55,7 @@ def lower(path: Path, kernels: Kernels = TENSORFLOW) -> LoweredModel:
     ]
 
     def serve(*inputs: TfTensor) -> dict[str, TfTensor]:
-        values = lowering.run_inside(graph, arguments_of(model.inputs, inputs), {})
+        values = lowering.run_inside(graph, input_values(model.inputs, inputs), {})
         return {name: _output_tensor(name, value) for name, value in zip(graph.outputs, values, strict=True)}
 
     module = tf.Module(name="lowered")
@@ -85,7 +85,7 @@ def _node_of_operators(graph: Any, results: Sequence[tuple[TfTensor, Node]]) -> 
     return {name: origin for name, origin in origins.items() if origin}
 
 
-def arguments_of(specs: Sequence[TensorSpec], tensors: Sequence[TfTensor]) -> list[Value]:
+def input_values(specs: Sequence[TensorSpec], tensors: Sequence[TfTensor]) -> list[Value]:
     """Return the inputs as values. An axis that has the name of an earlier one is as long as that."""
     first: dict[str, tuple[Value, int]] = {}
     values = []

@@ -32,7 +32,7 @@ class OperatorContext(NodeReader[Value, Size]):
         self.weights = weights
         self.kernels = kernels
 
-    def over(self, *inputs: Value | None) -> OperatorContext:
+    def with_inputs(self, *inputs: Value | None) -> OperatorContext:
         """Return this node with other inputs, for the function of another operator that computes part of this one.
 
         That function reads attributes of the same names; these count as read.
@@ -54,7 +54,7 @@ class OperatorContext(NodeReader[Value, Size]):
             )
         return value
 
-    def grown(self, at: int) -> Value | None:
+    def grown_sequence(self, at: int) -> Value | None:
         """Return a sequence that a loop appended to as one tensor with the steps along its first axis; or None."""
         value = self.anything(at)
         return value.stack if isinstance(value, GrownSequence) else None

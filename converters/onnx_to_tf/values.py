@@ -64,7 +64,7 @@ class SizeOrigin:
 
     def size(self) -> Size:
         """Return the size as an int32 scalar of the graph that is being built, the same one at every call."""
-        graph = graph_now()
+        graph = current_graph()
         if graph not in self.sizes:
             self.sizes[graph] = tf.shape(self.tensor)[self.place]
         return self.sizes[graph]
@@ -101,7 +101,7 @@ class Value:
         """Return the value in a layout. A transpose that this takes is placed once in each graph."""
         if self.native is not None and (self.rank < 3 or layout is self.layout):
             return self.native
-        key = (graph_now(), layout)
+        key = (current_graph(), layout)
         if key not in self._forms:
             self._forms[key] = self._form(layout)
         return self._forms[key]
@@ -137,7 +137,7 @@ class Value:
         origins = list(self.origins)
         for axis, size in enumerate(target):
             if self.shape[axis] is None and not isinstance(size, int) and is_axis_size(size):
-                origins[axis] = replace(origins[axis], sizes={graph_now(): size})
+                origins[axis] = replace(origins[axis], sizes={current_graph(): size})
         return replace(self, origins=tuple(origins))
 
     @property
@@ -188,7 +188,7 @@ def as_int32(tensor: TfTensor) -> TfTensor:
     return tf.cast(tensor, tf.int32)
 
 
-def graph_now() -> object:
+def current_graph() -> object:
     """Return the graph in which tensors are made at the moment, or None while something is folded.
 
     One graph's tensors mean nothing in another one, as in a branch. While something is folded, the graph that is being
@@ -260,23 +260,23 @@ def _reshape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor:
         fixed = [size for size in target if isinstance(size, int)]
         if prod(fixed) > 0:
             return tf.reshape(tensor, [size if isinstance(size, int) else -1 for size in target])
-    return tf.reshape(tensor, pack(target))
+    return tf.reshape(tensor, pack_sizes(target))
 
 
-def ranked(tensor: TfTensor, rank: int) -> TfTensor:
+def with_rank(tensor: TfTensor, rank: int) -> TfTensor:
     """Return the tensor with its rank, which TensorFlow could not infer."""
     tensor.set_shape([None] * rank)
     return tensor
 
 
-def pack(target: Sequence[Size]) -> TfTensor:
+def pack_sizes(target: Sequence[Size]) -> TfTensor:
     """Return sizes as an int32 vector for TensorFlow; a plain list where all are known."""
     if all(isinstance(size, int) for size in target):
         return [int(size) for size in target]
     return tf.stack([tf.cast(size, tf.int32) for size in target])
 
 
-def mapped(value: Value, function: Callable[[TfTensor], TfTensor], *, non_negative: bool = False) -> Value:
+def map_elements(value: Value, function: Callable[[TfTensor], TfTensor], *, non_negative: bool = False) -> Value:
     """Apply an elementwise function in whichever layout the value lies."""
     native = value.tensor(value.layout)
     return computed(function(native), value.layout, non_negative=non_negative).with_sizes_of(value)
@@ -290,8 +290,8 @@ def broadcast(function: Callable[..., TfTensor], *values: Value) -> Value:
     rank = max(value.rank for value in values)
     last = any(value.layout is Layout.CHANNELS_LAST and value.rank == rank for value in values)
     layout = Layout.CHANNELS_LAST if last else Layout.LOGICAL
-    aligned = [_aligned(value, layout, rank, [other for other in values if other is not value]) for value in values]
-    result = computed(function(*(_spread(aligned) if rank > MOST_BROADCAST else aligned)), layout)
+    aligned = [_align(value, layout, rank, [other for other in values if other is not value]) for value in values]
+    result = computed(function(*(_broadcast_all(aligned) if rank > MOST_BROADCAST else aligned)), layout)
     for axis in (axis for axis in range(rank) if result.shape[axis] is None):
         at = axis - rank  # the same axis of every value, counted from the end
         long = [value for value in values if value.rank >= -at and value.shape[at] != 1]
@@ -300,7 +300,7 @@ def broadcast(function: Callable[..., TfTensor], *values: Value) -> Value:
     return result
 
 
-def _spread(tensors: Sequence[TfTensor]) -> list[TfTensor]:
+def _broadcast_all(tensors: Sequence[TfTensor]) -> list[TfTensor]:
     """Broadcast tensors to their common shape, for TensorFlow's kernels take five axes at most.
 
     More they take only where the sizes are not repeated in turns by the one and by the other.
@@ -313,11 +313,11 @@ def _spread(tensors: Sequence[TfTensor]) -> list[TfTensor]:
     return spread
 
 
-def _aligned(value: Value, layout: Layout, rank: int, other_values: Sequence[Value]) -> TfTensor:
+def _align(value: Value, layout: Layout, rank: int, other_values: Sequence[Value]) -> TfTensor:
     """Return a value in a layout of `rank` axes; where it has fewer, axes of size 1 come before its own."""
     if value.array is not None and value.rank > 0:
         beside = [other for other in other_values if other.computing]
-        return _constant(value.array, value.weights, layout, rank, beside)
+        return _constant_tensor(value.array, value.weights, layout, rank, beside)
     if layout is Layout.LOGICAL or value.rank in (0, rank):
         return value.tensor(layout if value.rank == rank else Layout.LOGICAL)
     leading = (1,) * (rank - value.rank)
@@ -325,7 +325,7 @@ def _aligned(value: Value, layout: Layout, rank: int, other_values: Sequence[Val
     return computed(logical).tensor(layout)
 
 
-def _constant(array: Array, weights: Weights, layout: Layout, rank: int, beside: Sequence[Value]) -> TfTensor:
+def _constant_tensor(array: Array, weights: Weights, layout: Layout, rank: int, beside: Sequence[Value]) -> TfTensor:
     """Return a known array beside computed values; a single number as a scalar where another value has the full rank.
 
     TensorFlow 2.21's graph optimiser takes an Add of a constant for one with the bias of the BiasAdd before it, and
@@ -342,12 +342,12 @@ def _constant(array: Array, weights: Weights, layout: Layout, rank: int, beside:
     return weights.hold(array, axes, shape if missing else (), hidden=array.dtype.kind not in "iub" and not as_wide)
 
 
-def biased(tensor: TfTensor, bias: Value | None) -> TfTensor:
+def add_bias(tensor: TfTensor, bias: Value | None) -> TfTensor:
     """Add a vector along the last axis, by the operator that runtimes fuse into a product before it."""
     return tensor if bias is None else tf.nn.bias_add(tensor, bias.tensor())
 
 
-def same_size(a: Size, b: Size) -> bool:
+def is_same_size(a: Size, b: Size) -> bool:
     """Return whether two sizes are known to be the same."""
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 

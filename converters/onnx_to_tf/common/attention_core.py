@@ -12,7 +12,7 @@ import numpy as np
 
 from ..kernels.dialects import Kernels
 from ..lazy_tensorflow import tf
-from ..values import Size, TfTensor, Value, reshape, same_size
+from ..values import Size, TfTensor, Value, is_same_size, reshape
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,14 +28,14 @@ class Heads:
     @property
     def wide(self) -> TfTensor:
         """The tensor in float32 where it has 16 bits."""
-        return widened(self.tensor)
+        return widen(self.tensor)
 
-    def after(self, past: Heads) -> Heads:
+    def appended_to(self, past: Heads) -> Heads:
         """Append to the past of the sequence, in float32 where it has 16 bits."""
         return replace(self, tensor=tf.concat([past.wide, self.wide], 2), length=past.length + self.length)
 
 
-def heads_of(value: Value, count: int = 0) -> Heads:
+def split_heads(value: Value, count: int = 0) -> Heads:
     """Split a value by heads: (batch, heads, sequence, features), or of rank 3 with `count` heads in its last axis."""
     if value.rank == 4:
         return Heads(value.tensor(), *(value.size(axis) for axis in range(4)))
@@ -44,32 +44,32 @@ def heads_of(value: Value, count: int = 0) -> Heads:
     return Heads(tf.transpose(split, (0, 2, 1, 3)), batch, count, length, width // count)
 
 
-def merged(tensor: TfTensor, like: Heads, width: Size) -> TfTensor:
+def merge_heads(tensor: TfTensor, like: Heads, width: Size) -> TfTensor:
     """Merge (batch, heads, sequence, `width`) into (batch, sequence, heads * width)."""
     return reshape(tf.transpose(tensor, (0, 2, 1, 3)), [like.batch, like.length, like.heads * width])
 
 
-def widened(tensor: TfTensor) -> TfTensor:
+def widen(tensor: TfTensor) -> TfTensor:
     """Cast to float32 where the tensor has 16 bits."""
     return tf.cast(tensor, tf.float32) if tensor.dtype.size < 4 else tensor
 
 
-def _grouped(tensor: TfTensor, queries: Heads, keys: Heads, width: Size) -> TfTensor:
+def _group_queries(tensor: TfTensor, queries: Heads, keys: Heads, width: Size) -> TfTensor:
     """Stack the heads that share a key's head as further queries of it.
 
     Takes (batch, heads, queries, `width`).
     """
-    if same_size(queries.heads, keys.heads):
+    if is_same_size(queries.heads, keys.heads):
         return tensor
     shared = queries.heads // keys.heads
     return reshape(tensor, [queries.batch, keys.heads, shared * queries.length, width])
 
 
-def scores(queries: Heads, keys: Heads, scale: float | None) -> TfTensor:
+def attention_scores(queries: Heads, keys: Heads, scale: float | None) -> TfTensor:
     """Return the products with each key, times `scale` or 1 / sqrt(features): (batch, heads, queries, keys)."""
     scaled = queries.wide * (_inverse_root(queries) if scale is None else tf.cast(scale, queries.wide.dtype))
-    product = tf.matmul(_grouped(scaled, queries, keys, queries.width), keys.wide, transpose_b=True)
-    if same_size(queries.heads, keys.heads):
+    product = tf.matmul(_group_queries(scaled, queries, keys, queries.width), keys.wide, transpose_b=True)
+    if is_same_size(queries.heads, keys.heads):
         return product
     return reshape(product, [queries.batch, queries.heads, queries.length, keys.length])
 
@@ -80,15 +80,15 @@ def _inverse_root(queries: Heads) -> TfTensor:
     return tf.math.rsqrt(tf.cast(queries.width, queries.wide.dtype))
 
 
-def weighted(weights: TfTensor, queries: Heads, values: Heads) -> TfTensor:
+def weigh_values(weights: TfTensor, queries: Heads, values: Heads) -> TfTensor:
     """Return the values weighted by (batch, heads, queries, keys): (batch, heads, queries, features of the values)."""
-    sums = tf.matmul(_grouped(weights, queries, values, values.length), values.wide)
-    if same_size(queries.heads, values.heads):
+    sums = tf.matmul(_group_queries(weights, queries, values, values.length), values.wide)
+    if is_same_size(queries.heads, values.heads):
         return sums
     return reshape(sums, [queries.batch, queries.heads, queries.length, values.width])
 
 
-def capped(tensor: TfTensor, cap: float) -> TfTensor:
+def cap_scores(tensor: TfTensor, cap: float) -> TfTensor:
     """Return cap tanh(x / cap), or x where `cap` is 0."""
     if cap <= 0:
         return tensor
@@ -107,40 +107,40 @@ class Mask:
     allowed: TfTensor | None = None
     blind: bool = False
 
-    def only(self, allowed: TfTensor, *, blind: bool) -> Mask:
+    def limited_to(self, allowed: TfTensor, *, blind: bool) -> Mask:
         """Return the mask further limited to these keys."""
         limited = allowed if self.allowed is None else tf.logical_and(self.allowed, allowed)
         return replace(self, allowed=limited, blind=self.blind or blind)
 
-    def biased(self, tensor: TfTensor) -> TfTensor:
+    def add_bias(self, tensor: TfTensor) -> TfTensor:
         """Add the mask's bias to the scores."""
         return tensor if self.bias is None else tensor + tf.cast(self.bias, tensor.dtype)
 
-    def masked(self, biased: TfTensor) -> TfTensor:
+    def with_lowest(self, biased: TfTensor) -> TfTensor:
         """Return biased scores, with the lowest number where a key may not be seen."""
         return biased if self.allowed is None else tf.where(self.allowed, biased, biased.dtype.min)
 
-    def endless(self, biased: TfTensor, kernels: Kernels) -> TfTensor:
+    def with_minus_infinity(self, biased: TfTensor, kernels: Kernels) -> TfTensor:
         """Return biased scores, with minus infinity where a key may not be seen."""
         return biased if self.allowed is None else tf.where(self.allowed, biased, kernels.minus_infinity(biased))
 
     def softmax(self, biased: TfTensor, precision: str | None = None) -> TfTensor:
         """Return the softmax over the keys, computed in the dtype `precision`; zeros where a query sees no key."""
-        masked = self.masked(biased)
-        exact = masked if precision is None else widened(tf.cast(masked, precision))
+        masked = self.with_lowest(biased)
+        exact = masked if precision is None else widen(tf.cast(masked, precision))
         soft = tf.nn.softmax(exact, -1)
         soft = soft if precision is None else tf.cast(tf.cast(soft, precision), biased.dtype)
-        return tf.where(self._sighted(), soft, tf.zeros_like(soft)) if self.blind else soft
+        return tf.where(self._sees_any_key(), soft, tf.zeros_like(soft)) if self.blind else soft
 
-    def _sighted(self) -> TfTensor:
+    def _sees_any_key(self) -> TfTensor:
         """Return whether a query sees any key: (batch, heads, queries, 1), or a tensor that broadcasts to it."""
-        bias = None if self.bias is None else widened(self.bias)
+        bias = None if self.bias is None else widen(self.bias)
         finite = None if bias is None else bias >= bias.dtype.min  # minus infinity is below
         visible = [part for part in (self.allowed, finite) if part is not None]
         combined = visible[0] if len(visible) == 1 else tf.logical_and(*visible)
         return tf.reduce_any(combined, -1, keepdims=True)
 
 
-def places(length: Size) -> TfTensor:
+def index_range(length: Size) -> TfTensor:
     """Return 0 .. length - 1, int32; a constant where the length is known."""
     return tf.constant(np.arange(length), tf.int32) if isinstance(length, int) else tf.range(length)

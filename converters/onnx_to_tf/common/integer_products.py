@@ -34,7 +34,7 @@ class Integers:
     most: int
 
 
-def centred(op: OperatorContext, value: Value, zero: Value | None) -> Integers:
+def subtract_zero_point(op: OperatorContext, value: Value, zero: Value | None) -> Integers:
     """Subtract a zero point that broadcasts to 8-bit numbers."""
     if value.dtype not in _RANGES:
         op.refuse(f"it multiplies {value.dtype}, and only int8 and uint8 can be carried")
@@ -42,42 +42,44 @@ def centred(op: OperatorContext, value: Value, zero: Value | None) -> Integers:
     if zero is None:
         zero = known(np.zeros((), value.dtype), value.weights)
     if zero.array is None:
-        return Integers(_difference(value, zero), high - low)
+        return Integers(_subtract(value, zero), high - low)
     zeros = zero.array.astype(np.int32)
     if value.array is None:
         least, most = int(zeros.min(initial=0)), int(zeros.max(initial=0))
-        return Integers(_difference(value, zero) if zeros.any() else _wide(value), max(high - least, most - low))
+        return Integers(_subtract(value, zero) if zeros.any() else _to_float32(value), max(high - least, most - low))
     array = (value.array - zeros).astype(np.float32)
     return Integers(known(array, value.weights), int(np.abs(array).max(initial=0)))
 
 
-def _wide(value: Value) -> Value:
+def _to_float32(value: Value) -> Value:
     return computed(tf.cast(value.tensor(value.layout), tf.float32), value.layout)
 
 
-def _difference(value: Value, zero: Value) -> Value:
+def _subtract(value: Value, zero: Value) -> Value:
     return broadcast(lambda a, b: tf.cast(a, tf.float32) - tf.cast(b, tf.float32), value, zero)
 
 
-def matrix_product(op: OperatorContext, left: Integers, right: Integers) -> TfTensor:
+def multiply_matrices(op: OperatorContext, left: Integers, right: Integers) -> TfTensor:
     """Multiply as numpy.matmul does, as int32."""
     a, b = left.value, right.value
     axis = max(b.rank - 2, 0)  # of b; of a it is the last
     size = b.shape[axis] if b.shape[axis] is not None else a.shape[-1]
     if size is None:  # the sums have no known bound
         factors = [computed(tf.cast(factor.tensor(), tf.int32)) for factor in (a, b)]
-        return matmul(op.over(*factors)).tensor()
+        return matmul(op.with_inputs(*factors)).tensor()
     magnitudes = np.full((size, 1), float(right.most))
     if b.array is not None:
         magnitudes = np.moveaxis(np.abs(b.array), axis, 0).reshape(size, -1).astype(np.float64)
     products = [
-        _rounded(matmul(op.over(_slice(a, a.rank - 1, part), _slice(b, axis, part))).tensor())
-        for part in _parts(op, magnitudes, left.most)
+        _round_to_integers(
+            matmul(op.with_inputs(_slice_value(a, a.rank - 1, part), _slice_value(b, axis, part))).tensor()
+        )
+        for part in _exact_parts(op, magnitudes, left.most)
     ]
     return reduce(tf.add, products)
 
 
-def convolution(op: OperatorContext, value: Integers, kernel: Integers, window: Window, group: int) -> TfTensor:
+def convolve_integers(op: OperatorContext, value: Integers, kernel: Integers, window: Window, group: int) -> TfTensor:
     """Convolve (N, C, ...) with (M, C / group, ...), as int32 with channels last.
 
     Pads are 0, as if the zero point stood there.
@@ -89,25 +91,28 @@ def convolution(op: OperatorContext, value: Integers, kernel: Integers, window: 
     magnitudes = np.full((width, 1), float(kernel.most * prod(window.kernel)))
     if kernel.value.array is not None:
         magnitudes = np.abs(kernel.value.array).sum(tuple(range(2, kernel.value.rank)), np.float64).T
-    parts = _parts(op, magnitudes, value.most)
+    parts = _exact_parts(op, magnitudes, value.most)
     if len(parts) == 1:
-        return _rounded(convolve(op, tensor, kernel.value, window, group))
+        return _round_to_integers(convolve(op, tensor, kernel.value, window, group))
     filters_per_group = filters // group
     groups = []
     for at in range(group):
-        weight = _slice(kernel.value, 0, slice(at * filters_per_group, (at + 1) * filters_per_group))
+        weight = _slice_value(kernel.value, 0, slice(at * filters_per_group, (at + 1) * filters_per_group))
         channels = tensor[..., at * width : (at + 1) * width]
-        sums = [_rounded(convolve(op, channels[..., part], _slice(weight, 1, part), window, 1)) for part in parts]
+        sums = [
+            _round_to_integers(convolve(op, channels[..., part], _slice_value(weight, 1, part), window, 1))
+            for part in parts
+        ]
         groups.append(reduce(tf.add, sums))
     return tf.concat(groups, -1)
 
 
-def _rounded(tensor: TfTensor) -> TfTensor:
+def _round_to_integers(tensor: TfTensor) -> TfTensor:
     """Return the integers that floats stand for; a kernel that computes by a transform may be off by a little."""
     return tf.cast(tf.round(tensor), tf.int32)
 
 
-def _parts(op: OperatorContext, magnitudes: Array, most: int) -> list[slice]:
+def _exact_parts(op: OperatorContext, magnitudes: Array, most: int) -> list[slice]:
     """Split the summed axis into as few equal parts as keep every sum exact.
 
     `magnitudes` (places along the axis, sums) is how much each place adds to a sum for each unit of the other factor,
@@ -124,7 +129,7 @@ def _parts(op: OperatorContext, magnitudes: Array, most: int) -> list[slice]:
         count += 1
 
 
-def _slice(value: Value, axis: int, part: slice) -> Value:
+def _slice_value(value: Value, axis: int, part: slice) -> Value:
     """Return a part of a value along an axis; the value itself where that is all of it."""
     if (part.start, part.stop) == (0, value.shape[axis]):
         return value

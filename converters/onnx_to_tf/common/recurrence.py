@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 
 from ..lazy_tensorflow import tf
 from ..operator_context import OperatorContext
-from ..values import Size, TfTensor, pack
-from .while_loop import StepResult, repeat
+from ..values import Size, TfTensor, pack_sizes
+from .while_loop import StepResult, run_loop
 
 # From a step's input and the states before it, the states after it. The first state is also the step's output.
 Step = Callable[[TfTensor, "tuple[TfTensor, ...]"], "tuple[TfTensor, ...]"]
 
 
-def along_steps(
+def run_steps(
     op: OperatorContext,
     inputs: TfTensor,
     steps: Size,
@@ -32,16 +32,16 @@ def along_steps(
     A sample's states stay, and its outputs are zero, from its length on (`lengths` (B,), or None for all T). Returns
     the outputs (T, B, H) in the order of the inputs, or None unless `outputs` is set, and the final states.
     """
-    masked = _masked(step, lengths)
+    masked = _mask_step(step, lengths)
     if isinstance(steps, int) and 0 < steps <= op.kernels.most_unrolled:
-        return _unrolled(inputs, steps, masked, tuple(initial), backwards=backwards, outputs=outputs)
-    return _looped(op, inputs, steps, masked, tuple(initial), backwards=backwards, outputs=outputs)
+        return _run_unrolled(inputs, steps, masked, tuple(initial), backwards=backwards, outputs=outputs)
+    return _run_loop(op, inputs, steps, masked, tuple(initial), backwards=backwards, outputs=outputs)
 
 
 _Masked = Callable[[Size, TfTensor, "tuple[TfTensor, ...]"], "tuple[TfTensor, tuple[TfTensor, ...]]"]
 
 
-def _masked(step: Step, lengths: TfTensor | None) -> _Masked:
+def _mask_step(step: Step, lengths: TfTensor | None) -> _Masked:
     """Return the step at a place, as (output, states), with samples held still behind their length."""
 
     def at_place(place: Size, row: TfTensor, states: tuple[TfTensor, ...]) -> tuple[TfTensor, tuple[TfTensor, ...]]:
@@ -55,7 +55,7 @@ def _masked(step: Step, lengths: TfTensor | None) -> _Masked:
     return at_place
 
 
-def _unrolled(
+def _run_unrolled(
     inputs: TfTensor, steps: int, step: _Masked, states: tuple[TfTensor, ...], *, backwards: bool, outputs: bool
 ) -> tuple[TfTensor | None, tuple[TfTensor, ...]]:
     rows = tf.unstack(inputs, steps)
@@ -65,7 +65,7 @@ def _unrolled(
     return (tf.stack(results) if outputs else None), states
 
 
-def _looped(
+def _run_loop(
     op: OperatorContext,
     inputs: TfTensor,
     steps: Size,
@@ -76,14 +76,14 @@ def _looped(
     outputs: bool,
 ) -> tuple[TfTensor | None, tuple[TfTensor, ...]]:
     batch = tf.shape(inputs)[1] if inputs.shape[1] is None else inputs.shape[1]
-    first = [tf.broadcast_to(state, pack([batch, state.shape[-1]])) for state in states]
+    first = [tf.broadcast_to(state, pack_sizes([batch, state.shape[-1]])) for state in states]
 
     def turn(count: TfTensor, _goes_on: TfTensor, before: Sequence[TfTensor]) -> StepResult:
         place = steps - 1 - count if backwards else count
         output, after = step(place, tf.gather(inputs, place), tuple(before))
         return StepResult(after, [output] if outputs else [])
 
-    final, stacked = repeat(op, turn, first, steps)
+    final, stacked = run_loop(op, turn, first, steps)
     if not outputs:
         return None, tuple(final)
     return tf.reverse(stacked[0], [0]) if backwards else stacked[0], tuple(final)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...onnx_graph.semantics.resize_attributes import ResizeMethod
-from ..kernels.converter_safe import within
+from ..kernels.converter_safe import clip_index
 from ..lazy_tensorflow import tf
-from ..values import Layout, Size, TfTensor, Value, computed, known, pack, product
+from ..values import Layout, Size, TfTensor, Value, computed, known, pack_sizes, product
 
 if TYPE_CHECKING:
     from ..weight_variables import Weights
@@ -52,7 +52,9 @@ def _suits_kernel(method: ResizeMethod) -> bool:
 _OTHERS = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
 
 
-def resampled(value: Value, axes: Sequence[ResampledAxis], method: ResizeMethod, wide: str, weights: Weights) -> Value:
+def resample_axes(
+    value: Value, axes: Sequence[ResampledAxis], method: ResizeMethod, wide: str, weights: Weights
+) -> Value:
     """Resample `axes` of a value, computed in the dtype `wide`.
 
     Integers are rounded, halves to even; the nearest elements are only moved.
@@ -66,10 +68,10 @@ def resampled(value: Value, axes: Sequence[ResampledAxis], method: ResizeMethod,
     remaining = list(axes)
     images = [axis for axis in axes if axis.at > 1 and value.rank == 4]
     if len(images) == 2 and all(_has_kernel(axis, method, native) for axis in images):
-        native = _by_kernel(native, sorted(images, key=lambda axis: axis.at), method)
+        native = _resample_image(native, sorted(images, key=lambda axis: axis.at), method)
         remaining = [axis for axis in axes if axis not in images]
     for axis in remaining:
-        native = _along(native, layout.place(axis.at, value.rank), axis, method, weights)
+        native = _resample_axis(native, layout.place(axis.at, value.rank), axis, method, weights)
     if native.dtype.name != value.dtype:
         is_integer = tf.as_dtype(value.dtype).is_integer
         native = tf.saturate_cast(tf.round(native), value.dtype) if is_integer else tf.cast(native, value.dtype)
@@ -78,24 +80,26 @@ def resampled(value: Value, axes: Sequence[ResampledAxis], method: ResizeMethod,
 
 def _empty(value: Value, axes: Sequence[ResampledAxis]) -> Value:
     targets = {axis.at: axis.target for axis in axes}
-    return computed(tf.zeros(pack([targets.get(at, value.size(at)) for at in range(value.rank)]), value.dtype))
+    return computed(tf.zeros(pack_sizes([targets.get(at, value.size(at)) for at in range(value.rank)]), value.dtype))
 
 
-def _along(native: TfTensor, place: int, axis: ResampledAxis, method: ResizeMethod, weights: Weights) -> TfTensor:
+def _resample_axis(
+    native: TfTensor, place: int, axis: ResampledAxis, method: ResizeMethod, weights: Weights
+) -> TfTensor:
     """Resample one axis, which lies at `place`."""
     if _has_kernel(axis, method, native):
-        return _by_kernel_along(native, place, axis, method)
-    read = _read(axis, method, native.dtype, weights)
+        return _resample_by_kernel(native, place, axis, method)
+    read = _read_tables(axis, method, native.dtype, weights)
     if method.mode == "nearest":
         native = tf.gather(native, read[0], axis=place)
     else:
         native = _by_matrix(native, place, read[0]) if method.antialias else _sum(native, place, read[0], read[1])
     if method.outside is None:
         return native
-    return tf.where(_lying(read[-1], place, native), tf.cast(method.outside, native.dtype), native)
+    return tf.where(_line_along(read[-1], place, native), tf.cast(method.outside, native.dtype), native)
 
 
-def _lying(line: TfTensor, place: int, native: TfTensor) -> TfTensor:
+def _line_along(line: TfTensor, place: int, native: TfTensor) -> TfTensor:
     """Reshape a vector along one axis, to be broadcast along the others."""
     return tf.reshape(line, [-1 if at == place else 1 for at in range(native.shape.rank)])
 
@@ -121,9 +125,9 @@ def _repeats(axis: ResampledAxis, method: ResizeMethod) -> bool:
     return bool((index == [at // int(factor) for at in range(size * int(factor))]).all())
 
 
-def _by_kernel(native: TfTensor, axes: Sequence[ResampledAxis], method: ResizeMethod) -> TfTensor:
+def _resample_image(native: TfTensor, axes: Sequence[ResampledAxis], method: ResizeMethod) -> TfTensor:
     """Resample both spatial axes of (N, H, W, C)."""
-    target = pack([axis.target for axis in axes])
+    target = pack_sizes([axis.target for axis in axes])
     if method.mode == "nearest":  # half pixels lie well between the places where the rounding changes
         return tf.raw_ops.ResizeNearestNeighbor(images=native, size=target, half_pixel_centers=True)
     if method.coordinates == "pytorch_half_pixel":
@@ -146,21 +150,21 @@ def _first_for_one(native: TfTensor, axes: Sequence[ResampledAxis]) -> TfTensor:
     return native if ends == [None, None] else native[:, : ends[0], : ends[1]]
 
 
-def _by_kernel_along(native: TfTensor, place: int, axis: ResampledAxis, method: ResizeMethod) -> TfTensor:
+def _resample_by_kernel(native: TfTensor, place: int, axis: ResampledAxis, method: ResizeMethod) -> TfTensor:
     """Resample one axis of a tensor of any rank, as the height of an image; its width is what lies inside of it."""
     sizes = [size if size is not None else tf.shape(native)[at] for at, size in enumerate(native.shape.as_list())]
     inner = sizes[place + 1 :]
     outer, middle, depth = product(sizes[:place]), product(inner[:-1]), inner[-1] if inner else 1
-    image = tf.reshape(native, pack([outer, axis.size, middle, depth]))
+    image = tf.reshape(native, pack_sizes([outer, axis.size, middle, depth]))
     passed_on = ResampledAxis(axis.at, middle, middle, 1.0, middle, exact=True)
-    image_result = _by_kernel(image, [axis, passed_on], method)
-    return tf.reshape(image_result, pack([*sizes[:place], axis.target, *inner]))
+    image_result = _resample_image(image, [axis, passed_on], method)
+    return tf.reshape(image_result, pack_sizes([*sizes[:place], axis.target, *inner]))
 
 
 # By the elements that each place reads
 
 
-def _read(axis: ResampledAxis, method: ResizeMethod, dtype: Any, weights: Weights) -> list[TfTensor]:
+def _read_tables(axis: ResampledAxis, method: ResizeMethod, dtype: Any, weights: Weights) -> list[TfTensor]:
     """Return what each new place reads, and last, whether it lies outside.
 
     For the nearest its index (target,); with antialias a matrix (target, size); and else the indices of its elements
@@ -213,7 +217,7 @@ def _places(axis: ResampledAxis, method: ResizeMethod, dtype: Any) -> TfTensor:
 
 
 def _nearest(places: TfTensor, method: ResizeMethod, size: Size) -> TfTensor:
-    return within(tf.cast(NEAREST[method.rounding](places), tf.int32), size)
+    return clip_index(tf.cast(NEAREST[method.rounding](places), tf.int32), size)
 
 
 def _taps(places: TfTensor, axis: ResampledAxis, method: ResizeMethod) -> tuple[TfTensor, TfTensor]:
@@ -234,7 +238,7 @@ def _taps(places: TfTensor, axis: ResampledAxis, method: ResizeMethod) -> tuple[
         weights = tf.where((index < 0) | (index > _real(axis.size, index.dtype) - 1), tf.zeros_like(weights), weights)
     total = tf.reduce_sum(weights, 1, keepdims=True)
     shares = weights / tf.where(tf.equal(total, 0), tf.ones_like(total), total)
-    return within(tf.cast(index, tf.int32), axis.size), shares
+    return clip_index(tf.cast(index, tf.int32), axis.size), shares
 
 
 def _cubic(z: TfTensor, a: float) -> TfTensor:
@@ -246,7 +250,7 @@ def _cubic(z: TfTensor, a: float) -> TfTensor:
 def _sum(native: TfTensor, place: int, index: TfTensor, shares: TfTensor) -> TfTensor:
     """Return the weighted sum of a few elements."""
     return sum(
-        tf.gather(native, index[:, tap], axis=place) * _lying(shares[:, tap], place, native)
+        tf.gather(native, index[:, tap], axis=place) * _line_along(shares[:, tap], place, native)
         for tap in range(index.shape[1])
     )
 

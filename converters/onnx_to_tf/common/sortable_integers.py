@@ -9,7 +9,7 @@ from ..lazy_tensorflow import tf
 from ..values import TfTensor
 
 
-def keys(tensor: TfTensor) -> TfTensor:
+def sort_keys(tensor: TfTensor) -> TfTensor:
     """Return integers in the tensor's shape, ordered as its numbers are.
 
     -0 is as 0, and every NaN above all, as numpy and PyTorch have it. Integers are their own keys.
@@ -27,12 +27,12 @@ def keys(tensor: TfTensor) -> TfTensor:
     return tf.where(tf.abs(signed) > infinite, tf.constant(integer.max, integer), signed)
 
 
-def turned(ordered: TfTensor) -> TfTensor:
+def reverse_keys(ordered: TfTensor) -> TfTensor:
     """Return keys in the opposite order; no integer overflows."""
     highest = -1 if ordered.dtype.min < 0 else ordered.dtype.max
     return tf.constant(highest, ordered.dtype) - ordered
 
 
-def ascending(ordered: TfTensor) -> TfTensor:
+def ascending_order(ordered: TfTensor) -> TfTensor:
     """Return where each key of a vector stands in ascending order, int32; equals keep their order."""
-    return tf.math.top_k(turned(ordered), tf.shape(ordered)[0])[1]
+    return tf.math.top_k(reverse_keys(ordered), tf.shape(ordered)[0])[1]

@@ -24,7 +24,7 @@ class StepResult:
 Step = Callable[[TfTensor, TfTensor, Sequence[TfTensor]], StepResult]
 
 
-def repeat(
+def run_loop(
     op: OperatorContext, step: Step, states: Sequence[TfTensor], steps: Size | None, goes_on: TfTensor | None = None
 ) -> tuple[list[TfTensor], list[TfTensor]]:
     """Run a loop; return the states after the last step, and each output of all steps, stacked along a first axis.

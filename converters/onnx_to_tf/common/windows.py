@@ -9,7 +9,7 @@ from ...onnx_graph.semantics.window_attributes import WindowAttributes, window_a
 from ..lazy_tensorflow import tf
 from ..operator_context import OperatorContext
 from ..values import Size, TfTensor, Value
-from .padding_modes import positive
+from .padding_modes import clip_at_zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Window:
         """The pads of all axes of a tensor that lies channels last."""
         return [(0, 0), *self.pads, (0, 0)]
 
-    def of(self, axes: slice) -> Window:
+    def along(self, axes: slice) -> Window:
         """Return the window of some of its axes alone."""
         return Window(
             self.kernel[axes],
@@ -82,7 +82,7 @@ class Window:
             self.upper,
         )
 
-    def widened(self) -> Window:
+    def with_leading_axis(self) -> Window:
         """Return the window with a spatial axis of size 1 before the others.
 
         Kernels want equal strides, and that axis has no use for any.
@@ -110,7 +110,7 @@ def read_window(op: OperatorContext, value: Value, kernel: Sequence[int], *, cei
         op.refuse(f"strides, dilations and kernel do not fit the shape {value.shape}", fix="check the model")
     if attributes.same:
         return replace(window, pads=_same_pads(window, upper=attributes.upper), upper=attributes.upper)
-    return reaching_over(window) if ceil and attributes.auto_pad == "NOTSET" else window
+    return add_ceil_pads(window) if ceil and attributes.auto_pad == "NOTSET" else window
 
 
 def window_over(attributes: WindowAttributes, value: Value) -> Window:
@@ -130,7 +130,7 @@ def _same_pads(window: Window, *, upper: bool) -> tuple[tuple[Size, Size], ...]:
 def _same_total(size: Size, stride: int, extent: int) -> Size:
     if stride == 1:
         return extent - 1
-    return positive(((size + stride - 1) // stride - 1) * stride + extent - size)
+    return clip_at_zero(((size + stride - 1) // stride - 1) * stride + extent - size)
 
 
 def _split(total: Size, *, upper: bool) -> tuple[Size, Size]:
@@ -138,7 +138,7 @@ def _split(total: Size, *, upper: bool) -> tuple[Size, Size]:
     return (small, total - small) if upper else (total - small, small)
 
 
-def reaching_over(window: Window) -> Window:
+def add_ceil_pads(window: Window) -> Window:
     """Return the window with the pads that ceil_mode adds.
 
     The last window may reach over the edge, but it begins inside the input or the pads before it.
@@ -154,11 +154,11 @@ def reaching_over(window: Window) -> Window:
         last = (size + low + high - extent + stride - 1) // stride * stride  # where the last window begins
         latest = (size + low - 1) // stride * stride  # the last place where one may begin
         last = min(last, latest) if isinstance(last, int) else tf.minimum(last, latest)
-        pads.append((low, high + positive(last + extent - size - low - high)))
+        pads.append((low, high + clip_at_zero(last + extent - size - low - high)))
     return replace(window, pads=tuple(pads))
 
 
-def taps(tensor: TfTensor, axis: int, window: Window, at: int) -> list[TfTensor]:
+def kernel_taps(tensor: TfTensor, axis: int, window: Window, at: int) -> list[TfTensor]:
     """Return what each element of the kernel sees along one spatial axis: tensors of the output's size.
 
     The spatial axis `at` lies at `axis` and is padded already.

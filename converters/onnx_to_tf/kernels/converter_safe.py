@@ -13,21 +13,21 @@ from ..values import Size, TfTensor, reshape
 _FULL = (slice(None), slice(None, None, 1))
 
 
-def sliced(tensor: TfTensor, cut: Sequence[slice]) -> TfTensor:
+def slice_tensor(tensor: TfTensor, cut: Sequence[slice]) -> TfTensor:
     """Slice a tensor along each axis, as it lies.
 
     Where a start or an end is computed, the converter forgets the sizes of all axes that the same slice cuts by
     numbers: those are cut before.
     """
-    if not any(computes(part) for part in cut):
+    if not any(is_computed(part) for part in cut):
         return tensor[tuple(cut)]
-    now = [slice(None) if computes(part) else part for part in cut]
+    now = [slice(None) if is_computed(part) else part for part in cut]
     if any(part not in _FULL for part in now):
         tensor = tensor[tuple(now)]
-    return tensor[tuple(part if computes(part) else slice(None) for part in cut)]
+    return tensor[tuple(part if is_computed(part) else slice(None) for part in cut)]
 
 
-def computes(part: slice) -> bool:
+def is_computed(part: slice) -> bool:
     """Return whether the start or the end of a slice is known only when the model runs."""
     return not all(end is None or isinstance(end, int) for end in (part.start, part.stop))
 
@@ -37,7 +37,7 @@ def with_known_sizes(tensor: TfTensor, sizes: Sequence[int | None]) -> TfTensor:
     return reshape(tensor, [tf.shape(tensor)[at] if size is None else size for at, size in enumerate(sizes)])
 
 
-def within(index: TfTensor, size: Size) -> TfTensor:
+def clip_index(index: TfTensor, size: Size) -> TfTensor:
     """Cut indices to an axis of `size`, int32.
 
     Not by tf.clip_by_value: the converter fuses the bounds 0 and 1 or 0 and 6 into an activation, of integers too.

@@ -18,14 +18,14 @@ _THROUGH = {  # as in floor(x / y + 0.5), or along a line: start + (end - start)
 _DEPTH = 6  # operators between a quotient and what rounds
 
 
-def quotient(x: TfTensor, y: TfTensor) -> TfTensor:
+def divide_exactly(x: TfTensor, y: TfTensor) -> TfTensor:
     """Return x / y, where y is a constant that TensorFlow's optimiser must not see: it looks behind no placeholder."""
     if tf.executing_eagerly():
         return x / y
     return x / tf.compat.v1.placeholder_with_default(y, y.shape)
 
 
-def before_rounding(x: TfTensor, depth: int = _DEPTH) -> TfTensor:
+def guard_quotients(x: TfTensor, depth: int = _DEPTH) -> TfTensor:
     """Rewrite the quotients in a tensor that is rounded next, in TFLite.
 
     Its converter cannot know the new divisors, because they depend on the dividend.
@@ -34,7 +34,7 @@ def before_rounding(x: TfTensor, depth: int = _DEPTH) -> TfTensor:
         return x
     if x.op.type in _THROUGH:
         inputs = list(x.op.inputs)
-        exact = [before_rounding(operand, depth - 1) for operand in inputs]
+        exact = [guard_quotients(operand, depth - 1) for operand in inputs]
         return x if all(map(is_, exact, inputs)) else getattr(tf, _THROUGH[x.op.type])(*exact)
     if x.op.type != "RealDiv":
         return x

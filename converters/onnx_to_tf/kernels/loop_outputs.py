@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from ..lazy_tensorflow import tf
-from ..values import Size, TfTensor, pack
+from ..values import Size, TfTensor, pack_sizes
 
 
 class OutputCollector(ABC):
@@ -88,7 +88,7 @@ class GrowingCollector(OutputCollector):
         # Shaped anew: sizes may differ from the zeros before the first step, and the runtime fails to join a tensor of
         # no elements as it comes into a loop.
         sizes = [tf.shape(value)[axis] if size is None else size for axis, size in enumerate(self.spec.shape)]
-        before = tf.reshape(state, pack([count, *sizes]))
+        before = tf.reshape(state, pack_sizes([count, *sizes]))
         return tf.concat([before, value[None]], 0)
 
     def stacked(self, state: Any, count: TfTensor) -> TfTensor:

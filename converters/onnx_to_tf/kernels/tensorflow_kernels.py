@@ -10,7 +10,7 @@ from typing import Any
 from ..lazy_tensorflow import tf
 from ..values import Size, TfTensor
 from . import tflite_scatters
-from .exact_quotients import quotient
+from .exact_quotients import divide_exactly
 from .loop_outputs import ListCollector, OutputCollector
 
 _SCATTERS = {
@@ -63,11 +63,11 @@ class Kernels:
         """Cast numbers to another dtype: floats are cut towards zero, integers wrap modulo its width."""
         return tf.cast(x, dtype)
 
-    def divided(self, x: TfTensor, y: TfTensor) -> TfTensor:
+    def divide(self, x: TfTensor, y: TfTensor) -> TfTensor:
         """Divide floats by a constant, exact to the last bit."""
-        return quotient(x, y)
+        return divide_exactly(x, y)
 
-    def shifted(self, x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
+    def shift_bits(self, x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
         """Move the bits of integers by int32 places, to the left or to the right.
 
         By all bits or more, or by a negative number, nothing is left, except the sign of a signed number that is moved
@@ -79,7 +79,7 @@ class Kernels:
         moved = function(x, tf.cast(tf.where(inside, places, bits - 1), x.dtype))
         return moved if not left and not x.dtype.is_unsigned else tf.where(inside, moved, tf.zeros_like(moved))
 
-    def places(self, condition: TfTensor) -> TfTensor:
+    def places_where(self, condition: TfTensor) -> TfTensor:
         """Return the int64 places where a condition of any rank holds, row by row: (count, rank)."""
         return tf.where(condition)
 
@@ -128,7 +128,7 @@ class Kernels:
         The other modes are "add", "mul", "max" and "min", duplicates included.
         """
         if mode == "mul":
-            return tflite_scatters.combined(mode, tensor, places, updates)
+            return tflite_scatters.scatter_by_segments(mode, tensor, places, updates)
         return getattr(tf, _SCATTERS[mode])(tensor, places, updates)
 
     def row_sums(self, updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
@@ -166,7 +166,7 @@ class Kernels:
         """Return the determinants (n,) of (n, size, size) in float32 or float64."""
         return tf.linalg.det(matrices)
 
-    def sliced(self, tensor: TfTensor, cut: Sequence[slice], size_of: Callable[[int], Size]) -> TfTensor:
+    def slice(self, tensor: TfTensor, cut: Sequence[slice], size_of: Callable[[int], Size]) -> TfTensor:
         """Slice a tensor along each axis, as it lies; `size_of` returns the size at a place."""
         del size_of
         return tensor[tuple(cut)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..common.sortable_integers import keys
+from ..common.sortable_integers import sort_keys
 from ..lazy_tensorflow import tf
 from ..values import TfTensor
 
@@ -15,7 +15,7 @@ def non_max_suppression(
     TFLite has a kernel of its own. It takes equal scores in any order, drops boxes that overlap by just `overlap`, and
     returns wrong boxes where one has no area.
     """
-    ordered = keys(scores)
+    ordered = sort_keys(scores)
     if least is not None:
         ordered = tf.where(scores > least, ordered, tf.fill(tf.shape(ordered), _GONE))
     low, high = tf.minimum(boxes[:, :2], boxes[:, 2:]), tf.maximum(boxes[:, :2], boxes[:, 2:])

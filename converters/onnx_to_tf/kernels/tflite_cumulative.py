@@ -8,41 +8,41 @@ from ..lazy_tensorflow import tf
 from ..values import Size, TfTensor
 
 
-def product(x: TfTensor, axis: int, exclusive: bool, reverse: bool) -> TfTensor:
+def running_product(x: TfTensor, axis: int, exclusive: bool, reverse: bool) -> TfTensor:
     """Return the running product by doubling.
 
     After k rounds each element is the product of the 2^k elements that end with it.
     """
     x = tf.reverse(x, [axis]) if reverse else x
     length = x.shape[axis] if x.shape[axis] is not None else tf.shape(x)[axis]
-    products = _later(x, 1, axis) if exclusive else x
+    products = _move_on(x, 1, axis) if exclusive else x
     if isinstance(length, int):
         for power in range(max(length - 1, 0).bit_length()):
-            products = products * _later(products, 2**power, axis)
+            products = products * _move_on(products, 2**power, axis)
     else:
         _, products = tf.while_loop(
             lambda step, _: step < length,
-            lambda step, so_far: (step * 2, so_far * _later(so_far, step, axis)),
+            lambda step, so_far: (step * 2, so_far * _move_on(so_far, step, axis)),
             (tf.constant(1), products),
         )
     return tf.reverse(products, [axis]) if reverse else products
 
 
-def _later(x: TfTensor, step: Size, axis: int) -> TfTensor:
+def _move_on(x: TfTensor, step: Size, axis: int) -> TfTensor:
     """Move every element on by `step` places; ones come in, what lies behind the end is dropped."""
     step = tf.minimum(step, tf.shape(x)[axis])
     front = tf.ones_like(x[(slice(None),) * axis + (slice(0, step),)])
     return tf.concat([front, x[(slice(None),) * axis + (slice(0, tf.shape(x)[axis] - step),)]], axis)
 
 
-def largest(x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
+def reduce_max(x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
     """Return the largest.
     TFLite's is the lowest number of no elements; it becomes minus infinity if that can happen."""
     extreme, lowest = tf.reduce_max(x, axes, keep), _below_nothing(x, axes)
     return extreme if lowest is None else extreme + lowest
 
 
-def smallest(x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
+def reduce_min(x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
     """Return the smallest, as `largest` the other way round."""
     extreme, lowest = tf.reduce_min(x, axes, keep), _below_nothing(x, axes)
     return extreme if lowest is None else extreme - lowest

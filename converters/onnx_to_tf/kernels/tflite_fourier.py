@@ -8,7 +8,9 @@ from ..lazy_tensorflow import tf
 from ..values import Size, TfTensor
 
 
-def transform(real: TfTensor, imaginary: TfTensor | None, length: Size, bins: Size) -> tuple[TfTensor, TfTensor]:
+def fourier_transform(
+    real: TfTensor, imaginary: TfTensor | None, length: Size, bins: Size
+) -> tuple[TfTensor, TfTensor]:
     """Return the first `bins` of sum_n x_n exp(-2 pi j k n / length), along a last axis of `length` elements."""
     cosines, sines = _turns(length, bins, real.dtype)
     first, second = tf.matmul(real, cosines), -tf.matmul(real, sines)

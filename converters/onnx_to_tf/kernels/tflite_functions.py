@@ -14,7 +14,7 @@ from math import log
 
 from ..lazy_tensorflow import tf
 from ..values import TfTensor
-from .exact_quotients import before_rounding
+from .exact_quotients import guard_quotients
 
 _LARGE = 2.0**13  # the square of a larger number exceeds 1 by more than float32 can tell
 _LN2 = log(2)
@@ -124,7 +124,7 @@ _ATANH = tuple(1 / (2 * power + 1) for power in range(7, -1, -1))  # atanh(s) / 
 
 FUNCTIONS: dict[str, Callable[[TfTensor], TfTensor]] = {
     "acos": acos, "acosh": acosh, "asin": asin, "asinh": asinh, "atan": atan, "atanh": atanh, "cosh": cosh,
-    "floor": lambda x: tf.floor(before_rounding(x)), "math.ceil": lambda x: tf.math.ceil(before_rounding(x)),
+    "floor": lambda x: tf.floor(guard_quotients(x)), "math.ceil": lambda x: tf.math.ceil(guard_quotients(x)),
     "math.erf": erf, "math.is_inf": is_inf, "math.softplus": softplus,
-    "round": lambda x: tf.round(before_rounding(x)), "sinh": sinh, "tan": tan,
+    "round": lambda x: tf.round(guard_quotients(x)), "sinh": sinh, "tan": tan,
 }  # fmt: skip

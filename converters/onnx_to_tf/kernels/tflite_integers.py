@@ -101,7 +101,7 @@ def _halves(x: TfTensor) -> tuple[TfTensor, TfTensor]:
     return high, x - high * 2**_HALF
 
 
-def shifted(x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
+def shift_bits(x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
     """Move the bits of x by int32 places to higher ones or to lower ones.
 
     By all of them or more, or by a negative number, nothing is left, except the sign of a signed number that is moved

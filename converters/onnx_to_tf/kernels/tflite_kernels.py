@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..lazy_tensorflow import tf
-from ..values import Size, TfTensor, pack
+from ..values import Size, TfTensor, pack_sizes
 from . import tflite_cumulative, tflite_fourier, tflite_functions, tflite_integers, tflite_scatters
-from .exact_quotients import before_rounding
+from .exact_quotients import guard_quotients
 from .loop_outputs import GrowingCollector, OutputCollector
 from .tensorflow_kernels import Kernels
 from .tflite_boxes import non_max_suppression
 from .tflite_matrices import determinant
-from .tflite_slices import left_open
+from .tflite_slices import slice_left_open
 
 
 class TFLiteKernels(Kernels):
@@ -62,16 +62,16 @@ class TFLiteKernels(Kernels):
         return (
             tflite_integers.cast(x, tf.as_dtype(dtype))
             if x.dtype.is_integer
-            else super().cast(before_rounding(x), dtype)
+            else super().cast(guard_quotients(x), dtype)
         )
 
-    def divided(self, x: TfTensor, y: TfTensor) -> TfTensor:
-        return x / y  # the converter sees the divisor anyway; `before_rounding` mends it where a result is rounded
+    def divide(self, x: TfTensor, y: TfTensor) -> TfTensor:
+        return x / y  # the converter sees the divisor anyway; `guard_quotients` mends it where a result is rounded
 
-    def shifted(self, x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
-        return tflite_integers.shifted(x, places, left=left)
+    def shift_bits(self, x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
+        return tflite_integers.shift_bits(x, places, left=left)
 
-    def places(self, condition: TfTensor) -> TfTensor:
+    def places_where(self, condition: TfTensor) -> TfTensor:
         # As an output of the model, the empty result of TFLite's own kernel cannot be read.
         return tf.cast(tf.cast(tf.where(condition), tf.int32), tf.int64)
 
@@ -86,10 +86,10 @@ class TFLiteKernels(Kernels):
         return tf.math.log(tf.nn.relu(-tf.abs(like)))
 
     def reduce_max(self, x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
-        return tflite_cumulative.largest(x, axes, keep)
+        return tflite_cumulative.reduce_max(x, axes, keep)
 
     def reduce_min(self, x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
-        return tflite_cumulative.smallest(x, axes, keep)
+        return tflite_cumulative.reduce_min(x, axes, keep)
 
     def matmul(self, a: TfTensor, b: TfTensor, transpose_a: bool = False, transpose_b: bool = False) -> TfTensor:
         if a.dtype.is_floating:
@@ -99,7 +99,7 @@ class TFLiteKernels(Kernels):
         return tf.reduce_sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
 
     def scatter(self, mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
-        return tflite_scatters.combined(mode, tensor, places, updates)
+        return tflite_scatters.scatter_by_segments(mode, tensor, places, updates)
 
     def row_sums(self, updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
         return tflite_scatters.row_sums(updates, row, rows)
@@ -107,7 +107,7 @@ class TFLiteKernels(Kernels):
     def cumprod(self, x: TfTensor, axis: Size, exclusive: bool, reverse: bool) -> TfTensor:
         if not isinstance(axis, int):
             raise NotImplementedError("TFLite has no running product along a computed axis")
-        return tflite_cumulative.product(x, axis, exclusive, reverse)
+        return tflite_cumulative.running_product(x, axis, exclusive, reverse)
 
     def determinant(self, matrices: TfTensor) -> TfTensor:
         if matrices.shape[1] is None:
@@ -122,15 +122,15 @@ class TFLiteKernels(Kernels):
     def fourier(
         self, real: TfTensor, imaginary: TfTensor | None, length: Size, bins: Size
     ) -> tuple[TfTensor, TfTensor]:
-        return tflite_fourier.transform(real, imaginary, length, bins)
+        return tflite_fourier.fourier_transform(real, imaginary, length, bins)
 
-    def sliced(self, tensor: TfTensor, cut: Sequence[slice], size_of: Callable[[int], Size]) -> TfTensor:
-        return left_open(tensor, cut, size_of)
+    def slice(self, tensor: TfTensor, cut: Sequence[slice], size_of: Callable[[int], Size]) -> TfTensor:
+        return slice_left_open(tensor, cut, size_of)
 
     def with_channels(self, tensor: TfTensor, channels: int) -> TfTensor:
         # The converter works out shapes anew, and has no convolution of channels whose number it does not find.
         shape = tf.shape(tensor)
-        return tf.reshape(tensor, pack([*(shape[at] for at in range(tensor.shape.rank - 1)), channels]))
+        return tf.reshape(tensor, pack_sizes([*(shape[at] for at in range(tensor.shape.rank - 1)), channels]))
 
     def scaled_size(self, size: Size, over: Size, under: Size) -> Size:
         return (2 * over * size + under) // (2 * under)  # TFLite divides 32 bits only: up to size over = 2^30

@@ -17,7 +17,7 @@ def row_sums(updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
     return tf.scatter_nd(row[:, None], updates, tf.concat([rows[None], tf.shape(updates)[1:]], 0))
 
 
-def combined(mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
+def scatter_by_segments(mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
     """Return `tensor` with the updates at index vectors, none negative, in their places ("none") or combined with them.
 
     The modes are "add", "mul", "max" and "min". The updates of one place are combined first. Places without any get a

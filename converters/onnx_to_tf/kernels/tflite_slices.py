@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from ..lazy_tensorflow import tf
 from ..values import FAR, Size, TfTensor
-from .converter_safe import sliced
+from .converter_safe import slice_tensor
 
 _NOTHING = slice(FAR, FAR, 1)  # an end of 0 is to XNNPACK the end of the axis
 
 
-def left_open(tensor: TfTensor, cut: Sequence[slice], size_of: Callable[[int], Size]) -> TfTensor:
+def slice_left_open(tensor: TfTensor, cut: Sequence[slice], size_of: Callable[[int], Size]) -> TfTensor:
     """Slice a tensor so that the converter makes no slice of a known number of elements.
 
     It makes one where every start and every end is a number. The elements of such a slice must be there, and of
@@ -22,5 +22,5 @@ def left_open(tensor: TfTensor, cut: Sequence[slice], size_of: Callable[[int], S
         for place in (place for place, size in enumerate(tensor.shape.as_list()) if size is None):
             end = tf.minimum(cut[place].stop, size_of(place))
             opened = slice(cut[place].start, end, cut[place].step)
-            return sliced(tensor, [*cut[:place], opened, *cut[place + 1 :]])
-    return sliced(tensor, cut)
+            return slice_tensor(tensor, [*cut[:place], opened, *cut[place + 1 :]])
+    return slice_tensor(tensor, cut)

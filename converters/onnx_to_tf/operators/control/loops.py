@@ -18,13 +18,13 @@ from ....onnx_graph.semantics.loop_signature import (
     without_lists,
 )
 from ...common.tensor_sequence import TensorSequence
-from ...common.while_loop import StepResult, repeat
+from ...common.while_loop import StepResult, run_loop
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, BOOL, lowers
 from ...narrow_dtypes import CARRIERS
 from ...operator_context import OperatorContext
 from ...values import FAR, Size, TfTensor, Value, as_int32, computed, transpose
-from .sequences import longer, stacked, unstacked
+from .sequences import append_rows, stack_values, unstack
 
 # A condition is computed ahead for this many steps at most; and this many are unrolled where nothing else works.
 MOST_AHEAD = 256
@@ -42,7 +42,7 @@ def loop(op: OperatorContext) -> list[Value]:
     run = _growing_loop if listing else _repeated_loop
     if count is not None:  # the condition is settled with it
         return run(op, body, min(count, FAR), None, states)
-    return run(op, body, _limit(arguments.trips), condition, states)
+    return run(op, body, _trip_limit(arguments.trips), condition, states)
 
 
 def _unrolled_loop(op: OperatorContext, body: Graph, count: int, states: Sequence[Value]) -> list[Value]:
@@ -52,7 +52,7 @@ def _unrolled_loop(op: OperatorContext, body: Graph, count: int, states: Sequenc
         condition, *answers = op.branch(body, [op.known(np.array(at, np.int64)), condition, *states])
         states = answers[:carried]
         rows.append(answers[carried:])
-    return [*states, *(stacked(op, list(parts), 0) for parts in zip(*rows, strict=True))]
+    return [*states, *(stack_values(op, list(parts), 0) for parts in zip(*rows, strict=True))]
 
 
 def _growing_loop(
@@ -66,7 +66,7 @@ def _growing_loop(
     plain_places = [at for at in range(len(states)) if at not in places]
     outputs = _repeated_loop(op, plain, steps, condition, [states[at] for at in plain_places])
     first = len(outputs) - len(places)
-    grown = {at: longer(op, states[at], rows) for at, rows in zip(places, outputs[first:], strict=True)}
+    grown = {at: append_rows(op, states[at], rows) for at, rows in zip(places, outputs[first:], strict=True)}
     after = dict(zip(plain_places, outputs, strict=False))
     return [*(grown.get(at) or after[at] for at in range(len(states))), *outputs[len(plain_places) : first]]
 
@@ -82,18 +82,18 @@ def _repeated_loop(
         return StepResult(tensors[: len(states)], tensors[len(states) :], goes_on_after)
 
     first = tf.reshape(condition.tensor(), []) if condition is not None else None
-    final, stacks = repeat(op, step, _tensors(op, states), steps, first)
+    final, stacks = run_loop(op, step, _state_tensors(op, states), steps, first)
     return [computed(tensor) for tensor in (*final, *stacks)]
 
 
-def _tensors(op: OperatorContext, states: Sequence[Value]) -> list[TfTensor]:
+def _state_tensors(op: OperatorContext, states: Sequence[Value]) -> list[TfTensor]:
     for state in states:
         if state.dtype in CARRIERS:
             op.refuse(f"it carries {state.dtype} from step to step", fix="cast it before the loop and inside it")
     return [state.tensor() for state in states]
 
 
-def _limit(trips: Value | None) -> Size | None:
+def _trip_limit(trips: Value | None) -> Size | None:
     """Return the trip count, or None where there is none that is ever reached."""
     if trips is None:
         return None
@@ -110,7 +110,7 @@ def _steps_ahead(op: OperatorContext, loop: LoopArguments[Value]) -> int | None:
         return most
     if condition.array is None:
         return None
-    part, deciding = _deciding(body, len(states))
+    part, deciding = _condition_part(body, len(states))
     current, goes_on = list(states), condition
     if any(current[at].computing for at in deciding):
         return None
@@ -127,7 +127,7 @@ def _steps_ahead(op: OperatorContext, loop: LoopArguments[Value]) -> int | None:
     return most if known and (constant or (most is not None and most <= MOST_AHEAD)) else None
 
 
-def _deciding(body: Graph, states: int) -> tuple[Graph, list[int]]:
+def _condition_part(body: Graph, states: int) -> tuple[Graph, list[int]]:
     """Return the part of a body that computes its condition, and the places of the states that this depends on."""
     places: set[int] = set()
     while True:
@@ -152,7 +152,7 @@ def scan(op: OperatorContext) -> list[Value]:
         final, outputs = _unrolled_scan(op, body, steps, layout.states, layout.scanned)
     else:
         final, outputs = _repeated_scan(op, body, steps, layout.states, layout.scanned)
-    return [*final, *_laid_out(op, outputs)]
+    return [*final, *_move_scan_axes(op, outputs)]
 
 
 Scanned = tuple[Value, int, bool]  # a scanned input, its axis, and whether it runs backwards
@@ -162,37 +162,37 @@ ScanResult = tuple[Sequence[Value], list[Value]]  # the states at the end, and t
 def _unrolled_scan(
     op: OperatorContext, body: Graph, steps: int, states: Sequence[Value], scanned: Sequence[Scanned]
 ) -> ScanResult:
-    parts = [unstacked(op, value, axis, steps) for value, axis, _ in scanned]
+    parts = [unstack(op, value, axis, steps) for value, axis, _ in scanned]
     turned = [part[::-1] if backwards else part for part, (_, _, backwards) in zip(parts, scanned, strict=True)]
     rows = []
     for elements in zip(*turned, strict=True):
         answers = op.branch(body, [*states, *elements])
         states = answers[: len(states)]
         rows.append(answers[len(states) :])
-    return states, [stacked(op, list(row), 0) for row in zip(*rows, strict=True)]
+    return states, [stack_values(op, list(row), 0) for row in zip(*rows, strict=True)]
 
 
 def _repeated_scan(
     op: OperatorContext, body: Graph, steps: Size, states: Sequence[Value], scanned: Sequence[Scanned]
 ) -> ScanResult:
-    first = [(_along(value, axis), backwards) for value, axis, backwards in scanned]
+    first = [(_with_steps_first(value, axis), backwards) for value, axis, backwards in scanned]
 
     def step(count: TfTensor, _goes_on: TfTensor, before: Sequence[TfTensor]) -> StepResult:
         parts = [tf.gather(tensor, steps - 1 - count if backwards else count) for tensor, backwards in first]
         tensors = [value.tensor() for value in op.branch(body, [computed(value) for value in (*before, *parts)])]
         return StepResult(tensors[: len(states)], tensors[len(states) :])
 
-    final, stacks = repeat(op, step, _tensors(op, states), steps)
+    final, stacks = run_loop(op, step, _state_tensors(op, states), steps)
     return [computed(tensor) for tensor in final], [computed(tensor) for tensor in stacks]
 
 
-def _along(value: Value, axis: int) -> TfTensor:
+def _with_steps_first(value: Value, axis: int) -> TfTensor:
     """Return a tensor with the steps as the first axis."""
     order = [axis, *(other for other in range(value.rank) if other != axis)]
     return transpose(value.tensor(), order)
 
 
-def _laid_out(op: OperatorContext, outputs: Sequence[Value]) -> list[Value]:
+def _move_scan_axes(op: OperatorContext, outputs: Sequence[Value]) -> list[Value]:
     """Move outputs stacked along axis 0 to the axis and the direction that the node asks for."""
     ends = ends_of(op, "output", outputs)
     results = []

@@ -23,7 +23,7 @@ from ..tensor.indexing import from_start
 STATIC = "give the axes that the sequence is made along a fixed size, or stack the tensors instead of listing them"
 
 
-def listed(op: OperatorContext, elements: list[Value]) -> TensorSequence:
+def as_sequence(op: OperatorContext, elements: list[Value]) -> TensorSequence:
     """Return tensors as a sequence; they must share their dtype."""
     return TensorSequence(common_dtype(op, elements), elements=tuple(elements))
 
@@ -37,13 +37,13 @@ def sequence_empty(op: OperatorContext) -> TensorSequence:
 @lowers("SequenceConstruct", since=11, T=ANY)
 def sequence_construct(op: OperatorContext) -> TensorSequence:
     """Lower SequenceConstruct: the inputs as a sequence."""
-    return listed(op, op.values())
+    return as_sequence(op, op.values())
 
 
 @lowers("SequenceLength", since=11, S=ANY)
 def sequence_length(op: OperatorContext) -> Value:
     """Lower SequenceLength: the number of tensors."""
-    grown = op.grown(0)
+    grown = op.grown_sequence(0)
     if grown is not None:
         return computed(tf.cast(grown.size(0), tf.int64))
     return op.known(np.array(len(op.sequence(0).elements), np.int64))
@@ -52,7 +52,7 @@ def sequence_length(op: OperatorContext) -> Value:
 @lowers("SequenceAt", since=11, S=ANY, I=INDICES)
 def sequence_at(op: OperatorContext) -> Value:
     """Lower SequenceAt: the tensor at a place."""
-    grown = op.grown(0)
+    grown = op.grown_sequence(0)
     if grown is not None:
         return computed(tf.gather(grown.tensor(), from_start(op, op.value(1), grown.size(0))))
     elements = op.sequence(0).elements
@@ -64,7 +64,7 @@ def sequence_insert(op: OperatorContext) -> TensorSequence:
     """Lower SequenceInsert: one more tensor, at the end or before a place."""
     grown, new = op.anything(0), op.value(1)
     if isinstance(grown, GrownSequence) and op.optional(2) is None:
-        return longer(op, grown, computed(tf.expand_dims(new.tensor(), 0)))
+        return append_rows(op, grown, computed(tf.expand_dims(new.tensor(), 0)))
     sequence = op.sequence(0)
     if new.dtype != sequence.dtype:
         op.refuse(f"it puts {new.dtype} into a sequence of {sequence.dtype}", fix="cast it in the model")
@@ -97,7 +97,7 @@ def split_to_sequence(op: OperatorContext) -> TensorSequence:
     keeps = op.flag("keepdims", True) or split is not None  # the specification: ignored where lengths are given
     lengths = _lengths(op, value.shape[axis], axis, split)
     if not keeps:
-        parts = unstacked(op, value, axis, len(lengths)) if lengths else []
+        parts = unstack(op, value, axis, len(lengths)) if lengths else []
     elif value.array is not None:
         parts = [op.known(part) for part in np.split(value.array, np.cumsum(lengths)[:-1], axis)]
     else:
@@ -106,7 +106,7 @@ def split_to_sequence(op: OperatorContext) -> TensorSequence:
     return TensorSequence(value.dtype, elements=tuple(parts))
 
 
-def unstacked(op: OperatorContext, value: Value, axis: int, size: int) -> list[Value]:
+def unstack(op: OperatorContext, value: Value, axis: int, size: int) -> list[Value]:
     """Return the parts of a tensor at each place of an axis of this size, without that axis."""
     if value.only_parts is not None:
         return [op.sized([part], scalar=True, dtype=value.dtype) for part in value.only_parts]
@@ -115,7 +115,7 @@ def unstacked(op: OperatorContext, value: Value, axis: int, size: int) -> list[V
     return [computed(part, dtype=value.dtype) for part in tf.unstack(value.tensor(), size, axis)]
 
 
-def stacked(op: OperatorContext, values: Sequence[Value], axis: int) -> Value:
+def stack_values(op: OperatorContext, values: Sequence[Value], axis: int) -> Value:
     """Stack tensors of one shape along a new axis."""
     if all(value.array is not None for value in values):
         return op.known(np.stack([value.array for value in values if value.array is not None], axis))
@@ -125,11 +125,11 @@ def stacked(op: OperatorContext, values: Sequence[Value], axis: int) -> Value:
     return computed(tf.stack([value.tensor() for value in values], axis), dtype=values[0].dtype)
 
 
-def longer(op: OperatorContext, sequence: Value, rows: Value) -> GrownSequence:
+def append_rows(op: OperatorContext, sequence: Value, rows: Value) -> GrownSequence:
     """Append to a sequence the places along the first axis of a tensor, which are known only when it runs."""
     if rows.dtype != sequence.dtype:
         op.refuse("it appends tensors of another dtype than its sequence has", fix="cast them in the model")
-    before = sequence.stack if isinstance(sequence, GrownSequence) else _piled(op, sequence, rows.shape[1:])
+    before = sequence.stack if isinstance(sequence, GrownSequence) else _stack_elements(op, sequence, rows.shape[1:])
     if before is None:
         return GrownSequence(rows.dtype, stack=rows)
     # Of a loop without steps nobody has seen how large a row would have been.
@@ -142,7 +142,7 @@ def longer(op: OperatorContext, sequence: Value, rows: Value) -> GrownSequence:
     return GrownSequence(rows.dtype, stack=computed(tf.concat([before.tensor(), after], 0)))
 
 
-def _piled(op: OperatorContext, sequence: Value, shape: Sequence[int | None]) -> Value | None:
+def _stack_elements(op: OperatorContext, sequence: Value, shape: Sequence[int | None]) -> Value | None:
     """Stack tensors that all have this shape along a new first axis; None where there are none."""
     elements = sequence.elements if isinstance(sequence, TensorSequence) else ()
     for element in elements:
@@ -154,7 +154,7 @@ def _piled(op: OperatorContext, sequence: Value, shape: Sequence[int | None]) ->
                 "and how often is known only when the model runs",
                 fix="append tensors of one shape",
             )
-    return stacked(op, list(elements), 0) if elements else None
+    return stack_values(op, list(elements), 0) if elements else None
 
 
 def _sizes(values: Sequence[Value], rank: int) -> list[Size] | None:
@@ -180,22 +180,22 @@ def _lengths(op: OperatorContext, size: int | None, axis: int, split: Value | No
 @lowers("ConcatFromSequence", since=11, S=ANY)
 def concat_from_sequence(op: OperatorContext) -> Value:
     """Lower ConcatFromSequence: all tensors as one, joined along an axis or stacked along a new one."""
-    grown = op.grown(0)
+    grown = op.grown_sequence(0)
     if grown is not None:
-        return _joined(op, grown, op.integer("axis"), new=op.flag("new_axis"))
+        return _join_rows(op, grown, op.integer("axis"), new=op.flag("new_axis"))
     elements, new = op.sequence(0).elements, op.flag("new_axis")
     if not elements:
         op.refuse("it joins an empty sequence", fix="check the model")
     axis = op.axis("axis", rank=elements[0].rank + new)
     if new:
-        return stacked(op, elements, axis)
+        return stack_values(op, elements, axis)
     sizes = _sizes(elements, 1)
     if sizes is not None:
         return op.sized(sizes, dtype=elements[0].dtype)
     return computed(tf.concat([element.tensor() for element in elements], axis), dtype=elements[0].dtype)
 
 
-def _joined(op: OperatorContext, stack: Value, axis: int, *, new: bool) -> Value:
+def _join_rows(op: OperatorContext, stack: Value, axis: int, *, new: bool) -> Value:
     """Join the places along the first axis of a tensor as `concat_from_sequence` joins them."""
     rank = stack.rank - 1
     axis = op.placed(axis, rank + new)
@@ -217,4 +217,4 @@ def sequence_map(op: OperatorContext) -> list[Value]:
         op.branch(body, [value.elements[at] if isinstance(value, TensorSequence) else value for value in inputs])
         for at in range(count)
     ]
-    return [listed(op, list(parts)) for parts in zip(*results, strict=True)]
+    return [as_sequence(op, list(parts)) for parts in zip(*results, strict=True)]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...kernels.converter_safe import within
+from ...kernels.converter_safe import clip_index
 from ...lazy_tensorflow import tf
 from ...lowerings import lowers
 from ...operator_context import OperatorContext
-from ...values import FAR, Size, TfTensor, Value, computed, pack, product
+from ...values import FAR, Size, TfTensor, Value, computed, pack_sizes, product
 
 
 @lowers("NonMaxSuppression", since=10)
@@ -22,7 +22,7 @@ def non_max_suppression(op: OperatorContext) -> Value:
     classes, count = scores.size(1), _at_most(op, boxes.size(1))
     corners = _corners(boxes.tensor(), centred=op.flag("center_point_box"))
     pairs = product([scores.size(0), classes])
-    lines = tf.reshape(scores.tensor(), pack([pairs, scores.size(2)]))
+    lines = tf.reshape(scores.tensor(), pack_sizes([pairs, scores.size(2)]))
     overlap = tf.zeros([]) if op.optional(3) is None else tf.reshape(op.tensor(3), [])
     least = None if op.optional(4) is None else tf.reshape(op.tensor(4), [])
     if isinstance(count, int) and count == 0:
@@ -49,7 +49,7 @@ def _at_most(op: OperatorContext, boxes: Size) -> Size:
     (limit,) = (0,) if op.optional(2) is None else op.sizes(2, "number of boxes of a class")
     if isinstance(limit, int) and isinstance(boxes, int):
         return max(min(limit, boxes), 0)
-    return within(tf.constant(min(limit, FAR), tf.int32) if isinstance(limit, int) else limit, boxes + 1)
+    return clip_index(tf.constant(min(limit, FAR), tf.int32) if isinstance(limit, int) else limit, boxes + 1)
 
 
 def _corners(boxes: TfTensor, *, centred: bool) -> TfTensor:

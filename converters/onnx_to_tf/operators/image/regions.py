@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ....onnx_graph.semantics.sampling_attributes import roi_align_attributes
-from ...kernels.converter_safe import within
+from ...kernels.converter_safe import clip_index
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, lowers
 from ...operator_context import OperatorContext
-from ...values import Layout, Size, TfTensor, Value, computed, pack
+from ...values import Layout, Size, TfTensor, Value, computed, pack_sizes
 
 # Adds one sample of every bin to the result of those before: (step along height, step along width, before).
 _Step = Callable[[Size, Size, TfTensor], TfTensor]
@@ -38,8 +38,8 @@ class _Bins:
         low = tf.minimum(tf.floor(tf.maximum(at, 0)), length - 1)
         part = tf.where(low >= length - 1, tf.zeros_like(at), tf.maximum(at, 0) - low)
         return [
-            (within(tf.cast(low, tf.int32), self.axis), (1 - part) * inside),
-            (within(tf.cast(low, tf.int32) + 1, self.axis), part * inside),
+            (clip_index(tf.cast(low, tf.int32), self.axis), (1 - part) * inside),
+            (clip_index(tf.cast(low, tf.int32) + 1, self.axis), part * inside),
         ]
 
 
@@ -65,7 +65,7 @@ def roi_align(op: OperatorContext) -> Value:
     rows = _bins(top, bottom, height, ratio, value.size(2), shifted=shifted)
     columns = _bins(left, right, width, ratio, value.size(3), shifted=shifted)
     pixels = _Pixels(value, tf.cast(op.tensor(2), tf.int32), wide)
-    most = (ratio, ratio) if ratio else (_most(rows.samples), _most(columns.samples))
+    most = (ratio, ratio) if ratio else (_largest_count(rows.samples), _largest_count(columns.samples))
 
     def sample(row: Size, column: Size, before: TfTensor) -> TfTensor:
         taps = [
@@ -80,7 +80,7 @@ def roi_align(op: OperatorContext) -> Value:
         return tf.where(sampled, tf.maximum(before, largest), before)
 
     empty = pixels.filled(corners, height, width, wide.min if align.takes_largest else 0.0)
-    accumulated = _accumulated(sample, empty, *most)
+    accumulated = _accumulate(sample, empty, *most)
     samples = tf.reshape(tf.maximum(rows.samples, 0) * tf.maximum(columns.samples, 0), [-1, 1, 1, 1])
     mean = accumulated if align.takes_largest else accumulated / tf.cast(tf.maximum(samples, 1), wide)
     return computed(tf.cast(tf.where(samples > 0, mean, tf.zeros_like(mean)), value.dtype), Layout.CHANNELS_LAST)
@@ -91,7 +91,7 @@ class _Pixels:
 
     def __init__(self, value: Value, image: TfTensor, dtype: TfTensor) -> None:
         self.height, self.width, self.channels = value.size(2), value.size(3), value.size(1)
-        self.rows = tf.reshape(tf.cast(value.tensor(Layout.CHANNELS_LAST), dtype), pack([-1, self.channels]))
+        self.rows = tf.reshape(tf.cast(value.tensor(Layout.CHANNELS_LAST), dtype), pack_sizes([-1, self.channels]))
         self.first = image[:, None, None] * (self.height * self.width)
 
     def at(self, y: TfTensor, x: TfTensor) -> TfTensor:
@@ -100,14 +100,16 @@ class _Pixels:
 
     def filled(self, corners: TfTensor, height: int, width: int, number: float) -> TfTensor:
         """Return the same number for every bin of every region."""
-        return tf.fill(pack([tf.shape(corners)[0], height, width, self.channels]), tf.constant(number, self.rows.dtype))
+        return tf.fill(
+            pack_sizes([tf.shape(corners)[0], height, width, self.channels]), tf.constant(number, self.rows.dtype)
+        )
 
 
-def _most(samples: TfTensor) -> TfTensor:
+def _largest_count(samples: TfTensor) -> TfTensor:
     return tf.reduce_max(tf.concat([samples, [0]], 0))
 
 
-def _accumulated(sample: _Step, before: TfTensor, rows: Size, columns: Size) -> TfTensor:
+def _accumulate(sample: _Step, before: TfTensor, rows: Size, columns: Size) -> TfTensor:
     """Accumulate the samples of every bin, one after the other: memory is the result's, for regions of any size."""
     if isinstance(rows, int) and isinstance(columns, int) and rows * columns <= _MOST_UNROLLED:
         for step in range(rows * columns):
@@ -146,9 +148,10 @@ def max_roi_pool(op: OperatorContext) -> Value:
         return tf.where(inside, tf.maximum(before, pixel), before)
 
     most = [
-        _most(tf.reshape(last - first, [-1])) for first, last in ((first_row, last_row), (first_column, last_column))
+        _largest_count(tf.reshape(last - first, [-1]))
+        for first, last in ((first_row, last_row), (first_column, last_column))
     ]
-    largest = _accumulated(sample, pixels.filled(corners, height, width, wide.min), *most)
+    largest = _accumulate(sample, pixels.filled(corners, height, width, wide.min), *most)
     filled = (last_row > first_row)[:, :, None] & (last_column > first_column)[:, None]
     largest = tf.where(tf.expand_dims(filled, -1), largest, tf.zeros_like(largest))
     return computed(tf.cast(largest, value.dtype), Layout.CHANNELS_LAST)
@@ -160,5 +163,5 @@ def _whole_bins(start: TfTensor, end: TfTensor, count: int, axis: Size) -> tuple
     bins = tf.cast(tf.range(count), size.dtype)[None]
     first, last = tf.floor(bins * size), tf.math.ceil((bins + 1) * size)
     edges = (tf.cast(edge + start[:, None], tf.int32) for edge in (first, last))
-    low, high = (within(edge, axis + 1) for edge in edges)
+    low, high = (clip_index(edge, axis + 1) for edge in edges)
     return low, high

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ....onnx_graph.semantics.resize_attributes import ResizeAttributes, ResizeMethod, resize_attributes
-from ...common.resampling import ResampledAxis, resampled
+from ...common.resampling import ResampledAxis, resample_axes
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, NUMBERS, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, Value, same_size
+from ...values import Size, Value, is_same_size
 
 _NARROW = ("float16", "bfloat16", "float32")
 
@@ -32,16 +32,16 @@ def resize(op: OperatorContext) -> Value:
     else:
         larger = resizing.policy == "not_smaller"
         axes = _in_proportion(op, value, resizing.axes, op.sizes(3, "sizes"), regions, larger=larger)
-    return _resized(op, value, axes, resizing.method)
+    return _resample(op, value, axes, resizing.method)
 
 
-def _resized(op: OperatorContext, value: Value, axes: Sequence[ResampledAxis], method: ResizeMethod) -> Value:
-    axes = [axis for axis in axes if not _passed_on(axis)]
+def _resample(op: OperatorContext, value: Value, axes: Sequence[ResampledAxis], method: ResizeMethod) -> Value:
+    axes = [axis for axis in axes if not _is_unchanged(axis)]
     wide = "float32" if value.dtype in _NARROW or not (value.dtype in FLOATS or op.kernels.doubles) else "float64"
-    return resampled(value, axes, method, wide, op.weights) if axes else value
+    return resample_axes(value, axes, method, wide, op.weights) if axes else value
 
 
-def _passed_on(axis: ResampledAxis) -> bool:
+def _is_unchanged(axis: ResampledAxis) -> bool:
     unscaled = isinstance(axis.scale, float) and isclose(axis.scale, 1) and axis.size is axis.target
     return unscaled and axis.region == (0.0, 1.0)
 
@@ -99,7 +99,7 @@ def _stretched(op: OperatorContext, value: Value, axis: int, target: Size, regio
     size = value.size(axis)
     if isinstance(size, int) and size == 0 and not (isinstance(target, int) and target == 0):
         op.refuse(f"axis {axis} has no elements to resize", fix="check the model's sizes")
-    if same_size(size, target):
+    if is_same_size(size, target):
         return ResampledAxis(axis, size, size, 1.0, size, exact=True, region=region)
     return ResampledAxis(axis, size, target, _ratio(target, size), target, exact=True, region=region)
 
@@ -124,7 +124,7 @@ def _in_proportion(
     for axis, target in zip(named[1:], targets[1:], strict=True):
         a, b = wide_product(target, under), wide_product(over, value.size(axis))
         over, under = (
-            _chosen(a > b if larger else a < b, new, old) for new, old in ((target, over), (value.size(axis), under))
+            _choose(a > b if larger else a < b, new, old) for new, old in ((target, over), (value.size(axis), under))
         )
     if isinstance(under, int) and under == 0:
         op.refuse("one of its axes has no elements", fix="check the model's sizes")
@@ -145,5 +145,5 @@ def wide_product(a: Size, b: Size) -> Any:
     return a * b if isinstance(a, int) and isinstance(b, int) else tf.cast(a, tf.int64) * tf.cast(b, tf.int64)
 
 
-def _chosen(condition: Any, a: Size, b: Size) -> Size:
+def _choose(condition: Any, a: Size, b: Size) -> Size:
     return (a if condition else b) if isinstance(condition, bool) else tf.where(condition, a, b)

@@ -7,11 +7,11 @@ from itertools import product as every
 from typing import Any
 
 from ....onnx_graph.semantics.sampling_attributes import grid_sample_attributes
-from ...kernels.converter_safe import within
+from ...kernels.converter_safe import clip_index
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, INDICES, lowers
 from ...operator_context import OperatorContext
-from ...values import Layout, Size, TfTensor, Value, computed, pack, product
+from ...values import Layout, Size, TfTensor, Value, computed, pack_sizes, product
 
 _CUBIC = -0.75
 
@@ -83,7 +83,7 @@ class _GridAxis:
     def _tap(self, at: TfTensor, weight: TfTensor) -> tuple[TfTensor, TfTensor, TfTensor]:
         inside = (at >= 0) & (at <= self.length - 1) if self.padding == "zeros" else None
         index = tf.cast(tf.clip_by_value(self._inside(at), 0, self.length - 1), tf.int32)
-        return within(index, self.size), weight, inside  # cut twice: NaN is no place
+        return clip_index(index, self.size), weight, inside  # cut twice: NaN is no place
 
 
 def _cubic(t: TfTensor) -> list[TfTensor]:
@@ -103,7 +103,7 @@ def _read(image: TfTensor, sizes: Sequence[Size], axes: Sequence[Sequence[Any]])
     """Return the weighted sum over every choice of one tap for each axis: (N, places, C).
     `sizes` are (N, C, spatial)."""
     batch, channels, *spatial = sizes
-    rows = tf.reshape(image, pack([-1, channels]) if isinstance(channels, int) else tf.stack([-1, channels]))
+    rows = tf.reshape(image, pack_sizes([-1, channels]) if isinstance(channels, int) else tf.stack([-1, channels]))
     places = axes[0][0][0].shape.rank
     start = tf.reshape(tf.range(batch) * product(spatial), [-1] + [1] * (places - 1))
     total = None
@@ -132,14 +132,14 @@ def affine_grid(op: OperatorContext) -> Value:
     spatial = op.sizes(1, "size")[2:]
     wide = tf.float64 if theta.dtype == tf.float64 else tf.float32
     lines = [_line(size, wide, corners) for size in spatial]
-    rank, shape = len(lines), pack(spatial)
+    rank, shape = len(lines), pack_sizes(spatial)
     spread = [
         tf.broadcast_to(tf.reshape(line, [-1 if at == axis else 1 for at in range(rank)]), shape)
         for axis, line in enumerate(lines)
     ]
     places = tf.reshape(tf.stack([*spread[::-1], tf.ones_like(spread[0])], -1), [-1, rank + 1])
     moved = tf.matmul(places[None], tf.cast(theta, wide), transpose_b=True)
-    return computed(tf.cast(tf.reshape(moved, pack([op.value(0).size(0), *spatial, rank])), theta.dtype))
+    return computed(tf.cast(tf.reshape(moved, pack_sizes([op.value(0).size(0), *spatial, rank])), theta.dtype))
 
 
 def _line(size: Size, dtype: Any, corners: bool) -> TfTensor:
@@ -157,7 +157,7 @@ def depth_to_space(op: OperatorContext) -> Value:
     block, mode, value = op.integer("blocksize"), op.word("mode", "DCR", ("DCR", "CRD")), op.value(0)
     native = value.tensor(Layout.CHANNELS_LAST)
     if mode == "CRD":
-        native = _regrouped(native, [value.size(1) // (block * block), block * block])
+        native = _swap_groups(native, [value.size(1) // (block * block), block * block])
     return computed(native if block == 1 else tf.nn.depth_to_space(native, block), Layout.CHANNELS_LAST)
 
 
@@ -171,14 +171,14 @@ def space_to_depth(op: OperatorContext) -> Value:
     native = value.tensor(Layout.CHANNELS_LAST)
     native = native if block == 1 else tf.nn.space_to_depth(native, block)
     if mode == "CRD":
-        native = _regrouped(native, [block * block, value.size(1)])
+        native = _swap_groups(native, [block * block, value.size(1)])
     return computed(native, Layout.CHANNELS_LAST)
 
 
-def _regrouped(native: TfTensor, groups: Sequence[Size]) -> TfTensor:
+def _swap_groups(native: TfTensor, groups: Sequence[Size]) -> TfTensor:
     """Swap the two axes that the innermost one is made of."""
     first, second = groups
     if isinstance(first, int) and isinstance(second, int):
         return tf.gather(native, [b + a * second for b in range(second) for a in range(first)], axis=-1)
-    order = tf.transpose(tf.reshape(tf.range(first * second), pack(groups)))
+    order = tf.transpose(tf.reshape(tf.range(first * second), pack_sizes(groups)))
     return tf.gather(native, tf.reshape(order, [-1]), axis=-1)

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...common.attention_core import Heads, Mask, capped, heads_of, merged, places, scores, weighted, widened
+from ...common.attention_core import (
+    Heads,
+    Mask,
+    attention_scores,
+    cap_scores,
+    index_range,
+    merge_heads,
+    split_heads,
+    weigh_values,
+    widen,
+)
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, BOOL, FLOATS, INDICES, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, computed, same_size
+from ...values import Size, TfTensor, Value, computed, is_same_size
 from ..math.casting import dtype_named
 
 
@@ -23,22 +33,22 @@ def attention(op: OperatorContext) -> list[Value | None]:
     past = _past(op)
     offset: Size = 0
     if past is not None:
-        keys, values, offset = keys.after(past[0]), values.after(past[1]), past[0].length
-    mask = _limits(op, _mask(op, keys), queries, keys, offset)
+        keys, values, offset = keys.appended_to(past[0]), values.appended_to(past[1]), past[0].length
+    mask = _limit_keys(op, _mask(op, keys), queries, keys, offset)
     mode, cap = op.integer("qk_matmul_output_mode", 0), op.real("softcap", 0.0)
-    raw = scores(queries, keys, op.real("scale") if op.has("scale") else None)
-    soft = capped(raw, cap)
-    biased = mask.biased(soft)
+    raw = attention_scores(queries, keys, op.real("scale") if op.has("scale") else None)
+    soft = cap_scores(raw, cap)
+    biased = mask.add_bias(soft)
     weights = mask.softmax(biased, _precision(op))
     dtype = op.value(0).dtype
-    answer = tf.cast(weighted(weights, queries, values), dtype)
-    answer = merged(answer, queries, values.width) if op.value(0).rank == 3 else answer
+    answer = tf.cast(weigh_values(weights, queries, values), dtype)
+    answer = merge_heads(answer, queries, values.width) if op.value(0).rank == 3 else answer
     sequence = [(axis, axis) for axis in range(op.value(0).rank - 1)]
     if mode not in range(4):
         op.refuse(f"its attribute qk_matmul_output_mode is {mode}, and only 0 to 3 are defined", fix="check the model")
     shown = None
     if op.wants(3):
-        shown = (raw, soft, mask.endless(biased, op.kernels), weights)[mode]
+        shown = (raw, soft, mask.with_minus_infinity(biased, op.kernels), weights)[mode]
         shown = computed(tf.cast(shown, dtype))
     present = [computed(tf.cast(heads.tensor, op.value(at).dtype)) for at, heads in ((1, keys), (2, values))]
     return [computed(answer).with_sizes_of(op.value(0), sequence), *present, shown]
@@ -59,7 +69,7 @@ def _inputs(op: OperatorContext) -> tuple[Heads, Heads, Heads]:
     query_heads, key_heads = op.integer("q_num_heads", 0), op.integer("kv_num_heads", 0)
     if op.value(0).rank == 3 and not (query_heads and key_heads):
         op.refuse("its inputs have 3 axes and it does not say how many heads there are", fix="check the model")
-    heads = [heads_of(op.value(at), count) for at, count in enumerate((query_heads, key_heads, key_heads))]
+    heads = [split_heads(op.value(at), count) for at, count in enumerate((query_heads, key_heads, key_heads))]
     queries, keys, values = heads
     check_groups(op, queries, keys)
     return queries, keys, values
@@ -79,7 +89,7 @@ def _past(op: OperatorContext) -> tuple[Heads, Heads] | None:
         return None
     if op.optional(6) is not None:
         op.refuse("past_key and nonpad_kv_seqlen are both given", fix="check the model")
-    return heads_of(key), heads_of(value)
+    return split_heads(key), split_heads(value)
 
 
 def _mask(op: OperatorContext, keys: Heads) -> Mask:
@@ -87,22 +97,22 @@ def _mask(op: OperatorContext, keys: Heads) -> Mask:
     mask_value = op.optional(3)
     if mask_value is None:
         return Mask()
-    bias_value, allowed_value = _apart(op, mask_value)
+    bias_value, allowed_value = _split_mask(op, mask_value)
     mask = Mask(
         bias_value and bias_value.tensor(),
         allowed_value and allowed_value.tensor(),
         blind=mask_value.array is None or bias_value is not mask_value,
     )
     length = mask_value.size(mask_value.rank - 1) if mask_value.rank else keys.length
-    if op.node.version < 24 or same_size(length, keys.length):
+    if op.node.version < 24 or is_same_size(length, keys.length):
         return mask
     # As opset 24 words it, a mask may be of fewer keys than there are; its last axis is never broadcast.
     more = [[0, 0]] * (mask_value.rank - 1) + [[0, keys.length - length]]
     bias, allowed = (None if part is None else tf.pad(part, more) for part in (mask.bias, mask.allowed))
-    return Mask(bias, allowed).only(places(keys.length) < length, blind=True)
+    return Mask(bias, allowed).limited_to(index_range(keys.length) < length, blind=True)
 
 
-def _apart(op: OperatorContext, mask_value: Value) -> tuple[Value | None, Value | None]:
+def _split_mask(op: OperatorContext, mask_value: Value) -> tuple[Value | None, Value | None]:
     """Split a mask into what is added, and what may be seen.
 
     A known mask's minus infinities become keys that may not be seen: a constant infinity does not survive a converter
@@ -118,24 +128,24 @@ def _apart(op: OperatorContext, mask_value: Value) -> tuple[Value | None, Value 
     return op.known(np.where(allowed, mask_value.array, mask_value.array.dtype.type(0))), op.known(allowed)
 
 
-def _limits(op: OperatorContext, mask: Mask, queries: Heads, keys: Heads, offset: Size) -> Mask:
+def _limit_keys(op: OperatorContext, mask: Mask, queries: Heads, keys: Heads, offset: Size) -> Mask:
     """Limit the keys by is_causal, the window and the number of valid keys. Query i stands at `offset` + i."""
     causal, valid = op.flag("is_causal"), op.optional(6)
     left, right = op.integer("left_window_size", -1), op.integer("right_window_size", -1)
     if min(left, right) < -1:
         op.refuse("a window size is below -1", fix="check the model")
-    keys_at = places(keys.length)
+    keys_at = index_range(keys.length)
     if valid is not None:
         count = tf.reshape(tf.cast(valid.tensor(), tf.int32), [-1, 1, 1, 1])
-        mask = mask.only(keys_at < count, blind=True)
+        mask = mask.limited_to(keys_at < count, blind=True)
         offset = count - queries.length
-    queries_at = places(queries.length)[:, None] + offset
+    queries_at = index_range(queries.length)[:, None] + offset
     if causal:
-        mask = mask.only(keys_at <= queries_at, blind=valid is not None)
+        mask = mask.limited_to(keys_at <= queries_at, blind=valid is not None)
     if left >= 0:
-        mask = mask.only(keys_at >= queries_at - left, blind=True)
+        mask = mask.limited_to(keys_at >= queries_at - left, blind=True)
     if right >= 0:
-        mask = mask.only(keys_at <= queries_at + right, blind=True)
+        mask = mask.limited_to(keys_at <= queries_at + right, blind=True)
     return mask
 
 
@@ -149,20 +159,22 @@ def rotary_embedding(op: OperatorContext) -> Value:
     caches = [op.tensor(at) for at in (1, 2)]
     if positions is not None:
         caches = [tf.gather(cache, positions.tensor()) for cache in caches]
-    heads = heads_of(value, _heads_named(op, value))
+    heads = split_heads(value, _number_of_heads(op, value))
     cos, sin = (cache[:, None] for cache in caches)
-    turned = rotated(heads, cos, sin, width=op.integer("rotary_embedding_dim", 0), interleaved=op.flag("interleaved"))
-    return computed(merged(turned, heads, heads.width) if value.rank == 3 else turned)
+    turned = rotate_pairs(
+        heads, cos, sin, width=op.integer("rotary_embedding_dim", 0), interleaved=op.flag("interleaved")
+    )
+    return computed(merge_heads(turned, heads, heads.width) if value.rank == 3 else turned)
 
 
-def _heads_named(op: OperatorContext, value: Value) -> int:
+def _number_of_heads(op: OperatorContext, value: Value) -> int:
     count = op.integer("num_heads", 0)
     if value.rank == 3 and not count:
         op.refuse("its input has 3 axes and it does not say how many heads there are", fix="check the model")
     return count
 
 
-def rotated(heads: Heads, cos: TfTensor, sin: TfTensor, *, width: int, interleaved: bool) -> TfTensor:
+def rotate_pairs(heads: Heads, cos: TfTensor, sin: TfTensor, *, width: int, interleaved: bool) -> TfTensor:
     """Turn the first `width` features (0: all) of (batch, heads, sequence, features).
 
     `cos` and `sin` broadcast to (batch, heads, sequence, width / 2). Pairs lie next to each other if `interleaved`,
@@ -194,9 +206,9 @@ def tensor_scatter(op: OperatorContext) -> Value:
         op.refuse("its attribute axis is that of the batch", fix="check the model")
     batch, length, most = cache.size(0), update.size(axis), cache.size(axis)
     at = tf.zeros([1, 1], tf.int32) if start is None else tf.cast(start.tensor(), tf.int32)[:, None]
-    at = at + places(length)[None]
+    at = at + index_range(length)[None]
     at = at % most if circular else at
-    sample = places(batch)[:, None] + tf.zeros_like(at)
+    sample = index_range(batch)[:, None] + tf.zeros_like(at)
     order = [0, axis, *(other for other in range(1, cache.rank) if other != axis)]
     places_of = tf.stack([sample, at + tf.zeros_like(sample)], -1)
     written = tf.tensor_scatter_nd_update(
@@ -215,14 +227,14 @@ def causal_conv_with_state(op: OperatorContext) -> list[Value]:
     taps, length = kernel.shape[2], value.size(2)
     if taps is None:
         op.refuse("the size of its kernel is not known", fix="fix it when exporting")
-    wide, weight = widened(value.tensor()), widened(kernel.tensor())
+    wide, weight = widen(value.tensor()), widen(kernel.tensor())
     if past is None:
         extended = tf.pad(wide, [[0, 0], [0, 0], [taps - 1, 0]])
     else:
-        extended = tf.concat([widened(past.tensor()), wide], 2)
+        extended = tf.concat([widen(past.tensor()), wide], 2)
     total = tf.add_n([extended[:, :, at : at + length] * weight[:, 0, at, None] for at in range(taps)])
     if bias is not None:
-        total = total + widened(bias.tensor())[:, None]
+        total = total + widen(bias.tensor())[:, None]
     if op.word("activation", "none", ("none", "silu", "swish")) != "none":
         total = total * tf.sigmoid(total)
     answer, state = tf.cast(total, value.dtype), tf.cast(extended[:, :, length:], value.dtype)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....onnx_graph.semantics.window_attributes import kernel_sizes
-from ...common.padding_modes import surrounded
-from ...common.windows import Window, read_window, taps
+from ...common.padding_modes import pad_outside
+from ...common.windows import Window, kernel_taps, read_window
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
 from ...operator_context import OperatorContext
-from ...values import Layout, TfTensor, Value, biased, computed, product, reshape
+from ...values import Layout, TfTensor, Value, add_bias, computed, product, reshape
 
 
 @lowers("Conv", since=1, T=FLOATS)
@@ -23,7 +23,7 @@ def conv(op: OperatorContext) -> Value:
     if value.shape[1] is not None and kernel.shape[1] is not None and value.shape[1] != kernel.shape[1] * group:
         op.refuse(f"{value.shape[1]} channels do not fit a weight of {kernel.shape[1]} and {group} groups")
     convolved = convolve(op, value.tensor(Layout.CHANNELS_LAST), kernel, window, group)
-    return computed(biased(convolved, op.optional(2)), Layout.CHANNELS_LAST)
+    return computed(add_bias(convolved, op.optional(2)), Layout.CHANNELS_LAST)
 
 
 def channel_sizes(op: OperatorContext, kernel: Value) -> tuple[int, int]:
@@ -39,7 +39,7 @@ def with_channels(op: OperatorContext, tensor: TfTensor, channels: int) -> TfTen
     return tensor if tensor.shape[-1] is not None else op.kernels.with_channels(tensor, channels)
 
 
-def arranged(op: OperatorContext, kernel: Value, order: Sequence[int], shape: Sequence[int] = ()) -> TfTensor:
+def arrange_weight(op: OperatorContext, kernel: Value, order: Sequence[int], shape: Sequence[int] = ()) -> TfTensor:
     """Return a weight in the order of axes that TensorFlow wants; a known one is arranged now, and a variable."""
     if kernel.array is not None:
         return op.weights.hold(kernel.array, order, shape)
@@ -52,15 +52,15 @@ def convolve(op: OperatorContext, tensor: TfTensor, kernel: Value, window: Windo
     _, width = channel_sizes(op, kernel)
     tensor = with_channels(op, tensor, width * group)
     if window.rank == 1:
-        convolved = _conv2d(op, tf.expand_dims(tensor, 1), kernel, window.widened(), group)
+        convolved = _conv2d(op, tf.expand_dims(tensor, 1), kernel, window.with_leading_axis(), group)
         return tf.squeeze(convolved, 1)
     if window.rank == 2:
         return _conv2d(op, tensor, kernel, window, group)
     if group == 1 and not window.dilated and op.kernels.three_axes:
         if not window.same:  # by PadV2: of two Pads before a Conv3D TensorFlow 2.21's graph optimiser loses one
-            tensor = surrounded(tensor, window.widths, tf.zeros([], tensor.dtype))
+            tensor = pad_outside(tensor, window.widths, tf.zeros([], tensor.dtype))
         padding = "SAME" if window.same else "VALID"
-        return tf.nn.conv3d(tensor, arranged(op, kernel, (2, 3, 4, 1, 0)), (1, *window.strides, 1), padding)
+        return tf.nn.conv3d(tensor, arrange_weight(op, kernel, (2, 3, 4, 1, 0)), (1, *window.strides, 1), padding)
     return _conv_of_planes(op, tensor, kernel, window, group)
 
 
@@ -71,12 +71,12 @@ def _conv2d(op: OperatorContext, tensor: TfTensor, kernel: Value, window: Window
     depthwise = group == channels and group > 1 and len(set(window.strides)) == 1
     if depthwise and (not window.dilated or max(window.strides) == 1):
         # (M, 1, h, w), where M = C * multiplier and C varies slowest -> (h, w, C, multiplier)
-        weight = arranged(op, kernel, order, (*window.kernel, channels, filters // channels))
+        weight = arrange_weight(op, kernel, order, (*window.kernel, channels, filters // channels))
         if not window.same:  # TensorFlow 2.21 fuses explicit padding with a bias, and aborts
-            tensor = surrounded(tensor, window.widths)
+            tensor = pad_outside(tensor, window.widths)
         padding = "SAME" if window.same else "VALID"
         return op.kernels.depthwise_conv2d(tensor, weight, window.strides, padding, window.dilations)
-    weight = arranged(op, kernel, order, (*window.kernel, channels // group, filters))
+    weight = arrange_weight(op, kernel, order, (*window.kernel, channels // group, filters))
     return _conv2d_of_groups(tensor, weight, window)
 
 
@@ -85,7 +85,7 @@ def _conv2d_of_groups(tensor: TfTensor, weight: TfTensor, window: Window) -> TfT
     Pads that are numbers are the kernel's."""
     padding: Any = "SAME" if window.same else [list(pair) for pair in window.widths]
     if not window.same and not window.fixed:
-        tensor, padding = surrounded(tensor, window.widths), "VALID"
+        tensor, padding = pad_outside(tensor, window.widths), "VALID"
     return tf.nn.conv2d(tensor, weight, window.strides, padding, dilations=window.dilations)
 
 
@@ -95,15 +95,15 @@ def _conv_of_planes(op: OperatorContext, tensor: TfTensor, kernel: Value, window
     The elements that the kernel sees along the depth become channels, which vary slower, so that each group has its own
     ones side by side.
     """
-    depth, plane = window.of(slice(1)), window.of(slice(1, None))
+    depth, plane = window.along(slice(1)), window.along(slice(1, None))
     filters, width = channel_sizes(op, kernel)
-    tensor = surrounded(tensor, [(0, 0), *depth.pads, (0, 0), (0, 0), (0, 0)])
-    seen = taps(tensor, 1, depth, 0)
+    tensor = pad_outside(tensor, [(0, 0), *depth.pads, (0, 0), (0, 0), (0, 0)])
+    seen = kernel_taps(tensor, 1, depth, 0)
     places = computed(seen[0])
     batch, deep, high, wide = (places.size(axis) for axis in range(4))
     channels = width * group * window.kernel[0]
     planes = tf.stack([reshape(tap, [product([batch, deep]), high, wide, width * group]) for tap in seen], -1)
     planes = reshape(planes, [product([batch, deep]), high, wide, channels])
-    weight = arranged(op, kernel, (3, 4, 1, 2, 0), (*plane.kernel, channels // group, filters))
+    weight = arrange_weight(op, kernel, (3, 4, 1, 2, 0), (*plane.kernel, channels // group, filters))
     convolved = computed(_conv2d_of_groups(planes, weight, plane))
     return reshape(convolved.tensor(), [batch, deep, convolved.size(1), convolved.size(2), filters])

@@ -13,8 +13,8 @@ from ...common.windows import Window, read_window
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
 from ...operator_context import OperatorContext
-from ...values import Layout, Size, TfTensor, Value, biased, computed, product, reshape
-from .convolution import arranged, channel_sizes
+from ...values import Layout, Size, TfTensor, Value, add_bias, computed, product, reshape
+from .convolution import arrange_weight, channel_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +46,16 @@ def deform_conv(op: OperatorContext) -> Value:
     channels, groups = width * op.integer("group", 1), op.integer("offset_group", 1)
     out = tuple(offset.size(axis) for axis in range(2, offset.rank))
     sizes = _DeformedSizes(value.size(0), groups, channels // groups, prod(window.kernel), out)
-    seen = _interpolated(value, _coordinates(offset, window, sizes), window, sizes)
+    seen = _interpolate(value, _coordinates(offset, window, sizes), window, sizes)
     mask = op.optional(4)
     if mask is not None:
         seen = seen * reshape(mask.tensor(), [sizes.batch, groups, sizes.elements, sizes.places, 1])
     # A 1x1 convolution, in which the elements of the kernel are channels: those of one channel lie side by side.
     columns = tf.transpose(seen, (0, 3, 1, 4, 2))
     columns = reshape(columns, [sizes.batch, sizes.places, 1, channels * sizes.elements])
-    weight = arranged(op, kernel, (*range(1, 2 + window.rank), 0), (1, 1, width * sizes.elements, filters))
+    weight = arrange_weight(op, kernel, (*range(1, 2 + window.rank), 0), (1, 1, width * sizes.elements, filters))
     convolved = reshape(tf.nn.conv2d(columns, weight, 1, "VALID"), [sizes.batch, *sizes.out, filters])
-    return computed(biased(convolved, op.optional(3)), Layout.CHANNELS_LAST)
+    return computed(add_bias(convolved, op.optional(3)), Layout.CHANNELS_LAST)
 
 
 def _coordinates(offset: Value, window: Window, sizes: _DeformedSizes) -> list[TfTensor]:
@@ -73,7 +73,7 @@ def _coordinates(offset: Value, window: Window, sizes: _DeformedSizes) -> list[T
     return coordinates
 
 
-def _interpolated(value: Value, coordinates: list[TfTensor], window: Window, sizes: _DeformedSizes) -> TfTensor:
+def _interpolate(value: Value, coordinates: list[TfTensor], window: Window, sizes: _DeformedSizes) -> TfTensor:
     """Interpolate linearly along each axis: (N, groups, elements, places, channels of a group)."""
     table = reshape(value.tensor(), [sizes.batch, sizes.groups, sizes.width, product(window.sizes)])
     table = tf.transpose(table, (0, 1, 3, 2))

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...common.attention_core import places, widened
+from ...common.attention_core import index_range, widen
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, MICROSOFT, lowers
 from ...operator_context import OperatorContext
-from ...values import TfTensor, Value, broadcast, computed, mapped
+from ...values import TfTensor, Value, broadcast, computed, map_elements
 from ..math.linear import gemm
 from .convolution import conv
-from .normalization import axes_from, normal, root_mean_square
+from .normalization import axes_from_attribute, normalize, normalize_by_root_mean_square
 
 
 @lowers("Gelu", domain=MICROSOFT, T=FLOATS)
 def gelu(op: OperatorContext) -> Value:
     """Lower com.microsoft's Gelu: the exact one, by erf."""
-    return mapped(op.value(0), lambda t: tf.nn.gelu(t, approximate=False))
+    return map_elements(op.value(0), lambda t: tf.nn.gelu(t, approximate=False))
 
 
 @lowers("BiasGelu", domain=MICROSOFT, T=FLOATS)
@@ -34,14 +34,14 @@ def fast_gelu(op: OperatorContext) -> Value:
     """Lower FastGelu: the one by tanh, of a sum if there is a bias."""
     bias = op.optional(1)
     total = op.value(0) if bias is None else broadcast(tf.add, op.value(0), bias)
-    return mapped(total, lambda t: tf.nn.gelu(t, approximate=True))
+    return map_elements(total, lambda t: tf.nn.gelu(t, approximate=True))
 
 
 @lowers("QuickGelu", domain=MICROSOFT, T=FLOATS)
 def quick_gelu(op: OperatorContext) -> Value:
     """Lower QuickGelu: x sigmoid(alpha x)."""
     alpha = op.real("alpha", 1.702)
-    return mapped(op.value(0), lambda t: t * tf.sigmoid(tf.cast(alpha, t.dtype) * t))
+    return map_elements(op.value(0), lambda t: t * tf.sigmoid(tf.cast(alpha, t.dtype) * t))
 
 
 @lowers("FusedMatMul", domain=MICROSOFT, T=FLOATS)
@@ -61,7 +61,7 @@ def fused_gemm(op: OperatorContext) -> Value:
     """Lower FusedGemm: Gemm, and an activation of it."""
     numbers = [op.real(name, 0.0) for name in ("activation_alpha", "activation_beta")]
     op.ignore("activation_gamma", because="none of the activations that are taken has a third number")
-    return mapped(gemm(op), _activation(op, op.text("activation"), numbers))
+    return map_elements(gemm(op), _activation(op, op.text("activation"), numbers))
 
 
 @lowers("FusedConv", domain=MICROSOFT, T=FLOATS)
@@ -69,7 +69,7 @@ def fused_conv(op: OperatorContext) -> Value:
     """Lower FusedConv: Conv, an addend, and an activation of the sum."""
     convolved, addend = conv(op), op.optional(3)
     total = convolved if addend is None else broadcast(tf.add, convolved, addend)
-    return mapped(total, _activation(op, op.text("activation"), op.floats("activation_params", ())))
+    return map_elements(total, _activation(op, op.text("activation"), op.floats("activation_params", ())))
 
 
 def _activation(op: OperatorContext, name: str, numbers: list[float]) -> Callable[[TfTensor], TfTensor]:
@@ -95,7 +95,9 @@ def simplified_layer_normalization(op: OperatorContext) -> list[Value]:
     value, scale = op.value(0), op.value(1)
     if op.integer("stash_type", 1) != 1:
         op.refuse("its attribute stash_type is not 1", fix="export without this fusion")
-    normalized, inverse = root_mean_square(widened(value.tensor()), axes_from(op, value), op.real("epsilon", 1e-5))
+    normalized, inverse = normalize_by_root_mean_square(
+        widen(value.tensor()), axes_from_attribute(op, value), op.real("epsilon", 1e-5)
+    )
     return [computed(tf.cast(normalized, scale.dtype) * scale.tensor()).with_sizes_of(value), computed(inverse)]
 
 
@@ -103,8 +105,8 @@ def simplified_layer_normalization(op: OperatorContext) -> list[Value]:
 def skip_layer_normalization(op: OperatorContext) -> list[Value | None]:
     """Lower SkipLayerNormalization: LayerNormalization of a sum of two and a bias; the sum is the fourth output."""
     total = _sum(op, op.optional(4))
-    normalized, mean, inverse = normal(widened(total.tensor()), [total.rank - 1], op.real("epsilon", 1e-12))
-    answer = _scaled(normalized, op.value(2), op.optional(3), total)
+    normalized, mean, inverse = normalize(widen(total.tensor()), [total.rank - 1], op.real("epsilon", 1e-12))
+    answer = _scale(normalized, op.value(2), op.optional(3), total)
     return [answer, computed(mean), computed(inverse), total]
 
 
@@ -112,8 +114,10 @@ def skip_layer_normalization(op: OperatorContext) -> list[Value | None]:
 def skip_simplified_layer_normalization(op: OperatorContext) -> list[Value | None]:
     """Lower SkipSimplifiedLayerNormalization: RMSNormalization of such a sum, which is the fourth output."""
     total = _sum(op, op.optional(3))
-    normalized, inverse = root_mean_square(widened(total.tensor()), [total.rank - 1], op.real("epsilon", 1e-12))
-    return [_scaled(normalized, op.value(2), None, total), None, computed(inverse), total]
+    normalized, inverse = normalize_by_root_mean_square(
+        widen(total.tensor()), [total.rank - 1], op.real("epsilon", 1e-12)
+    )
+    return [_scale(normalized, op.value(2), None, total), None, computed(inverse), total]
 
 
 def _sum(op: OperatorContext, bias: Value | None) -> Value:
@@ -121,10 +125,10 @@ def _sum(op: OperatorContext, bias: Value | None) -> Value:
     return total if bias is None else broadcast(tf.add, total, bias).with_sizes_of(total)
 
 
-def _scaled(normalized: TfTensor, scale: Value, bias: Value | None, like: Value) -> Value:
+def _scale(normalized: TfTensor, scale: Value, bias: Value | None, like: Value) -> Value:
     """Apply scale and bias, while 16 bits are still 32, in the dtype and with the sizes of `like`."""
-    answer = normalized * widened(scale.tensor())
-    answer = answer if bias is None else answer + widened(bias.tensor())
+    answer = normalized * widen(scale.tensor())
+    answer = answer if bias is None else answer + widen(bias.tensor())
     return computed(tf.cast(answer, like.dtype)).with_sizes_of(like)
 
 
@@ -136,17 +140,17 @@ def embed_layer_normalization(op: OperatorContext) -> list[Value | None]:
     """
     op.ignore("mask_index_type", because="it only says whether somebody reads the second output")
     words, positions = op.value(0), op.optional(8)
-    at = places(words.size(1))[None] if positions is None else positions.tensor()
+    at = index_range(words.size(1))[None] if positions is None else positions.tensor()
     total = tf.gather(op.tensor(2), words.tensor()) + tf.gather(op.tensor(3), at)
     segments, of_segments = op.optional(1), op.optional(4)
     if segments is not None and of_segments is not None:
         total = total + tf.gather(of_segments.tensor(), segments.tensor())
     like = computed(total).with_sizes_of(words, [(0, 0), (1, 1)])
-    normalized, _, _ = normal(widened(total), [2], op.real("epsilon", 1e-12))
-    return [_scaled(normalized, op.value(5), op.value(6), like), _counted(op, words), like]
+    normalized, _, _ = normalize(widen(total), [2], op.real("epsilon", 1e-12))
+    return [_scale(normalized, op.value(5), op.value(6), like), _count_words(op, words), like]
 
 
-def _counted(op: OperatorContext, words: Value) -> Value:
+def _count_words(op: OperatorContext, words: Value) -> Value:
     """Count the words in the mask: (batch,), int32; 0 without a mask."""
     mask = op.optional(7)
     if mask is None:

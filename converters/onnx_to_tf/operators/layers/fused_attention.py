@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...common.attention_core import Heads, Mask, heads_of, merged, places, scores, weighted
+from ...common.attention_core import Heads, Mask, attention_scores, index_range, merge_heads, split_heads, weigh_values
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, MICROSOFT, lowers
 from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, computed, reshape
 from ..math.quantization import EIGHT_BITS
-from ..math.quantized import as_real, multiplied, of_columns, single_number
-from .attention import rotated
+from ..math.quantized import dequantize_sums, multiply_quantized, of_columns, single_number
+from .attention import rotate_pairs
 
 
 @lowers("RotaryEmbedding", domain=MICROSOFT, T=FLOATS | INDICES)
@@ -30,15 +30,15 @@ def rotary_embedding(op: OperatorContext) -> Value:
         if half is None or value.shape[2] is None or width:
             op.refuse("it does not say how many heads there are", fix="give it the attribute num_heads")
         count = value.shape[2] // (2 * half)
-    heads = heads_of(value, count)
+    heads = split_heads(value, count)
     at = (
         positions.tensor()
         if positions.rank == 2
-        else positions.tensor()[:, None] + tf.cast(places(heads.length), positions.dtype)
+        else positions.tensor()[:, None] + tf.cast(index_range(heads.length), positions.dtype)
     )
     cos, sin = (tf.gather(cache, at)[:, None] for cache in caches)
-    turned = rotated(heads, cos, sin, width=width, interleaved=op.flag("interleaved"))
-    return computed(merged(turned, heads, heads.width) if value.rank == 3 else turned).with_sizes_of(value)
+    turned = rotate_pairs(heads, cos, sin, width=width, interleaved=op.flag("interleaved"))
+    return computed(merge_heads(turned, heads, heads.width) if value.rank == 3 else turned).with_sizes_of(value)
 
 
 @lowers("MultiHeadAttention", domain=MICROSOFT, T=FLOATS | INDICES)
@@ -51,13 +51,13 @@ def multi_head_attention(op: OperatorContext) -> list[Value | None]:
     if query.rank != 3 or key is None or value is None or key.rank == 5:
         op.refuse("queries, keys and values in one tensor are not carried", fix="export without this fusion")
     count = op.integer("num_heads")
-    inputs = _with_biases(op, [query, key, value])
-    queries, keys, values = (heads_of(projected, count) for projected in inputs)
+    inputs = _add_biases(op, [query, key, value])
+    queries, keys, values = (split_heads(projected, count) for projected in inputs)
     past = (op.optional(6), op.optional(7))
     return _attention(op, (queries, keys, values), past, mask=op.optional(4), added=op.optional(5))
 
 
-def _with_biases(op: OperatorContext, inputs: list[Value]) -> list[Value]:
+def _add_biases(op: OperatorContext, inputs: list[Value]) -> list[Value]:
     """Add to each input its part of the bias, which lie behind each other.
 
     An input that has 4 axes was projected before.
@@ -86,8 +86,8 @@ def attention(op: OperatorContext) -> list[Value | None]:
 def quantized_attention(op: OperatorContext) -> list[Value | None]:
     """Lower QAttention: as Attention, with queries, keys and values by a product of quantised numbers."""
     value, weights = op.value(0), op.value(1)
-    sums = multiplied(op, value, op.optional(6), weights, op.optional(7))
-    projected = as_real(sums, single_number(op, op.value(3)), of_columns(op, op.value(4), weights), op.value(2))
+    sums = multiply_quantized(op, value, op.optional(6), weights, op.optional(7))
+    projected = dequantize_sums(sums, single_number(op, op.value(3)), of_columns(op, op.value(4), weights), op.value(2))
     return _self_attention(op, projected, past=op.optional(8), mask=op.optional(5), added=None)
 
 
@@ -103,7 +103,7 @@ def _self_attention(
         op.refuse("the width of its weights is not known", fix="fix it when exporting")
     widths = op.ints("qkv_hidden_sizes", (width // 3,) * 3)
     parts = [computed(part).with_sizes_of(value, [(0, 0), (1, 1)]) for part in tf.split(projected.tensor(), widths, -1)]
-    queries, keys, values = (heads_of(part, op.integer("num_heads")) for part in parts)
+    queries, keys, values = (split_heads(part, op.integer("num_heads")) for part in parts)
     halves = (None, None) if past is None else (computed(past.tensor()[0]), computed(past.tensor()[1]))
     answer, key, values_kept = _attention(op, (queries, keys, values), halves, mask=mask, added=added)[:3]
     present = computed(tf.stack([key.tensor(), values_kept.tensor()])) if key and values_kept and op.wants(1) else None
@@ -123,19 +123,21 @@ def _attention(
     dtype, offset = queries.tensor.dtype, 0
     past_key, past_value = past
     if past_key is not None and past_value is not None:
-        before = heads_of(past_key)
-        keys, values, offset = keys.after(before), values.after(heads_of(past_value)), before.length
+        before = split_heads(past_key)
+        keys, values, offset = keys.appended_to(before), values.appended_to(split_heads(past_value)), before.length
     elif past_key is not past_value:
         op.refuse("only one of past_key and past_value is given", fix="check the model")
     biases = Mask(None if added is None else added.tensor())
     if mask is not None:
-        biases = replace(biases, bias=_filtered(op, mask, keys, biases.bias))
+        biases = replace(biases, bias=_filter_keys(op, mask, keys, biases.bias))
     op.ignore("mask_filter_value", because="it speaks of a mask, and where there is one it was read")
     if op.flag("unidirectional"):
-        biases = biases.only(places(keys.length) <= places(queries.length)[:, None] + offset, blind=False)
+        biases = biases.limited_to(
+            index_range(keys.length) <= index_range(queries.length)[:, None] + offset, blind=False
+        )
     scale = op.real("scale", 0.0)
-    weights = biases.softmax(biases.biased(scores(queries, keys, scale or None)))
-    answer = merged(tf.cast(weighted(weights, queries, values), dtype), queries, values.width)
+    weights = biases.softmax(biases.add_bias(attention_scores(queries, keys, scale or None)))
+    answer = merge_heads(tf.cast(weigh_values(weights, queries, values), dtype), queries, values.width)
     present = [computed(tf.cast(heads_kept.tensor, dtype)) for heads_kept in (keys, values)]
     return [
         computed(answer).with_sizes_of(op.value(0), [(0, 0), (1, 1)]),
@@ -144,14 +146,14 @@ def _attention(
     ]
 
 
-def _filtered(op: OperatorContext, mask: Value, keys: Heads, bias: TfTensor | None) -> TfTensor:
+def _filter_keys(op: OperatorContext, mask: Value, keys: Heads, bias: TfTensor | None) -> TfTensor:
     """Return what is added to the scores of the keys that a mask leaves out.
 
     The mask is (batch, keys), (batch, queries, keys), or (batch,), the number of keys.
     """
     low = op.real("mask_filter_value", -10000.0)
     if mask.rank == 1:
-        visible = _first(op, mask, keys.batch, keys.length)
+        visible = _first_keys(op, mask, keys.batch, keys.length)
     elif mask.rank in (2, 3):
         batch, *rows, length = (mask.size(axis) for axis in range(mask.rank))
         visible = reshape(mask.tensor(), [batch, 1, *(rows or [1]), length]) > 0
@@ -162,8 +164,8 @@ def _filtered(op: OperatorContext, mask: Value, keys: Heads, bias: TfTensor | No
     return filtered if bias is None else filtered + tf.cast(bias, dtype)
 
 
-def _first(op: OperatorContext, lengths: Value, batch: Size, length: Size) -> TfTensor:
+def _first_keys(op: OperatorContext, lengths: Value, batch: Size, length: Size) -> TfTensor:
     """Return which keys are among the first ones of each sample."""
     if not isinstance(batch, int) or lengths.shape[0] != batch:
         op.refuse("its mask of one axis may hold starts and ends, which are not carried", fix="give it a mask by keys")
-    return places(length) < tf.reshape(tf.cast(lengths.tensor(), tf.int32), [-1, 1, 1, 1])
+    return index_range(length) < tf.reshape(tf.cast(lengths.tensor(), tf.int32), [-1, 1, 1, 1])

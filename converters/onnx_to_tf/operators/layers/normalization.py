@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ....onnx_graph.semantics.axis_lists import softmax_axes
-from ...common.attention_core import widened
+from ...common.attention_core import widen
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
 from ...operator_context import OperatorContext
-from ...values import Layout, TfTensor, Value, broadcast, computed, known, mapped, product, reshape
+from ...values import Layout, TfTensor, Value, broadcast, computed, known, map_elements, product, reshape
 from ..math.casting import dtype_named
 
 
@@ -45,7 +45,7 @@ def _per_channel(vector: Value, rank: int) -> Value:
     return computed(tf.reshape(vector.tensor(), shape))
 
 
-def normal(tensor: TfTensor, axes: Sequence[int], epsilon: float) -> tuple[TfTensor, TfTensor, TfTensor]:
+def normalize(tensor: TfTensor, axes: Sequence[int], epsilon: float) -> tuple[TfTensor, TfTensor, TfTensor]:
     """Return (x - mean) / sqrt(var + epsilon) over `axes`, the mean, and 1 / sqrt(var + epsilon)."""
     mean = tf.reduce_mean(tensor, axes, keepdims=True)
     centred = tensor - mean
@@ -54,7 +54,7 @@ def normal(tensor: TfTensor, axes: Sequence[int], epsilon: float) -> tuple[TfTen
     return centred * inverse, mean, inverse
 
 
-def root_mean_square(tensor: TfTensor, axes: Sequence[int], epsilon: float) -> tuple[TfTensor, TfTensor]:
+def normalize_by_root_mean_square(tensor: TfTensor, axes: Sequence[int], epsilon: float) -> tuple[TfTensor, TfTensor]:
     """Return x / sqrt(mean(x x) + epsilon) over `axes`, and the factor."""
     square = tf.reduce_mean(tf.square(tensor), axes, keepdims=True)
     inverse = tf.math.rsqrt(square + tf.cast(epsilon, tensor.dtype))
@@ -69,7 +69,7 @@ def _stash(op: OperatorContext) -> str:
     return name
 
 
-def axes_from(op: OperatorContext, value: Value) -> list[int]:
+def axes_from_attribute(op: OperatorContext, value: Value) -> list[int]:
     """Return the axes from the attribute `axis` on."""
     return list(range(op.integer("axis", -1) % value.rank, value.rank))
 
@@ -78,8 +78,8 @@ def axes_from(op: OperatorContext, value: Value) -> list[int]:
 def layer_normalization(op: OperatorContext) -> list[Value]:
     """Lower LayerNormalization: over the axes from `axis` on, then scale and bias; also mean and inverse deviation."""
     value, stash = op.value(0), _stash(op)
-    wide = widened(tf.cast(value.tensor(), stash))
-    normalized, mean, inverse = normal(wide, axes_from(op, value), op.real("epsilon", 1e-5))
+    wide = widen(tf.cast(value.tensor(), stash))
+    normalized, mean, inverse = normalize(wide, axes_from_attribute(op, value), op.real("epsilon", 1e-5))
     answer = tf.cast(normalized, value.dtype) * op.tensor(1)
     bias = op.optional(2)
     answer = answer if bias is None else answer + bias.tensor()
@@ -97,8 +97,8 @@ def rms_normalization(op: OperatorContext) -> Value:
     The result has the dtype of the scale.
     """
     value, scale = op.value(0), op.value(1)
-    wide = widened(tf.cast(value.tensor(), _stash(op)))
-    normalized, _ = root_mean_square(wide, axes_from(op, value), op.real("epsilon", 1e-5))
+    wide = widen(tf.cast(value.tensor(), _stash(op)))
+    normalized, _ = normalize_by_root_mean_square(wide, axes_from_attribute(op, value), op.real("epsilon", 1e-5))
     rounded = tf.cast(tf.cast(normalized, value.dtype), scale.dtype)
     return computed(rounded * scale.tensor()).with_sizes_of(value)
 
@@ -108,7 +108,7 @@ def instance_normalization(op: OperatorContext) -> Value:
     """Lower InstanceNormalization: over the spatial axes of each sample and channel, then scale and bias."""
     value, epsilon = op.value(0), op.real("epsilon", 1e-5)
     axes = sorted(value.place(axis) for axis in range(2, value.rank))
-    wide, _, _ = normal(widened(value.tensor(value.layout)), axes, epsilon)
+    wide, _, _ = normalize(widen(value.tensor(value.layout)), axes, epsilon)
     normalized = computed(tf.cast(wide, value.dtype), value.layout).with_sizes_of(value)
     factors = [_per_channel(op.value(at), value.rank) for at in (1, 2)]
     return broadcast(lambda t, k, c: t * k + c, normalized, *factors)
@@ -125,16 +125,16 @@ def group_normalization(op: OperatorContext) -> Value:
     native = value.tensor(Layout.CHANNELS_LAST)
     spatial = [value.size(axis) for axis in range(2, value.rank)]
     apart = reshape(native, [value.size(0), *spatial, groups, channels // groups])
-    wide = widened(tf.cast(apart, _stash(op)))
-    normalized, _, _ = normal(wide, [*range(1, value.rank - 1), value.rank], epsilon)
+    wide = widen(tf.cast(apart, _stash(op)))
+    normalized, _, _ = normalize(wide, [*range(1, value.rank - 1), value.rank], epsilon)
     joined = reshape(tf.cast(normalized, native.dtype), [value.size(0), *spatial, channels])
     result = computed(joined, Layout.CHANNELS_LAST).with_sizes_of(value)
-    factors = [_per_channel(_repeated(op.value(at), repeats), value.rank) for at in (1, 2)]
+    factors = [_per_channel(_repeat(op.value(at), repeats), value.rank) for at in (1, 2)]
     return broadcast(lambda t, k, c: t * k + c, result, *factors)
 
 
-def _repeated(vector: Value, repeats: int) -> Value:
-    return vector if repeats == 1 else mapped(vector, lambda t: tf.repeat(t, repeats))
+def _repeat(vector: Value, repeats: int) -> Value:
+    return vector if repeats == 1 else map_elements(vector, lambda t: tf.repeat(t, repeats))
 
 
 @lowers("LpNormalization", since=1, T=FLOATS)
@@ -152,7 +152,7 @@ def lp_normalization(op: OperatorContext) -> Value:
             norm = tf.sqrt(tf.reduce_sum(tf.square(t), axis, keepdims=True))
         return tf.math.divide_no_nan(t, norm)
 
-    return mapped(value, function)
+    return map_elements(value, function)
 
 
 @lowers("MeanVarianceNormalization", since=9, T=FLOATS)
@@ -166,7 +166,7 @@ def mean_variance_normalization(op: OperatorContext) -> Value:
         deviation = tf.sqrt(tf.reduce_mean(tf.square(t), axes, keepdims=True) - tf.square(mean))
         return (t - mean) / (deviation + tf.cast(1e-9, t.dtype))
 
-    return mapped(value, function)
+    return map_elements(value, function)
 
 
 @lowers("LRN", since=1, T=FLOATS)
@@ -194,7 +194,7 @@ def softmax(op: OperatorContext) -> Value:
     functions = {"Softmax": tf.nn.softmax, "LogSoftmax": tf.nn.log_softmax, "Hardmax": _hardmax}
     function = functions[op.op_type]
     if not axes.flattens:
-        return _along(function, value, axes.axis, non_negative=op.op_type != "LogSoftmax")
+        return _softmax_along(function, value, axes.axis, non_negative=op.op_type != "LogSoftmax")
     sizes = [value.size(axis) for axis in range(value.rank)]
     flat = reshape(value.tensor(), [product(sizes[: axes.axis]), product(sizes[axes.axis :])])
     return computed(reshape(function(flat, -1), sizes))
@@ -203,11 +203,11 @@ def softmax(op: OperatorContext) -> Value:
 _MOST_SOFTMAX = 5  # axes that TensorFlow's kernel on a CPU takes
 
 
-def _along(function: Callable[..., TfTensor], value: Value, axis: int, *, non_negative: bool = False) -> Value:
+def _softmax_along(function: Callable[..., TfTensor], value: Value, axis: int, *, non_negative: bool = False) -> Value:
     """Apply a softmax along a logical axis, with the axes before it, and those after it, merged where they are many."""
     place = value.place(axis)
     if value.rank <= _MOST_SOFTMAX:
-        return mapped(value, lambda t: function(t, place), non_negative=non_negative)
+        return map_elements(value, lambda t: function(t, place), non_negative=non_negative)
     sizes = [value.size(other) for other in value.layout.order(value.rank)]
     merged = reshape(value.tensor(value.layout), [product(sizes[:place]), sizes[place], product(sizes[place + 1 :])])
     result = reshape(function(merged, 1), sizes)

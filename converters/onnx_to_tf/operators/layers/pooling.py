@@ -9,11 +9,11 @@ from math import prod
 
 from ...common import padding_modes
 from ...common.padding_modes import sizes_of
-from ...common.windows import Window, read_window, taps
+from ...common.windows import Window, kernel_taps, read_window
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
 from ...operator_context import OperatorContext
-from ...values import Layout, Size, TfTensor, Value, computed, pack, product, reshape
+from ...values import Layout, Size, TfTensor, Value, computed, pack_sizes, product, reshape
 
 _MOVES_ONLY = FLOATS | {"int8", "uint8"}
 
@@ -21,23 +21,23 @@ _MOVES_ONLY = FLOATS | {"int8", "uint8"}
 @lowers("GlobalAveragePool", since=1, T=FLOATS)
 def global_average_pool(op: OperatorContext) -> Value:
     """Lower GlobalAveragePool: the mean over the spatial axes, which stay with size 1."""
-    return _over_space(op, lambda t, axes: tf.reduce_mean(t, axes, keepdims=True))
+    return _reduce_space(op, lambda t, axes: tf.reduce_mean(t, axes, keepdims=True))
 
 
 @lowers("GlobalMaxPool", since=1, T=FLOATS)
 def global_max_pool(op: OperatorContext) -> Value:
     """Lower GlobalMaxPool: the largest over the spatial axes, which stay with size 1."""
-    return _over_space(op, lambda t, axes: tf.reduce_max(t, axes, keepdims=True))
+    return _reduce_space(op, lambda t, axes: tf.reduce_max(t, axes, keepdims=True))
 
 
 @lowers("GlobalLpPool", since=1, T=FLOATS)
 def global_lp_pool(op: OperatorContext) -> Value:
     """Lower GlobalLpPool: (sum |x|^p)^(1/p) over the spatial axes, which stay with size 1."""
     p = op.real("p", 2.0)
-    return _over_space(op, lambda t, axes: _root(tf.reduce_sum(_power(t, p), axes, keepdims=True), p))
+    return _reduce_space(op, lambda t, axes: _root(tf.reduce_sum(_power(t, p), axes, keepdims=True), p))
 
 
-def _over_space(op: OperatorContext, function: Callable[[TfTensor, list[int]], TfTensor]) -> Value:
+def _reduce_space(op: OperatorContext, function: Callable[[TfTensor, list[int]], TfTensor]) -> Value:
     value = op.value(0)
     native = value.tensor(value.layout)
     axes = sorted(value.place(axis) for axis in range(2, value.rank))
@@ -51,7 +51,7 @@ def max_pool(op: OperatorContext) -> list[Value | None]:
     window = read_window(op, value, op.ints("kernel_shape"), ceil=op.flag("ceil_mode"))
     tensor = value.tensor(Layout.CHANNELS_LAST)
     column_major = op.flag("storage_order")
-    largest = _largest(op, value, tensor, window)
+    largest = _max_of_windows(op, value, tensor, window)
     answer = computed(largest, Layout.CHANNELS_LAST, non_negative=value.non_negative)
     if not op.wants(1):
         return [answer]
@@ -59,20 +59,20 @@ def max_pool(op: OperatorContext) -> list[Value | None]:
     return [answer, computed(places, Layout.CHANNELS_LAST)]
 
 
-def _largest(op: OperatorContext, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
+def _max_of_windows(op: OperatorContext, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
     """Return the largest of each window.
 
     TensorFlow's SAME adds only elements that cannot win; other pads are an operator of their own.
     """
     if window.dilated:
-        return _box(_padded_for_max(op, value, tensor, window), window, tf.maximum)
+        return _combine_windows(_pad_for_max(op, value, tensor, window), window, tf.maximum)
     if window.same:
-        return _in_planes(tensor, window, lambda t, k, s: op.kernels.max_pool2d(t, k, s, "SAME"))
-    tensor = _padded_for_max(op, value, tensor, window)
-    return _in_planes(tensor, window, lambda t, k, s: op.kernels.max_pool2d(t, k, s, "VALID"))
+        return _pool_by_planes(tensor, window, lambda t, k, s: op.kernels.max_pool2d(t, k, s, "SAME"))
+    tensor = _pad_for_max(op, value, tensor, window)
+    return _pool_by_planes(tensor, window, lambda t, k, s: op.kernels.max_pool2d(t, k, s, "VALID"))
 
 
-def _padded_for_max(op: OperatorContext, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
+def _pad_for_max(op: OperatorContext, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
     """Pad so that the padding cannot win.
 
     Zeros where nothing is negative. Else the element at the edge, which every window that begins outside and is not
@@ -80,12 +80,12 @@ def _padded_for_max(op: OperatorContext, value: Value, tensor: TfTensor, window:
     quantisation useless. That number remains for all other cases.
     """
     if value.non_negative:
-        return padding_modes.surrounded(tensor, window.widths)
+        return padding_modes.pad_outside(tensor, window.widths)
     if not window.dilated and all(_at_most(width, k - 1) for pair, k in _by_kernel(window) for width in pair):
         if all(_at_most(width, 1) for pair in window.pads for width in pair) and window.fixed:
             return tf.pad(tensor, window.widths, mode="SYMMETRIC") if window.padded else tensor
-        return padding_modes.mirrored(tensor, window.widths, padding_modes.edge)
-    return padding_modes.surrounded(tensor, window.widths, _lowest(op, tensor))
+        return padding_modes.pad_with_elements(tensor, window.widths, padding_modes.edge)
+    return padding_modes.pad_outside(tensor, window.widths, _lowest(op, tensor))
 
 
 def _by_kernel(window: Window) -> list[tuple[tuple[Size, Size], int]]:
@@ -106,14 +106,14 @@ def _lowest(op: OperatorContext, tensor: TfTensor) -> TfTensor:
     return padding_modes.minus_infinity(op.kernels, tensor)
 
 
-def _box(tensor: TfTensor, window: Window, combine: Callable[[TfTensor, TfTensor], TfTensor]) -> TfTensor:
+def _combine_windows(tensor: TfTensor, window: Window, combine: Callable[[TfTensor, TfTensor], TfTensor]) -> TfTensor:
     """Combine each window of a tensor that is padded already along one axis after the other."""
     for at in range(window.rank):
-        tensor = reduce(combine, taps(tensor, 1 + at, window, at))
+        tensor = reduce(combine, kernel_taps(tensor, 1 + at, window, at))
     return tensor
 
 
-def _in_planes(tensor: TfTensor, window: Window, pool: Callable[..., TfTensor]) -> TfTensor:
+def _pool_by_planes(tensor: TfTensor, window: Window, pool: Callable[..., TfTensor]) -> TfTensor:
     """Pool along any number of axes, by pools along two: the largest, and the sum, of a box can be taken by parts."""
     if window.rank == 2:
         return pool(tensor, window.kernel, window.strides)
@@ -134,8 +134,8 @@ def _places(tensor: TfTensor, largest: TfTensor, window: Window, *, column_major
     sizes = sizes_of(tensor)
     plane = product(sizes[1:-1])
     grid = reshape(tf.range(plane), [1, *sizes[1:-1], 1])
-    places = _taps_of_box(padding_modes.surrounded(grid, window.widths, tf.constant(-1)), window)
-    values = _taps_of_box(padding_modes.surrounded(tensor, window.widths), window)
+    places = _taps_of_box(padding_modes.pad_outside(grid, window.widths, tf.constant(-1)), window)
+    values = _taps_of_box(padding_modes.pad_outside(tensor, window.widths), window)
     first = tf.fill(tf.shape(largest), plane)
     for at, value in zip(places, values, strict=True):  # NaN is less than nothing, and so found too
         first = tf.minimum(first, tf.where((at >= 0) & ~(value < largest), at, plane))
@@ -150,7 +150,7 @@ def _taps_of_box(tensor: TfTensor, window: Window) -> list[TfTensor]:
     """Return what each element of the kernel sees, in the kernel's own order."""
     seen = [tensor]
     for at in range(window.rank):
-        seen = [tap for part in seen for tap in taps(part, 1 + at, window, at)]
+        seen = [tap for part in seen for tap in kernel_taps(part, 1 + at, window, at)]
     return seen
 
 
@@ -174,23 +174,23 @@ def average_pool(op: OperatorContext) -> Value:
     tensor = value.tensor(Layout.CHANNELS_LAST)
     fused = window.same and not window.dilated and not (with_pads and window.padded)
     if fused:
-        means = _in_planes(tensor, window, lambda t, k, s: op.kernels.avg_pool2d(t, k, s, "SAME"))
+        means = _pool_by_planes(tensor, window, lambda t, k, s: op.kernels.avg_pool2d(t, k, s, "SAME"))
     else:
-        means = _means(op, padding_modes.surrounded(tensor, window.widths), window)
+        means = _means(op, padding_modes.pad_outside(tensor, window.widths), window)
         counts_all = with_pads and (window is unrounded or (window.fixed and window.pads == unrounded.pads))
         if window.padded and not counts_all:
-            means = means * _part_that_counts(unrounded, window, means, with_pads=with_pads)
+            means = means * _count_correction(unrounded, window, means, with_pads=with_pads)
     return computed(means, Layout.CHANNELS_LAST, non_negative=value.non_negative)
 
 
 def _means(op: OperatorContext, tensor: TfTensor, window: Window) -> TfTensor:
     """Return the mean of all elements of each window of a tensor that is padded already."""
     if window.dilated:
-        return _box(tensor, window, tf.add) * tf.cast(1 / prod(window.kernel), tensor.dtype)
-    return _in_planes(tensor, window, lambda t, k, s: op.kernels.avg_pool2d(t, k, s, "VALID"))
+        return _combine_windows(tensor, window, tf.add) * tf.cast(1 / prod(window.kernel), tensor.dtype)
+    return _pool_by_planes(tensor, window, lambda t, k, s: op.kernels.avg_pool2d(t, k, s, "VALID"))
 
 
-def _part_that_counts(unrounded: Window, window: Window, means: TfTensor, *, with_pads: bool) -> TfTensor:
+def _count_correction(unrounded: Window, window: Window, means: TfTensor, *, with_pads: bool) -> TfTensor:
     """Return the factor by which only the elements that count are divided by: kernel / count along each axis.
 
     With sizes that are known it is computed now.
@@ -200,9 +200,9 @@ def _part_that_counts(unrounded: Window, window: Window, means: TfTensor, *, wit
         answer = tf.ones([1] * (window.rank + 2), means.dtype)
         for at in range(window.rank):
             (low, high), (before, after) = window.pads[at], unrounded.pads[at] if with_pads else (0, 0)
-            counted = tf.ones(pack([1, before + window.sizes[at] + after, 1]), means.dtype)
+            counted = tf.ones(pack_sizes([1, before + window.sizes[at] + after, 1]), means.dtype)
             along = padding_modes.pad(counted, [(0, 0), (low - before, high - after), (0, 0)])
-            counts = _box(along, window.of(slice(at, at + 1)), tf.add)
+            counts = _combine_windows(along, window.along(slice(at, at + 1)), tf.add)
             shape = [-1 if axis == 1 + at else 1 for axis in range(window.rank + 2)]
             answer = answer * tf.reshape(window.kernel[at] / counts, shape)
     return tf.constant(answer.numpy()) if known else answer
@@ -213,7 +213,7 @@ def lp_pool(op: OperatorContext) -> Value:
     """Lower LpPool: (sum |x|^p)^(1/p) of each window; pads add nothing."""
     value, p = op.value(0), op.real("p", 2.0)
     window = read_window(op, value, op.ints("kernel_shape"), ceil=op.flag("ceil_mode"))
-    powers = padding_modes.surrounded(_power(value.tensor(Layout.CHANNELS_LAST), p), window.widths)
+    powers = padding_modes.pad_outside(_power(value.tensor(Layout.CHANNELS_LAST), p), window.widths)
     sums = _means(op, powers, window) * tf.cast(prod(window.kernel), powers.dtype)
     return computed(_root(sums, p), Layout.CHANNELS_LAST, non_negative=True)
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....onnx_graph.semantics.recurrent_attributes import Activation, recurrent_attributes
-from ...common.recurrence import Step, along_steps
+from ...common.recurrence import Step, run_steps
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, computed, pack, reshape
+from ...values import Size, TfTensor, Value, computed, pack_sizes, reshape
 
 _LENGTHS = frozenset({"int32"})
 
@@ -67,7 +67,7 @@ class DirectionWeights:
     product: Callable[[TfTensor, Any], TfTensor]
 
 
-def layer_of(op: OperatorContext, hidden_axis: int = -1) -> RecurrentLayer:
+def read_layer(op: OperatorContext, hidden_axis: int = -1) -> RecurrentLayer:
     """Read the node's layer; R has a place for each hidden element along `hidden_axis`."""
     attributes = recurrent_attributes(op, hidden_axis)
     functions = tuple(
@@ -85,7 +85,7 @@ def _function(activation: Activation, clip: float | None) -> Function:
 
 def _weights(op: OperatorContext, at: int) -> DirectionWeights:
     """Return the weights of direction `at`."""
-    w, r = (_turned(op, op.value(index), at) for index in (1, 2))
+    w, r = (_transpose_weight(op, op.value(index), at) for index in (1, 2))
     return DirectionWeights(w, r, *biases(op, at), tf.matmul)
 
 
@@ -95,7 +95,7 @@ def biases(op: OperatorContext, at: int) -> tuple[TfTensor | None, TfTensor | No
     return (None, None) if bias is None else tuple(tf.split(bias.tensor()[at], 2))
 
 
-def _turned(op: OperatorContext, value: Value, at: int) -> TfTensor:
+def _transpose_weight(op: OperatorContext, value: Value, at: int) -> TfTensor:
     if value.array is not None:
         return op.weights.hold(value.array, (1, 0), part=at)
     return tf.transpose(value.tensor()[at])
@@ -120,11 +120,11 @@ def _run(
     results = []
     for at, backwards in enumerate(layer.directions):
         weights = weights_of(op, at)
-        initial = [_initial(layer, index, at, batch) for index in states]
+        initial = [_initial_state(layer, index, at, batch) for index in states]
         turned = backwards and lengths is not None
         fed = tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1) if turned else x
-        projected = _projected(fed, weights, fused, steps, batch)
-        outputs, final = along_steps(
+        projected = _project_inputs(fed, weights, fused, steps, batch)
+        outputs, final = run_steps(
             op, projected, steps, cell(weights, at), initial,
             backwards=backwards and not turned, lengths=lengths, outputs=op.wants(0),
         )  # fmt: skip
@@ -141,15 +141,15 @@ def _lengths(op: OperatorContext, steps: Size) -> TfTensor | None:
     return lengths.tensor()
 
 
-def _initial(layer: RecurrentLayer, index: int, at: int, batch: Size) -> TfTensor:
+def _initial_state(layer: RecurrentLayer, index: int, at: int, batch: Size) -> TfTensor:
     """Return the initial state (B, H): the model's, or zeros."""
     initial = layer.op.optional(index)
     if initial is None:
-        return tf.zeros(pack([batch, layer.hidden]), layer.op.value(0).dtype)
+        return tf.zeros(pack_sizes([batch, layer.hidden]), layer.op.value(0).dtype)
     return initial.tensor()[:, at] if layer.batch_first else initial.tensor()[at]
 
 
-def _projected(x: TfTensor, weights: DirectionWeights, fused: int, steps: Size, batch: Size) -> TfTensor:
+def _project_inputs(x: TfTensor, weights: DirectionWeights, fused: int, steps: Size, batch: Size) -> TfTensor:
     """Return the input's part of every gate, (T, B, gates H), by one product for all steps."""
     flat = weights.product(tf.reshape(x, [-1, x.shape[-1]]), weights.w)
     width = flat.shape[-1]
@@ -173,7 +173,7 @@ def _outputs(layer: RecurrentLayer, directions: list[list[TfTensor]]) -> list[Va
 @lowers("RNN", since=7, T=FLOATS, T1=_LENGTHS)
 def rnn(op: OperatorContext) -> list[Value | None]:
     """Lower RNN, with one activation: h' = f(x W + h R + b)."""
-    layer = layer_of(op)
+    layer = read_layer(op)
 
     def cell(weights: DirectionWeights, at: int) -> Step:
         (f,) = layer.activations[at]
@@ -185,7 +185,7 @@ def rnn(op: OperatorContext) -> list[Value | None]:
 @lowers("GRU", since=7, T=FLOATS, T1=_LENGTHS)
 def gru(op: OperatorContext) -> list[Value | None]:
     """Lower GRU: z, r = f(...); n = g(x Wh + r (h Rh + b)), or g(x Wh + (r h) Rh + b); h' = (1 - z) n + z h."""
-    layer, late = layer_of(op), op.flag("linear_before_reset")
+    layer, late = read_layer(op), op.flag("linear_before_reset")
     hidden = layer.hidden
 
     def cell(weights: DirectionWeights, at: int) -> Step:
@@ -213,10 +213,10 @@ def gru(op: OperatorContext) -> list[Value | None]:
 @lowers("LSTM", since=7, T=FLOATS, T1=_LENGTHS)
 def lstm(op: OperatorContext) -> list[Value | None]:
     """Lower LSTM: i, o, f = f(...); c' = f c + i g(...); h' = o h(c'). Peepholes let the gates see c, and o see c'."""
-    return lstm_of(layer_of(op), _weights)
+    return run_lstm(read_layer(op), _weights)
 
 
-def lstm_of(
+def run_lstm(
     layer: RecurrentLayer, weights_of: Callable[[OperatorContext, int], DirectionWeights]
 ) -> list[Value | None]:
     """Run an LSTM with these weights of each direction."""

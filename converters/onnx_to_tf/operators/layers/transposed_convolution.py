@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ....onnx_graph.semantics.window_attributes import kernel_sizes, transposed_window
-from ...common.padding_modes import pad, spread
+from ...common.padding_modes import insert_zeros, pad
 from ...common.windows import Window, window_over
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
 from ...operator_context import OperatorContext
-from ...values import Layout, Size, TfTensor, Value, biased, computed, pack
-from .convolution import arranged, channel_sizes, convolve, with_channels
+from ...values import Layout, Size, TfTensor, Value, add_bias, computed, pack_sizes
+from .convolution import arrange_weight, channel_sizes, convolve, with_channels
 
 
 @lowers("ConvTranspose", since=1, T=FLOATS)
@@ -26,10 +26,10 @@ def conv_transpose(op: OperatorContext) -> Value:
     window = _window(op, value, kernel)
     tensor = with_channels(op, value.tensor(Layout.CHANNELS_LAST), channel_sizes(op, kernel)[0])
     if group > 1 or window.dilated or (window.rank == 3 and not op.kernels.three_axes):
-        convolved = _spread(op, tensor, kernel, window, group)
+        convolved = _convolve_spread(op, tensor, kernel, window, group)
     else:
-        convolved = _transposed(op, value, tensor, kernel, window)
-    return computed(biased(convolved, op.optional(2)), Layout.CHANNELS_LAST)
+        convolved = _convolve_transposed(op, value, tensor, kernel, window)
+    return computed(add_bias(convolved, op.optional(2)), Layout.CHANNELS_LAST)
 
 
 def _window(op: OperatorContext, value: Value, kernel: Value) -> Window:
@@ -40,11 +40,11 @@ def _window(op: OperatorContext, value: Value, kernel: Value) -> Window:
     return replace(window, pads=tuple((low, high - more) for (low, high), more in rows))
 
 
-def _full(window: Window, at: int) -> Size:
+def _full_size(window: Window, at: int) -> Size:
     return (window.sizes[at] - 1) * window.strides[at] + window.extents[at]
 
 
-def _cut(full: TfTensor, window: Window) -> TfTensor:
+def _cut_pads(full: TfTensor, window: Window) -> TfTensor:
     return pad(full, [(0, 0), *((-low, -high) for low, high in window.pads), (0, 0)])
 
 
@@ -61,30 +61,32 @@ def _kernel_result(window: Window) -> _KernelResult:
     totals = [extent - stride for extent, stride in zip(window.extents, window.strides, strict=True)]
     if window.fixed and min(totals) >= 0 and list(window.pads) == [(t // 2, t - t // 2) for t in totals]:
         return _KernelResult("SAME", tuple(n * s for n, s in zip(window.sizes, window.strides, strict=True)))
-    return _KernelResult("VALID", tuple(_full(window, at) for at in range(window.rank)))
+    return _KernelResult("VALID", tuple(_full_size(window, at) for at in range(window.rank)))
 
 
-def _transposed(op: OperatorContext, value: Value, tensor: TfTensor, kernel: Value, window: Window) -> TfTensor:
+def _convolve_transposed(
+    op: OperatorContext, value: Value, tensor: TfTensor, kernel: Value, window: Window
+) -> TfTensor:
     rank = window.rank
-    weight = arranged(op, kernel, (*range(2, 2 + rank), 1, 0))
+    weight = arrange_weight(op, kernel, (*range(2, 2 + rank), 1, 0))
     kernel_result = _kernel_result(window)
     strides, shape = list(window.strides), [value.size(0), *kernel_result.sizes, kernel.size(1)]
     if rank == 1:
         tensor, weight = tf.expand_dims(tensor, 1), tf.expand_dims(weight, 0)
         strides, shape = [1, *strides], [shape[0], 1, *shape[1:]]
     function = tf.nn.conv3d_transpose if rank == 3 else tf.nn.conv2d_transpose
-    result = function(tensor, weight, pack(shape), [1, *strides, 1], kernel_result.padding)
+    result = function(tensor, weight, pack_sizes(shape), [1, *strides, 1], kernel_result.padding)
     result = tf.squeeze(result, 1) if rank == 1 else result
-    return result if kernel_result.padding == "SAME" else _cut(result, window)
+    return result if kernel_result.padding == "SAME" else _cut_pads(result, window)
 
 
-def _spread(op: OperatorContext, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
+def _convolve_spread(op: OperatorContext, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
     """Convolve over the input with zeros between its elements.
 
     For groups and dilations, and for three axes where the dialect's own kernel does not have them.
     """
     for axis, stride in enumerate(window.strides, 1):
-        tensor = spread(tensor, axis, stride)
+        tensor = insert_zeros(tensor, axis, stride)
     forward = Window(
         kernel=window.kernel,
         strides=(1,) * window.rank,
@@ -92,10 +94,10 @@ def _spread(op: OperatorContext, tensor: TfTensor, kernel: Value, window: Window
         pads=tuple((extent - 1, extent - 1) for extent in window.extents),
         sizes=tuple((size - 1) * stride + 1 for size, stride in zip(window.sizes, window.strides, strict=True)),
     )
-    return _cut(convolve(op, tensor, _reversed(op, kernel, group), forward, group), window)
+    return _cut_pads(convolve(op, tensor, _reverse_kernel(op, kernel, group), forward, group), window)
 
 
-def _reversed(op: OperatorContext, kernel: Value, group: int) -> Value:
+def _reverse_kernel(op: OperatorContext, kernel: Value, group: int) -> Value:
     """Convert (C, M / group, ...) to (M, C / group, ...), and along the spatial axes the last first."""
     channels, width = channel_sizes(op, kernel)
     spatial = kernel_sizes(op, kernel)

@@ -10,7 +10,7 @@ from ...common.padding_modes import pad
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, NUMBERS, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, computed, pack, product, reshape
+from ...values import Size, TfTensor, Value, computed, pack_sizes, product, reshape
 
 
 @lowers("MaxUnpool", since=9, T1=FLOATS, T2=INDICES)
@@ -28,7 +28,7 @@ def max_unpool(op: OperatorContext) -> Value:
         op.refuse("it has both pads and output_shape", fix="leave one of them out")
     sizes = [(value.size(2 + at) - 1) * strides[at] - sum(pads[at]) + kernel[at] for at in range(rank)]
     shape = [value.size(0), value.size(1), *sizes]
-    flat = _put(op, value.tensor(), places.tensor(), product(shape))
+    flat = _put_values(op, value.tensor(), places.tensor(), product(shape))
     result = reshape(flat, shape)
     if op.optional(2) is not None:
         wanted = op.sizes(2, "output_shape")
@@ -36,9 +36,9 @@ def max_unpool(op: OperatorContext) -> Value:
     return computed(result)
 
 
-def _put(op: OperatorContext, values: TfTensor, places: TfTensor, size: Size) -> TfTensor:
+def _put_values(op: OperatorContext, values: TfTensor, places: TfTensor, size: Size) -> TfTensor:
     """Return a vector of zeros with values at places; where two windows found one element, it is there once."""
-    index, flat, rows = tf.reshape(tf.cast(places, tf.int32), [-1]), tf.reshape(values, [-1]), pack([size])[0]
+    index, flat, rows = tf.reshape(tf.cast(places, tf.int32), [-1]), tf.reshape(values, [-1]), pack_sizes([size])[0]
     total, times = (op.kernels.row_sums(numbers, index, rows) for numbers in (flat, tf.ones_like(flat)))
     return total / tf.maximum(times, tf.ones([], flat.dtype))
 
@@ -58,7 +58,7 @@ def col2im(op: OperatorContext) -> Value:
     batch, columns = value.size(0), product(block)
     channels = value.size(1) // columns
     parts = reshape(value.tensor(), [product([batch, channels]), -1])
-    flat = op.kernels.row_sums(tf.transpose(parts), tf.reshape(index, [-1]), pack([product(padded_sizes)])[0])
+    flat = op.kernels.row_sums(tf.transpose(parts), tf.reshape(index, [-1]), pack_sizes([product(padded_sizes)])[0])
     image_padded = reshape(tf.transpose(flat), [batch, channels, *padded_sizes])
     return computed(pad(image_padded, [(0, 0), (0, 0), *((-low, -high) for low, high in pads)]))
 

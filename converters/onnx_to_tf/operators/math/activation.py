@@ -7,49 +7,49 @@ from collections.abc import Sequence
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, SIGNED, lowers
 from ...operator_context import OperatorContext
-from ...values import TfTensor, Value, broadcast, mapped
+from ...values import TfTensor, Value, broadcast, map_elements
 
 
 @lowers("Relu", since=6, T=FLOATS | SIGNED)
 def relu(op: OperatorContext) -> Value:
     """Lower Relu: max(x, 0)."""
-    return mapped(op.value(0), tf.nn.relu, non_negative=True)
+    return map_elements(op.value(0), tf.nn.relu, non_negative=True)
 
 
 @lowers("Sigmoid", since=6, T=FLOATS)
 def sigmoid(op: OperatorContext) -> Value:
     """Lower Sigmoid: 1 / (1 + exp(-x))."""
-    return mapped(op.value(0), tf.sigmoid, non_negative=True)
+    return map_elements(op.value(0), tf.sigmoid, non_negative=True)
 
 
 @lowers("Tanh", since=6, T=FLOATS)
 def tanh(op: OperatorContext) -> Value:
     """Lower Tanh: the hyperbolic tangent."""
-    return mapped(op.value(0), tf.tanh)
+    return map_elements(op.value(0), tf.tanh)
 
 
 @lowers("Softplus", since=1, T=FLOATS)
 def softplus(op: OperatorContext) -> Value:
     """Lower Softplus: log(exp(x) + 1)."""
-    return mapped(op.value(0), op.kernels.elementwise("math.softplus"), non_negative=True)
+    return map_elements(op.value(0), op.kernels.elementwise("math.softplus"), non_negative=True)
 
 
 @lowers("Softsign", since=1, T=FLOATS)
 def softsign(op: OperatorContext) -> Value:
     """Lower Softsign: x / (1 + |x|)."""
-    return mapped(op.value(0), tf.nn.softsign)
+    return map_elements(op.value(0), tf.nn.softsign)
 
 
 @lowers("Mish", since=18, T=FLOATS)
 def mish(op: OperatorContext) -> Value:
     """Lower Mish: x tanh(softplus(x))."""
-    return mapped(op.value(0), lambda t: t * tf.tanh(op.kernels.elementwise("math.softplus")(t)))
+    return map_elements(op.value(0), lambda t: t * tf.tanh(op.kernels.elementwise("math.softplus")(t)))
 
 
 @lowers("HardSwish", since=14, T=FLOATS)
 def hard_swish(op: OperatorContext) -> Value:
     """Lower HardSwish: x relu6(x + 3) / 6, the form that runtimes fuse into one kernel."""
-    return mapped(op.value(0), lambda t: t * tf.nn.relu6(t + tf.cast(3, t.dtype)) * tf.cast(1 / 6, t.dtype))
+    return map_elements(op.value(0), lambda t: t * tf.nn.relu6(t + tf.cast(3, t.dtype)) * tf.cast(1 / 6, t.dtype))
 
 
 @lowers("HardSigmoid", since=6, T=FLOATS)
@@ -63,7 +63,7 @@ def hard_sigmoid(op: OperatorContext) -> Value:
         line = t * tf.cast(alpha, t.dtype) + tf.cast(beta, t.dtype)
         return tf.clip_by_value(line, tf.cast(0, t.dtype), tf.cast(1, t.dtype))
 
-    return mapped(op.value(0), function, non_negative=True)
+    return map_elements(op.value(0), function, non_negative=True)
 
 
 @lowers("LeakyRelu", since=6, T=FLOATS)
@@ -71,8 +71,8 @@ def leaky_relu(op: OperatorContext) -> Value:
     """Lower LeakyRelu: x, or alpha x below zero; alpha may be above 1 or negative."""
     alpha = op.real("alpha", 0.01)
     if 0 <= alpha <= 1:
-        return mapped(op.value(0), lambda t: tf.nn.leaky_relu(t, alpha))
-    return mapped(op.value(0), lambda t: tf.where(t < 0, t * tf.cast(alpha, t.dtype), t))
+        return map_elements(op.value(0), lambda t: tf.nn.leaky_relu(t, alpha))
+    return map_elements(op.value(0), lambda t: tf.where(t < 0, t * tf.cast(alpha, t.dtype), t))
 
 
 @lowers("PRelu", since=9, T=FLOATS)
@@ -86,8 +86,8 @@ def elu(op: OperatorContext) -> Value:
     """Lower Elu: x, or alpha (exp(x) - 1) below zero."""
     alpha = op.real("alpha", 1.0)
     if alpha == 1:
-        return mapped(op.value(0), tf.nn.elu)
-    return mapped(op.value(0), lambda t: tf.where(t < 0, tf.cast(alpha, t.dtype) * tf.nn.elu(t), t))
+        return map_elements(op.value(0), tf.nn.elu)
+    return map_elements(op.value(0), lambda t: tf.where(t < 0, tf.cast(alpha, t.dtype) * tf.nn.elu(t), t))
 
 
 @lowers("Celu", since=12, until=28, T=FLOATS)
@@ -100,14 +100,14 @@ def celu(op: OperatorContext) -> Value:
         grown = t / scale
         return tf.where(t < 0, scale * (tf.nn.elu(grown) if alpha > 0 else tf.exp(grown) - 1), t)
 
-    return mapped(op.value(0), function)
+    return map_elements(op.value(0), function)
 
 
 @lowers("Selu", since=6, T=FLOATS)
 def selu(op: OperatorContext) -> Value:
     """Lower Selu: gamma x, or gamma alpha (exp(x) - 1) below zero. The defaults are those of the specification."""
     alpha, gamma = op.real("alpha", 1.6732632), op.real("gamma", 1.0507010)
-    return mapped(
+    return map_elements(
         op.value(0),
         lambda t: tf.cast(gamma, t.dtype) * tf.where(t < 0, tf.cast(alpha, t.dtype) * tf.nn.elu(t), t),
     )
@@ -117,7 +117,7 @@ def selu(op: OperatorContext) -> Value:
 def thresholded_relu(op: OperatorContext) -> Value:
     """Lower ThresholdedRelu: x above alpha, and else 0."""
     alpha = op.real("alpha", 1.0)
-    return mapped(op.value(0), lambda t: tf.where(t > tf.cast(alpha, t.dtype), t, tf.zeros_like(t)))
+    return map_elements(op.value(0), lambda t: tf.where(t > tf.cast(alpha, t.dtype), t, tf.zeros_like(t)))
 
 
 @lowers("Shrink", since=9, T=FLOATS)
@@ -129,21 +129,21 @@ def shrink(op: OperatorContext) -> Value:
         b, edge = tf.cast(bias, t.dtype), tf.cast(lambd, t.dtype)
         return tf.where(t < -edge, t + b, tf.where(t > edge, t - b, tf.zeros_like(t)))
 
-    return mapped(op.value(0), function)
+    return map_elements(op.value(0), function)
 
 
 @lowers("Gelu", since=20, T=FLOATS)
 def gelu(op: OperatorContext) -> Value:
     """Lower Gelu: x Phi(x), exact by erf or by the tanh formula, whichever the model has."""
     approximate = op.word("approximate", "none", ("none", "tanh")) == "tanh"
-    return mapped(op.value(0), lambda t: tf.nn.gelu(t, approximate=approximate))
+    return map_elements(op.value(0), lambda t: tf.nn.gelu(t, approximate=approximate))
 
 
 @lowers("Swish", since=24, T=FLOATS)
 def swish(op: OperatorContext) -> Value:
     """Lower Swish: x sigmoid(alpha x)."""
     alpha = op.real("alpha", 1.0)
-    return mapped(op.value(0), lambda t: t * tf.sigmoid(tf.cast(alpha, t.dtype) * t))
+    return map_elements(op.value(0), lambda t: t * tf.sigmoid(tf.cast(alpha, t.dtype) * t))
 
 
 @lowers("Dropout", since=12, T=FLOATS, T1=FLOATS, T2=frozenset({"bool"}))
@@ -172,4 +172,4 @@ def _all_kept(op: OperatorContext) -> Sequence[Value]:
     if not op.wants(1):
         return [op.value(0)]
     dtype = tf.bool if op.node.version >= 10 else op.value(0).dtype
-    return [op.value(0), mapped(op.value(0), lambda t: tf.ones(tf.shape(t), dtype))]
+    return [op.value(0), map_elements(op.value(0), lambda t: tf.ones(tf.shape(t), dtype))]

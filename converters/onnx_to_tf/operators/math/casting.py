@@ -52,12 +52,12 @@ def cast_to(op: OperatorContext, value: Value, dtype: str) -> Value:
     if value.only_parts is not None and dtype in ("int32", "int64"):
         return op.sized(value.only_parts, scalar=value.rank == 0, dtype=dtype)
     tensor = value.tensor(value.layout)
-    cast_tensor = op.kernels.cast(tensor, dtype) if dtype in ANY else rounded(tensor, dtype, saturate=saturate)
+    cast_tensor = op.kernels.cast(tensor, dtype) if dtype in ANY else round_to_dtype(tensor, dtype, saturate=saturate)
     result = computed(cast_tensor, value.layout, non_negative=value.non_negative and dtype in FLOATS, dtype=dtype)
     return result.with_parts_of(value) if dtype == "int64" else result
 
 
-def rounded(tensor: TfTensor, dtype: str, *, saturate: bool = True) -> TfTensor:
+def round_to_dtype(tensor: TfTensor, dtype: str, *, saturate: bool = True) -> TfTensor:
     """Round a tensor to the numbers of a dtype; where the dtype has a carrier, in that."""
     if dtype in SMALL_INTEGERS:
         return _lowest_bits(tensor, _BITS[dtype], signed=dtype.startswith("int"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...common.attention_core import widened
+from ...common.attention_core import widen
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, lowers
 from ...operator_context import OperatorContext
@@ -32,7 +32,7 @@ def softmax_cross_entropy_loss(op: OperatorContext) -> list[Value]:
 def _rows(value: Value) -> TfTensor:
     """Return (batch, classes, ...) as (places, classes), float32 or float64: all kernels take so few axes."""
     batch, classes, *places = (value.size(axis) for axis in range(value.rank))
-    flat = widened(reshape(value.tensor(), [batch, classes, product(places)]))
+    flat = widen(reshape(value.tensor(), [batch, classes, product(places)]))
     return reshape(tf.transpose(flat, (0, 2, 1)), [product([batch, *places]), classes])
 
 
@@ -47,7 +47,7 @@ def _loss(op: OperatorContext, logarithms: TfTensor) -> Value:
         counts = tf.cast(heeded, logarithms.dtype)
     weight = op.optional(2)
     if weight is not None:
-        counts = counts * tf.gather(widened(weight.tensor()), wanted)
+        counts = counts * tf.gather(widen(weight.tensor()), wanted)
     loss = -tf.gather(logarithms, wanted, batch_dims=1) * counts
     reduction = op.word("reduction", "mean", ("none", "sum", "mean"))
     if reduction == "none":

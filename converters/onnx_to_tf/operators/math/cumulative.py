@@ -13,16 +13,16 @@ from ...values import Layout, Size, TfTensor, Value, as_int32, computed
 @lowers("CumSum", since=11, T=SUMMABLE, T2=INDICES)
 def cumulative_sum(op: OperatorContext) -> Value:
     """Lower CumSum: the running sum along an axis, with the element itself or without, from either end."""
-    return _running(op, tf.cumsum)
+    return _accumulate_along(op, tf.cumsum)
 
 
 @lowers("CumProd", since=26, until=28, T=SUMMABLE, T2=INDICES)
 def cumulative_product(op: OperatorContext) -> Value:
     """Lower CumProd: the running product along an axis, with the element itself or without, from either end."""
-    return _running(op, op.kernels.cumprod)
+    return _accumulate_along(op, op.kernels.cumprod)
 
 
-def _running(op: OperatorContext, function: Callable[[TfTensor, Size, bool, bool], TfTensor]) -> Value:
+def _accumulate_along(op: OperatorContext, function: Callable[[TfTensor, Size, bool, bool], TfTensor]) -> Value:
     value, axis = op.value(0), op.value(1)
     exclusive, reverse = op.flag("exclusive"), op.flag("reverse")
     layout = Layout.LOGICAL if axis.computing else value.layout

@@ -34,14 +34,16 @@ class Term:
 def einsum(op: OperatorContext) -> Value:
     """Lower Einsum: a sum of products. Small integers are multiplied as wider ones and wrap as they are cut."""
     operands = op.values()
-    inputs, output = _labelled(op, op.text("equation").replace(" ", ""), [value.rank for value in operands])
+    inputs, output = _read_labels(op, op.text("equation").replace(" ", ""), [value.rank for value in operands])
     wide = _WIDE.get(operands[0].dtype)
-    terms = [_diagonal(Term(_cast(value, wide), labels)) for value, labels in zip(operands, inputs, strict=True)]
-    term = _summed(terms[0], output + "".join(other.labels for other in terms[1:]))
+    terms = [_take_diagonal(Term(_cast(value, wide), labels)) for value, labels in zip(operands, inputs, strict=True)]
+    term = _sum_unwanted(terms[0], output + "".join(other.labels for other in terms[1:]))
     for at, right in enumerate(terms[1:], 2):
         wanted = output + "".join(other.labels for other in terms[at:])
-        term = _product(op, _summed(term, wanted + right.labels), _summed(right, wanted + term.labels), wanted)
-    answer = _in_order(_summed(term, output), output)
+        term = _multiply(
+            op, _sum_unwanted(term, wanted + right.labels), _sum_unwanted(right, wanted + term.labels), wanted
+        )
+    answer = _reorder(_sum_unwanted(term, output), output)
     return answer if wide is None else computed(tf.cast(answer.tensor(), operands[0].dtype)).with_sizes_of(answer)
 
 
@@ -52,7 +54,7 @@ def _cast(value: Value, dtype: str | None) -> Value:
     return value if dtype is None else computed(tf.cast(value.tensor(), dtype)).with_sizes_of(value)
 
 
-def _labelled(op: OperatorContext, equation: str, ranks: list[int]) -> tuple[list[str], str]:
+def _read_labels(op: OperatorContext, equation: str, ranks: list[int]) -> tuple[list[str], str]:
     """Return the labels of each operand and of the result.
 
     Without an arrow the result has the ellipsis, and then the labels that stand once, in the order of ASCII.
@@ -77,7 +79,7 @@ def _labelled(op: OperatorContext, equation: str, ranks: list[int]) -> tuple[lis
     return inputs, right.replace("...", _ELLIPSIS[:hidden])
 
 
-def _diagonal(term: Term) -> Term:
+def _take_diagonal(term: Term) -> Term:
     """Take the diagonal of axes that share a label: all else is set to zero, and summed away."""
     for label, count in Counter(term.labels).items():
         for _ in range(count - 1):
@@ -95,7 +97,7 @@ def _diagonal(term: Term) -> Term:
     return term
 
 
-def _summed(term: Term, wanted: str) -> Term:
+def _sum_unwanted(term: Term, wanted: str) -> Term:
     """Sum over the axes whose labels are not wanted."""
     gone = [at for at, label in enumerate(term.labels) if label not in wanted]
     if not gone:
@@ -105,43 +107,43 @@ def _summed(term: Term, wanted: str) -> Term:
     return Term(value, "".join(term.labels[at] for at in left))
 
 
-def _product(op: OperatorContext, a: Term, b: Term, wanted: str) -> Term:
+def _multiply(op: OperatorContext, a: Term, b: Term, wanted: str) -> Term:
     """Multiply two terms, summed over the labels that both have and that are not wanted."""
-    a, b = _without_ones(a, b, wanted), _without_ones(b, a, wanted)
+    a, b = _drop_ones(a, b, wanted), _drop_ones(b, a, wanted)
     shared = [label for label in a.labels if label in b.labels]
     batch, inner = [x for x in shared if x in wanted], [x for x in shared if x not in wanted]
     rows, columns = ([x for x in term.labels if x not in shared] for term in (a, b))
     labels = "".join([*batch, *rows, *columns])
     if not inner:
-        left, right = _spread(a, labels), _spread(b, labels)
+        left, right = _spread_axes(a, labels), _spread_axes(b, labels)
         return Term(computed(left * right), labels)
-    left, right = _matrices(a, batch, rows, inner), _matrices(b, batch, inner, columns)
+    left, right = _as_matrices(a, batch, rows, inner), _as_matrices(b, batch, inner, columns)
     products = op.kernels.matmul(left, right)
     sizes = [broadcast_size(a.size(label), b.size(label)) for label in batch]
     sizes += [a.size(label) for label in rows] + [b.size(label) for label in columns]
     return Term(computed(reshape(products, sizes)).with_sizes(sizes), labels)
 
 
-def _without_ones(term: Term, other: Term, wanted: str) -> Term:
+def _drop_ones(term: Term, other: Term, wanted: str) -> Term:
     """Drop an axis of size 1 that would be broadcast and then summed over: the other one alone is summed."""
     ones = [x for x in term.labels if x in other.labels and x not in wanted and term.static(x) == 1]
-    return _summed(term, "".join(x for x in term.labels if x not in ones))
+    return _sum_unwanted(term, "".join(x for x in term.labels if x not in ones))
 
 
-def _matrices(term: Term, batch: list[str], rows: list[str], columns: list[str]) -> TfTensor:
+def _as_matrices(term: Term, batch: list[str], rows: list[str], columns: list[str]) -> TfTensor:
     """Return (batch axes..., rows, columns): the labels of the rows merged into one axis, those of the columns too."""
-    tensor = _in_order(term, "".join([*batch, *rows, *columns])).tensor()
+    tensor = _reorder(term, "".join([*batch, *rows, *columns])).tensor()
     parts = ([term.size(label) for label in labels] for labels in (rows, columns))
     return reshape(tensor, [*(term.size(label) for label in batch), *(product(sizes) for sizes in parts)])
 
 
-def _in_order(term: Term, labels: str) -> Value:
+def _reorder(term: Term, labels: str) -> Value:
     """Return the term's value with its axes in the order of these labels."""
     order = [term.labels.index(label) for label in labels]
     return computed(transpose(term.value.tensor(), order)).with_sizes_of(term.value, enumerate(order))
 
 
-def _spread(term: Term, labels: str) -> TfTensor:
+def _spread_axes(term: Term, labels: str) -> TfTensor:
     """Return the term among the axes of more labels, with size 1 where it has none."""
-    ordered = _in_order(term, "".join(label for label in labels if label in term.labels))
+    ordered = _reorder(term, "".join(label for label in labels if label in term.labels))
     return reshape(ordered.tensor(), [term.size(label) if label in term.labels else 1 for label in labels])

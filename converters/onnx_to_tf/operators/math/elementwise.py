@@ -13,7 +13,7 @@ from ...kernels.exact_quotients import truncated_remainder
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INTEGERS, NUMBERS, SIGNED, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, broadcast, mapped
+from ...values import Size, TfTensor, Value, broadcast, map_elements
 
 # the dtypes of each operator, and TensorFlow's name of it (which the kernels may replace by an equivalent)
 _UNARY: dict[str, tuple[frozenset[str], str]] = {
@@ -43,7 +43,7 @@ _UNARY: dict[str, tuple[frozenset[str], str]] = {
 def _unary(name: str, dtypes: frozenset[str], function: str) -> None:
     @lowers(name, since=6, T=dtypes)
     def lowering(op: OperatorContext) -> Value:
-        return mapped(op.value(0), op.kernels.elementwise(function))
+        return map_elements(op.value(0), op.kernels.elementwise(function))
 
 
 for _name, (_dtypes, _function) in _UNARY.items():
@@ -55,17 +55,17 @@ def absolute(op: OperatorContext) -> Value:
     """Lower Abs: |x|; of signed integers the lowest stays what it is."""
     dtype = op.value(0).dtype
     function = tf.identity if dtype.startswith("uint") else op.kernels.elementwise("abs")
-    return mapped(op.value(0), function, non_negative=dtype not in SIGNED)
+    return map_elements(op.value(0), function, non_negative=dtype not in SIGNED)
 
 
 @lowers("Sign", since=9, T=NUMBERS)
 def sign(op: OperatorContext) -> Value:
     """Lower Sign: -1, 0 or 1."""
     unsigned = op.value(0).dtype.startswith("uint")
-    return mapped(op.value(0), (lambda t: tf.minimum(t, 1)) if unsigned else op.kernels.elementwise("sign"))
+    return map_elements(op.value(0), (lambda t: tf.minimum(t, 1)) if unsigned else op.kernels.elementwise("sign"))
 
 
-def _truncated(a: Size, b: Size) -> Size:
+def _truncate_quotient(a: Size, b: Size) -> Size:
     """Return the quotient of integers, cut towards zero."""
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
@@ -114,10 +114,10 @@ def mul(op: OperatorContext) -> Value:
 def div(op: OperatorContext) -> Value:
     """Lower Div: the quotient a / b; of integers cut towards zero."""
     if op.value(0).dtype in INTEGERS:
-        return arithmetic(op, _truncated, op.kernels.elementwise("truncatediv"))
+        return arithmetic(op, _truncate_quotient, op.kernels.elementwise("truncatediv"))
     divisor = op.value(1).array
     rounds = divisor is not None and (np.frexp(np.asarray(divisor, np.float64))[0] != _POWER_OF_TWO).any()
-    return broadcast(op.kernels.divided if rounds else tf.divide, op.value(0), op.value(1))
+    return broadcast(op.kernels.divide if rounds else tf.divide, op.value(0), op.value(1))
 
 
 _POWER_OF_TWO = 0.5  # the mantissa of any, whose reciprocal is exact
@@ -159,9 +159,9 @@ def power(op: OperatorContext) -> Value:
     base, exponent = op.value(0), op.value(1)
     number = exponent.array.item() if exponent.array is not None and exponent.rank == 0 else None
     if number == 2:
-        return mapped(base, tf.square, non_negative=base.dtype in FLOATS)  # of integers it may wrap around
+        return map_elements(base, tf.square, non_negative=base.dtype in FLOATS)  # of integers it may wrap around
     if number == 3:
-        return mapped(base, lambda t: t * t * t)
+        return map_elements(base, lambda t: t * t * t)
     return broadcast(lambda a, b: _power(op, a, b), base, exponent)
 
 
@@ -174,42 +174,42 @@ def _power(op: OperatorContext, a: TfTensor, b: TfTensor) -> TfTensor:
     return tf.cast(function(tf.cast(a, wide), tf.cast(b, wide)), a.dtype)
 
 
-def _all_of(op: OperatorContext, function: Callable[[TfTensor, TfTensor], TfTensor]) -> Value:
+def _reduce_inputs(op: OperatorContext, function: Callable[[TfTensor, TfTensor], TfTensor]) -> Value:
     return reduce(lambda a, b: broadcast(function, a, b), op.values())
 
 
 @lowers("Max", since=8, T=NUMBERS)
 def maximum(op: OperatorContext) -> Value:
     """Lower Max: the largest of all inputs."""
-    return _all_of(op, tf.maximum)
+    return _reduce_inputs(op, tf.maximum)
 
 
 @lowers("Min", since=8, T=NUMBERS)
 def minimum(op: OperatorContext) -> Value:
     """Lower Min: the smallest of all inputs."""
-    return _all_of(op, tf.minimum)
+    return _reduce_inputs(op, tf.minimum)
 
 
 @lowers("Sum", since=8, T=FLOATS)
 def total(op: OperatorContext) -> Value:
     """Lower Sum: the sum of all inputs."""
-    return _all_of(op, tf.add)
+    return _reduce_inputs(op, tf.add)
 
 
 @lowers("Mean", since=8, T=FLOATS)
 def mean(op: OperatorContext) -> Value:
     """Lower Mean: the mean of all inputs."""
     count = len(op.values())
-    return mapped(_all_of(op, tf.add), lambda t: t / tf.cast(count, t.dtype))
+    return map_elements(_reduce_inputs(op, tf.add), lambda t: t / tf.cast(count, t.dtype))
 
 
 @lowers("Clip", since=6, T=NUMBERS)
 def clip(op: OperatorContext) -> Value:
     """Lower Clip: into min .. max; where min > max everything becomes max."""
-    return clipped(op.value(0), *clip_bounds(op))
+    return clip_value(op.value(0), *clip_bounds(op))
 
 
-def clipped(value: Value, low: Value | None, high: Value | None) -> Value:
+def clip_value(value: Value, low: Value | None, high: Value | None) -> Value:
     """Clip to bounds, known or computed scalars. The usual ones become the operators that runtimes fuse."""
     low_number = _number(low)
     non_negative = _is_from_zero(low) and (high is None or _is_from_zero(high))
@@ -220,7 +220,7 @@ def clipped(value: Value, low: Value | None, high: Value | None) -> Value:
         t = t if low is None else tf.maximum(t, low.tensor())
         return t if high is None else tf.minimum(t, high.tensor())
 
-    return mapped(value, function, non_negative=non_negative)
+    return map_elements(value, function, non_negative=non_negative)
 
 
 def _is_from_zero(bound: Value | None) -> bool:

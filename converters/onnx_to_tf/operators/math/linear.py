@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INTEGERS, SUMMABLE, lowers
 from ...operator_context import OperatorContext
-from ...values import TfTensor, Value, biased, broadcast, computed, mapped, pack, product, reshape
+from ...values import TfTensor, Value, add_bias, broadcast, computed, map_elements, pack_sizes, product, reshape
 
 
 @lowers("Gemm", since=7, T=SUMMABLE)
@@ -17,25 +17,25 @@ def gemm(op: OperatorContext) -> Value:
     if right.dtype in INTEGERS and not (alpha.is_integer() and beta.is_integer()):
         op.refuse(f"its factors alpha {alpha} and beta {beta} are no integers, and its matrices are")
     if right.array is not None and trans_b:  # a weight is turned once, now
-        result = _product(op, op.tensor(0), op.weights.hold(right.array, (1, 0)), transpose_a=trans_a)
+        result = _multiply(op, op.tensor(0), op.weights.hold(right.array, (1, 0)), transpose_a=trans_a)
     else:
-        result = _product(op, op.tensor(0), right.tensor(), transpose_a=trans_a, transpose_b=trans_b)
+        result = _multiply(op, op.tensor(0), right.tensor(), transpose_a=trans_a, transpose_b=trans_b)
     if alpha != 1:
         result = result * tf.cast(alpha, result.dtype)
     if bias is not None:
-        result = _plus(result, bias if beta == 1 else mapped(bias, lambda t: t * tf.cast(beta, t.dtype)))
+        result = _add(result, bias if beta == 1 else map_elements(bias, lambda t: t * tf.cast(beta, t.dtype)))
     return computed(result).with_sizes_of(op.value(0), [(0, 1 if trans_a else 0)])
 
 
-def _plus(product: TfTensor, addend: Value) -> TfTensor:
+def _add(product: TfTensor, addend: Value) -> TfTensor:
     """Add; a vector as wide as the product becomes a bias, which runtimes fuse."""
     width = product.shape[-1]
     if addend.rank == 1 and width is not None and addend.shape[0] == width and addend.dtype in FLOATS:
-        return biased(product, addend)
+        return add_bias(product, addend)
     return broadcast(tf.add, computed(product), addend).tensor()
 
 
-def _product(op: OperatorContext, a: TfTensor, b: TfTensor, **turned: bool) -> TfTensor:
+def _multiply(op: OperatorContext, a: TfTensor, b: TfTensor, **turned: bool) -> TfTensor:
     """Multiply matrices; unsigned integers as signed ones, which wrap in the same way."""
     signed = {"uint32": "int32", "uint64": "int64"}.get(a.dtype.name)
     if signed is None:
@@ -51,13 +51,13 @@ def matmul(op: OperatorContext) -> Value:
     """
     left, right = op.value(0), op.value(1)
     if left.rank == 1 or right.rank == 1:
-        return _with_vectors(op, left, right)
+        return _multiply_vectors(op, left, right)
     if right.rank == 2 and left.rank > 2 and left.shape[-1] is not None and op.kernels.flattens_rows:
         rows = [left.size(axis) for axis in range(left.rank - 1)]
-        flat = _product(op, reshape(left.tensor(), [product(rows), left.shape[-1]]), right.tensor())
+        flat = _multiply(op, reshape(left.tensor(), [product(rows), left.shape[-1]]), right.tensor())
         result = computed(reshape(flat, [*rows, right.size(1)]))
     else:
-        result = computed(_product(op, left.tensor(), right.tensor()))
+        result = computed(_multiply(op, left.tensor(), right.tensor()))
     if right.rank == 2:
         return result.with_sizes_of(left, [(axis, axis) for axis in range(left.rank - 1)])
     return result.with_sizes_of(left, [(result.rank - 2, left.rank - 2)]).with_sizes_of(
@@ -65,11 +65,11 @@ def matmul(op: OperatorContext) -> Value:
     )
 
 
-def _with_vectors(op: OperatorContext, left: Value, right: Value) -> Value:
+def _multiply_vectors(op: OperatorContext, left: Value, right: Value) -> Value:
     """Multiply with a vector: a row on the left or a column on the right, whose axis leaves the result."""
     a = tf.expand_dims(left.tensor(), 0) if left.rank == 1 else left.tensor()
     b = tf.expand_dims(right.tensor(), -1) if right.rank == 1 else right.tensor()
-    result = _product(op, a, b)
+    result = _multiply(op, a, b)
     result = tf.squeeze(result, -1) if right.rank == 1 else result
     return computed(tf.squeeze(result, -1 if right.rank == 1 else -2) if left.rank == 1 else result)
 
@@ -80,5 +80,5 @@ def determinant(op: OperatorContext) -> Value:
     value = op.value(0)
     before = [value.size(axis) for axis in range(value.rank - 2)]
     wide = value.tensor() if value.dtype == "float64" else tf.cast(value.tensor(), tf.float32)
-    flat = tf.reshape(wide, pack([product(before), value.size(value.rank - 2), value.size(value.rank - 1)]))
-    return computed(tf.cast(tf.reshape(op.kernels.determinant(flat), pack(before)), value.dtype))
+    flat = tf.reshape(wide, pack_sizes([product(before), value.size(value.rank - 2), value.size(value.rank - 1)]))
+    return computed(tf.cast(tf.reshape(op.kernels.determinant(flat), pack_sizes(before)), value.dtype))

@@ -7,7 +7,7 @@ import numpy as np
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, BOOL, FLOATS, INTEGERS, NUMBERS, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, as_int32, broadcast, is_axis_size, mapped
+from ...values import Size, TfTensor, Value, as_int32, broadcast, is_axis_size, map_elements
 
 # the first opset, the dtypes of each operator, and TensorFlow's name of it
 _BINARY: dict[str, tuple[int, frozenset[str], str]] = {
@@ -71,13 +71,13 @@ def where(op: OperatorContext) -> Value:
 @lowers("Not", since=1, T=BOOL)
 def negation(op: OperatorContext) -> Value:
     """Lower Not."""
-    return mapped(op.value(0), tf.logical_not)
+    return map_elements(op.value(0), tf.logical_not)
 
 
 @lowers("BitwiseNot", since=18, T=INTEGERS)
 def bitwise_not(op: OperatorContext) -> Value:
     """Lower BitwiseNot: every bit inverted."""
-    return mapped(op.value(0), op.kernels.elementwise("bitwise.invert"))
+    return map_elements(op.value(0), op.kernels.elementwise("bitwise.invert"))
 
 
 @lowers("BitShift", since=11, until=28, T=INTEGERS)
@@ -90,7 +90,7 @@ def bit_shift(op: OperatorContext) -> Value:
 
     def shifted(x: TfTensor, places: TfTensor) -> TfTensor:
         signed = op.kernels.cast(places, "int64") if places.dtype == tf.uint64 else places  # beyond that it is negative
-        return op.kernels.shifted(x, as_int32(signed), left=left)
+        return op.kernels.shift_bits(x, as_int32(signed), left=left)
 
     return broadcast(shifted, op.value(0), op.value(1))
 
@@ -98,7 +98,7 @@ def bit_shift(op: OperatorContext) -> Value:
 @lowers("IsNaN", since=9, T1=FLOATS)
 def is_nan(op: OperatorContext) -> Value:
     """Lower IsNaN."""
-    return mapped(op.value(0), tf.math.is_nan)
+    return map_elements(op.value(0), tf.math.is_nan)
 
 
 @lowers("IsInf", since=10, T1=FLOATS)
@@ -114,4 +114,4 @@ def is_inf(op: OperatorContext) -> Value:
             return tf.zeros_like(infinite)
         return tf.logical_and(infinite, t > 0 if positive else t < 0)
 
-    return mapped(op.value(0), function)
+    return map_elements(op.value(0), function)

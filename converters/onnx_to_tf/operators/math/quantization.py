@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 
 from ....onnx_graph.semantics.quantization_attributes import Granularity, granularity, quantized_dtype
-from ...kernels.exact_quotients import quotient
+from ...kernels.exact_quotients import divide_exactly
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, MICROSOFT, SMALL_FLOATS, SMALL_INTEGERS, lowers
 from ...narrow_dtypes import CARRIERS
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, broadcast, computed, known, mapped, reshape
-from .casting import dtype_named, rounded
+from ...values import Size, TfTensor, Value, broadcast, computed, known, map_elements, reshape
+from .casting import dtype_named, round_to_dtype
 
 EIGHT_BITS = frozenset({"int8", "uint8"})
 _EXPONENTS = frozenset({"float8_e8m0fnu"})  # powers of two: a scale, and nothing to quantise to
@@ -43,8 +43,10 @@ def quantize_linear(op: OperatorContext) -> Value:
     if dtype not in _QUANTIZED:
         op.refuse(f"the dtype {dtype} cannot be carried", fix="use a numeric dtype of 8 bits or more")
     precision = dtype_named(op, op.integer("precision"), FLOATS) if op.integer("precision", 0) else None
-    zero = zero and _spread(op, zero, value)
-    return quantized(value, _spread(op, op.value(1), value), zero, dtype, precision=precision, saturate=saturate)
+    zero = zero and _broadcast_parameter(op, zero, value)
+    return quantize(
+        value, _broadcast_parameter(op, op.value(1), value), zero, dtype, precision=precision, saturate=saturate
+    )
 
 
 @lowers("DequantizeLinear", since=10, until=28, T=_QUANTIZED | {"int32"}, T1=_QUANTIZED | {"int32"}, T2=_SCALES)
@@ -56,16 +58,18 @@ def dequantize_linear(op: OperatorContext) -> Value:
     if dtype not in FLOATS:
         op.refuse(f"its scale is {dtype}, and no output_dtype says what to make", fix="check the model")
     zero = op.optional(2)
-    return dequantized(value, _spread(op, scale, value), zero and _spread(op, zero, value), dtype)
+    return dequantize(
+        value, _broadcast_parameter(op, scale, value), zero and _broadcast_parameter(op, zero, value), dtype
+    )
 
 
 @lowers("DynamicQuantizeLinear", since=11, T1=frozenset({"float32"}))
 def dynamic_quantize_linear(op: OperatorContext) -> list[Value]:
     """Lower DynamicQuantizeLinear: uint8 by the tensor's own range, 0 included; then the scale and the zero point."""
-    return dynamically_quantized(op.value(0))
+    return quantize_dynamically(op.value(0))
 
 
-def quantized(
+def quantize(
     value: Value,
     scale: Value,
     zero: Value | None,
@@ -78,23 +82,25 @@ def quantized(
     divided_in = precision or ("float64" if scale.dtype == "int32" else scale.tensor().dtype.name)
 
     def function(x: TfTensor, s: TfTensor, *z: TfTensor) -> TfTensor:
-        ratio = quotient(tf.cast(x, divided_in), tf.cast(s, divided_in))
+        ratio = divide_exactly(tf.cast(x, divided_in), tf.cast(s, divided_in))
         if dtype in SMALL_FLOATS:
-            return rounded(ratio + tf.cast(z[0], ratio.dtype) if z else ratio, dtype, saturate=saturate)
+            return round_to_dtype(ratio + tf.cast(z[0], ratio.dtype) if z else ratio, dtype, saturate=saturate)
         ratio = tf.round(ratio)
-        return saturated(ratio if ratio.dtype == tf.float64 else tf.cast(ratio, tf.float32), z[0] if z else None, dtype)
+        return add_zero_point(
+            ratio if ratio.dtype == tf.float64 else tf.cast(ratio, tf.float32), z[0] if z else None, dtype
+        )
 
-    return named(broadcast(function, value, scale, *_unless_zero(zero)), dtype)
+    return with_dtype(broadcast(function, value, scale, *_unless_zero(zero)), dtype)
 
 
-def saturated(numbers: TfTensor, zero: TfTensor | None, dtype: str) -> TfTensor:
+def add_zero_point(numbers: TfTensor, zero: TfTensor | None, dtype: str) -> TfTensor:
     """Add a zero point to whole numbers, and clip to the range of an integer dtype."""
     low, high = RANGES[dtype]
     moved = numbers if zero is None else numbers + tf.cast(zero, numbers.dtype)
     return tf.cast(tf.clip_by_value(moved, low, high), CARRIERS.get(dtype, dtype))
 
 
-def dequantized(value: Value, scale: Value, zero: Value | None, dtype: str = "float32") -> Value:
+def dequantize(value: Value, scale: Value, zero: Value | None, dtype: str = "float32") -> Value:
     """Return (value - zero) scale, where both broadcast to the value; multiplied in float32, then cast to the dtype."""
     exact = tf.int32 if value.dtype == "int32" else tf.float32  # which holds every difference of shorter numbers
 
@@ -105,20 +111,20 @@ def dequantized(value: Value, scale: Value, zero: Value | None, dtype: str = "fl
     return broadcast(function, value, scale, *_unless_zero(zero))
 
 
-def dynamically_quantized(value: Value) -> list[Value]:
+def quantize_dynamically(value: Value) -> list[Value]:
     """Quantise a float32 value to uint8: its numbers, scale and zero point.
 
     Where all is zero the scale is 1, as ONNX Runtime has it; the specification's formula would divide by zero.
     """
     x = value.tensor(value.layout)
     low, high = tf.minimum(tf.reduce_min(x), 0.0), tf.maximum(tf.reduce_max(x), 0.0)
-    scale = tf.where(tf.equal(low, high), 1.0, quotient(high - low, tf.constant(255.0)))
+    scale = tf.where(tf.equal(low, high), 1.0, divide_exactly(high - low, tf.constant(255.0)))
     zero = tf.round(tf.clip_by_value(-low / scale, 0.0, 255.0))
-    numbers = mapped(value, lambda t: saturated(tf.round(t / scale), zero, "uint8"))
+    numbers = map_elements(value, lambda t: add_zero_point(tf.round(t / scale), zero, "uint8"))
     return [numbers, computed(scale), computed(tf.cast(zero, tf.uint8))]
 
 
-def named(value: Value, dtype: str) -> Value:
+def with_dtype(value: Value, dtype: str) -> Value:
     """Return a computed value with its dtype's own name where the tensor only carries it."""
     return replace(value, dtype=dtype)
 
@@ -130,7 +136,7 @@ def _unless_zero(point: Value | None) -> list[Value]:
     return [point]
 
 
-def _spread(op: OperatorContext, part: Value, value: Value) -> Value:
+def _broadcast_parameter(op: OperatorContext, part: Value, value: Value) -> Value:
     """Reshape a scale or a zero point to broadcast to the value.
 
     It is one number; a vector along the axis; or along it a number for each block, and one for each place along the
@@ -138,15 +144,15 @@ def _spread(op: OperatorContext, part: Value, value: Value) -> Value:
     """
     grain, axis, block = granularity(op, part, value)
     if grain is Granularity.TENSOR:
-        return reshaped(part, ()) if part.rank else part
+        return reshape_parameter(part, ()) if part.rank else part
     if grain is Granularity.BLOCK:
-        return in_blocks(part, axis, block, value.size(axis))
+        return repeat_in_blocks(part, axis, block, value.size(axis))
     if grain is Granularity.ELEMENT:
         return part
-    return reshaped(part, [part.size(0) if at == axis else 1 for at in range(value.rank)])
+    return reshape_parameter(part, [part.size(0) if at == axis else 1 for at in range(value.rank)])
 
 
-def in_blocks(part: Value, axis: int, block: int, size: Size) -> Value:
+def repeat_in_blocks(part: Value, axis: int, block: int, size: Size) -> Value:
     """Repeat each place along an axis as often as a block is long; the last block is cut where the axis ends."""
     if part.array is not None and isinstance(size, int):
         repeated = np.repeat(part.array, block, axis)
@@ -157,7 +163,7 @@ def in_blocks(part: Value, axis: int, block: int, size: Size) -> Value:
     return computed(all_blocks[(slice(None),) * axis + (slice(size),)], dtype=part.dtype)
 
 
-def reshaped(part: Value, target: Sequence[Size]) -> Value:
+def reshape_parameter(part: Value, target: Sequence[Size]) -> Value:
     """Reshape a scale or a zero point."""
     if part.array is not None and all(isinstance(size, int) for size in target):
         return known(part.array.reshape(target), part.weights)

@@ -14,7 +14,7 @@ import numpy as np
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, INDICES, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, pack
+from ...values import Size, TfTensor, Value, pack_sizes
 from .casting import dtype_named
 
 
@@ -88,7 +88,7 @@ def _uniform(op: OperatorContext, shape: Sequence[Size], dtype: str) -> TfTensor
 
 def _draw(op: OperatorContext, shape: Sequence[Size], dtype: str) -> dict[str, Any]:
     """Return the arguments of both of TensorFlow's operators; float32, or float64 where the model has that."""
-    vector = tf.convert_to_tensor(pack(shape), tf.int32)
+    vector = tf.convert_to_tensor(pack_sizes(shape), tf.int32)
     return {"shape": vector, "dtype": tf.float64 if dtype == "float64" else tf.float32, **_seeds(op)}
 
 

@@ -11,7 +11,7 @@ from ...kernels.dialects import Kernels
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, NUMBERS, SUMMABLE, lowers
 from ...operator_context import OperatorContext
-from ...values import Layout, TfTensor, Value, as_int32, computed, mapped, product, ranked, reshape
+from ...values import Layout, TfTensor, Value, as_int32, computed, map_elements, product, reshape, with_rank
 
 Axes = Sequence[int] | TfTensor
 Over = Callable[[Kernels, TfTensor, Axes, bool], TfTensor]
@@ -90,7 +90,7 @@ _REDUCTIONS = {
 }
 
 
-def _lowered(name: str, reduction: Reduction) -> None:
+def _register(name: str, reduction: Reduction) -> None:
     @lowers(name, since=1, until=28, T=reduction.dtypes)
     def lowering(op: OperatorContext) -> Value:
         axes = op.optional(1)
@@ -98,15 +98,15 @@ def _lowered(name: str, reduction: Reduction) -> None:
             return _over_computed(op, axes, reduction, noop=op.flag("noop_with_empty_axes"))
         named = reduced_axes(op)
         if named.noop:
-            return op.value(0) if reduction.alone is None else mapped(op.value(0), reduction.alone)
-        return reduced(op, named.axes, reduction.over, keep=named.keepdims)
+            return op.value(0) if reduction.alone is None else map_elements(op.value(0), reduction.alone)
+        return reduce_axes(op, named.axes, reduction.over, keep=named.keepdims)
 
 
 for _name, _reduction in _REDUCTIONS.items():
-    _lowered(_name, _reduction)
+    _register(_name, _reduction)
 
 
-def reduced(op: OperatorContext, reduced_axes: Sequence[int], over: Over, *, keep: bool) -> Value:
+def reduce_axes(op: OperatorContext, reduced_axes: Sequence[int], over: Over, *, keep: bool) -> Value:
     """Reduce over the axes, which stay with size 1 unless keepdims is 0."""
     value = op.value(0)
     if value.only_parts is not None and op.node.op_type == "ReduceProd":
@@ -148,7 +148,7 @@ def _over_computed(op: OperatorContext, axes: Value, reduction: Reduction, *, no
             every = tf.range(tf.where(tf.equal(tf.size(places), 0), value.rank, 0))
             places = tf.concat([places, every], 0)
     result = reduction.over(op.kernels, value.tensor(), places, keep)
-    return computed(ranked(result, value.rank if keep else value.rank - (count or 0)))
+    return computed(with_rank(result, value.rank if keep else value.rank - (count or 0)))
 
 
 def _layouts(layout: Layout, left: list[int]) -> tuple[Layout, Layout]:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from math import log
 
 from ....onnx_graph.semantics.sampling_attributes import transformed_axis
-from ...common.attention_core import places, widened
+from ...common.attention_core import index_range, widen
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, NUMBERS, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, computed, same_size
+from ...values import Size, TfTensor, Value, computed, is_same_size
 from .casting import dtype_named
 
 
@@ -20,11 +20,11 @@ def dft(op: OperatorContext) -> Value:
     """Lower DFT: the Fourier transform along an axis, cut or filled with zeros to `dft_length`; also the inverse."""
     value, inverse, onesided, at = op.value(0), op.flag("inverse"), op.flag("onesided"), transformed_axis(op)
     length = _length(op, value.size(at), halved=inverse and onesided)
-    parts = [_moved(part, at) for part in _parts(op, value)]
+    parts = [_move_to_end(part, at) for part in _parts(op, value)]
     if inverse:
-        spectrum = _inverse(op, parts, value.size(at), length, onesided=onesided)
+        spectrum = _transform_back(op, parts, value.size(at), length, onesided=onesided)
     else:
-        spectrum = _forward(op, [_fitted(part, value.size(at), length) for part in parts], length, onesided=onesided)
+        spectrum = _transform(op, [_fit(part, value.size(at), length) for part in parts], length, onesided=onesided)
     back = [*range(at), value.rank - 2, *range(at, value.rank - 2), value.rank - 1]
     return computed(tf.cast(tf.transpose(tf.stack(spectrum, -1), back), value.dtype))
 
@@ -40,19 +40,19 @@ def _parts(op: OperatorContext, value: Value) -> list[TfTensor]:
     """Return the real part, and the imaginary one if there is one."""
     if value.shape[-1] not in (1, 2):
         op.refuse("the size of its last axis is not known to be 1 or 2", fix="fix it when exporting")
-    wide = widened(value.tensor())
+    wide = widen(value.tensor())
     return [wide[..., at] for at in range(value.shape[-1])]
 
 
-def _moved(tensor: TfTensor, axis: int) -> TfTensor:
+def _move_to_end(tensor: TfTensor, axis: int) -> TfTensor:
     """Return a tensor with an axis moved to the end."""
     rank = tensor.shape.rank
     return tf.transpose(tensor, [*(other for other in range(rank) if other != axis), axis])
 
 
-def _fitted(tensor: TfTensor, size: Size, length: Size) -> TfTensor:
+def _fit(tensor: TfTensor, size: Size, length: Size) -> TfTensor:
     """Cut or fill the last axis, of size `size`, with zeros to `length`."""
-    if same_size(size, length):
+    if is_same_size(size, length):
         return tensor
     cut = tensor[..., :length]
     missing = tf.maximum(length - size, 0)
@@ -61,7 +61,7 @@ def _fitted(tensor: TfTensor, size: Size, length: Size) -> TfTensor:
     return tf.pad(cut, [[0, 0]] * (tensor.shape.rank - 1) + [[0, missing]])
 
 
-def _forward(op: OperatorContext, parts: Sequence[TfTensor], length: Size, *, onesided: bool) -> list[TfTensor]:
+def _transform(op: OperatorContext, parts: Sequence[TfTensor], length: Size, *, onesided: bool) -> list[TfTensor]:
     half = length // 2 + 1
     if len(parts) == 2:
         if onesided:
@@ -72,7 +72,7 @@ def _forward(op: OperatorContext, parts: Sequence[TfTensor], length: Size, *, on
     return list(op.kernels.fourier(parts[0], tf.zeros_like(parts[0]), length, length))
 
 
-def _inverse(
+def _transform_back(
     op: OperatorContext, parts: Sequence[TfTensor], size: Size, length: Size, *, onesided: bool
 ) -> list[TfTensor]:
     """Return the inverse transform, by the forward one of the conjugate.
@@ -85,9 +85,9 @@ def _inverse(
         bins = tf.range(half)
         mirrored = tf.logical_and(bins > 0, 2 * bins < length)
         count = tf.where(mirrored, tf.constant(2, parts[0].dtype), tf.constant(1, parts[0].dtype))
-        parts = [_fitted(_fitted(part, size, half) * count, half, length) for part in parts]
+        parts = [_fit(_fit(part, size, half) * count, half, length) for part in parts]
     else:
-        parts = [_fitted(part, size, length) for part in parts]
+        parts = [_fit(part, size, length) for part in parts]
     imaginary = -parts[1] if len(parts) == 2 else tf.zeros_like(parts[0])
     real, imaginary = op.kernels.fourier(parts[0], imaginary, length, length)
     over = tf.cast(length, real.dtype)
@@ -104,11 +104,11 @@ def stft(op: OperatorContext) -> Value:
     (step,) = op.sizes(1, "frame_step")
     length = _frame_length(op, value, window)
     frames = (value.size(1) - length) // step + 1
-    at = places(frames)[:, None] * step + places(length)
+    at = index_range(frames)[:, None] * step + index_range(length)
     pieces = [tf.gather(part, at, axis=1) for part in _parts(op, value)]
     if window is not None:
-        pieces = [piece * widened(window.tensor()) for piece in pieces]
-    spectrum = _forward(op, pieces, length, onesided=onesided)
+        pieces = [piece * widen(window.tensor()) for piece in pieces]
+    spectrum = _transform(op, pieces, length, onesided=onesided)
     return computed(tf.cast(tf.stack(spectrum, -1), value.dtype))
 
 
@@ -132,11 +132,11 @@ def mel_weight_matrix(op: OperatorContext) -> Value:
     (bins,), (length,) = op.sizes(0, "num_mel_bins"), op.sizes(1, "dft_length")
     rate, low, high = (tf.cast(op.tensor(at), tf.float64) for at in (2, 3, 4))
     low, high = (2595 / log(10) * tf.math.log1p(tf.reshape(edge, []) / 700) for edge in (low, high))
-    mels = low + tf.cast(places(bins + 2), tf.float64) * ((high - low) / tf.cast(bins + 2, tf.float64))
+    mels = low + tf.cast(index_range(bins + 2), tf.float64) * ((high - low) / tf.cast(bins + 2, tf.float64))
     hertz = 700 * tf.math.expm1(mels * (log(10) / 2595))
     edges = tf.floor(tf.cast(length + 1, tf.float64) * hertz / tf.reshape(rate, []))
     left, centre, right = edges[:-2], edges[1:-1], edges[2:]
-    place = tf.cast(places(length // 2 + 1), tf.float64)[:, None]
+    place = tf.cast(index_range(length // 2 + 1), tf.float64)[:, None]
     rising = tf.where(centre > left, tf.math.divide_no_nan(place - left, centre - left), tf.ones_like(place))
     falling = tf.math.divide_no_nan(right - place, right - centre)
     up = tf.where(tf.logical_and(left <= place, place <= centre), rising, tf.zeros_like(rising))

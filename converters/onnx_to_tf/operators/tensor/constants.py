@@ -8,7 +8,7 @@ from ....onnx_graph.semantics.selection_arguments import constant_array
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, NUMBERS, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, is_axis_size, pack, same_size
+from ...values import Size, TfTensor, Value, is_axis_size, is_same_size, pack_sizes
 from ..math.casting import dtype_named
 
 
@@ -31,7 +31,7 @@ def constant_of_shape(op: OperatorContext) -> Value:
     target = op.sizes(0, "shape")
     if all(isinstance(size, int) for size in target):
         return op.known(np.full(target, number))
-    return op.computed(tf.fill(pack(target), tf.constant(number))).with_sizes(target)
+    return op.computed(tf.fill(pack_sizes(target), tf.constant(number))).with_sizes(target)
 
 
 @lowers("EyeLike", since=9, T1=NUMBERS | {"bool"})
@@ -63,13 +63,13 @@ def number_range(op: OperatorContext) -> Value:
         if dtype in ("float16", "bfloat16", "int16"):
             wide = tf.int32 if dtype == "int16" else tf.float32
             start, limit, delta = (tf.cast(number, wide) for number in (start, limit, delta))
-    return op.computed(tf.cast(_counted(start, limit, delta), dtype)).with_sizes(
-        [limit] if same_size(start, 0) and same_size(delta, 1) else []
+    return op.computed(tf.cast(_count(start, limit, delta), dtype)).with_sizes(
+        [limit] if is_same_size(start, 0) and is_same_size(delta, 1) else []
     )
 
 
-def _counted(start: Size, limit: Size, delta: Size) -> TfTensor:
+def _count(start: Size, limit: Size, delta: Size) -> TfTensor:
     """Return TensorFlow's range, which wants a limit on the side of the start to which the steps go."""
-    if isinstance(limit, int) or not (same_size(start, 0) and same_size(delta, 1) and is_axis_size(limit)):
+    if isinstance(limit, int) or not (is_same_size(start, 0) and is_same_size(delta, 1) and is_axis_size(limit)):
         limit = tf.where(tf.cast(delta, tf.float32) > 0, tf.maximum(limit, start), tf.minimum(limit, start))
     return tf.range(start, limit, delta)

@@ -7,7 +7,7 @@ import numpy as np
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, NUMBERS, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, computed, known, mapped
+from ...values import Size, TfTensor, Value, computed, known, map_elements
 
 
 @lowers("Gather", since=1, T=ANY, Tind=INDICES)
@@ -49,13 +49,13 @@ def element_places(op: OperatorContext, value: Value, indices: Value, axis: int)
     along = tf.cast(from_start(op, indices, value.size(axis)), tf.int32)
     shape = tf.shape(along)
     places = [
-        along if at == axis else _spread(tf.range(indices.size(at)), at, indices.rank, shape)
+        along if at == axis else _spread_line(tf.range(indices.size(at)), at, indices.rank, shape)
         for at in range(indices.rank)
     ]
     return tf.stack(places, -1)
 
 
-def _spread(line: TfTensor, axis: int, rank: int, shape: TfTensor) -> TfTensor:
+def _spread_line(line: TfTensor, axis: int, rank: int, shape: TfTensor) -> TfTensor:
     return tf.broadcast_to(tf.reshape(line, [-1 if at == axis else 1 for at in range(rank)]), shape)
 
 
@@ -88,7 +88,7 @@ def one_hot(op: OperatorContext) -> Value:
     off, on = tf.unstack(op.tensor(2), 2)
     depth = op.value(1)
     size: Size = int(depth.array.item()) if depth.array is not None else tf.cast(tf.reshape(op.tensor(1), []), tf.int32)
-    wide = mapped(indices, lambda t: tf.cast(t, tf.int64)).tensor()
+    wide = map_elements(indices, lambda t: tf.cast(t, tf.int64)).tensor()
     positive = tf.where(wide < 0, wide + tf.cast(size, tf.int64), wide)
     return computed(tf.one_hot(positive, size, on, off, axis=axis % (indices.rank + 1)))
 

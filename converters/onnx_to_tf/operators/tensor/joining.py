@@ -9,7 +9,7 @@ from ....onnx_graph.semantics.slice_and_pad import split_arguments
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, lowers
 from ...operator_context import OperatorContext
-from ...values import Layout, Size, Value, as_int32, computed, ranked
+from ...values import Layout, Size, Value, as_int32, computed, with_rank
 
 
 @lowers("Tile", since=6, T=ANY, T1=frozenset({"int64"}))
@@ -17,7 +17,7 @@ def tile(op: OperatorContext) -> Value:
     """Lower Tile: the value repeated along each axis."""
     value, repeats = op.value(0), op.value(1)
     counts = as_int32(repeats.tensor()) if repeats.array is None else op.integers(1, "repeats")
-    return computed(ranked(tf.tile(value.tensor(), counts), value.rank))
+    return computed(with_rank(tf.tile(value.tensor(), counts), value.rank))
 
 
 @lowers("Concat", since=4, T=ANY)

@@ -21,7 +21,7 @@ def pad(op: OperatorContext) -> Value:
     """Lower Pad: before and after each of the axes named, or of all; negative pads cut."""
     value, padding = op.value(0), pad_arguments(op)
     mode, number, axes, pairs = padding.mode, padding.number, padding.axes, padding.widths
-    widths = _in_place(value, [_of_axis(axis, axes, pairs) for axis in range(value.rank)])
+    widths = _in_layout(value, [_pads_of_axis(axis, axes, pairs) for axis in range(value.rank)])
     native = value.tensor(value.layout)
     if mode == "constant":
         non_negative = value.non_negative and (number is None or _not_below_zero(number))
@@ -32,11 +32,11 @@ def pad(op: OperatorContext) -> Value:
     if mode == "reflect" and _reflects_once(native, widths):
         padded = tf.pad(native, widths, mode="REFLECT")
     else:
-        padded = padding_modes.mirrored(native, widths, _MIRRORS[mode])
+        padded = padding_modes.pad_with_elements(native, widths, _MIRRORS[mode])
     return computed(padded, value.layout, non_negative=value.non_negative)
 
 
-def _of_axis(axis: int, axes: Sequence[Size], pairs: Sequence[tuple[Size, Size]]) -> tuple[Size, Size]:
+def _pads_of_axis(axis: int, axes: Sequence[Size], pairs: Sequence[tuple[Size, Size]]) -> tuple[Size, Size]:
     """Return the pads of one axis. Axes that the model computes are compared when it runs."""
     low: Size = 0
     high: Size = 0
@@ -48,7 +48,7 @@ def _of_axis(axis: int, axes: Sequence[Size], pairs: Sequence[tuple[Size, Size]]
     return low, high
 
 
-def _in_place(value: Value, widths: Sequence[tuple[Size, Size]]) -> list[tuple[Size, Size]]:
+def _in_layout(value: Value, widths: Sequence[tuple[Size, Size]]) -> list[tuple[Size, Size]]:
     """Order the widths of logical axes as the value lies."""
     return [widths[axis] for axis in value.layout.order(value.rank)]
 
@@ -90,19 +90,19 @@ def center_crop_pad(op: OperatorContext) -> Value:
         op.refuse(f"its shape has {len(wanted)} sizes for {len(axes)} axes", fix="check the model")
     widths: list[tuple[Size, Size]] = [(0, 0)] * value.rank
     for axis, want in zip(axes, wanted, strict=True):
-        widths[axis] = _halves(want - value.size(axis))
-    padded = padding_modes.pad(value.tensor(value.layout), _in_place(value, widths))
+        widths[axis] = _halve(want - value.size(axis))
+    padded = padding_modes.pad(value.tensor(value.layout), _in_layout(value, widths))
     if not tf.executing_eagerly():
         shape = dict(zip(axes, wanted, strict=True))
-        padded.set_shape([_known(shape.get(axis, value.shape[axis])) for axis in value.layout.order(value.rank)])
+        padded.set_shape([_known_size(shape.get(axis, value.shape[axis])) for axis in value.layout.order(value.rank)])
     return computed(padded, value.layout, non_negative=value.non_negative)
 
 
-def _halves(more: Size) -> tuple[Size, Size]:
+def _halve(more: Size) -> tuple[Size, Size]:
     """Halve a difference; the part before is rounded towards 0, whether it is added or taken away."""
     low = (more + (more < 0)) // 2 if isinstance(more, int) else (more + tf.cast(more < 0, tf.int32)) // 2
     return low, more - low
 
 
-def _known(size: Size | None) -> int | None:
+def _known_size(size: Size | None) -> int | None:
     return size if isinstance(size, int) else None

@@ -25,16 +25,16 @@ def scatter_elements(op: OperatorContext) -> Value:
 
     For the axis in the middle.
     """
-    return _at_elements(op, op.word("reduction", "none", _REDUCTIONS))
+    return _scatter_elements(op, op.word("reduction", "none", _REDUCTIONS))
 
 
 @lowers("Scatter", since=9, T=ANY, Tind=INDICES)
 def scatter(op: OperatorContext) -> Value:
     """Lower Scatter, the name of ScatterElements before opset 11."""
-    return _at_elements(op, "none")
+    return _scatter_elements(op, "none")
 
 
-def _at_elements(op: OperatorContext, mode: str) -> Value:
+def _scatter_elements(op: OperatorContext, mode: str) -> Value:
     value, indices, updates = op.value(0), op.value(1), op.value(2)
     places = element_places(op, value, indices, op.integer("axis", 0) % value.rank)
     return computed(op.kernels.scatter(mode, value.tensor(), places, updates.tensor())).with_sizes_of(value)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ....onnx_graph.semantics.selection_arguments import top_k_arguments
-from ...common.sortable_integers import ascending, keys, turned
+from ...common.sortable_integers import ascending_order, reverse_keys, sort_keys
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, BOOL, NUMBERS, lowers
 from ...operator_context import OperatorContext
-from ...values import Layout, TfTensor, Value, computed, pack, product
+from ...values import Layout, TfTensor, Value, computed, pack_sizes, product
 
 
 @lowers("TopK", since=1, T=NUMBERS)
@@ -23,8 +23,8 @@ def top_k(op: OperatorContext) -> list[Value]:
     order = [at for at in range(value.rank) if at != place] + [place]
     back = [order.index(at) for at in range(value.rank)]
     tensor = value.tensor(layout) if place == last else tf.transpose(value.tensor(layout), order)
-    ordered = keys(tensor)
-    _, places = tf.math.top_k(ordered if choice.largest else turned(ordered), choice.count)
+    ordered = sort_keys(tensor)
+    _, places = tf.math.top_k(ordered if choice.largest else reverse_keys(ordered), choice.count)
     extremes = tf.gather(tensor, places, batch_dims=last)
     outputs = [extremes, tf.cast(places, tf.int64)]
     return [computed(output if place == last else tf.transpose(output, back), layout) for output in outputs]
@@ -34,7 +34,7 @@ def top_k(op: OperatorContext) -> list[Value]:
 def non_zero(op: OperatorContext) -> Value:
     """Lower NonZero: the places of elements that are not zero, (rank, count), in row-major order."""
     tensor = op.tensor(0)
-    return computed(tf.transpose(op.kernels.places(tf.not_equal(tensor, tf.zeros_like(tensor)))))
+    return computed(tf.transpose(op.kernels.places_where(tf.not_equal(tensor, tf.zeros_like(tensor)))))
 
 
 @lowers("Compress", since=9, until=28, T=ANY, T1=BOOL)
@@ -59,25 +59,25 @@ def unique(op: OperatorContext) -> list[Value]:
     value, ascend = op.value(0), op.flag("sorted", True)
     axis = op.integer("axis") % value.rank if op.has("axis") else None
     elements = tf.reshape(value.tensor(), [-1]) if axis is None else value.tensor()
-    first, inverse, counts = _groups(keys(_rows(value, axis)))
+    first, inverse, counts = _group_rows(sort_keys(_comparable_rows(value, axis)))
     if not ascend:
-        by = ascending(first)
-        inverse = tf.gather(_inverted(by), inverse)
+        by = ascending_order(first)
+        inverse = tf.gather(_invert(by), inverse)
         first, counts = tf.gather(first, by), tf.gather(counts, by)
     uniques = tf.gather(elements, first, axis=axis or 0)
     return [computed(uniques), *(computed(tf.cast(output, tf.int64)) for output in (first, inverse, counts))]
 
 
-def _rows(value: Value, axis: int | None) -> TfTensor:
+def _comparable_rows(value: Value, axis: int | None) -> TfTensor:
     """Return what is compared, one a row: (count, elements)."""
     if axis is None:
         return tf.reshape(value.tensor(), [-1, 1])
     other_axes = [at for at in range(value.rank) if at != axis]
     rows = tf.transpose(value.tensor(), [axis, *other_axes])
-    return tf.reshape(rows, pack([value.size(axis), product([value.size(at) for at in other_axes])]))
+    return tf.reshape(rows, pack_sizes([value.size(axis), product([value.size(at) for at in other_axes])]))
 
 
-def _groups(rows: TfTensor) -> tuple[TfTensor, TfTensor, TfTensor]:
+def _group_rows(rows: TfTensor) -> tuple[TfTensor, TfTensor, TfTensor]:
     """Group equal rows in ascending order: the first place of each group, the group of each row, the groups' sizes.
 
     All are int32. Sorting keeps the order of equals, so that a group begins with its first row.
@@ -88,7 +88,7 @@ def _groups(rows: TfTensor) -> tuple[TfTensor, TfTensor, TfTensor]:
     differs = tf.reduce_any(tf.not_equal(ordered[1:], ordered[:-1]), axis=1)
     begins = tf.concat([tf.fill([tf.minimum(count, 1)], True), differs], 0)
     starts = tf.cast(tf.where(begins)[:, 0], tf.int32)
-    group = tf.gather(tf.cumsum(tf.cast(begins, tf.int32)) - 1, _inverted(order))
+    group = tf.gather(tf.cumsum(tf.cast(begins, tf.int32)) - 1, _invert(order))
     return tf.gather(order, starts), group, tf.concat([starts[1:], [count]], 0) - starts
 
 
@@ -96,17 +96,17 @@ def _lexical_order(rows: TfTensor) -> TfTensor:
     """Return the places of rows in lexical order: sorted by the last column, then by the one before it, and so on."""
     columns = rows.shape[1] if rows.shape[1] is not None else tf.shape(rows)[1]
     if isinstance(columns, int) and columns == 1:
-        return ascending(rows[:, 0])
+        return ascending_order(rows[:, 0])
 
     def by_one_more(at: TfTensor, order: TfTensor) -> tuple[TfTensor, TfTensor]:
         column = tf.gather(rows[:, at], order)
-        return at - 1, tf.gather(order, ascending(column))
+        return at - 1, tf.gather(order, ascending_order(column))
 
     start = (tf.constant(columns - 1) if isinstance(columns, int) else columns - 1, tf.range(tf.shape(rows)[0]))
     invariants = (tf.TensorShape([]), tf.TensorShape([None]))
     return tf.while_loop(lambda at, _: at >= 0, by_one_more, start, shape_invariants=invariants)[1]
 
 
-def _inverted(order: TfTensor) -> TfTensor:
+def _invert(order: TfTensor) -> TfTensor:
     """Return the inverse of a permutation."""
     return tf.scatter_nd(order[:, None], tf.range(tf.shape(order)[0]), tf.shape(order))

@@ -17,10 +17,10 @@ from ...values import (
     as_int32,
     broadcast_size,
     computed,
-    pack,
+    is_same_size,
+    pack_sizes,
     product,
     reshape,
-    same_size,
     transpose,
 )
 
@@ -49,11 +49,11 @@ def reshape_to(op: OperatorContext) -> Value:
     value, wanted, literal_zero = op.value(0), op.sizes(1, "shape"), op.flag("allowzero")
     if value.only_parts is not None and len(wanted) < 2:
         return op.sized(value.only_parts, scalar=not wanted, dtype=value.dtype)
-    target = list(wanted) if literal_zero else _zeros_kept(value, wanted)
-    return reshaped(value, _resolved(value, target)).with_parts_of(value)
+    target = list(wanted) if literal_zero else _keep_zeros(value, wanted)
+    return reshape_value(value, _resolve_gap(value, target)).with_parts_of(value)
 
 
-def _zeros_kept(value: Value, wanted: Sequence[Size]) -> list[Size]:
+def _keep_zeros(value: Value, wanted: Sequence[Size]) -> list[Size]:
     """Return the shape with each 0 replaced by the value's own size of that axis.
 
     Tensors are compared with 0 when the model runs, except where there is but one, which then is the rest that the
@@ -73,7 +73,7 @@ def _zeros_kept(value: Value, wanted: Sequence[Size]) -> list[Size]:
     return [size_at(at, part) for at, part in enumerate(wanted)]
 
 
-def _resolved(value: Value, target: list[Size]) -> list[Size]:
+def _resolve_gap(value: Value, target: list[Size]) -> list[Size]:
     """Return the target with the size for -1, where the known sizes determine it: equal ones cancel."""
     gap = next((at for at, part in enumerate(target) if isinstance(part, int) and part == -1), None)
     if gap is None:
@@ -91,9 +91,9 @@ def _resolved(value: Value, target: list[Size]) -> list[Size]:
     return target
 
 
-def reshaped(value: Value, target: Sequence[Size]) -> Value:
+def reshape_value(value: Value, target: Sequence[Size]) -> Value:
     """Reshape a value. Channels stay last where only the spatial axes are merged or split."""
-    if len(target) == value.rank and all(same_size(value.size(axis), part) for axis, part in enumerate(target)):
+    if len(target) == value.rank and all(is_same_size(value.size(axis), part) for axis, part in enumerate(target)):
         return value
     if value.layout is Layout.CHANNELS_LAST and _keeps_channels(value, target):
         physical = [target[0], *target[2:], target[1]]
@@ -109,7 +109,7 @@ def _keeps_channels(value: Value, target: Sequence[Size]) -> bool:
     spatial, wanted = value.shape[2:], target[2:]
     return (
         len(target) > 2
-        and same_size(value.shape[1], target[1])
+        and is_same_size(value.shape[1], target[1])
         and None not in spatial
         and all(isinstance(part, int) and part > 0 for part in wanted)
         and prod(part or 0 for part in spatial) == prod(wanted)
@@ -122,7 +122,7 @@ def flatten(op: OperatorContext) -> Value:
     value, axis = op.value(0), op.integer("axis", 1)
     sizes = [value.size(other) for other in range(value.rank)]
     axis += value.rank if axis < 0 else 0
-    return reshaped(value, [product(sizes[:axis]), product(sizes[axis:])])
+    return reshape_value(value, [product(sizes[:axis]), product(sizes[axis:])])
 
 
 @lowers("Squeeze", since=1, T=ANY)
@@ -137,13 +137,13 @@ def squeeze(op: OperatorContext) -> Value:
     left = [axis for axis in range(value.rank) if axis not in dropped]
     if any(value.shape[axis] is None for axis in dropped):  # TensorFlow sees to it that they have size 1
         return computed(tf.squeeze(value.tensor(), dropped)).with_sizes_of(value, enumerate(left))
-    return reshaped(value, [value.size(axis) for axis in left])
+    return reshape_value(value, [value.size(axis) for axis in left])
 
 
 def _squeezed_by_computed(op: OperatorContext, axes: Value) -> Value:
     """Squeeze computed axes: each axis that stays has its place among these; a matrix moves its size there."""
     value, count = op.value(0), length_of(op, axes, "axes")
-    stays = 1 - tf.cast(_among(axes, value.rank), tf.int32)
+    stays = 1 - tf.cast(_is_named(axes, value.rank), tf.int32)
     here = tf.equal(tf.cumsum(stays) - 1, tf.range(value.rank - count)[:, None])
     sizes = tf.reduce_sum(tf.cast(here, tf.int32) * stays * tf.shape(value.tensor()), axis=1)
     return computed(tf.reshape(value.tensor(), sizes))
@@ -157,7 +157,7 @@ def length_of(op: OperatorContext, vector: Value, role: str) -> int:
     return length
 
 
-def _among(axes: Value, rank: int) -> TfTensor:
+def _is_named(axes: Value, rank: int) -> TfTensor:
     """Return for each of `rank` axes whether it is one of the computed ones; negative ones count from the end."""
     named = tf.math.floormod(as_int32(tf.reshape(axes.tensor(), [-1])), rank)
     return tf.reduce_any(tf.equal(tf.range(rank)[:, None], named[None, :]), axis=1)
@@ -175,13 +175,13 @@ def unsqueeze(op: OperatorContext) -> Value:
         if parts is not None and value.dtype in ("int32", "int64"):
             return op.sized(parts, dtype=value.dtype)
     sizes = iter([value.size(axis) for axis in range(value.rank)])
-    return reshaped(value, [1 if at in added else next(sizes) for at in range(value.rank + len(added))])
+    return reshape_value(value, [1 if at in added else next(sizes) for at in range(value.rank + len(added))])
 
 
 def _unsqueezed_by_computed(op: OperatorContext, axes: Value) -> Value:
     """Insert computed axes: each axis that is not added takes the next size of the value's shape."""
     value = op.value(0)
-    added = tf.cast(_among(axes, value.rank + length_of(op, axes, "axes")), tf.int32)
+    added = tf.cast(_is_named(axes, value.rank + length_of(op, axes, "axes")), tf.int32)
     old_axis = tf.maximum(tf.cumsum(1 - added) - 1, 0)
     sizes = tf.gather(tf.concat([tf.shape(value.tensor()), [1]], 0), tf.where(added > 0, value.rank, old_axis))
     return computed(tf.reshape(value.tensor(), sizes))
@@ -216,6 +216,6 @@ def expand(op: OperatorContext) -> Value:
     rank = max(value.rank, len(wanted))
     old_sizes: list[Size] = [1] * (rank - value.rank) + [value.size(axis) for axis in range(value.rank)]
     target = [broadcast_size(a, b) for a, b in zip(old_sizes, [1] * (rank - len(wanted)) + list(wanted), strict=True)]
-    if len(target) == value.rank and all(same_size(a, b) for a, b in zip(old_sizes, target, strict=True)):
+    if len(target) == value.rank and all(is_same_size(a, b) for a, b in zip(old_sizes, target, strict=True)):
         return value
-    return computed(tf.broadcast_to(value.tensor(), pack(target))).with_sizes(target)
+    return computed(tf.broadcast_to(value.tensor(), pack_sizes(target))).with_sizes(target)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....onnx_graph.semantics.slice_and_pad import slice_arguments
-from ...kernels.converter_safe import computes
+from ...kernels.converter_safe import is_computed
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, lowers
 from ...operator_context import OperatorContext
-from ...values import FAR, Size, TfTensor, Value, as_int32, computed, ranked, same_size
+from ...values import FAR, Size, TfTensor, Value, as_int32, computed, is_same_size, with_rank
 
 _NOTHING = slice(0, 0, 1)
 
@@ -18,7 +18,7 @@ _NOTHING = slice(0, 0, 1)
 def slice_axes(op: OperatorContext) -> Value:
     """Lower Slice: from start to end - 1 by steps along each of the axes; the first ones where none are named."""
     if any(value is not None and value.computing for value in (op.optional(3), op.optional(4))):
-        return _sliced_by_computed_axes(op)
+        return _slice_computed_axes(op)
     parts = slice_arguments(op)
     starts, ends, axes, steps = parts.starts, parts.ends, parts.axes, parts.steps
     value = op.value(0)
@@ -27,10 +27,10 @@ def slice_axes(op: OperatorContext) -> Value:
         return op.sized(value.only_parts[slice(begin, end, steps[0])], dtype=value.dtype)
     cut = [slice(None)] * value.rank
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        cut[value.place(axis)] = _cut(value, axis, start, end, step)
+        cut[value.place(axis)] = _axis_slice(value, axis, start, end, step)
     native = value.tensor(value.layout)
-    result = computed(op.kernels.sliced(native, cut, _size_at(value)), value.layout, non_negative=value.non_negative)
-    if value.parts is not None and not any(computes(part) for part in cut):
+    result = computed(op.kernels.slice(native, cut, _size_at(value)), value.layout, non_negative=value.non_negative)
+    if value.parts is not None and not any(is_computed(part) for part in cut):
         result = result.with_parts_of(value, lambda places: places[tuple(cut)])
     return result.with_sizes_of(value, [(axis, axis) for axis in range(value.rank) if axis not in axes])
 
@@ -45,7 +45,7 @@ def bounds(start: int, end: int, step: int, length: int) -> tuple[int, int | Non
     return min(max(start, 0), length - 1), None if end < 0 else end
 
 
-def _cut(value: Value, axis: int, start: Size, end: Size, step: int) -> slice:
+def _axis_slice(value: Value, axis: int, start: Size, end: Size, step: int) -> slice:
     """Return the slice of one axis.
 
     TensorFlow cuts start and end to the axis as the specification does, except for a start that lies before the first
@@ -55,14 +55,14 @@ def _cut(value: Value, axis: int, start: Size, end: Size, step: int) -> slice:
     if isinstance(start, int) and isinstance(end, int) and length is not None:
         first, past = bounds(start, end, step, length)
         return _NOTHING if past == 0 and step > 0 else slice(first, past, step)
-    if step > 0 and same_size(end, 0):
+    if step > 0 and is_same_size(end, 0):
         return _NOTHING
     full = slice(-FAR, FAR) if step > 0 else slice(FAR, -FAR)
-    first, last = _within(start), _within(end)
+    first, last = _clip_place(start), _clip_place(end)
     if step < 0 and not (isinstance(first, int) and first >= -1):
         first = tf.maximum(first, -value.size(axis))
-    begins = same_size(first, full.start) or (step > 0 and same_size(first, 0))
-    return slice(None if begins else first, None if same_size(last, full.stop) else last, step)
+    begins = is_same_size(first, full.start) or (step > 0 and is_same_size(first, 0))
+    return slice(None if begins else first, None if is_same_size(last, full.stop) else last, step)
 
 
 def _size_at(value: Value) -> Callable[[int], Size]:
@@ -70,12 +70,12 @@ def _size_at(value: Value) -> Callable[[int], Size]:
     return lambda place: value.size(value.layout.order(value.rank)[place])
 
 
-def _within(size: Size) -> Size:
+def _clip_place(size: Size) -> Size:
     """Return a place cut to what an int32 holds."""
     return min(max(size, -FAR), FAR) if isinstance(size, int) else size
 
 
-def _sliced_by_computed_axes(op: OperatorContext) -> Value:
+def _slice_computed_axes(op: OperatorContext) -> Value:
     """Slice as `slice_axes`, with all of it computed: each axis of the value gets a start, an end and a step."""
     value = op.value(0)
     tensor = value.tensor()
@@ -95,7 +95,7 @@ def _sliced_by_computed_axes(op: OperatorContext) -> Value:
 
     begin = everywhere(tf.zeros([value.rank], tf.int32), starts)
     end, by = everywhere(tf.shape(tensor), ends), everywhere(tf.ones([value.rank], tf.int32), steps)
-    return computed(ranked(tf.strided_slice(tensor, begin, end, by), value.rank))
+    return computed(with_rank(tf.strided_slice(tensor, begin, end, by), value.rank))
 
 
 @lowers("ReverseSequence", since=10, until=28, T=ANY)

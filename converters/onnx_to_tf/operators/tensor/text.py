@@ -25,7 +25,7 @@ def tf_idf(op: OperatorContext) -> Value:
     places = np.array(op.ints("ngram_indexes"))
     weights = _weights(op, places)
     tokens = tf.cast(rows.tensor() if rows.rank == 2 else rows.tensor()[None], tf.int64)
-    counts = tf.concat([_counts(tokens, grams, steps) for grams, steps in _pool(op, len(places))], 1)
+    counts = tf.concat([_counts(tokens, grams, steps) for grams, steps in _pool_by_length(op, len(places))], 1)
     scores = _at_places(counts, places)
     if mode == "IDF":
         scores = tf.minimum(scores, 1.0)
@@ -34,7 +34,7 @@ def tf_idf(op: OperatorContext) -> Value:
     return computed(scores if rows.rank == 2 else scores[0])
 
 
-def _pool(op: OperatorContext, total: int) -> Iterator[tuple[Array, Sequence[int]]]:
+def _pool_by_length(op: OperatorContext, total: int) -> Iterator[tuple[Array, Sequence[int]]]:
     """Yield by length of n-gram those of the pool, (count, length), and how far apart their tokens may lie.
 
     There are no distances for a length that the model does not count. A single token has no distance: it is counted
@@ -60,11 +60,11 @@ def _counts(tokens: TfTensor, grams: Array, steps: Sequence[int]) -> TfTensor:
         windows = tf.maximum(tf.shape(tokens)[1] - step * (length - 1), 0)
         shifted = [tokens[:, at * step : at * step + windows, None] for at in range(length)]
         hits = [tf.equal(token, tf.constant(grams[:, at])) for at, token in enumerate(shifted)]
-        total += tf.reduce_sum(tf.cast(_all(hits), tf.float32), 1)
+        total += tf.reduce_sum(tf.cast(_all_hits(hits), tf.float32), 1)
     return total
 
 
-def _all(hits: Sequence[TfTensor]) -> TfTensor:
+def _all_hits(hits: Sequence[TfTensor]) -> TfTensor:
     combined = hits[0]
     for hit in hits[1:]:
         combined = tf.logical_and(combined, hit)

@@ -218,14 +218,14 @@ def test_sizes_cancel_once_each():
     """Two axes of one name against one: only one of them cancels."""
     import tensorflow as tf
 
-    from transload.converters.onnx_to_tf.operators.tensor.shape import _resolved
+    from transload.converters.onnx_to_tf.operators.tensor.shape import _resolve_gap
     from transload.converters.onnx_to_tf.values import computed
 
     with tf.Graph().as_default():
         value = computed(tf.compat.v1.placeholder(tf.float32, [None, 12]))
         size = value.size(0)
-        assert _resolved(value, [size, -1]) == [size, 12]
-        assert _resolved(value, [size, size, -1])[-1] == -1
+        assert _resolve_gap(value, [size, -1]) == [size, 12]
+        assert _resolve_gap(value, [size, size, -1])[-1] == -1
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0)])

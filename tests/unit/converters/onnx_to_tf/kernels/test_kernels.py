@@ -88,7 +88,7 @@ def test_shifts_by_all_bits_or_a_negative_number_leave_the_sign(bench, case, dir
         wide = gone if far else [int(each) << places if left else int(each) >> places for each in numbers]
         want = np.array([each % 2**bits for each in wide], np.uint64).astype(f"uint{bits}").view(dtype)
         for kernels in (TENSORFLOW, TFLITE):
-            got = kernels.shifted(tf.constant(numbers), tf.constant(places), left=left).numpy()
+            got = kernels.shift_bits(tf.constant(numbers), tf.constant(places), left=left).numpy()
             assert got.tolist() == want.tolist(), (kernels.name, places)
 
 

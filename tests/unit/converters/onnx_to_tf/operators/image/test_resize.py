@@ -225,14 +225,14 @@ def test_doubling_an_image_between_convolutions_is_one_kernel_without_transposes
     import tensorflow as tf
 
     from transload.converters.onnx_graph.semantics.resize_attributes import ResizeMethod
-    from transload.converters.onnx_to_tf.common.resampling import ResampledAxis, resampled
+    from transload.converters.onnx_to_tf.common.resampling import ResampledAxis, resample_axes
     from transload.converters.onnx_to_tf.values import Layout, computed
 
     def double(image):
         value = computed(image, Layout.CHANNELS_LAST)
         doubled = [(at, value.size(at), value.size(at) * 2) for at in (2, 3)]
         axes = [ResampledAxis(at, size, target, 2.0, target, exact=True) for at, size, target in doubled]
-        return resampled(value, axes, ResizeMethod(mode, coordinates), "float32", None).tensor(Layout.CHANNELS_LAST)
+        return resample_axes(value, axes, ResizeMethod(mode, coordinates), "float32", None).tensor(Layout.CHANNELS_LAST)
 
     graph = tf.function(double).get_concrete_function(tf.TensorSpec([None, None, None, 8])).graph
     types = [each.type for each in graph.get_operations()]
