@@ -166,7 +166,7 @@ class Kernels:
         """Return the determinants (n,) of (n, size, size) in float32 or float64."""
         return tf.linalg.det(matrices)
 
-    def slice(self, tensor: TfTensor, cut: Sequence[slice], size_of: Callable[[int], Size]) -> TfTensor:
+    def slice_tensor(self, tensor: TfTensor, cut: Sequence[slice], size_of: Callable[[int], Size]) -> TfTensor:
         """Slice a tensor along each axis, as it lies; `size_of` returns the size at a place."""
         del size_of
         return tensor[tuple(cut)]

@@ -124,7 +124,7 @@ class TFLiteKernels(Kernels):
     ) -> tuple[TfTensor, TfTensor]:
         return tflite_fourier.fourier_transform(real, imaginary, length, bins)
 
-    def slice(self, tensor: TfTensor, cut: Sequence[slice], size_of: Callable[[int], Size]) -> TfTensor:
+    def slice_tensor(self, tensor: TfTensor, cut: Sequence[slice], size_of: Callable[[int], Size]) -> TfTensor:
         return slice_left_open(tensor, cut, size_of)
 
     def with_channels(self, tensor: TfTensor, channels: int) -> TfTensor:

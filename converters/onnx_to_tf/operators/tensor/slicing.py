@@ -29,7 +29,7 @@ def slice_axes(op: OperatorContext) -> Value:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         cut[value.place(axis)] = _axis_slice(value, axis, start, end, step)
     native = value.tensor(value.layout)
-    result = computed(op.kernels.slice(native, cut, _size_at(value)), value.layout, non_negative=value.non_negative)
+    result = computed(op.kernels.slice_tensor(native, cut, _size_at(value)), value.layout, non_negative=value.non_negative)
     if value.parts is not None and not any(is_computed(part) for part in cut):
         result = result.with_parts_of(value, lambda places: places[tuple(cut)])
     return result.with_sizes_of(value, [(axis, axis) for axis in range(value.rank) if axis not in axes])
