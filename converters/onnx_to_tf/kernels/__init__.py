@@ -6,6 +6,6 @@ equivalent in what TFLite has. An operator whose TensorFlow function TFLite take
 
 What an equivalent needs lies by meaning in modules beside: tflite_functions.py (elementary functions of float32),
 tflite_integers.py (division and bits of integers), tflite_cumulative.py (products and extremes along axes),
-tflite_scatters.py, tflite_matrices.py, tflite_fourier.py, tflite_boxes.py, tflite_slices.py, tflite_reshapes.py and
-loop_outputs.py. exact_quotients.py (what an optimiser would make less exact) and converter_safe.py serve both dialects.
+tflite_scatters.py, tflite_matrices.py, tflite_fourier.py, tflite_boxes.py and loop_outputs.py. exact_quotients.py (what
+an optimiser would make less exact), tflite_reshapes.py and converter_safe.py serve both dialects.
 """

@@ -166,16 +166,6 @@ class Kernels:
         """Return the determinants (n,) of (n, size, size) in float32 or float64."""
         return tf.linalg.det(matrices)
 
-    def slice_tensor(self, tensor: TfTensor, cut: Sequence[slice], size_of: Callable[[int], Size]) -> TfTensor:
-        """Slice a tensor along each axis, as it lies; `size_of` returns the size at a place."""
-        del size_of
-        return tensor[tuple(cut)]
-
-    def with_channels(self, tensor: TfTensor, channels: int) -> TfTensor:
-        """Return a tensor, channels last, whose shape has the number of channels."""
-        tensor.set_shape([*tensor.shape[:-1], channels])
-        return tensor
-
     def scaled_size(self, size: Size, over: Size, under: Size) -> Size:
         """Return `size` over / under, halves rounded up."""
         if not all(isinstance(number, int) for number in (size, over, under)):

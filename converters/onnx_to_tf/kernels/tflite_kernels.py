@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..lazy_tensorflow import tf
-from ..values import Size, TfTensor, pack_sizes
+from ..values import Size, TfTensor
 from . import tflite_cumulative, tflite_fourier, tflite_functions, tflite_integers, tflite_scatters
 from .exact_quotients import guard_quotients
 from .loop_outputs import GrowingCollector, OutputCollector
 from .tensorflow_kernels import Kernels
 from .tflite_boxes import non_max_suppression
 from .tflite_matrices import determinant
-from .tflite_slices import slice_left_open
 
 
 class TFLiteKernels(Kernels):
@@ -123,14 +122,6 @@ class TFLiteKernels(Kernels):
         self, real: TfTensor, imaginary: TfTensor | None, length: Size, bins: Size
     ) -> tuple[TfTensor, TfTensor]:
         return tflite_fourier.fourier_transform(real, imaginary, length, bins)
-
-    def slice_tensor(self, tensor: TfTensor, cut: Sequence[slice], size_of: Callable[[int], Size]) -> TfTensor:
-        return slice_left_open(tensor, cut, size_of)
-
-    def with_channels(self, tensor: TfTensor, channels: int) -> TfTensor:
-        # The converter works out shapes anew, and has no convolution of channels whose number it does not find.
-        shape = tf.shape(tensor)
-        return tf.reshape(tensor, pack_sizes([*(shape[at] for at in range(tensor.shape.rank - 1)), channels]))
 
     def scaled_size(self, size: Size, over: Size, under: Size) -> Size:
         return (2 * over * size + under) // (2 * under)  # TFLite divides 32 bits only: up to size over = 2^30

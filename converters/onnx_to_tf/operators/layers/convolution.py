@@ -8,6 +8,7 @@ from typing import Any
 from ....onnx_graph.semantics.window_attributes import kernel_sizes
 from ...common.padding_modes import pad_outside
 from ...common.windows import Window, kernel_taps, read_window
+from ...kernels.converter_safe import with_channels
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
 from ...operator_context import OperatorContext
@@ -34,11 +35,6 @@ def channel_sizes(op: OperatorContext, kernel: Value) -> tuple[int, int]:
     return first, second
 
 
-def with_channels(op: OperatorContext, tensor: TfTensor, channels: int) -> TfTensor:
-    """Return the tensor, channels last, with as many channels as its weight has."""
-    return tensor if tensor.shape[-1] is not None else op.kernels.with_channels(tensor, channels)
-
-
 def arrange_weight(op: OperatorContext, kernel: Value, order: Sequence[int], shape: Sequence[int] = ()) -> TfTensor:
     """Return a weight in the order of axes that TensorFlow wants; a known one is arranged now, and a variable."""
     if kernel.array is not None:
@@ -50,7 +46,7 @@ def arrange_weight(op: OperatorContext, kernel: Value, order: Sequence[int], sha
 def convolve(op: OperatorContext, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
     """Convolve (N, ..., C), channels last, with (M, C / group, ...) to (N, ..., M)."""
     _, width = channel_sizes(op, kernel)
-    tensor = with_channels(op, tensor, width * group)
+    tensor = with_channels(tensor, width * group)
     if window.rank == 1:
         convolved = _conv2d(op, tf.expand_dims(tensor, 1), kernel, window.with_leading_axis(), group)
         return tf.squeeze(convolved, 1)

@@ -9,11 +9,12 @@ import numpy as np
 from ....onnx_graph.semantics.window_attributes import kernel_sizes, transposed_window
 from ...common.padding_modes import insert_zeros, pad
 from ...common.windows import Window, window_over
+from ...kernels.converter_safe import with_channels
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
 from ...operator_context import OperatorContext
 from ...values import Layout, Size, TfTensor, Value, add_bias, computed, pack_sizes
-from .convolution import arrange_weight, channel_sizes, convolve, with_channels
+from .convolution import arrange_weight, channel_sizes, convolve
 
 
 @lowers("ConvTranspose", since=1, T=FLOATS)
@@ -24,7 +25,7 @@ def conv_transpose(op: OperatorContext) -> Value:
     """
     value, kernel, group = op.value(0), op.value(1), op.integer("group", 1)
     window = _window(op, value, kernel)
-    tensor = with_channels(op, value.tensor(Layout.CHANNELS_LAST), channel_sizes(op, kernel)[0])
+    tensor = with_channels(value.tensor(Layout.CHANNELS_LAST), channel_sizes(op, kernel)[0])
     if group > 1 or window.dilated or (window.rank == 3 and not op.kernels.three_axes):
         convolved = _convolve_spread(op, tensor, kernel, window, group)
     else:

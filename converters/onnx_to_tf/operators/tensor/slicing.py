@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....onnx_graph.semantics.slice_and_pad import slice_arguments
-from ...kernels.converter_safe import is_computed
+from ...kernels.converter_safe import is_computed, slice_left_open
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, lowers
 from ...operator_context import OperatorContext
@@ -29,7 +29,7 @@ def slice_axes(op: OperatorContext) -> Value:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         cut[value.place(axis)] = _axis_slice(value, axis, start, end, step)
     native = value.tensor(value.layout)
-    result = computed(op.kernels.slice_tensor(native, cut, _size_at(value)), value.layout, non_negative=value.non_negative)
+    result = computed(slice_left_open(native, cut, _size_at(value)), value.layout, non_negative=value.non_negative)
     if value.parts is not None and not any(is_computed(part) for part in cut):
         result = result.with_parts_of(value, lambda places: places[tuple(cut)])
     return result.with_sizes_of(value, [(axis, axis) for axis in range(value.rank) if axis not in axes])
