@@ -1,4 +1,4 @@
-"""What the stages of a run share."""
+"""The context that the stages of a run share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .workers.isolation import Limits
 
 @dataclass(frozen=True)
 class Context:
-    """One run: what was asked, where it works, and who is told."""
+    """A run: its request, its executor, its folder, and where its progress is shown."""
 
     request: RunRequest
     executor: LocalExecutor
@@ -24,7 +24,7 @@ class Context:
     jobs: int  # workers side by side
 
     def limits(self, *, device: str = "cpu", loopback: bool = False) -> Limits:
-        """What a step of this run may use. A step that talks to a server may reach the one that the request names."""
+        """Return the limits of a step. One that talks to a server may reach the server that the request names."""
         return Limits(
             threads=max(1, cores() // self.jobs),
             device=device,
@@ -33,19 +33,19 @@ class Context:
         )
 
     def convert_limits(self) -> Limits:
-        """What a conversion may use, by the request: of a foreign converter nobody knows how long it takes."""
-        asked = self.request.convert
-        return replace(self.limits(), seconds=asked.step_seconds, memory_bytes=int(asked.step_memory_gb * 1e9))
+        """Return the limits of a conversion, from the request: nobody knows how long a foreign converter takes."""
+        section = self.request.convert
+        return replace(self.limits(), seconds=section.step_seconds, memory_bytes=int(section.step_memory_gb * 1e9))
 
     def model_limits(self) -> Limits:
-        """What a person's code may use to make a model and to answer a few calls."""
+        """Return the limits of a user's code that makes a model and answers a few calls."""
         return replace(self.convert_limits(), seconds=self.request.model.seconds)
 
     def training_limits(self, *, loopback: bool) -> Limits:
-        """Training takes as long as it takes, and all cores."""
+        """Return the limits of a training: a week, and all cores."""
         return replace(self.limits(device=self.device, loopback=loopback), seconds=7 * 86400.0, threads=cores())
 
 
 def cores() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0))

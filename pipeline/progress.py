@@ -1,4 +1,4 @@
-"""What a run says while it works: one line per stage with its time, and inside a stage what is being done."""
+"""The progress of a run: one line per stage with its time, and inside a stage the step that is being done."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _COLUMNS = 100
 
 @dataclass
 class Stage:
-    """A stage of a run, open."""
+    """A stage of a run that is under way."""
 
     name: str
     total: int = 0
     done: int = 0
-    note: str = ""  # the words for its end
+    note: str = ""  # the text of its closing line
 
 
 @dataclass
 class _Screen:
-    """The stream, shared by all that write to it."""
+    """The stream that several models' progress shares."""
 
     stream: TextIO
     quiet: bool
     lock: threading.Lock = field(default_factory=threading.Lock)
-    width: int = 0  # of the line that the next one replaces
+    width: int = 0  # of the line that the next line replaces
 
     def show(self, text: str) -> None:
-        """A line that the next one replaces; only a terminal gets it."""
+        """Show a line that the next line replaces; only a terminal gets it."""
         if not self._live:
             return
         with self.lock:
@@ -44,7 +44,7 @@ class _Screen:
             self.stream.flush()
 
     def line(self, text: str) -> None:
-        """A line that stays."""
+        """Write a line that stays."""
         if self.quiet:
             return
         with self.lock:
@@ -59,7 +59,7 @@ class _Screen:
 
 
 class Progress:
-    """Shows stages on a stream: a line that is rewritten on a terminal, plain lines elsewhere, nothing if quiet."""
+    """Stages on a stream: a line that is rewritten on a terminal, plain lines elsewhere, nothing if quiet."""
 
     def __init__(self, stream: TextIO | None = None, *, quiet: bool = False) -> None:
         self._screen = _Screen(stream or sys.stderr, quiet)
@@ -67,14 +67,14 @@ class Progress:
         self._open: Stage | None = None
 
     def of(self, name: str, width: int = 0) -> Progress:
-        """The progress of one of several things that happen at once: each of its lines begins with the name."""
+        """Return the progress of one of several models: each of its lines begins with the name."""
         part = copy(self)
         part._head = f"{name:<{width}}  "
         return part
 
     @contextmanager
     def stage(self, name: str, total: int = 0) -> Iterator[Stage]:
-        """A stage, from here to the end of the block. Set `note` on it for its closing line."""
+        """Open a stage until the end of the block. Set `note` on it for its closing line."""
         stage = self._open = Stage(name, total)
         started = time.monotonic()
         self._screen.show(f"{self._head}{name:<10} ...")
@@ -88,12 +88,12 @@ class Progress:
         self._screen.line(f"{self._head}{name:<10} {time.monotonic() - started:6.1f} s  {stage.note}".rstrip())
 
     def step(self, text: str) -> None:
-        """One of the stage's steps is done. Called from several threads; a lost update is harmless."""
+        """Count a step of the stage as done. Called from several threads; a lost update is harmless."""
         if self._open:
             self._open.done += 1
             count = f"{self._open.done}/{self._open.total} " if self._open.total else ""
             self._screen.show(f"{self._head}{self._open.name:<10} {count}{text}")
 
     def note(self, text: str) -> None:
-        """A sentence that a person should see, and that ends nothing."""
+        """Write a sentence that the user should see, and that ends nothing."""
         self._screen.line(f"{self._head}note: {text}")

@@ -1,4 +1,4 @@
-"""What a run is asked to do: the pipeline file (TOML), checked, and the command line on top (docs/pipeline-file.md)."""
+"""The request of a run: the pipeline file (TOML), checked, and the command line over it (docs/pipeline-file.md)."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def _tfserving(text: str | None) -> str | None:
     return text
 
 
-def most_of_the_memory_gb() -> float:
-    """What one step may use unless the file says otherwise: a converter holds a large model several times."""
+def default_step_memory_gb() -> float:
+    """Return the default memory limit of a step: a converter holds a large model several times."""
     return float(round(0.7 * psutil.virtual_memory().total / 1e9, 1))
 
 
@@ -67,19 +67,18 @@ class _Section(BaseModel):
 
 
 class ModelSection(_Section):
-    """Which model: a recipe, and the weights it starts from instead of training; or other code that makes one, and what
-    it is called with."""
+    """The model: a recipe, with weights that replace its training; or other code that makes one, with its settings."""
 
     recipe: str = "zoo:digits-cnn"
     weights: str | None = None
-    weights_key: str | None = None  # the part of the file of weights that is the model's
-    settings: dict[str, JsonValue] = Field(default={}, alias="set")  # arguments of whatever makes the model
+    weights_key: str | None = None  # the model's part of the file of weights
+    settings: dict[str, JsonValue] = Field(default={}, alias="set")  # arguments of the code that makes the model
     trust: bool = False  # take a model whose operators may read and write files or run code
     seconds: float = Field(default=180.0, gt=0)  # to import, make and call it: code may hang
 
 
 class TrainSection(_Section):
-    """How it is trained; what a recipe fixes is not repeated here."""
+    """The settings of the training that a recipe does not fix."""
 
     seed: int = Field(default=0, ge=0)
     epochs: int | None = Field(default=None, ge=1)  # None: as the recipe has it
@@ -88,32 +87,32 @@ class TrainSection(_Section):
 
 
 class ConvertSection(_Section):
-    """Which targets, and what a step may use."""
+    """The targets, and the limits of a step."""
 
     targets: Annotated[tuple[TargetText, ...], Field(min_length=1)] = ALL_TARGETS
     cross_check: bool = True  # try the other steps to a target too, and report what they gave
     flex: bool = False  # where TFLite has no kernel, TensorFlow's: the runtime then needs its Flex delegate
     step_seconds: float = Field(default=600.0, gt=0)
-    search_seconds: float = Field(default=90.0, ge=0)  # for what lost targets fail at, at its smallest (`convert`)
-    step_memory_gb: float = Field(default_factory=most_of_the_memory_gb, gt=0)
+    search_seconds: float = Field(default=90.0, ge=0)  # for minimal repros of lost targets (`convert`)
+    step_memory_gb: float = Field(default_factory=default_step_memory_gb, gt=0)
 
     @property
     def requested(self) -> frozenset[str]:
-        """The options given that open steps (converters.steps.Step.on_request)."""
+        """The options that open further steps (converters.steps.Step.on_request)."""
         return frozenset({"flex"} if self.flex else ())
 
 
 class ValidateSection(_Section):
-    """What a copy is held against."""
+    """The runtimes and batch sizes of the validation, and its tolerances."""
 
     runtimes: tuple[RuntimeText, ...] = tuple(RUNTIMES)
     batches: Batches = (1, 2, 5)
-    sqnr_db: float = 60.0  # an fp32 copy agrees at least so well
+    sqnr_db: float = 60.0  # the least agreement of an fp32 copy
     allowed_loss: float | None = Field(default=None, ge=0, le=1)  # None: as the recipe has it
 
 
 class BenchSection(_Section):
-    """How latency is measured."""
+    """The latency measurement."""
 
     enabled: bool = True
     runtimes: tuple[RuntimeText, ...] = tuple(RUNTIMES)
@@ -124,7 +123,7 @@ class BenchSection(_Section):
 
 
 class GateSection(_Section):
-    """Release rules, as pipeline/result/gate.py has them; what is absent is not asked for (docs/gate.md)."""
+    """The release rules of pipeline/result/gate.py; a rule that is absent is not applied (docs/gate.md)."""
 
     require_verified: bool = False
     sqnr_db: float | None = None
@@ -136,7 +135,7 @@ class GateSection(_Section):
 
 
 class RunRequest(_Section):
-    """Everything that a run is asked."""
+    """Everything that a run is to do."""
 
     model: ModelSection = ModelSection()
     train: TrainSection = TrainSection()
@@ -163,10 +162,11 @@ class RunRequest(_Section):
 
 
 def read_request(path: Path | None, overrides: Mapping[str, Mapping[str, Any] | Any] | None = None) -> RunRequest:
-    """The request in a pipeline file, or the default one. `overrides` are sections of the same form, from the
-    command line; they win.
+    """Read a pipeline file, or return the default request.
 
-    Raises BadRequest with the line of the file and the mend.
+    `overrides` are sections of the same form from the command line, and have precedence.
+
+    Raises BadRequest with the line of the file and the fix.
     """
     text = ""
     if path is not None:
@@ -194,7 +194,7 @@ def read_request(path: Path | None, overrides: Mapping[str, Mapping[str, Any] | 
 
 
 def _refused(path: Path | None, text: str, error: ValidationError) -> BadRequest:
-    """The first thing that is wrong with a document, with its line."""
+    """Return the error for the first wrong key or value of a document, with its line."""
     first = error.errors()[0]
     place = [str(part) for part in first["loc"] if not isinstance(part, int)]
     where = ".".join(place)
@@ -206,22 +206,24 @@ def _refused(path: Path | None, text: str, error: ValidationError) -> BadRequest
         fix = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
         return BadRequest(f"{file}: unknown key {where!r}", fix=fix)
     message = first["msg"].removeprefix("Value error, ")
-    what, _, fix = message.partition("; ")
-    got = "" if repr(first["input"]) in what else f", got {first['input']!r}"
-    return BadRequest(f"{file}: {where}: {what}{got}"[:500], fix=fix or "docs/pipeline-file.md lists what is taken")
+    statement, _, fix = message.partition("; ")
+    value = "" if repr(first["input"]) in statement else f", got {first['input']!r}"
+    return BadRequest(
+        f"{file}: {where}: {statement}{value}"[:500], fix=fix or "docs/pipeline-file.md lists what is taken"
+    )
 
 
 def _known_keys(section: list[str]) -> list[str]:
-    fields = {each.alias or name: each for name, each in RunRequest.model_fields.items() if name != "root"}
+    fields = {field.alias or name: field for name, field in RunRequest.model_fields.items() if name != "root"}
     if not section:
         return list(fields)
     model = fields[section[0]].annotation
     inner = model.model_fields if isinstance(model, type) and issubclass(model, BaseModel) else {}
-    return [each.alias or name for name, each in inner.items()]
+    return [field.alias or name for name, field in inner.items()]
 
 
 def _line_of(text: str, place: list[str]) -> int | None:
-    """The line where a key stands in its section."""
+    """Return the line of a key in its section."""
     section: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         if header := re.match(r"\s*\[([\w.\-\s]+)\]", line):

@@ -160,7 +160,7 @@ def _fit(
 
 
 @dataclass
-class _Progress:
+class _TrainingProgress:
     """Progress of a training. Plain values and tensors, so that a checkpoint needs no pickle."""
 
     epoch: int = 0  # epochs done
@@ -181,7 +181,7 @@ class _Fitting:
     model: torch.nn.Module  # Fabric's wrapper around the net
     optimizer: torch.optim.Optimizer  # and around the optimizer
     checkpoints: Path | None
-    progress: _Progress
+    progress: _TrainingProgress
 
     @staticmethod
     def start(fabric: Fabric, plan: TrainingPlan, recipe: Recipe, splits: Splits, checkpoints: Path | None) -> _Fitting:
@@ -194,7 +194,7 @@ class _Fitting:
         training = recipe.training
         optimizer = torch.optim.AdamW(net.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay)
         wrapped = fabric.setup(net, optimizer)
-        fitting = _Fitting(fabric, plan, recipe, splits, wrapped[0], wrapped[1], checkpoints, _Progress())
+        fitting = _Fitting(fabric, plan, recipe, splits, wrapped[0], wrapped[1], checkpoints, _TrainingProgress())
         fitting._resume()
         return fitting
 
@@ -303,7 +303,7 @@ class _Fitting:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.fabric.strategy.precision.load_state_dict(state["scaling"])
-        self.progress = _Progress(**state["progress"])
+        self.progress = _TrainingProgress(**state["progress"])
         self.fabric.print(f"going on after epoch {self.progress.epoch}", flush=True)
 
 

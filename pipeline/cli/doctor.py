@@ -8,7 +8,7 @@ from dataclasses import asdict
 import typer
 
 from ...models.errors import Exit
-from ..commands.doctor import Finding, State, examine, exit_code
+from ..commands.doctor import Diagnosis, State, examine, exit_code
 from ..settings import LocalSettings
 from .options import Json, Store
 from .render import print_json, print_lines, table
@@ -33,7 +33,7 @@ def command(
     raise typer.Exit(status)
 
 
-def _lines(findings: Sequence[Finding]) -> list[str]:
+def _lines(findings: Sequence[Diagnosis]) -> list[str]:
     """A block for each part. Libraries that are as they should be share a line."""
     lines: list[str] = []
     for part in dict.fromkeys(each.part for each in findings):
@@ -41,17 +41,17 @@ def _lines(findings: Sequence[Finding]) -> list[str]:
         if part == "libraries":
             fine = [each for each in rows if each.state is State.OK]
             rows = [each for each in rows if each.state is not State.OK]
-            rows.insert(0, Finding(part, f"{len(fine)} as tested", State.OK, "'--json' lists them"))
+            rows.insert(0, Diagnosis(part, f"{len(fine)} as tested", State.OK, "'--json' lists them"))
         lines += ["", f"{part}:", *table([_row(each) for each in rows], indent="  ")]
     return lines[1:]
 
 
-def _row(found: Finding) -> tuple[str, str, str]:
+def _row(found: Diagnosis) -> tuple[str, str, str]:
     mend = f"  (fix: {found.fix})" if found.fix else ""
     return MARKS[found.state], found.name, f"{found.text}{mend}"
 
 
-def _verdict(findings: Sequence[Finding], status: Exit) -> str:
+def _verdict(findings: Sequence[Diagnosis], status: Exit) -> str:
     if status is Exit.PASS:
         return "'transload run' can work here."
     count = sum(each.state is State.FAIL for each in findings)

@@ -1,6 +1,6 @@
-"""What works on this machine, what closes the rest, and what opens it. Looks at files; imports no framework.
+"""The command `doctor`: what works on this machine, and what is missing for the rest. It imports no framework.
 
-A finding is `ok`, `note` (something optional is not there), `warn` (it works, and not as tested) or `fail` (the default
+A diagnosis is `ok`, `note` (something optional is missing), `warn` (it works, and not as tested) or `fail` (the default
 run cannot work).
 """
 
@@ -32,12 +32,12 @@ PYTHONS = ((3, 11), (3, 12), (3, 13))
 TESTED_PYTHON = (3, 11)
 LEAST_FREE_BYTES = 2_000_000_000  # a run of the digits recipe with all targets takes a tenth of it
 EXTRAS = ("cpu", "gpu", "models", "dev")
-MENDS = {"cpu": "make setup", "gpu": "make setup EXTRAS=gpu,dev", "models": "make setup", "dev": "make setup"}
+FIXES = {"cpu": "make setup", "gpu": "make setup EXTRAS=gpu,dev", "models": "make setup", "dev": "make setup"}
 TFSERVING = "tensorflow_model_server"
 
 
 class State(StrEnum):
-    """Of a finding; `fail` decides the exit status."""
+    """The state of a diagnosis; `fail` decides the exit status."""
 
     OK = "ok"
     NOTE = "note"
@@ -46,8 +46,8 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at. `fix` is there where something can be mended."""
+class Diagnosis:
+    """The state of one part of the machine, with the fix where there is one."""
 
     part: str  # "python", "libraries", "devices", "steps", "runtimes", "store", "serving"
     name: str
@@ -75,14 +75,14 @@ def _free_bytes(path: Path) -> int:
 
 
 def _onnxruntime_folder() -> Path | None:
-    """Where the package lies, without importing it."""
+    """Return the folder of the package without importing it."""
     spec = find_spec("onnxruntime")
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Everything that the checks ask the machine for, handed in so that a test can be any machine."""
+    """Everything that the checks read from the machine, so that a test can stand in for any machine."""
 
     python: tuple[int, int, int] = sys.version_info[:3]
     version: Callable[[str], str | None] = _version
@@ -95,8 +95,8 @@ class Machine:
     free_bytes: Callable[[Path], int] = _free_bytes
 
 
-def examine(store: Path, machine: Machine | None = None) -> tuple[Finding, ...]:
-    """Look at everything, in the order of `Finding.part`."""
+def examine(store: Path, machine: Machine | None = None) -> tuple[Diagnosis, ...]:
+    """Check everything, in the order of `Diagnosis.part`."""
     here = machine or Machine()
     return (
         *_python(here),
@@ -110,30 +110,30 @@ def examine(store: Path, machine: Machine | None = None) -> tuple[Finding, ...]:
     )
 
 
-def exit_code(findings: Iterable[Finding]) -> Exit:
-    """PASS where the default run can work, else USAGE: something is missing."""
-    return Exit.USAGE if any(each.state is State.FAIL for each in findings) else Exit.PASS
+def exit_code(diagnoses: Iterable[Diagnosis]) -> Exit:
+    """Return PASS where the default run can work, else USAGE: something is missing."""
+    return Exit.USAGE if any(diagnosis.state is State.FAIL for diagnosis in diagnoses) else Exit.PASS
 
 
-def _python(here: Machine) -> Iterable[Finding]:
+def _python(here: Machine) -> Iterable[Diagnosis]:
     version = ".".join(map(str, here.python))
     if here.python[:2] not in PYTHONS:
-        yield Finding("python", version, State.FAIL, "3.11, 3.12 or 3.13 is needed", "make setup PYTHON=python3.11")
+        yield Diagnosis("python", version, State.FAIL, "3.11, 3.12 or 3.13 is needed", "make setup PYTHON=python3.11")
     elif here.python[:2] != TESTED_PYTHON:
-        yield Finding("python", version, State.NOTE, f"works by its dependencies; tested is 3.11 ({sys.executable})")
+        yield Diagnosis("python", version, State.NOTE, f"works by its dependencies; tested is 3.11 ({sys.executable})")
     else:
-        yield Finding("python", version, State.OK, f"{platform.python_implementation()} at {sys.executable}")
+        yield Diagnosis("python", version, State.OK, f"{platform.python_implementation()} at {sys.executable}")
 
 
-def _libraries(here: Machine) -> Iterable[Finding]:
-    """Every library that pyproject.toml asks for: there or not, and in the tested range or not."""
+def _libraries(here: Machine) -> Iterable[Diagnosis]:
+    """Check that every library of pyproject.toml is installed, and in the tested range."""
     wanted = here.requirements()
     if wanted is None:
-        yield Finding("libraries", "transload", State.WARN, "not installed: versions are not checked", "make setup")
+        yield Diagnosis("libraries", "transload", State.WARN, "not installed: versions are not checked", "make setup")
         return
     absent: dict[str, list[str]] = {}
-    for requirement in _each_once(wanted):
-        extra = next((each for each in EXTRAS if f'extra == "{each}"' in str(requirement.marker or "")), "")
+    for requirement in _without_repeats(wanted):
+        extra = next((name for name in EXTRAS if f'extra == "{name}"' in str(requirement.marker or "")), "")
         version = here.version(requirement.name)
         if version is None:
             absent.setdefault(extra, []).append(requirement.name)
@@ -142,26 +142,26 @@ def _libraries(here: Machine) -> Iterable[Finding]:
         else:
             yield _installed(requirement, version)
     for name in absent.get("", ()):
-        yield Finding("libraries", name, State.FAIL, "not installed", "make setup")
+        yield Diagnosis("libraries", name, State.FAIL, "not installed", "make setup")
     for extra in ("gpu", "models", "dev"):
         if extra in absent:
-            yield Finding(
-                "libraries", f"extra {extra}", State.NOTE, f"without {', '.join(absent[extra])}", MENDS[extra]
+            yield Diagnosis(
+                "libraries", f"extra {extra}", State.NOTE, f"without {', '.join(absent[extra])}", FIXES[extra]
             )
 
 
-def _each_once(wanted: Iterable[str]) -> Iterable[Requirement]:
-    """The extra dev has what models has: a library counts for the first extra that names it."""
-    found: dict[str, Requirement] = {}
+def _without_repeats(wanted: Iterable[str]) -> Iterable[Requirement]:
+    """Return each library once, for the first extra that names it: dev repeats what models has."""
+    first: dict[str, Requirement] = {}
     for requirement in map(Requirement, wanted):
-        found.setdefault(requirement.name, requirement)
-    return found.values()
+        first.setdefault(requirement.name, requirement)
+    return first.values()
 
 
-def _installed(requirement: Requirement, version: str) -> Finding:
+def _installed(requirement: Requirement, version: str) -> Diagnosis:
     if requirement.specifier.contains(version, prereleases=True):
-        return Finding("libraries", requirement.name, State.OK, version)
-    return Finding(
+        return Diagnosis("libraries", requirement.name, State.OK, version)
+    return Diagnosis(
         "libraries",
         requirement.name,
         State.WARN,
@@ -170,34 +170,37 @@ def _installed(requirement: Requirement, version: str) -> Finding:
     )
 
 
-def _onnxruntime_builds(here: Machine) -> Iterable[Finding]:
-    """The CPU and the GPU build are two distributions with the same files: the one installed last has overwritten the
-    other, and pip doesn't say so."""
+def _onnxruntime_builds(here: Machine) -> Iterable[Diagnosis]:
+    """Check which build of ONNX Runtime is installed.
+
+    The CPU and the GPU build are two distributions with the same files: the later one overwrites the other, and pip
+    does not say so.
+    """
     cpu, gpu = here.version("onnxruntime"), here.version("onnxruntime-gpu")
     name, gpus = "onnxruntime build", here.gpus()
     again = "pip uninstall -y onnxruntime onnxruntime-gpu, then make setup" + (" EXTRAS=gpu,dev" if gpus else "")
     folder = here.onnxruntime_folder()
     cuda = folder is not None and (folder / "capi" / "libonnxruntime_providers_cuda.so").is_file()
     if cpu and gpu:
-        yield Finding("libraries", name, State.FAIL, "onnxruntime and onnxruntime-gpu overwrite each other", again)
+        yield Diagnosis("libraries", name, State.FAIL, "onnxruntime and onnxruntime-gpu overwrite each other", again)
     elif gpu and not cuda:
-        yield Finding("libraries", name, State.FAIL, "onnxruntime-gpu has lost its CUDA provider library", again)
+        yield Diagnosis("libraries", name, State.FAIL, "onnxruntime-gpu has lost its CUDA provider library", again)
     elif cpu and gpus:
-        yield Finding("libraries", name, State.WARN, "the CPU build, and a GPU is here", MENDS["gpu"])
+        yield Diagnosis("libraries", name, State.WARN, "the CPU build, and a GPU is here", FIXES["gpu"])
     elif cpu or gpu:
-        yield Finding("libraries", name, State.OK, "GPU" if gpu else "CPU")
+        yield Diagnosis("libraries", name, State.OK, "GPU" if gpu else "CPU")
 
 
-def _devices(here: Machine) -> Iterable[Finding]:
-    yield Finding("devices", "cpu", State.OK, f"{len(os.sched_getaffinity(0))} cores")
+def _devices(here: Machine) -> Iterable[Diagnosis]:
+    yield Diagnosis("devices", "cpu", State.OK, f"{len(os.sched_getaffinity(0))} cores")
     for at, name in enumerate(here.gpus()):
-        yield Finding("devices", f"cuda:{at}", State.OK, name)
+        yield Diagnosis("devices", f"cuda:{at}", State.OK, name)
     if not here.gpus():
-        yield Finding("devices", "cuda", State.NOTE, "no NVIDIA GPU is here (asked nvidia-smi)")
+        yield Diagnosis("devices", "cuda", State.NOTE, "no NVIDIA GPU is here (asked nvidia-smi)")
 
 
-def _steps(here: Machine) -> Iterable[Finding]:
-    """Each step, open or closed; and each target of the default run that no open steps lead to."""
+def _steps(here: Machine) -> Iterable[Diagnosis]:
+    """Check the libraries of each step, and that open steps lead to each target of the default run."""
     open_steps = []
     known = third_party.known_steps()
     for step in known.steps:
@@ -205,60 +208,62 @@ def _steps(here: Machine) -> Iterable[Finding]:
         if closed is None:
             open_steps.append(step)
         label = f"{step.source or 'source'} -> {step.target} ({step.name})"
-        yield Finding(
-            "steps", label, State.NOTE if closed else State.OK, closed or "open", _step_mend(step) if closed else None
+        yield Diagnosis(
+            "steps", label, State.NOTE if closed else State.OK, closed or "open", _step_fix(step) if closed else None
         )
     for why in known.refused:
-        yield Finding("steps", "of a third party", State.WARN, why, "ask its author, or uninstall it")
+        yield Diagnosis("steps", "of a third party", State.WARN, why, "ask its author, or uninstall it")
     reached: set[Target | None] = {None}
     while more := {step.target for step in open_steps if step.source in reached} - reached:
         reached |= more
     for target in map(parse_target, ALL_TARGETS):
         if target not in reached:
-            yield Finding("steps", f"target {target}", State.FAIL, "no open step leads to it", "make setup")
+            yield Diagnosis("steps", f"target {target}", State.FAIL, "no open step leads to it", "make setup")
 
 
-def _step_mend(step: Step) -> str:
+def _step_fix(step: Step) -> str:
     if step.package:
         return f"install what {step.package} needs"
     return f"{step.environment.guide} shows how" if step.environment else "make setup"
 
 
-def _runtimes(here: Machine) -> Iterable[Finding]:
-    """A run leaves out no runtime by itself: one that is closed closes the default run."""
+def _runtimes(here: Machine) -> Iterable[Diagnosis]:
+    """Check the libraries of each runtime. A missing one fails the default run, which leaves out none by itself."""
     for runtime in RUNTIMES.values():
         closed = lacking(runtime, here.find)
         if closed and runtime.environment:
-            yield Finding("runtimes", runtime.name, State.NOTE, closed, f"{runtime.environment.guide} shows how")
+            yield Diagnosis("runtimes", runtime.name, State.NOTE, closed, f"{runtime.environment.guide} shows how")
         elif closed:
-            yield Finding("runtimes", runtime.name, State.FAIL, closed, "make setup")
+            yield Diagnosis("runtimes", runtime.name, State.FAIL, closed, "make setup")
         else:
-            yield Finding("runtimes", runtime.name, State.OK, f"open for {', '.join(runtime.takes)}")
+            yield Diagnosis("runtimes", runtime.name, State.OK, f"open for {', '.join(runtime.takes)}")
 
 
-def _store(here: Machine, store: Path) -> Iterable[Finding]:
+def _store(here: Machine, store: Path) -> Iterable[Diagnosis]:
     place = store.absolute()
-    there = next(each for each in (place, *place.parents) if each.exists())
+    there = next(folder for folder in (place, *place.parents) if folder.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        yield Finding("store", str(place), State.FAIL, "cannot be written to", "name another folder with --store")
+        yield Diagnosis("store", str(place), State.FAIL, "cannot be written to", "name another folder with --store")
         return
     free = here.free_bytes(there)
     text = f"{free / 1e9:.1f} GB free"
     if free < LEAST_FREE_BYTES:
-        yield Finding("store", str(place), State.WARN, text, "free some space, or name a folder elsewhere with --store")
+        yield Diagnosis(
+            "store", str(place), State.WARN, text, "free some space, or name a folder elsewhere with --store"
+        )
     else:
-        yield Finding("store", str(place), State.OK, text)
+        yield Diagnosis("store", str(place), State.OK, text)
 
 
-def _tfserving(here: Machine) -> Iterable[Finding]:
-    """The real TensorFlow Serving where there is one; the embedded server speaks its API otherwise."""
+def _tfserving(here: Machine) -> Iterable[Diagnosis]:
+    """Check for a real TensorFlow Serving; without one the embedded server speaks its API."""
     named = here.environ.get("TRANSLOAD_TFSERVING_BIN")
     if named and not here.which(named):
-        yield Finding(
+        yield Diagnosis(
             "serving", TFSERVING, State.FAIL, f"TRANSLOAD_TFSERVING_BIN names {named}, which does not run",
             "unset it, or name the program",
         )  # fmt: skip
-    elif found := named or here.which(TFSERVING):
-        yield Finding("serving", TFSERVING, State.OK, found)
+    elif program := named or here.which(TFSERVING):
+        yield Diagnosis("serving", TFSERVING, State.OK, program)
     else:
-        yield Finding("serving", TFSERVING, State.NOTE, "not here: the embedded server answers in its place")
+        yield Diagnosis("serving", TFSERVING, State.NOTE, "not here: the embedded server answers in its place")

@@ -1,6 +1,6 @@
-"""`transload serve`: the embedded server in a worker, and this process in the foreground until it is told to end.
+"""The command `serve`: the embedded server in a worker, and this process in the foreground until a signal ends it.
 
-It needs no store and no run folder: in a container both may be closed.
+It needs no store and no run folder: in a container both may be read-only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..workers.isolation import Limits, Spawn, Worker
 
 _CHECK = "transload.converters.intake.take_in:check_artifact"
 _SERVER = "transload.serving.server.embedded:open_server"
-_LOOK_S = 0.5  # how often it is seen whether the worker lives
+_POLL_S = 0.5  # between two checks that the worker lives
 
 
 def serve(
@@ -41,25 +41,27 @@ def serve(
     device: str = "auto",
     threads: int = 1,
 ) -> None:
-    """Serve the artifact in a folder until SIGINT or SIGTERM. `ready` is told the addresses by protocol ("grpc",
-    "rest"), and what runs where, as soon as requests are answered.
+    """Serve the artifact in a folder until SIGINT or SIGTERM.
+
+    As soon as requests are answered, `ready` is called with the addresses by protocol ("grpc", "rest"), and with the
+    runtime and the device as text.
 
     Raises BadRequest where the artifact cannot be opened or a port is taken, StepFailed where the worker dies.
     """
     device = resolve_device(read_request(None, {"device": device}).device)
     folder = _folder(artifact)
     runtime = _check_libraries(folder)
-    with _stopped() as stop, _place() as place:
+    with _stop_on_signals() as stop, _scratch_folder() as scratch:
         limits = Limits(memory_bytes=_machine_bytes(), threads=threads, device=device, loopback=True, spin=True)
-        with Worker(Spawn(place / "log", place / "cwd", limits)) as worker:
-            worker.work(_CHECK, {"inputs": {"artifact": str(folder)}, "out": str(place), "options": {}})
+        with Worker(Spawn(scratch / "log", scratch / "cwd", limits)) as worker:
+            worker.work(_CHECK, {"inputs": {"artifact": str(folder)}, "out": str(scratch), "options": {}})
             options = {
                 "folder": str(folder), "name": name, "device": device, "threads": threads, "host": host,
                 "grpc_port": grpc_port, "rest_port": rest_port,
             }  # fmt: skip
             worker.open(_SERVER, options)
             ready(worker.ask("addresses"), f"{runtime}, {device}")
-            _watch(worker, stop, place / "log")
+            _watch(worker, stop, scratch / "log")
 
 
 def _folder(artifact: Path) -> Path:
@@ -74,7 +76,10 @@ def _folder(artifact: Path) -> Path:
 
 
 def _check_libraries(folder: Path) -> str:
-    """The runtime that will answer. Raises BadRequest where there is none, ToolMissing where it is not installed."""
+    """Return the runtime of the artifact.
+
+    Raises BadRequest where there is none, ToolMissing where it or the server is not installed.
+    """
     form = read_artifact(folder).target.format
     if form not in DEFAULT_RUNTIME:
         raise BadRequest(f"no runtime takes {form}", fix=f"serve an artifact of {', '.join(DEFAULT_RUNTIME)}")
@@ -86,9 +91,9 @@ def _check_libraries(folder: Path) -> str:
 
 
 def _watch(worker: Worker, stop: threading.Event, log: Path) -> None:
-    """Until `stop` is set. Raises StepFailed where the worker is gone; its log is kept."""
+    """Wait until `stop` is set. Raises StepFailed where the worker is gone; its log is kept."""
     try:
-        while not stop.wait(_LOOK_S):
+        while not stop.wait(_POLL_S):
             worker.ask("addresses")
     except StepFailed as error:
         handle, kept = tempfile.mkstemp(prefix="transload-serve-", suffix=".log")
@@ -98,23 +103,23 @@ def _watch(worker: Worker, stop: threading.Event, log: Path) -> None:
 
 
 @contextmanager
-def _stopped() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set, in place of ending this process."""
+def _stop_on_signals() -> Iterator[threading.Event]:
+    """Yield an event that SIGINT and SIGTERM set, in place of ending this process."""
     stop = threading.Event()
 
-    def told(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+    def set_stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         stop.set()
 
-    former = {each: signal.signal(each, told) for each in (signal.SIGINT, signal.SIGTERM)}
+    former = {number: signal.signal(number, set_stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
-        for each, handler in former.items():
-            signal.signal(each, handler)
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
-def _place() -> Iterator[Path]:
+def _scratch_folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="transload-serve-"))
     try:
         yield folder

@@ -11,7 +11,7 @@ import pytest
 
 from transload.models.errors import Exit
 from transload.pipeline.cli import main
-from transload.pipeline.commands.doctor import Finding, Machine, State, examine, exit_code
+from transload.pipeline.commands.doctor import Diagnosis, Machine, State, examine, exit_code
 
 WHOLE = {"numpy": "2.4.6", "protobuf": "6.33.6", "onnxruntime": "1.31.1"}
 ASKED = ("numpy>=2.1", "protobuf<7,>=6.33.6", 'onnxruntime<1.32,>=1.31; extra == "cpu"', 'pytest>=8; extra == "dev"')
@@ -145,13 +145,13 @@ def test_a_serving_program_on_path_is_found(tmp_path: Path) -> None:
 CLOSED = "'transload run' cannot work here: 1 thing marked NO."
 VERDICTS = [
     ((), 0, "'transload run' can work here."),
-    ((Finding("store", "/x", State.FAIL, "cannot be written to"),), 2, CLOSED),
+    ((Diagnosis("store", "/x", State.FAIL, "cannot be written to"),), 2, CLOSED),
 ]
 
 
 @pytest.mark.parametrize(("findings", "status", "last"), VERDICTS)
 def test_the_verdict_stands_last_and_is_the_exit_status(
-    findings: tuple[Finding, ...],
+    findings: tuple[Diagnosis, ...],
     status: int,
     last: str,
     capsys: pytest.CaptureFixture[str],
