@@ -16,6 +16,8 @@ import numpy as np
 from .errors import BadRequest
 from .signature import Array, TensorSpec
 
+TEST, CALIBRATION = "test.npz", "calibration.npz"  # the files of a data folder
+CALIBRATION_SAMPLES = 256  # at most
 MADE_BY = "make it with numpy.savez(FILE, INPUT_NAME=array, labels=array)"
 
 
@@ -41,6 +43,17 @@ class Dataset:
         """Return the samples start..stop-1, without a copy."""
         labels = None if self.labels is None else self.labels[start:stop]
         return Dataset({name: array[start:stop] for name, array in self.inputs.items()}, labels)
+
+
+def shuffled(data: Dataset, seed: int) -> Dataset:
+    """Return the same samples in an order that depends on the seed alone."""
+    return take(data, np.random.default_rng(seed).permutation(len(data)))
+
+
+def take(data: Dataset, rows: Array) -> Dataset:
+    """Copy the samples at `rows`."""
+    labels = None if data.labels is None else data.labels[rows]
+    return Dataset({name: array[rows] for name, array in data.inputs.items()}, labels)
 
 
 def labels_key(inputs: Collection[str]) -> str:

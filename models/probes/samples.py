@@ -1,6 +1,6 @@
 """The data of a model that brings none: samples of a user's file, or random ones.
 
-A data folder holds what a recipe's data step writes (models/training/data.py): test.npz, and calibration.npz.
+A data folder holds what a recipe's data step writes (models/training/data.py): test.npz and calibration.npz.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..dataset import MADE_BY, Dataset, read_dataset, write_dataset
+from ..dataset import CALIBRATION, CALIBRATION_SAMPLES, MADE_BY, TEST, Dataset, read_dataset, shuffled, write_dataset
 from ..errors import BadRequest
 from ..job import Job
 from ..job_records import DataFacts, FileSamplesOptions, RandomSamplesOptions
 from ..signature import TensorSpec, batch_axis, bounds_of
-from ..training.data import CALIBRATION, CALIBRATION_SAMPLES, TEST, shuffled
 from .feeds import SAMPLES, check_samples, group_into_calls, sample_specs
 from .random_inputs import sample_tensors
 from .sizes import example_sizes

@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from ..dataset import Dataset, write_dataset
+from ..dataset import CALIBRATION, CALIBRATION_SAMPLES, TEST, Dataset, shuffled, write_dataset
 from ..job import Job
 from ..job_records import CodeOptions, DataFacts
 from ..loading.code_refs import load_recipe
 from ..loading.user_code import user_code
 from ..probes.feeds import check_samples
 from ..recipe import Recipe, Splits
-from ..signature import Array
 from ..sources import CodeRef
 
-TEST, CALIBRATION = "test.npz", "calibration.npz"
-CALIBRATION_SAMPLES = 256
 _SEED = 0
 
 
@@ -43,14 +38,3 @@ def load_splits(recipe: Recipe, ref: CodeRef) -> Splits:
             if split.labels is None:
                 raise ValueError(f"the {name} split has no labels")
     return splits
-
-
-def shuffled(data: Dataset, seed: int) -> Dataset:
-    """Return the same samples in an order that depends on the seed alone."""
-    return take(data, np.random.default_rng(seed).permutation(len(data)))
-
-
-def take(data: Dataset, rows: Array) -> Dataset:
-    """Copy the samples at `rows`."""
-    labels = None if data.labels is None else data.labels[rows]
-    return Dataset({name: array[rows] for name, array in data.inputs.items()}, labels)

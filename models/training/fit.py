@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dataset import Dataset
+from ..dataset import Dataset, take
 from ..errors import BadRequest, StepFailed, ToolMissing
 from ..job import Job
 from ..job_records import TrainFacts, TrainOptions
@@ -32,7 +32,7 @@ from ..recipe import Recipe, Splits
 from ..signature import Array
 from ..sources import WEIGHTS, CodeRef, Source, write_source
 from .checkpoints import read_checkpoint, save_checkpoint
-from .data import load_splits, take
+from .data import load_splits
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from ...models.artifact import read_artifact
-from ...models.dataset import Dataset, read_dataset
+from ...models.dataset import TEST, Dataset, read_dataset
 from ...models.errors import BadRequest
 from ...models.formats import Format
 from ...models.job import Job
@@ -26,7 +26,6 @@ DEFAULT_RUNTIME: Mapping[Format, str] = {
     Format.KERAS: "keras",
 }
 FLEX = "tflite-flex"  # of a TFLite file that holds TensorFlow's operators
-TEST = "test.npz"
 ANSWER_S = 60.0  # how long a server may take for one call
 
 

@@ -17,12 +17,11 @@ import pytest
 
 from transload.converters.minimal_repro.saved_model_pieces import SavedModelCutter
 from transload.models.artifact import write_artifact
-from transload.models.dataset import Dataset, write_dataset
+from transload.models.dataset import TEST, Dataset, write_dataset
 from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
-from transload.pipeline.drift.sessions import TEST
 from transload.pipeline.minimal_repro.script_tensorflow import script_of
 from transload.pipeline.minimal_repro.search_records import PieceFacts, SearchOptions
 from transload.pipeline.minimal_repro.tensorflow_search import find_saved_model_piece

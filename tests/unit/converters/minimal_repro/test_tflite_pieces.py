@@ -17,12 +17,11 @@ import pytest
 
 from transload.converters.minimal_repro.tflite_pieces import TfliteCutter
 from transload.models.artifact import write_artifact
-from transload.models.dataset import Dataset, write_dataset
+from transload.models.dataset import TEST, Dataset, write_dataset
 from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
-from transload.pipeline.drift.sessions import TEST
 from transload.pipeline.minimal_repro.tensorflow_search import find_tflite_piece
 from transload.serving.runtimes.tflite_session import open_session
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from transload.models.dataset import Dataset, read_dataset
+from transload.models.dataset import Dataset, read_dataset, shuffled
 from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.loading.build import call_model
@@ -16,7 +16,7 @@ from transload.models.loading.code_refs import RECIPES, zoo_recipe
 from transload.models.probes.random_inputs import sample_inputs
 from transload.models.signature import Array, check_feeds
 from transload.models.sources import CodeRef
-from transload.models.training.data import load_splits, prepare_data, shuffled
+from transload.models.training.data import load_splits, prepare_data
 from transload.models.training.metrics import accuracy
 from transload.models.zoo.digits import shift_images
 

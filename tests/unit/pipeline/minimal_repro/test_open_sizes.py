@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 from transload.models.artifact import write_artifact
-from transload.models.dataset import Dataset, write_dataset
+from transload.models.dataset import TEST, Dataset, write_dataset
 from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Signature, parse_input
 from transload.models.sources import CodeRef, Source, write_source
 from transload.pipeline.drift.reference import answer
-from transload.pipeline.drift.sessions import TEST
 from transload.pipeline.minimal_repro.onnx_search import find_piece as find_onnx_piece
 from transload.pipeline.minimal_repro.pt2_search import find_piece as find_pt2_piece
 from transload.pipeline.minimal_repro.torch_search import find_piece as find_torch_piece
