@@ -149,13 +149,13 @@ def _ordered_tensors(side: str, specs: Sequence[TensorSpec], tensors: Mapping[st
     return [tensors[spec.name] for spec in specs]
 
 
-def _check_dtypes(freeze: FrozenGraph) -> None:
+def _check_dtypes(frozen: FrozenGraph) -> None:
     """Raise Refused for bfloat16, which tf2onnx lacks."""
     import tensorflow as tf
 
     operations = [
         operation
-        for operation in freeze.graph.get_operations()
+        for operation in frozen.graph.get_operations()
         if tf.bfloat16 in {out.dtype for out in operation.outputs}
     ]
     if operations:

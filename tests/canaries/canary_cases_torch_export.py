@@ -245,7 +245,7 @@ CASES: dict[str, Canary] = {
     "swap:torch._C._jit_pass_onnx_remove_inplace_ops_for_onnx": lambda: torchscript_export(
         torch.jit.script(AssignedRows()), [X], [Y], opset=17
     ),
-    "swap:torch.onnx._internal.torchscript_exporter._globals.GLOBALS.in_onnx_export": export_flag,
+    "swap:torch.onnx._internal.torchscript_exporter._globals.GLOBALS._in_onnx_export": export_flag,
     "swap:torch._higher_order_ops.while_loop": loop_sizes,
     "rewrite:torch.export.save.math.ceil, math.floor, round": rounded_sizes,
     "rewrite:torch.nn.TransformerEncoder.forward": encoder,

@@ -24,7 +24,7 @@ def _single_turn(_condition: object, body: Callable[..., object], carried: Seque
 
 (_IN_EXPORT,) = swaps(
     "torch.onnx._internal.torchscript_exporter._globals.GLOBALS",
-    {"in_onnx_export": always(True)},
+    {"_in_onnx_export": always(True)},  # the property of this name cannot be deleted again
     why="A trace outside of the exporter answers False to torch.onnx.is_in_onnx_export(), and the model takes a way "
     "that has no ONNX.",
     upstream="torch/onnx/_internal/torchscript_exporter/_globals.py",
