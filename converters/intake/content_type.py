@@ -18,16 +18,12 @@ _SAVED_MODEL = b"\x08\x01\x12"  # version 1, then the first graph (saved_model.p
 
 def check_content(path: Path, expected: Format) -> None:
     """Raise BadRequest if a file looks complete and of another format than its name says."""
-    detected = format_of_content(path)
-    if detected is None or detected is expected:
+    kind = format_of_content(path)
+    if kind is None or kind is expected:
         return
-    has_suffix = detected in _SUFFIXES
-    fix = (
-        f"call it {path.stem}{_SUFFIXES[detected]}"
-        if has_suffix
-        else "name the folder that it lies in, with its variables"
-    )
-    raise BadRequest(f"{path} is, by its content, of the kind {detected} and not {expected}", fix=fix)
+    known = kind in _SUFFIXES
+    fix = f"call it {path.stem}{_SUFFIXES[kind]}" if known else "name the folder that it lies in, with its variables"
+    raise BadRequest(f"{path} is, by its content, of the kind {kind} and not {expected}", fix=fix)
 
 
 def format_of_content(path: Path) -> Format | None:

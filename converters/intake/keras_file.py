@@ -122,9 +122,7 @@ def _check_object(described: dict[str, Any], path: Path) -> None:
     if "module" not in described and "registered_name" not in described:
         return  # a tensor, a slice, a number
     module, registered = described.get("module"), described.get("registered_name")
-    known = isinstance(module, str) and any(
-        module == package or module.startswith(f"{package}.") for package in _MODULES
-    )
+    known = isinstance(module, str) and any(module == root or module.startswith(f"{root}.") for root in _MODULES)
     if not known or (isinstance(registered, str) and ">" in registered):
         raise BadRequest(f"{path} holds {label} of {module or registered}, whose code is not Keras's own", fix=_EXPORT)
 

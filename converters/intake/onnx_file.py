@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 _EXPORT_AGAIN = "copy it again, or export it again"
 _MAX_PARSED_BYTES = 1 << 31  # protobuf's own limit
-_PLACEHOLDER_NAMES = frozenset(
-    ("?", "*", "-1", "None", "none", "unk", "unknown", "dynamic")
-)  # written by tools for any size
+_PLACEHOLDER_NAMES = frozenset(("?", "*", "-1", "None", "none", "unk", "unknown", "dynamic"))  # mean any size
 
 
 def parse_onnx(path: Path) -> onnx.ModelProto:
@@ -158,17 +156,14 @@ class OnnxFile:
         requested_by_name = {spec.name: spec for spec in requested}
         self._infer_outputs()
         return Signature(
-            tuple(self._spec(value, requested_by_name.get(value.name), batch_axis=BATCH) for value in graph.input),
+            tuple(self._spec(value, requested_by_name.get(value.name), batch=BATCH) for value in graph.input),
             tuple(self._spec(value, None) for value in graph.output),
         )
 
     def declare(self, signature: Signature) -> None:
         """Write the signature's axes into the model, if it declares others."""
         graph = self.model.graph
-        pairs = [
-            *zip(graph.input, signature.inputs, strict=True),
-            *zip(graph.output, signature.outputs, strict=True),
-        ]
+        pairs = [*zip(graph.input, signature.inputs, strict=True), *zip(graph.output, signature.outputs, strict=True)]
         if all(_shape(value) == spec.shape for value, spec in pairs):
             return
         self.changed = True
@@ -197,9 +192,7 @@ class OnnxFile:
             value.CopyFrom(shaped)
         self.changed = True
 
-    def _spec(
-        self, value: onnx.ValueInfoProto, requested: TensorSpec | None, batch_axis: str | None = None
-    ) -> TensorSpec:
+    def _spec(self, value: onnx.ValueInfoProto, requested: TensorSpec | None, batch: str | None = None) -> TensorSpec:
         import onnx
 
         value_type = value.type.WhichOneof("value")
@@ -213,13 +206,11 @@ class OnnxFile:
             if shape is None and requested is None:
                 of_input = f"name it, as in --input {value.name}={dtype}[batch,3,224,224]"
                 of_output = "export it with the shapes of its outputs: ONNX cannot tell this one"
-                raise BadRequest(
-                    f"{self.path} says no shape of {value.name}", fix=of_input if batch_axis else of_output
-                )
+                raise BadRequest(f"{self.path} says no shape of {value.name}", fix=of_input if batch else of_output)
             declared = requested.shape if shape is None and requested is not None else shape or ()
-            if batch_axis and declared[:1] == ("",):
+            if batch and declared[:1] == ("",):
                 self.unnamed.append(value.name)
-            axes = (_axis_name(value.name, at, batch_axis) if axis == "" else axis for at, axis in enumerate(declared))
+            axes = (_axis_name(value.name, at, batch) if axis == "" else axis for at, axis in enumerate(declared))
             return TensorSpec(value.name, dtype, tuple(axes))
         except (ValueError, KeyError, TypeError) as error:
             raise BadRequest(f"{self.path}: {value.name}: {error}", fix="export numbers or booleans") from error
@@ -237,8 +228,8 @@ def _shape(value: onnx.ValueInfoProto) -> tuple[Axis, ...] | None:
     )
 
 
-def _axis_name(tensor: str, at: int, batch_axis: str | None) -> str:
-    return batch_axis if batch_axis and at == 0 else f"{tensor}_{at}"
+def _axis_name(tensor: str, at: int, batch: str | None) -> str:
+    return batch if batch and at == 0 else f"{tensor}_{at}"
 
 
 __all__ = ["OnnxFile", "check_external", "parse_onnx"]

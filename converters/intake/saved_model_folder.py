@@ -76,27 +76,23 @@ def signature_of_saved_model(graph: MetaGraphDef, folder: Path, requested: Seque
 
     Raises BadRequest if there is no such signature, or it declares a dtype that the formats do not carry.
     """
-    served = {name: signature for name, signature in graph.signature_def.items() if not name.startswith("__")}
+    served = {name: entry for name, entry in graph.signature_def.items() if not name.startswith("__")}
     if DEFAULT not in served:
         named = f"the signatures {', '.join(sorted(served))}, and {DEFAULT} is not among them"
         raise BadRequest(
-            f"{folder} has {named if served else 'no signature, which would say what it takes and gives'}",
+            f"{folder} has {named if served else 'no entry, which would say what it takes and gives'}",
             fix=f"save it with tf.saved_model.save(MODEL, FOLDER, signatures={{{DEFAULT!r}: FUNCTION}})",
         )
-    signature = served[DEFAULT]
+    entry = served[DEFAULT]
     requested_by_name = {spec.name: spec for spec in requested}
-    order = _input_order(graph, signature)
-    names = sorted(signature.inputs, key=lambda name: (order.get(name, len(order)), _natural_key(name)))
-    if not names or not signature.outputs:
+    order = _input_order(graph, entry)
+    names = sorted(entry.inputs, key=lambda name: (order.get(name, len(order)), _natural_key(name)))
+    if not names or not entry.outputs:
         raise BadRequest(f"{folder} takes or gives nothing: there is nothing to serve", fix=_COPY_AGAIN)
     # Outputs are checked first: --input mends inputs, but only saving again mends outputs.
-    outputs = tuple(
-        _spec(folder, name, signature.outputs[name], None) for name in sorted(signature.outputs, key=_natural_key)
-    )
+    outputs = tuple(_spec(folder, name, entry.outputs[name], None) for name in sorted(entry.outputs, key=_natural_key))
     return Signature(
-        tuple(
-            _spec(folder, name, signature.inputs[name], requested_by_name.get(name), batch_axis=BATCH) for name in names
-        ),
+        tuple(_spec(folder, name, entry.inputs[name], requested_by_name.get(name), batch_axis=BATCH) for name in names),
         outputs,
     )
 
@@ -141,23 +137,19 @@ def _input_order(graph: MetaGraphDef, served: SignatureDef) -> dict[str, int]:
     library = {function.signature.name: function for function in graph.graph_def.library.function}
     producer = next(iter(served.outputs.values())).name.partition(b":")[0]
     node = main.get(producer)
-    wrapper = (
-        next((library[name] for name in called_names(node) if name in library), None) if node is not None else None
-    )
-    if node is None or wrapper is None:
+    inner = next((library[name] for name in called_names(node) if name in library), None) if node is not None else None
+    if node is None or inner is None:
         return {}
-    calls = [candidate for candidate in wrapper.node_def if any(name in library for name in called_names(candidate))]
-    arguments = [argument.name for argument in wrapper.signature.input_arg]
+    calls = [candidate for candidate in inner.node_def if any(name in library for name in called_names(candidate))]
+    arguments = [argument.name for argument in inner.signature.input_arg]
     if len(calls) != 1:
         return {}
     passed = [text.partition(b":")[0] for text in calls[0].input if text in arguments]
     # The wrapper's arguments stand for the node's inputs, which are the placeholders of the signature.
     placeholders = [text.partition(b":")[0] for text in node.input]
     tensors = {tensor.name.partition(b":")[0]: name for name, tensor in served.inputs.items()}
-    tensor_of_argument = {
-        argument: tensors.get(tensor) for argument, tensor in zip(arguments, placeholders, strict=False)
-    }
-    return {name: at for at, argument in enumerate(passed) if (name := tensor_of_argument.get(argument)) is not None}
+    tensor_of = {argument: tensors.get(tensor) for argument, tensor in zip(arguments, placeholders, strict=False)}
+    return {name: at for at, argument in enumerate(passed) if (name := tensor_of.get(argument)) is not None}
 
 
 def _check_variables(graph: MetaGraphDef, folder: Path) -> None:
@@ -185,14 +177,12 @@ def _check_operators(graph: MetaGraphDef, folder: Path) -> None:
     saving = _reached(units, [("", saver.save_tensor_name.partition(b":")[0])]) | restoring
     served = _reached(units, _roots(graph, units))
     for key, unit in units.items():
-        extra = (
-            frozenset[str]() if key in served else RESTORING if key in restoring else SAVING if key in saving else ()
-        )
+        more = frozenset[str]() if key in served else RESTORING if key in restoring else SAVING if key in saving else ()
         for node in unit.nodes:
             operator = node.op.decode(errors="replace")
             if operator in ALLOWED:
                 continue
-            if operator in extra and (operator not in RESTORING or _reads_passed_file(node, key, graph)):
+            if operator in more and (operator not in RESTORING or _reads_passed_file(node, key, graph)):
                 continue
             raise BadRequest(
                 f"{folder} holds the operator {operator} ({unit.location}{node.name.decode(errors='replace')}), "

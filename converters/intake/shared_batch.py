@@ -36,7 +36,7 @@ def check_one_batch(
     if len(unnamed) < 2:
         return
     own_axes = {name: f"{name}_0" for name in unnamed}
-    specs = [_with_first_axis(spec, own_axes[spec.name]) if spec.name in own_axes else spec for spec in inputs]
+    specs = [_with_first(spec, own_axes[spec.name]) if spec.name in own_axes else spec for spec in inputs]
     distinct = example_sizes(inputs, _SAMPLES)
     try:
         run = open_model()
@@ -91,20 +91,18 @@ def keras_runner(model: keras.Model, signature: Signature) -> Run:
     return lambda feeds: call(*(tf.constant(feeds[name]) for name in names))
 
 
-def with_own_first_axes(signature: Signature, unnamed: Collection[str]) -> Signature:
+def with_own_axes(guess: Signature, unnamed: Collection[str]) -> Signature:
     """Give the first axes of these inputs, and of outputs with a guessed batch, names of their own."""
-    inputs = [_with_first_axis(spec, f"{spec.name}_0") if spec.name in unnamed else spec for spec in signature.inputs]
-    outputs = [
-        _with_first_axis(spec, f"{spec.name}_0") if spec.shape[:1] == (BATCH,) else spec for spec in signature.outputs
-    ]
+    inputs = [_with_first(spec, f"{spec.name}_0") if spec.name in unnamed else spec for spec in guess.inputs]
+    outputs = [_with_first(spec, f"{spec.name}_0") if spec.shape[:1] == (BATCH,) else spec for spec in guess.outputs]
     return Signature(tuple(inputs), tuple(outputs))
 
 
-def _with_first_axis(spec: TensorSpec, axis: str) -> TensorSpec:
+def _with_first(spec: TensorSpec, axis: str) -> TensorSpec:
     return replace(spec, shape=(axis, *spec.shape[1:]))
 
 
-def guessed_batch_inputs(signature: Signature) -> tuple[str, ...]:
+def guessed_batches(signature: Signature) -> tuple[str, ...]:
     """Return the inputs whose first axis is only guessed to be the batch, in a file without names of axes."""
     return tuple(spec.name for spec in signature.inputs if spec.shape[:1] == (BATCH,))
 

@@ -31,14 +31,7 @@ from .keras_file import check_keras, load_checked_keras
 from .onnx_file import OnnxFile, check_external, parse_onnx
 from .pt2_file import check_pt2, load_pt2
 from .saved_model_folder import read_saved_model, signature_of_saved_model
-from .shared_batch import (
-    check_one_batch,
-    guessed_batch_inputs,
-    keras_runner,
-    onnx_runner,
-    saved_model_runner,
-    with_own_first_axes,
-)
+from .shared_batch import check_one_batch, guessed_batches, keras_runner, onnx_runner, saved_model_runner, with_own_axes
 from .tflite_file import TfliteFile
 from .torchscript_file import check_torchscript, describe_torchscript, load_torchscript, write_flat_torchscript
 
@@ -68,7 +61,7 @@ def take_in_onnx(job: Job) -> Mapping[str, Any]:
     file.load_external()
     file.sort()
     declared = file.signature(requested)
-    signature = apply_requested_inputs(declared, requested, file.unnamed)
+    signature = apply_request(declared, requested, file.unnamed)
     check_inputs(signature.inputs)
     file.declare(signature)
     file.check()
@@ -92,7 +85,7 @@ def take_in_pt2(job: Job) -> Mapping[str, Any]:
     declared, call = describe_program(program, path)
     if call is None:
         declared = _with_recorded_names(declared, recorded_signature(path))
-    signature = apply_requested_inputs(declared, options.inputs)
+    signature = apply_request(declared, options.inputs)
     check_inputs(signature.inputs)
     check_axes(program, signature, path)
     if call is None:
@@ -131,7 +124,7 @@ def take_in_saved_model(job: Job) -> Mapping[str, Any]:
     folder, requested = _checked_folder(options), options.inputs
     graph = read_saved_model(folder, trust=options.trust)
     declared = signature_of_saved_model(graph, folder, requested)
-    signature = apply_requested_inputs(declared, requested, guessed_batch_inputs(declared))
+    signature = apply_request(declared, requested, guessed_batches(declared))
     check_inputs(signature.inputs)
     payload = job.out / PAYLOAD[Format.SAVED_MODEL]
     payload.mkdir()
@@ -140,7 +133,7 @@ def take_in_saved_model(job: Job) -> Mapping[str, Any]:
         if (folder / part).is_dir():
             shutil.copytree(folder / part, payload / part)
     if not requested:
-        check_one_batch(folder, signature.inputs, guessed_batch_inputs(declared), lambda: saved_model_runner(payload))
+        check_one_batch(folder, signature.inputs, guessed_batches(declared), lambda: saved_model_runner(payload))
     write_artifact(job.out, Target(Format.SAVED_MODEL), signature)
     return FileFacts(signature=signature).to_json()
 
@@ -155,10 +148,10 @@ def take_in_keras(job: Job) -> Mapping[str, Any]:
     check_keras(path)
     model, requested = load_checked_keras(path), options.inputs
     declared = signature_of_keras(model, path)
-    signature = apply_requested_inputs(declared, requested, guessed_batch_inputs(declared))
+    signature = apply_request(declared, requested, guessed_batches(declared))
     check_inputs(signature.inputs)
     if not requested:
-        check_one_batch(path, signature.inputs, guessed_batch_inputs(declared), lambda: keras_runner(model, declared))
+        check_one_batch(path, signature.inputs, guessed_batches(declared), lambda: keras_runner(model, declared))
     return _copy_unchanged(job, path, Target(Format.KERAS), signature)
 
 
@@ -177,10 +170,8 @@ def take_in_tflite(job: Job) -> Mapping[str, Any]:
             fix="convert it again with TFLITE_BUILTINS alone, or name the SavedModel that it was made from",
         )
     declared = file.inputs()
-    requested, unnamed = options.inputs, guessed_batch_inputs(Signature(declared, declared))
-    inputs = apply_requested_inputs(
-        Signature(declared, declared), requested, unnamed
-    ).inputs  # outputs are found by calling it
+    requested, unnamed = options.inputs, guessed_batches(Signature(declared, declared))
+    inputs = apply_request(Signature(declared, declared), requested, unnamed).inputs  # outputs are found by calling it
     check_inputs(inputs)
     if not requested:
         check_one_batch(path, inputs, unnamed, lambda: TfliteFile(path, trust=options.trust).shapes_of)
@@ -258,7 +249,7 @@ def _with_recorded_names(declared: Signature, recorded: Signature | None) -> Sig
         for specs, recorded_specs in ((declared.inputs, recorded.inputs), (declared.outputs, recorded.outputs))
     )
     try:
-        return apply_requested_inputs(Signature(inputs, outputs), recorded.inputs)
+        return apply_request(Signature(inputs, outputs), recorded.inputs)
     except BadRequest:  # the record has other axes
         return declared
 
@@ -271,9 +262,7 @@ def _comparable_parts(signature: Signature) -> list[object]:
     return [inputs, [(spec.dtype, len(spec.shape)) for spec in signature.outputs]]
 
 
-def apply_requested_inputs(
-    declared: Signature, requested: Sequence[TensorSpec], unnamed: Collection[str] = ()
-) -> Signature:
+def apply_request(declared: Signature, requested: Sequence[TensorSpec], unnamed: Collection[str] = ()) -> Signature:
     """Return a file's signature with the names or sizes that `--input` gives to its dynamic axes.
 
     `unnamed`: the inputs whose first axis is only guessed to be the batch, and may be another axis.
@@ -290,7 +279,7 @@ def apply_requested_inputs(
             fix="give each input of the model once, by its name, or leave --input out",
         )
     if len({requested_by_name[name].shape[:1] for name in unnamed}) > 1:
-        declared = with_own_first_axes(declared, unnamed)
+        declared = with_own_axes(declared, unnamed)
     axes: dict[str, Axis] = {}
     for spec in declared.inputs:
         _apply_requested_axes(spec, requested_by_name[spec.name], axes)

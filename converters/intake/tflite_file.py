@@ -18,14 +18,7 @@ from ...models.foreign_errors import first_line
 from ...models.probes.sizes import two_sizes
 from ...models.signature import BATCH, Array, Axis, Signature, TensorSpec, served_dtype
 from ...models.tensorflow_names import default_signature
-from ..to_tflite.tflite_signature import (
-    NamedTensor,
-    custom_names,
-    flex_names,
-    inputs_and_outputs,
-    model_of,
-    signature_names,
-)
+from ..to_tflite.tflite_signature import NamedTensor, custom_names, flex_names, inputs_and_outputs, model_of, signatures
 from .flex_operators import check_flex
 
 _MAKE_AGAIN = "copy it again, or convert it again"
@@ -77,7 +70,7 @@ class TfliteFile:
         return tuple(self._input(tensor, details[tensor.index]) for tensor in tensors)
 
     def _check_signatures(self) -> None:
-        names = signature_names(self._model)
+        names = signatures(self._model)
         served = default_signature(names)
         if names and served is None:
             raise BadRequest(

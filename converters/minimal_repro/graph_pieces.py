@@ -26,12 +26,10 @@ class GraphPiece:
 class OperatorGraph:
     """Operators by their index, in a topological order: what each reads and writes, and the outputs of the graph."""
 
-    def __init__(
-        self, reads: Sequence[Sequence[str]], writes: Sequence[Sequence[str]], results: Collection[str]
-    ) -> None:
+    def __init__(self, reads: Sequence[Sequence[str]], writes: Sequence[Sequence[str]], final: Collection[str]) -> None:
         self.reads, self.writes = reads, writes
         self.producers = {name: index for index, names in enumerate(writes) for name in names}
-        self._results = frozenset(results)
+        self._results = frozenset(final)
 
     def with_predecessors(self, index: int, limit: int) -> list[int]:
         """Return an operator and those that it depends on, nearest first, up to `limit` of them."""
@@ -40,10 +38,10 @@ class OperatorGraph:
         while pending and len(chosen) < limit:
             node = pending.pop(0)
             chosen.append(node)
-            sources = sorted(
-                {self.producers[name] for name in self.reads[node] if name in self.producers}, reverse=True
-            )
-            pending += [source for source in sources if source not in chosen and source not in pending]
+            before = sorted({self.producers[name] for name in self.reads[node] if name in self.producers}, reverse=True)
+            pending += [
+                node_before for node_before in before if node_before not in chosen and node_before not in pending
+            ]
         return chosen
 
     def inputs_of(self, kept: Iterable[int]) -> list[str]:

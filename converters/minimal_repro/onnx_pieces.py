@@ -182,10 +182,7 @@ def _without_constants(model: onnx.ModelProto) -> onnx.ModelProto:
 
     kept_nodes = []
     for node in model.graph.node:
-        value = next(
-            (attribute for attribute in node.attribute if node.op_type == "Constant" and attribute.name == "value"),
-            None,
-        )
+        value = next((a for a in node.attribute if node.op_type == "Constant" and a.name == "value"), None)
         if value is None:
             kept_nodes.append(node)
         else:
@@ -237,28 +234,24 @@ def _all_values(
     """Compute every tensor that nodes write, in ONNX Runtime without optimisation, else by ONNX's reference."""
     import onnx
 
-    complete = onnx.ModelProto()
-    complete.CopyFrom(model)
-    outputs = {value.name for value in complete.graph.output}
+    full = onnx.ModelProto()
+    full.CopyFrom(model)
+    outputs = {value.name for value in full.graph.output}
     for name in written:
         if name in types and name not in outputs:  # neither a sequence nor an optional
-            value = complete.graph.output.add()
+            value = full.graph.output.add()
             value.name = name
             value.type.tensor_type.CopyFrom(types[name])
-    names = [value.name for value in complete.graph.output]
+    names = [value.name for value in full.graph.output]
     try:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        session = onnxruntime.InferenceSession(
-            complete.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        results = session.run(names, dict(feeds))
+        session = onnxruntime.InferenceSession(full.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        arrays = session.run(names, dict(feeds))
     except Exception:  # noqa: BLE001  (it lacks an operator; the reference has all)
         from onnx.reference import ReferenceEvaluator
 
-        results = ReferenceEvaluator(complete).run(names, dict(feeds))
-    return {
-        name: np.asarray(value) for name, value in zip(names, results, strict=True) if isinstance(value, np.ndarray)
-    }
+        arrays = ReferenceEvaluator(full).run(names, dict(feeds))
+    return {name: np.asarray(value) for name, value in zip(names, arrays, strict=True) if isinstance(value, np.ndarray)}

@@ -231,10 +231,8 @@ def _all_values(module: torch.fx.GraphModule, feeds: Iterable[Array]) -> dict[to
     class Keeper(torch.fx.Interpreter):
         def run_node(self, n: torch.fx.Node) -> Any:
             result = super().run_node(n)
-            detached = result.detach() if isinstance(result, torch.Tensor) else result
-            values[n] = (
-                detached.clone() if detached is not result and n.op != "get_attr" else detached
-            )  # weights are not copied
+            kept = result.detach() if isinstance(result, torch.Tensor) else result
+            values[n] = kept.clone() if kept is not result and n.op != "get_attr" else kept  # weights are not copied
             return result
 
     with torch.no_grad():

@@ -65,10 +65,8 @@ def write_saved_model(path: Path, graph: GraphDef, signature: Signature, tensors
     names, output_names = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
 
     def piece(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        inputs_by_name, tensor_names = dict(zip(names, inputs, strict=True)), [tensors[name] for name in output_names]
-        return dict(
-            zip(output_names, tf.graph_util.import_graph_def(body, inputs_by_name, tensor_names, name=""), strict=True)
-        )
+        by_name, results = dict(zip(names, inputs, strict=True)), [tensors[name] for name in output_names]
+        return dict(zip(output_names, tf.graph_util.import_graph_def(body, by_name, results, name=""), strict=True))
 
     module = tf.Module()
     module.piece = tf.function(piece, input_signature=[_tf_spec(spec) for spec in signature.inputs], autograph=False)
@@ -266,11 +264,9 @@ def _sorted_nodes(nodes: Iterable[NodeDef]) -> list[NodeDef]:
         pending = [name]
         while pending:
             node = by_name[pending[-1]]
-            sources = [
-                source for source in (read.partition(":")[0] for read in _names_read(node)) if source not in ordered
-            ]
-            if sources:
-                pending += sources
+            before = [item for item in (read.partition(":")[0] for read in _names_read(node)) if item not in ordered]
+            if before:
+                pending += before
             else:
                 ordered[pending.pop()] = node
     return list(ordered.values())

@@ -91,9 +91,7 @@ class TfliteCutter:
             interpreter.set_tensor(index_by_name[name], array)
         interpreter.invoke()
         recorded = [*index_by_name.values(), *(self._index_by_name[name] for name in self._graph.producers)]
-        self.values = {
-            self._names[index]: interpreter.get_tensor(index) for index in recorded if self._dtype(index) in DTYPES
-        }
+        self.values = {self._names[at]: interpreter.get_tensor(at) for at in recorded if self._dtype(at) in DTYPES}
 
     def piece(self, chosen: Iterable[int]) -> TflitePiece | None:
         """Return these operators as a file; None if an input or output is no recorded tensor, or nothing goes in."""

@@ -202,11 +202,8 @@ def _results(outputs: Any) -> dict[str, Array]:
     else:
         named = {f"y{at}": value for at, value in enumerate(_leaves(outputs))}
     arrays = {name: array_of(value) for name, value in named.items()}
-    return (
-        {}
-        if any(value is None for value in arrays.values())
-        else {name: array for name, array in arrays.items() if array is not None}
-    )
+    tensors = {name: array for name, array in arrays.items() if array is not None}
+    return tensors if len(tensors) == len(arrays) else {}
 
 
 def array_of(value: Any) -> Array | None:

@@ -48,24 +48,19 @@ def freeze(path: Path) -> FrozenGraph:
             f"tf2onnx takes models up to 2 GB, and the weights of this one take {weights_bytes / 1e9:.1f} GB",
             fix="serve this model as SavedModel",
         )
-    constant_function = private_tensorflow.convert_variables_to_constants_v2(
+    frozen = private_tensorflow.convert_variables_to_constants_v2(
         function, lower_control_flow=False, aggressive_inlining=True
     )
-    if any(tensor.dtype == tf.resource for tensor in constant_function.inputs):
+    if any(tensor.dtype == tf.resource for tensor in frozen.inputs):
         raise Refused(
             "the model keeps a table, or other state that is no variable, and ONNX has none",
             fix="serve this model as SavedModel, or look things up outside of it",
         )
     # A graph refuses names such as `input-1`. The outputs of a signature's function are sorted by name.
     signature_names = {tensor.name: name for tensor, name in zip(function.inputs, function._arg_keywords, strict=False)}
-    inputs = {
-        signature_names.get(tensor.name, tensor.name.removesuffix(":0")): tensor.name
-        for tensor in constant_function.inputs
-    }
-    outputs = dict(
-        zip(sorted(function.structured_outputs), [tensor.name for tensor in constant_function.outputs], strict=True)
-    )
-    return FrozenGraph(constant_function.graph, inputs, outputs)
+    inputs = {signature_names.get(tensor.name, tensor.name.removesuffix(":0")): tensor.name for tensor in frozen.inputs}
+    outputs = dict(zip(sorted(function.structured_outputs), [tensor.name for tensor in frozen.outputs], strict=True))
+    return FrozenGraph(frozen.graph, inputs, outputs)
 
 
 def _load_uncompiled(path: Path) -> AutoTrackable:

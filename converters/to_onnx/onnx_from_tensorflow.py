@@ -153,14 +153,10 @@ def _check_dtypes(frozen: FrozenGraph) -> None:
     """Raise Refused for bfloat16, which tf2onnx lacks."""
     import tensorflow as tf
 
-    operations = [
-        operation
-        for operation in frozen.graph.get_operations()
-        if tf.bfloat16 in {out.dtype for out in operation.outputs}
-    ]
-    if operations:
+    halves = [op for op in frozen.graph.get_operations() if tf.bfloat16 in {out.dtype for out in op.outputs}]
+    if halves:
         raise Refused(
-            f"the model computes in bfloat16 ({operations[0].name}), which tf2onnx has not",
+            f"the model computes in bfloat16 ({halves[0].name}), which tf2onnx has not",
             fix="make the same layers with the dtype policy float32, and load these weights into them",
         )
 

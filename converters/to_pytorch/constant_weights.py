@@ -66,11 +66,7 @@ def _with_constant_weights(model: torch.nn.Module, signature: Signature) -> torc
         _make_constant(module)
     copied.requires_grad_(False)
     pairs = zip(answers(copied), expected, strict=True)
-    return (
-        copied
-        if all(same_way(result, reference) for result, reference in pairs if torch.is_tensor(reference))
-        else None
-    )
+    return copied if all(same_way(new, old) for new, old in pairs if torch.is_tensor(old)) else None
 
 
 def _has_computed_weights(model: torch.nn.Module) -> bool:

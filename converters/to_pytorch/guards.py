@@ -118,10 +118,10 @@ def _more_excluded(
 ) -> Iterator[ExcludedSizes]:
     """Yield more points for each guard that no `agreeing` point breaks so far."""
     for guard in guards:
-        largest_first = sorted(
+        points = sorted(
             _sizes_that_break(guard, signature), key=_largest, reverse=True
         )  # a model may refuse small ones
-        for excluded in largest_first[:_MAX_PER_GUARD]:
+        for excluded in points[:_MAX_PER_GUARD]:
             if _is_broken(guard, agreeing):
                 break
             yield excluded
@@ -158,17 +158,14 @@ def _excluded_sizes(program: torch.export.ExportedProgram, signature: Signature)
 
 def _sizes_that_break(guard: SizeGuard, signature: Signature) -> Iterator[ExcludedSizes]:
     """Yield sizes that break a guard: the first ones on each line through the sizes of its axes."""
-    own, limit = example_sizes(signature.inputs, _BATCH), max(_MAX_ELEMENTS, most_elements(signature.inputs))
+    specs = signature.inputs
+    own, limit = example_sizes(specs, _BATCH), max(_MAX_ELEMENTS, most_elements(specs))
     lines = [[sizes for sizes in line if not guard.holds(sizes)] for line in _lines(guard.axes, signature)]
     for start in _STARTS:
         for line in lines:
             distant = (sizes for sizes in line if max(sizes.values()) >= start)
-            affordable = (
-                sizes
-                for sizes in distant
-                if len(sizes) == 1 or count_elements(signature.inputs, {**own, **sizes}) <= limit
-            )
-            if first := next(affordable, None):
+            fits = (sizes for sizes in distant if len(sizes) == 1 or count_elements(specs, {**own, **sizes}) <= limit)
+            if first := next(fits, None):
                 yield ExcludedSizes(first, _is_broken_by_equality(guard, first))
 
 

@@ -38,20 +38,15 @@ def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
     source = read_artifact(job.inputs["source"])
     model = read_model(source.path)
     _check_names(model, source)
-    generated = generate(model, example_inputs(source.signature), source.signature.bounds)
-    write_module(generated, job.out)
+    result = generate(model, example_inputs(source.signature), source.signature.bounds)
+    write_module(result, job.out)
     module = load_module(job.out)
     program = export(module, source.signature)
     signature = settle_bounds(program, module, source.signature)
     answer_everywhere(program, module, signature)
     save_program(program, signature, job.out / PAYLOAD[Format.PT2])
     write_artifact(job.out, Target(Format.PT2), signature)
-    return {
-        "operators": generated.operators,
-        "opset": generated.opset,
-        "weights": len(generated.weights),
-        "module": MODULE,
-    }
+    return {"operators": result.operators, "opset": result.opset, "weights": len(result.weights), "module": MODULE}
 
 
 def write_module(generated: GeneratedModule, folder: Path) -> None:

@@ -155,9 +155,7 @@ def example_inputs(signature: Signature, batch: int = EXAMPLE_BATCH, more: int =
     sizes, bounds = example_sizes(signature.inputs, batch), signature.bounds
     for axis in other_axes(signature.inputs) if more else ():
         filled = bounds.get(axis, ANY_SIZE).filled
-        sizes[axis] = filled.nearest(
-            sizes[axis] + filled.low * -(-more // filled.low)
-        )  # a multiple, if the axis takes multiples
+        sizes[axis] = filled.nearest(sizes[axis] + filled.low * -(-more // filled.low))  # keeps multiples
     arrays = sample_tensors(signature.inputs, sizes)
     return tuple(torch.from_numpy(arrays[spec.name]) for spec in signature.inputs)
 

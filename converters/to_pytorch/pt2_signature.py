@@ -32,14 +32,11 @@ def describe_program(program: torch.export.ExportedProgram, path: Path) -> tuple
 
     Raises BadRequest for inputs or outputs without tensors, and for dtypes that the formats lack.
     """
-    axes_by_symbol: dict[str, str] = {}
+    axis_of: dict[str, str] = {}
     call, values = _call(program, path)
-    inputs = [_spec(path, name, values[name], axes_by_symbol, batch_axis=BATCH) for name in call.inputs]
-    ranges = {
-        axes_by_symbol[str(symbol)]: limits
-        for symbol, limits in program.range_constraints.items()
-        if str(symbol) in axes_by_symbol
-    }
+    inputs = [_spec(path, name, values[name], axis_of, batch_axis=BATCH) for name in call.inputs]
+    constraints = program.range_constraints.items()
+    ranges = {axis_of[name]: limits for symbol, limits in constraints if (name := str(symbol)) in axis_of}
     results = _traced_result(program)
     try:
         outputs = flatten(results)
@@ -47,7 +44,7 @@ def describe_program(program: torch.export.ExportedProgram, path: Path) -> tuple
         raise BadRequest(f"{path}: {error.what}", fix="export a module that returns tensors alone") from error
     signature = Signature(
         tuple(_with_ranges(spec, ranges) for spec in inputs),
-        tuple(_spec(path, name, value, axes_by_symbol) for name, value in outputs.items()),
+        tuple(_spec(path, name, value, axis_of) for name, value in outputs.items()),
     )
     out_spec = program.call_spec.out_spec
     plain = out_spec.is_leaf() or (
@@ -142,9 +139,7 @@ def _with_ranges(spec: TensorSpec, ranges: Mapping[str, ValueRanges[sympy.Expr]]
     return replace(spec, bounds=tuple((axis, limits) for axis, limits in bounds.items() if limits != ANY_SIZE))
 
 
-def _spec(
-    path: Path, name: str, value: Any, axes_by_symbol: dict[str, str], batch_axis: str | None = None
-) -> TensorSpec:
+def _spec(path: Path, name: str, value: Any, axis_of: dict[str, str], batch_axis: str | None = None) -> TensorSpec:
     """Return the spec of a traced value. `axes_by_symbol`: names of axes by torch's symbol, extended here."""
     if not hasattr(value, "shape"):
         raise BadRequest(f"{path}: {name} is no tensor", fix="export a module that takes and returns tensors alone")
@@ -153,10 +148,8 @@ def _spec(
         if isinstance(size, int):
             axes.append(size)
         else:
-            axis = (
-                batch_axis if batch_axis and at == 0 and batch_axis not in axes_by_symbol.values() else f"{name}_{at}"
-            )
-            axes.append(axes_by_symbol.setdefault(str(size), axis))
+            axis = batch_axis if batch_axis and at == 0 and batch_axis not in axis_of.values() else f"{name}_{at}"
+            axes.append(axis_of.setdefault(str(size), axis))
     try:
         return TensorSpec(name, served_dtype(str(value.dtype)), tuple(axes))
     except ValueError as error:

@@ -35,8 +35,8 @@ def settle_bounds(program: torch.export.ExportedProgram, model: torch.nn.Module,
     """Return the signature with the program's bounds, after removing bounds that only tracing caused."""
     trial, narrow = _SizeTrial(program, model, signature), dict[str, Bounds]()
     for axis in ranges(program, signature):
-        if (smallest := trial.lower_bound(axis)) is not None:
-            narrow[axis] = Bounds(smallest, signature.bounds.get(axis, ANY_SIZE).high)
+        if (least := trial.lower_bound(axis)) is not None:
+            narrow[axis] = Bounds(least, signature.bounds.get(axis, ANY_SIZE).high)
     trial.drop_guards_on_least_sizes(narrow)
     for axis, (_, high) in ranges(program, signature).items():
         bounds = narrow.get(axis, signature.bounds.get(axis, ANY_SIZE))
@@ -68,42 +68,35 @@ class _SizeTrial:
 
         Returns the new least size if the model answers below it, too.
         """
-        smallest = self.signature.bounds.get(axis, ANY_SIZE).low
-        first = next((size for size in range(smallest, _SEARCH_LIMIT) if self._is_open(axis, size)), None)
-        if first is None or first == smallest:
+        least = self.signature.bounds.get(axis, ANY_SIZE).low
+        first = next((size for size in range(least, _SEARCH_LIMIT) if self._is_open(axis, size)), None)
+        if first is None or first == least:
             return None
-        beyond = [
-            *({**self._sizes(_BATCH), axis: size} for size in range(first, _GUARD_LIMIT)),
-            *self._equal_sizes(first),
-        ]
-        small_guards = self._guards_on_small_sizes(
-            [point for size in range(smallest, first) for point in self._points(axis, size)], beyond
+        beyond = [*({**self._sizes(_BATCH), axis: size} for size in range(first, _GUARD_LIMIT)), *self._diagonal(first)]
+        small_guards = self._guards_on_small(
+            [point for size in range(least, first) for point in self._points(axis, size)], beyond
         )
         former = self._opened(axis)
         size, agrees = first, None
-        while size > smallest and (agrees := self._agrees(self._points(axis, size - 1), small_guards)):
+        while size > least and (agrees := self._agrees(self._points(axis, size - 1), small_guards)):
             size -= 1
         self.program.range_constraints.update(former if size == first else self._from(former, size))
         if size < first:
             self._drop(small_guards)
-        if size in range(smallest + 1, first):
+        if size in range(least + 1, first):
             self.guards += [f"{source} >= {size}" for source in self._sources(axis)]
         return size if agrees is False else None
 
     def drop_guards_on_least_sizes(self, narrow: Mapping[str, Bounds]) -> None:
         """Remove guards that only forbid several axes to have their least sizes at once."""
         bounds = {**self.signature.bounds, **narrow}
-        smallest = {axis: bounds.get(axis, ANY_SIZE).filled.low for axis in self._sizes(_BATCH)}
-        single_axis = (
-            {**smallest, axis: size} for axis in smallest for size in range(smallest[axis] + 1, _SEARCH_LIMIT)
-        )
-        small_guards = self._guards_on_small_sizes(
-            [smallest], [*single_axis, *self._equal_sizes(max(smallest.values(), default=0) + 1)]
-        )
-        if small_guards and self._agrees([smallest], small_guards):
+        least = {axis: bounds.get(axis, ANY_SIZE).filled.low for axis in self._sizes(_BATCH)}
+        alone = ({**least, axis: size} for axis in least for size in range(least[axis] + 1, _SEARCH_LIMIT))
+        small_guards = self._guards_on_small([least], [*alone, *self._diagonal(max(least.values(), default=0) + 1)])
+        if small_guards and self._agrees([least], small_guards):
             self._drop(small_guards)
 
-    def _equal_sizes(self, first: int) -> list[dict[str, int]]:
+    def _diagonal(self, first: int) -> list[dict[str, int]]:
         """Return points with all axes equal, from `first` on, or as near to that as their bounds allow.
 
         At smaller ones the sizes inside a program may be 0, and any guard may break.
@@ -112,9 +105,7 @@ class _SizeTrial:
         sizes = range(first, _SEARCH_LIMIT + first)
         return [{axis: limits.nearest(size) for axis, limits in bounds.items()} for size in sizes]
 
-    def _guards_on_small_sizes(
-        self, points: Sequence[Mapping[str, int]], beyond: Sequence[Mapping[str, int]]
-    ) -> set[str]:
+    def _guards_on_small(self, points: Sequence[Mapping[str, int]], beyond: Sequence[Mapping[str, int]]) -> set[str]:
         """Return the guards that break at some of the points, and at none of those beyond."""
         broken = {guard for sizes in points for guard in self._broken(sizes)}
         return broken - {guard for sizes in beyond for guard in self._broken(sizes, broken)}
@@ -144,17 +135,15 @@ class _SizeTrial:
         expressions = (
             nodes[name].meta["val"].shape[at].node.expr
             for name, spec in zip(self._names, self.signature.inputs, strict=True)
-            for at, name_of_axis in spec.dynamic_axes.items()
-            if name_of_axis == axis and not isinstance(nodes[name].meta["val"].shape[at], int)
+            for at, axis_name in spec.dynamic_axes.items()
+            if axis_name == axis and not isinstance(nodes[name].meta["val"].shape[at], int)
         )
         return {symbol for symbol in expressions if symbol in self.program.range_constraints}
 
     def _sources(self, axis: str) -> Iterator[str]:
         """Yield torch's expressions for the axis in the inputs."""
         for name, spec in zip(self._names, self.signature.inputs, strict=True):
-            yield from (
-                f"L['{name}'].size()[{at}]" for at, name_of_axis in spec.dynamic_axes.items() if name_of_axis == axis
-            )
+            yield from (f"L['{name}'].size()[{at}]" for at, axis_name in spec.dynamic_axes.items() if axis_name == axis)
 
     def _sizes(self, batch: int) -> dict[str, int]:
         return example_sizes(self.signature.inputs, batch)

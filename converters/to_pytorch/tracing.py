@@ -73,9 +73,7 @@ def data_questions(model: torch.nn.Module, signature: Signature) -> dict[str, bo
         ),
     ]
 
-    calls = [
-        [torch.tensor(arrays_of_sample[spec.name]) for spec in signature.inputs] for arrays_of_sample in sample_sets
-    ]
+    calls = [[torch.tensor(sample[spec.name]) for spec in signature.inputs] for sample in sample_sets]
     with unchecked_distributions():
         return questions(model, calls)
 
@@ -255,20 +253,17 @@ def _observe_trace(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> _O
 
 
 def _refuse_kept_size(
-    observed: _ObservedTrace, model: torch.nn.Module, signature: Signature, differing: Mapping[str, int]
+    observed: _ObservedTrace, model: torch.nn.Module, signature: Signature, wrong: Mapping[str, int]
 ) -> Refused:
     """Return the refusal of a trace that answers otherwise than the model at some sizes, with the line at fault."""
     numbers = next((line for text, line in observed.warned if line and _BRANCH not in text), None)
     branches = next((line for _, line in observed.warned if line), None)
-    mismatch = Unlike(numbers) if numbers else _first_mismatch(observed.trace, model, signature, differing)
+    mismatch = Unlike(numbers) if numbers else _first_mismatch(observed.trace, model, signature, wrong)
     example = example_sizes(signature.inputs, _BATCH)
-    single_axis = ({**example, axis: size} for axis, size in reversed([*differing.items()]))
-    point = next(
-        (candidate for candidate in single_axis if _first_difference(observed.trace, model, [candidate], signature)),
-        differing,
-    )
-    axis = next((axis for axis, size in point.items() if size != example[axis]), next(iter(differing)))
-    return kept_size(mismatch or Unlike(branches), signature, axis, differing)
+    alone = ({**example, axis: size} for axis, size in reversed([*wrong.items()]))
+    point = next((sizes for sizes in alone if _first_difference(observed.trace, model, [sizes], signature)), wrong)
+    axis = next((axis for axis, size in point.items() if size != example[axis]), next(iter(wrong)))
+    return kept_size(mismatch or Unlike(branches), signature, axis, wrong)
 
 
 def _first_mismatch(

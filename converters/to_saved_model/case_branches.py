@@ -69,11 +69,7 @@ def _write_as_if(node: NodeDef, nodes: Nodes, library: Library, result: str) -> 
 def _inputs(node: NodeDef) -> tuple[str, list[str], list[str]]:
     """Return the index of a case, the inputs that it passes on, and its control inputs."""
     index, *operands = node.input
-    return (
-        index,
-        [operand for operand in operands if operand[0] != "^"],
-        [operand for operand in operands if operand[0] == "^"],
-    )
+    return (index, [name for name in operands if name[0] != "^"], [name for name in operands if name[0] == "^"])
 
 
 def _with_index(branch: NameAttrList, library: Library) -> FunctionDef:

@@ -30,19 +30,15 @@ def simplify_operators(model: SavedModel) -> bool:
 
 def _rewrite_lookups(graph: GraphDef) -> bool:
     """Rewrite the look-ups in a graph's functions in place; return whether there were any."""
-    rewritten = [
-        _write_as_gather(node, function.node_def)
-        for function in graph.library.function
-        for node in _lookups_of(function)
-    ]
-    return bool(rewritten)
+    names = [_to_gather(node, function.node_def) for function in graph.library.function for node in _lookups(function)]
+    return bool(names)
 
 
-def _lookups_of(function: FunctionDef) -> list[NodeDef]:
+def _lookups(function: FunctionDef) -> list[NodeDef]:
     return [node for node in function.node_def if node.op in _LOOKUPS]
 
 
-def _write_as_gather(node: NodeDef, nodes: Nodes) -> str:
+def _to_gather(node: NodeDef, nodes: Nodes) -> str:
     """Turn a look-up in a variable into one in its value, which a new node reads; return the look-up's name."""
     variable, indices, *control = node.input
     read = nodes.add(name=f"{node.name}/read", op="ReadVariableOp", input=[variable])

@@ -138,8 +138,6 @@ def repeated_bytes(flat: Flat) -> int:
     model = private_tensorflow.schema_py_generated.Model.GetRootAs(flat, 0)
     buffers = [buffer for at in range(model.BuffersLength()) if (buffer := model.Buffers(at)).DataLength()]
     lengths = Counter(buffer.DataLength() for buffer in buffers)
-    candidates = [
-        buffer for buffer in buffers if (size := buffer.DataLength()) >= _MIN_SHARED_BYTES and lengths[size] > 1
-    ]
-    distinct = {hashlib.sha256(buffer.DataAsNumpy()).digest(): buffer.DataLength() for buffer in candidates}
-    return int(sum(buffer.DataLength() for buffer in candidates)) - int(sum(distinct.values()))
+    twins = [buffer for buffer in buffers if (size := buffer.DataLength()) >= _MIN_SHARED_BYTES and lengths[size] > 1]
+    distinct = {hashlib.sha256(buffer.DataAsNumpy()).digest(): buffer.DataLength() for buffer in twins}
+    return int(sum(buffer.DataLength() for buffer in twins)) - int(sum(distinct.values()))

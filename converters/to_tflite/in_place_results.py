@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ai_edge_litert.schema_py_generated import Model, ModelT, SubGraph, SubGraphT
 
 _GROWTH_BYTES = 1 << 16  # enough for the added operators
+# The operators of two inputs that XNNPACK runs.
+_RUN_BY_XNNPACK = ("ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB")
 
 
 def without_shared_places(flat: bytes, may_be_empty: bool = False) -> bytes:
@@ -45,9 +47,7 @@ def without_shared_places(flat: bytes, may_be_empty: bool = False) -> bytes:
     if not any(stretched):
         return flat
     if not has_dynamic_tensors(flat):
-        stretched = [
-            [tensor for tensor in tensors if may_be_empty or not tensor.only_when_empty] for tensors in stretched
-        ]
+        stretched = [[tensor for tensor in tensors if may_be_empty or not tensor.if_empty] for tensors in stretched]
         if not any(stretched) or _unknown_sizes(graphs[0]) < 2:
             return flat
     unpacked = ModelT.InitFromObj(model)
@@ -62,7 +62,7 @@ class _StretchedTensor:
     """A tensor with one reader, which broadcasts it."""
 
     index: int
-    only_when_empty: bool  # the tensor is as large as the operator's result only where both are empty
+    if_empty: bool  # the tensor is as large as the operator's result only where both are empty
 
 
 def _unknown_sizes(graph: SubGraph) -> int:
@@ -79,15 +79,7 @@ def _shape(graph: SubGraph, at: int) -> tuple[int, ...]:
 def _stretched_tensors(model: Model, graph: SubGraph) -> Iterator[_StretchedTensor]:
     from ai_edge_litert.schema_py_generated import BuiltinOperator
 
-    run_by_xnnpack = {  # the operators of two inputs that XNNPACK runs
-        BuiltinOperator.ADD,
-        BuiltinOperator.DIV,
-        BuiltinOperator.MAXIMUM,
-        BuiltinOperator.MINIMUM,
-        BuiltinOperator.MUL,
-        BuiltinOperator.SQUARED_DIFFERENCE,
-        BuiltinOperator.SUB,
-    }
+    run_by_xnnpack = {getattr(BuiltinOperator, name) for name in _RUN_BY_XNNPACK}
     codes = [model.OperatorCodes(at) for at in range(model.OperatorCodesLength())]
     kinds = [max(code.BuiltinCode(), code.DeprecatedBuiltinCode()) for code in codes]  # the second is a byte
     operators = [graph.Operators(at) for at in range(graph.OperatorsLength())]
@@ -114,25 +106,15 @@ def _stretched_sizes(shape: Sequence[int], result: Sequence[int]) -> list[int]:
 
 def _add_shape_reader(model: ModelT, graph: SubGraphT, at: int) -> None:
     """Insert a SHAPE of a tensor behind the operator that computes it."""
-    from ai_edge_litert.schema_py_generated import (
-        BuiltinOperator,
-        BuiltinOptions,
-        OperatorT,
-        ShapeOptionsT,
-        TensorT,
-        TensorType,
-    )
+    from ai_edge_litert import schema_py_generated as schema
 
-    shape_tensor, operator = TensorT(), OperatorT()
-    shape_tensor.type, shape_tensor.shape, shape_tensor.hasRank = TensorType.INT32, [len(graph.tensors[at].shape)], True
+    shape_tensor, operator, int32 = schema.TensorT(), schema.OperatorT(), schema.TensorType.INT32
+    shape_tensor.type, shape_tensor.shape, shape_tensor.hasRank = int32, [len(graph.tensors[at].shape)], True
     shape_tensor.name = f"shape/{len(graph.tensors)}".encode()
-    operator.opcodeIndex, operator.inputs, operator.outputs = (
-        operator_code(model, BuiltinOperator.SHAPE),
-        [at],
-        [len(graph.tensors)],
-    )
-    operator.builtinOptionsType, operator.builtinOptions = BuiltinOptions.ShapeOptions, ShapeOptionsT()
-    operator.builtinOptions.outType = TensorType.INT32
+    operator.opcodeIndex = operator_code(model, schema.BuiltinOperator.SHAPE)
+    operator.inputs, operator.outputs = [at], [len(graph.tensors)]
+    operator.builtinOptionsType, operator.builtinOptions = schema.BuiltinOptions.ShapeOptions, schema.ShapeOptionsT()
+    operator.builtinOptions.outType = int32
     graph.tensors.append(shape_tensor)
     position = next(position for position, candidate in enumerate(graph.operators) if at in candidate.outputs)
     graph.operators.insert(position + 1, operator)

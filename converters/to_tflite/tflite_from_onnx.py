@@ -96,10 +96,7 @@ def tflite_int8(job: Job) -> Mapping[str, Any]:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
         converter.representative_dataset = lambda: samples(data, signature)
         converter.canonicalizing_inf_as_min_max_float = True  # a range that holds an infinity says nothing
-        converter.target_spec.supported_ops = [
-            tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
-            tf.lite.OpsSet.TFLITE_BUILTINS,
-        ]
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8, tf.lite.OpsSet.TFLITE_BUILTINS]
         converter._experimental_calibrate_only = True  # which operators stay float depends on the ranges
 
     facts = _convert(job, Precision.INT8, set_up, lambda flat: _quantise(flat, samples(data, signature)))
@@ -269,12 +266,9 @@ def _reason(text: str, origins: Mapping[str, str]) -> str:
         places = re.findall(r"error: loc\([^\n]*?\"([^\"@]+)@[^\n]*?'tf\.(\w+)' op is neither", text)
         nodes = {operator: origins[name] for name, operator in reversed(places) if name in origins}
         dtypes = dict(re.findall(r"\btf\.(\w+)\(tensor<(?:[^<>]*x)?(\w+)>", text))
-        operators = ", ".join(lists).split(", ")
-        described = [name + _unsupported_dtype(name, dtypes.get(name, "")) for name in operators]
-        located = [
-            f"{text} ({nodes[name]})" if name in nodes else text
-            for name, text in zip(operators, described, strict=True)
-        ]
-        return f"TFLite has no kernel for {', '.join(located)}"
+        names = ", ".join(lists).split(", ")
+        texts = [name + _unsupported_dtype(name, dtypes.get(name, "")) for name in names]
+        placed = [f"{text} ({nodes[name]})" if name in nodes else text for name, text in zip(names, texts, strict=True)]
+        return f"TFLite has no kernel for {', '.join(placed)}"
     message = re.search(r"error: (?:loc\(.*?\): )?([^\n]+)", text)
     return f"TensorFlow's TFLite converter failed: {message[1] if message else text.strip().splitlines()[0]}"

@@ -34,7 +34,7 @@ def model_of(flat: bytes | bytearray) -> Model:
     return Model.GetRootAs(flat, 0)
 
 
-def signature_names(model: Model) -> list[str]:
+def signatures(model: Model) -> list[str]:
     """Return the names of the signatures in a file, in its order."""
     return [model.SignatureDefs(at).SignatureKey().decode() for at in range(model.SignatureDefsLength())]
 
@@ -52,7 +52,7 @@ def flex_names(model: Model) -> tuple[str, ...]:
 
 def inputs_and_outputs(model: Model) -> tuple[list[NamedTensor], list[NamedTensor]]:
     """Return the inputs and the outputs of the main graph, in its order."""
-    names = signature_names(model)
+    names = signatures(model)
     served = default_signature(names)
     graph = model.Subgraphs(0)
     inputs, outputs = None, None

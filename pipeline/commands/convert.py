@@ -17,7 +17,7 @@ from ...models.whole_files import copy_folder_whole
 from ..context import Context
 from ..intake.model_argument import ModelRequest, start_of
 from ..intake.run_inputs import RunInputs, resolve_inputs
-from ..minimal_repro.search import MinimalRepro, find_minimal_repros
+from ..minimal_repro.search import MinimalRepro, find_repros
 from ..plan.router import TargetResult
 from ..plan.routes import steps_for
 from ..plan.run_plan import Plan, plan_conversion, plan_routes
@@ -107,7 +107,7 @@ def _minimal_repros(context: Context, inputs: RunInputs, results: Sequence[Targe
     if not any(result.failures for result in results if result.stored is None):
         return ()
     with context.progress.stage("shrink") as stage:
-        pieces = find_minimal_repros(context, inputs, results)
+        pieces = find_repros(context, inputs, results)
         stage.note = f"pieces that fail by themselves: {len({piece.script for piece in pieces})}, in repeat/"
     return pieces
 

@@ -16,7 +16,7 @@ from ...models.exported_program import load_program
 from ...models.job import Job
 from .script import PIECE, script_of_program
 from .search_records import SearchOptions
-from .trial import Trial, TrialFailure, refuse_no_failure, repro_facts, require_piece, search_smallest
+from .trial import Failure, Trial, refuse_no_failure, repro_facts, require_piece, search_smallest
 from .trial_samples import record_first_accepted, recorded_calls, write_groups
 
 
@@ -32,22 +32,15 @@ def find_piece(job: Job) -> Mapping[str, Any]:
     index, result = search_smallest(len(cutter.nodes), cutter.piece, cutter.with_predecessors, trial, full_failure)
     piece, failure = require_piece(result, full_failure, trial)
     node = cutter.nodes[index]
-    arrays = {
-        "in": piece.feeds,
-        "expected": piece.expected,
-        "got": failure.outputs or {},
-        "example": piece.second_feeds,
-    }
-    write_groups(job.out / f"{PIECE}.npz", **arrays, weight=piece.weights)
+    data = {"in": piece.feeds, "expected": piece.expected, "got": failure.outputs or {}, "example": piece.second_feeds}
+    write_groups(job.out / f"{PIECE}.npz", **data, weight=piece.weights)
     facts = repro_facts(failure, piece.operators, str(node.target), describe_node(node), line_of(node), trial)
-    script = script_of_program(
-        options, facts, piece.signature, imports=piece.imports, code=piece.code, kind=failure.kind
-    )
-    (job.out / f"{PIECE}.py").write_text(script)
+    text = script_of_program(options, facts, piece.signature, imports=piece.imports, code=piece.code, kind=failure.kind)
+    (job.out / f"{PIECE}.py").write_text(text)
     return facts.to_json()
 
 
-def _full_program_failure(job: Job, trial: Trial) -> tuple[ProgramCutter, TrialFailure]:
+def _full_program_failure(job: Job, trial: Trial) -> tuple[ProgramCutter, Failure]:
     artifact = read_artifact(job.inputs["source"])
     program = load_program(artifact.path)
     for first, second_candidates in recorded_calls(job):

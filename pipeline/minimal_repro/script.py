@@ -254,13 +254,7 @@ def script_of_module(
 
 
 def script_of_program(
-    options: SearchOptions,
-    facts: PieceFacts,
-    signature: Signature,
-    *,
-    imports: Sequence[str],
-    code: str,
-    kind: str,
+    options: SearchOptions, facts: PieceFacts, signature: Signature, *, imports: Sequence[str], code: str, kind: str
 ) -> str:
     """Return the script for a piece of an exported program. `code`: its method `forward`."""
     lines = "".join(f"{line}\n" for line in imports)
@@ -293,13 +287,7 @@ def script_of_onnx(options: SearchOptions, facts: PieceFacts, signature: Signatu
 
 
 def by_step(
-    options: SearchOptions,
-    signature: Signature,
-    form: Format,
-    *,
-    suffix: str = "",
-    write: str = "",
-    imports: str = "",
+    options: SearchOptions, signature: Signature, form: Format, *, suffix: str = "", write: str = "", imports: str = ""
 ) -> str:
     """Return the part of a script that converts by the step itself, of transload or another package, and runs it.
 

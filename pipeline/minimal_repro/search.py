@@ -74,9 +74,7 @@ class MinimalRepro:
         return {**first, "what": self.message, "script": self.script, "fix": self.fix}
 
 
-def find_minimal_repros(
-    context: Context, prepared: RunInputs, results: Sequence[TargetResult]
-) -> tuple[MinimalRepro, ...]:
+def find_repros(context: Context, prepared: RunInputs, results: Sequence[TargetResult]) -> tuple[MinimalRepro, ...]:
     """Find a minimal repro for each target without a route, within the request's time for searches.
 
     A step that prevents several targets is searched once.
@@ -92,9 +90,7 @@ def find_minimal_repros(
             if names not in known and time.monotonic() >= deadline:
                 known[names] = None
                 if deadline > started:
-                    context.progress.note(
-                        f"what {names[-1]} fails at is not looked for: {_how_to_search_longer(context)}"
-                    )
+                    context.progress.note(f"what {names[-1]} fails at is not looked for: {_longer_search(context)}")
             if names not in known:
                 context.progress.step(f"{result.target}: looking for what {names[-1]} fails at")
                 known[names] = _find_repro(context, prepared, result.target, failure, verified)
@@ -144,7 +140,7 @@ def _find_repro(
     fix = _suggest_fix(step.name, facts, verified)
     if not facts.complete:
         message += f"; the search ended after {_time_allowed(context)}, and there may be a smaller piece"
-        fix += f"; {_how_to_search_longer(context)}"
+        fix += f"; {_longer_search(context)}"
     return MinimalRepro(
         target=str(target),
         route=failure.route.names,
@@ -165,7 +161,7 @@ def _run_search(context: Context, prepared: RunInputs, name: str, failure: Faile
         except TransloadError as error:
             reason = error.what
             if isinstance(error, SearchTimeout):
-                reason = f"{reason} of {_time_allowed(context)}; {_how_to_search_longer(context)}"
+                reason = f"{reason} of {_time_allowed(context)}; {_longer_search(context)}"
     step = failure.route.steps[-1]
     context.progress.note(f"{step.target}: no smaller piece was found that {step.name} fails at: {reason}")
     return None
@@ -175,7 +171,7 @@ def _time_allowed(context: Context) -> str:
     return f"{context.request.convert.search_seconds:g} s"
 
 
-def _how_to_search_longer(context: Context) -> str:
+def _longer_search(context: Context) -> str:
     """Return how a user can search longer, which continues from the stored results."""
     return f"--search-seconds {context.request.convert.search_seconds * _LONGER_FACTOR:g} searches on"
 
@@ -227,15 +223,13 @@ def _suggest_fix(step: str, facts: PieceFacts, verified: Sequence[str]) -> str:
     """Return what helps: a known fix or the step's own, verified targets, and else where to report the defect."""
     library_key = re.split(r"[-.@]", step)[0]
     known_fix = _KNOWN_FIXES.get((library_key, facts.operator), facts.fix)
-    verified_note = (
-        [f"{' and '.join(verified)} {'is' if len(verified) == 1 else 'are'} there and verified"] if verified else []
-    )
+    note = [f"{' and '.join(verified)} {'is' if len(verified) == 1 else 'are'} there and verified"] if verified else []
     library = "ONNX Runtime" if facts.unopened_by == "onnxruntime" else _LIBRARIES.get(library_key, "the step's author")
     own_fix = "write that line in other operators, or " if facts.line else ""
     if facts.size_refused:
         own_fix = "where your sizes keep to that, fix such an axis or give it bounds in --input, or "
     report = f"{own_fix}send the script and its files to {library}"
-    return "; ".join(filter(None, [known_fix, *verified_note, "" if facts.fix else report]))
+    return "; ".join(filter(None, [known_fix, *note, "" if facts.fix else report]))
 
 
 def _copy(file: Path, to: Path) -> None:

@@ -18,7 +18,7 @@ from ...models.loading.build import build_model
 from ...models.sources import read_source
 from .script import PIECE, script_of_module
 from .search_records import SearchOptions
-from .trial import OutOfTime, Trial, TrialFailure, refuse_no_failure, repro_facts
+from .trial import Failure, OutOfTime, Trial, refuse_no_failure, repro_facts
 from .trial_samples import record_first_accepted, recorded_calls, write_groups
 
 
@@ -40,13 +40,8 @@ def find_piece(job: Job) -> Mapping[str, Any]:
     reported = replace(failure, fix=full_failure.fix)  # a fix may name inputs: the user knows those of the full model
     facts = repro_facts(reported, None, type(piece.module).__name__, piece.description, None, trial)
     shutil.copytree(job.inputs["source"], job.out / f"{PIECE}.source")
-    arrays = {
-        "in": piece.feeds,
-        "expected": piece.expected,
-        "got": failure.outputs or {},
-        "example": piece.second_feeds,
-    }
-    write_groups(job.out / f"{PIECE}.npz", **arrays)
+    data = {"in": piece.feeds, "expected": piece.expected, "got": failure.outputs or {}, "example": piece.second_feeds}
+    write_groups(job.out / f"{PIECE}.npz", **data)
     root = read_source(job.inputs["source"]).ref.root
     script = script_of_module(
         options, facts, piece.signature, nested=piece.nested, path=piece.path, root=root, kind=failure.kind
@@ -55,7 +50,7 @@ def find_piece(job: Job) -> Mapping[str, Any]:
     return facts.to_json()
 
 
-def _full_model_failure(job: Job, trial: Trial) -> tuple[ModuleRecorder, ModulePiece, TrialFailure]:
+def _full_model_failure(job: Job, trial: Trial) -> tuple[ModuleRecorder, ModulePiece, Failure]:
     model, signature = build_model(job.inputs["source"]), read_source(job.inputs["source"]).signature
     for first, second_candidates in recorded_calls(job):
         recorder = record_first_accepted(partial(ModuleRecorder, model, signature), first, second_candidates)
@@ -66,8 +61,8 @@ def _full_model_failure(job: Job, trial: Trial) -> tuple[ModuleRecorder, ModuleP
 
 
 def _failing_inside(
-    recorder: ModuleRecorder, outer: ModulePiece, trial: Trial, full_failure: TrialFailure
-) -> tuple[ModulePiece, TrialFailure] | None:
+    recorder: ModuleRecorder, outer: ModulePiece, trial: Trial, full_failure: Failure
+) -> tuple[ModulePiece, Failure] | None:
     """Return the first inner module that fails alone in the same way."""
     for path in recorder.inside(outer.path):
         piece = recorder.piece(path)

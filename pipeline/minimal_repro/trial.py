@@ -57,7 +57,7 @@ class OutOfTime(Exception):
 
 
 @dataclass(frozen=True)
-class TrialFailure:
+class Failure:
     """How a step fails at a piece. `outputs`: the wrong answers, if there are any."""
 
     kind: str  # the error's class, or WRONG
@@ -67,7 +67,7 @@ class TrialFailure:
     unopened_by: str = ""  # the runtime that could not open the artifact
     size_refused: bool = False  # at sizes that the program excludes
 
-    def is_like(self, other: TrialFailure) -> bool:
+    def is_like(self, other: Failure) -> bool:
         """Return whether two failures look like one defect, since a piece may fail because it is a piece.
 
         Onnx2tf returns images of any piece in a layout of its own, which is another defect than wrong numbers.
@@ -116,7 +116,7 @@ class Trial:
 
     def __call__(
         self, write: Callable[[Path], None], feeds: Mapping[str, Array], expected: Mapping[str, Array]
-    ) -> TrialFailure | None:
+    ) -> Failure | None:
         """Run the chain on what `write` puts into a folder; return its failure, or None.
 
         Raises OutOfTime instead of starting a trial too late; the first trial, of the full model, always runs.
@@ -140,12 +140,12 @@ class Trial:
             traceback.print_exc()
             if isinstance(error, TransloadError):
                 return _failure_of(error, fix=error.fix)
-            return TrialFailure(type(error).__name__, first_words(error))
+            return Failure(type(error).__name__, first_words(error))
         finally:
             os.chdir(self.scratch)
         return self._answers(out, feeds, expected)
 
-    def _answers(self, out: Path, feeds: Mapping[str, Array], expected: Mapping[str, Array]) -> TrialFailure | None:
+    def _answers(self, out: Path, feeds: Mapping[str, Array], expected: Mapping[str, Array]) -> Failure | None:
         try:
             session = open_session(default_runtime(out), out)
             outputs = session.run(feeds)
@@ -155,10 +155,10 @@ class Trial:
         return find_difference(outputs, expected, self.least_db)
 
 
-def _failure_of(error: TransloadError, fix: str = "") -> TrialFailure:
+def _failure_of(error: TransloadError, fix: str = "") -> Failure:
     runtime = error.runtime if isinstance(error, OpenFailed) else ""
     size_refused = isinstance(error, SizeRefused)
-    return TrialFailure(error.kind, error.what, fix=fix, unopened_by=runtime, size_refused=size_refused)
+    return Failure(error.kind, error.what, fix=fix, unopened_by=runtime, size_refused=size_refused)
 
 
 def _load_step(entry: str) -> Work:
@@ -167,17 +167,15 @@ def _load_step(entry: str) -> Work:
     return work
 
 
-def find_difference(
-    outputs: Mapping[str, Array], expected: Mapping[str, Array], least_db: float
-) -> TrialFailure | None:
+def find_difference(outputs: Mapping[str, Array], expected: Mapping[str, Array], least_db: float) -> Failure | None:
     """Describe what is wrong with outputs in one sentence, with a guess at the cause; None if they agree."""
     if message := structure(outputs, expected):
-        return TrialFailure(WRONG, _with_appearance(message, outputs, expected), dict(outputs))
+        return Failure(WRONG, _with_appearance(message, outputs, expected), dict(outputs))
     drift = combine({name: compare(outputs[name], array) for name, array in expected.items()})
     if drift.mismatches or drift.non_finite or (drift.sqnr_db is not None and drift.sqnr_db < least_db):
         db = "" if drift.sqnr_db is None else f"agrees to {drift.sqnr_db:.0f} dB"
         counts = f"{drift.mismatches + drift.non_finite} of {drift.elements} elements differ"
-        return TrialFailure(WRONG, _with_appearance(db or counts, outputs, expected), dict(outputs))
+        return Failure(WRONG, _with_appearance(db or counts, outputs, expected), dict(outputs))
     return None
 
 
@@ -213,16 +211,16 @@ def search_smallest(  # noqa: PLR0917  (what is searched, how, and what for)
     cut: Callable[[Sequence[int]], _P | None],
     with_predecessors: Callable[[int, int], Sequence[int]],
     trial: Trial,
-    full_failure: TrialFailure,
+    full_failure: Failure,
     suspects: Sequence[int] = (),
-) -> tuple[int, tuple[_P, TrialFailure] | None]:
+) -> tuple[int, tuple[_P, Failure] | None]:
     """Search the smallest piece that fails as the full model does; return the failing operator and the piece, or None.
 
     First the `suspects` are tried, each alone, because large pieces take long. Then bisection finds the shortest
     failing prefix of the `count` operators, whose last operator is the failing one. Then that is tried alone, then with
     two, four, eight operators of `with_predecessors`, and back to the fewest. The best piece counts when time is up.
     """
-    best: tuple[_P, TrialFailure] | None = None
+    best: tuple[_P, Failure] | None = None
     index = count - 1
 
     def fails(chosen: Sequence[int]) -> bool:
@@ -253,21 +251,17 @@ def search_smallest(  # noqa: PLR0917  (what is searched, how, and what for)
     return index, best
 
 
-def require_piece(
-    result: tuple[_P, TrialFailure] | None, full_failure: TrialFailure, trial: Trial
-) -> tuple[_P, TrialFailure]:
+def require_piece(result: tuple[_P, Failure] | None, failure: Failure, trial: Trial) -> tuple[_P, Failure]:
     """Return the piece of `search_smallest`. Raises Refused if there is none."""
     if result is None and trial.out_of_time:
         raise SearchTimeout("nothing smaller was found in the time", fix="allow more: --search-seconds")
     if result is None:
-        raise Refused(
-            f"the step does not fail at any part of the model alone: {full_failure.message}", fix="read its log"
-        )
+        raise Refused(f"the step does not fail at any part of the model alone: {failure.message}", fix="read its log")
     return result
 
 
 def repro_facts(  # noqa: PLR0917  (what is told of it)
-    failure: TrialFailure, operators: int | None, operator: str, where: str, line: str | None, trial: Trial
+    failure: Failure, operators: int | None, operator: str, where: str, line: str | None, trial: Trial
 ) -> PieceFacts:
     """Return the facts of a search about its piece."""
     return PieceFacts(

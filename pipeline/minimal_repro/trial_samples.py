@@ -19,7 +19,7 @@ from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, TensorSpec
 from ..drift.recorded_answers import ReferenceRecord, read_record
 from ..drift.sessions import read_test_set
-from .trial import Piece, Trial, TrialFailure, refuse_no_failure
+from .trial import Failure, Piece, Trial, refuse_no_failure
 
 Feeds: TypeAlias = Mapping[str, Array]
 _T = TypeVar("_T")
@@ -40,11 +40,9 @@ def recorded_calls(job: Job) -> Iterator[tuple[Feeds, list[Feeds]]]:
     for probe in sorted(record.probes, key=lambda probe: _order(probe, record.signature.inputs, reason)):
         sizes = {**data_sizes, **probe.sizes}
         own_sizes = {axis: data_sizes[axis] for axis in probe.sizes if axis in data_sizes}
-        all_other_sizes = {axis: answered.get(axis, size) for axis, size in sizes.items()} | own_sizes
+        all_others = {axis: answered.get(axis, size) for axis, size in sizes.items()} | own_sizes
         batch = _other_batch(record, probe.batch)
-        second_candidates = [
-            _feeds(data, record, Probe(batch, sizes_of_second)) for sizes_of_second in (all_other_sizes, own_sizes)
-        ]
+        second_candidates = [_feeds(data, record, Probe(batch, other)) for other in (all_others, own_sizes)]
         yield _feeds(data, record, probe), second_candidates
 
 
@@ -62,7 +60,7 @@ class GraphCutter(Protocol):
         """Return some operators with the inputs that they had in that run."""
 
 
-def full_model_failure(cutter: GraphCutter, trial: Trial, job: Job) -> TrialFailure:
+def full_model_failure(cutter: GraphCutter, trial: Trial, job: Job) -> Failure:
     """Return the full model's failure at the first samples at which it fails, which the cutter keeps.
 
     Raises Refused if it fails at none.

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from transload.converters.intake.content_type import format_of_content
 from transload.converters.intake.take_in import (
-    apply_requested_inputs,
+    apply_request,
     check_artifact,
     take_in_artifact,
     take_in_onnx,
@@ -258,7 +258,7 @@ SIGNATURE = Signature(
 
 
 def test_asked_names_and_sizes_go_through_inputs_and_outputs() -> None:
-    fitted = apply_requested_inputs(SIGNATURE, [parse_input("b=int64[n,7]"), parse_input("a=float32[n,time,3]")])
+    fitted = apply_request(SIGNATURE, [parse_input("b=int64[n,7]"), parse_input("a=float32[n,time,3]")])
     assert [spec.shape for spec in fitted.inputs] == [("n", "time", 3), ("n", 7)]
     assert fitted.outputs[0].shape == ("n", "time")
 
@@ -276,13 +276,13 @@ def test_asked_names_and_sizes_go_through_inputs_and_outputs() -> None:
 )
 def test_what_does_not_fit_the_model_is_refused(asked: list[str]) -> None:
     with pytest.raises(BadRequest, match="--input"):
-        apply_requested_inputs(SIGNATURE, [parse_input(text) for text in asked])
+        apply_request(SIGNATURE, [parse_input(text) for text in asked])
 
 
 def test_bounds_are_those_of_the_file_or_those_asked_for() -> None:
     bounded = (parse_input("a=float32[batch=2..9,a_1=1..5,3]"), parse_input("b=int64[batch,b_1]"))
     found = Signature(bounded, SIGNATURE.outputs)
-    fitted = apply_requested_inputs(found, [parse_input("a=float32[n,time=2..4,3]"), parse_input("b=int64[n,k=3..]")])
+    fitted = apply_request(found, [parse_input("a=float32[n,time=2..4,3]"), parse_input("b=int64[n,k=3..]")])
     assert fitted.bounds == {"n": Bounds(2, 9), "time": Bounds(2, 4), "k": Bounds(3, None)}
     assert fitted.outputs[0].shape == ("n", "time")
 

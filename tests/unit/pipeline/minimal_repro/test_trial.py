@@ -10,9 +10,9 @@ import pytest
 from transload.models.errors import SearchTimeout
 from transload.pipeline.minimal_repro.trial import (
     WRONG,
+    Failure,
     OutOfTime,
     Trial,
-    TrialFailure,
     find_difference,
     mentioned_operators,
     repro_facts,
@@ -34,16 +34,16 @@ def test_the_shortest_beginning_that_fails_is_found_in_few_trials(culprit: int) 
 
 
 def test_only_the_same_kind_of_failure_counts() -> None:
-    no_kernel = TrialFailure("Refused", "the operator Det (node_7) is not carried")
-    assert no_kernel.is_like(TrialFailure("Refused", "the operator Det (node_12) is not carried"))
-    assert not no_kernel.is_like(TrialFailure("Refused", "its shape is computed by the model"))
-    assert not no_kernel.is_like(TrialFailure("ValueError", no_kernel.message))
-    moved = TrialFailure(WRONG, "agrees to 3 dB; equals the reference after (0, 2, 1): the layout was lost")
-    assert not moved.is_like(TrialFailure(WRONG, "agrees to 12 dB"))
-    assert TrialFailure(WRONG, "agrees to 3 dB").is_like(TrialFailure(WRONG, "agrees to 12 dB"))
-    several = TrialFailure("Refused", "TFLite has no kernel for Erfinv (erfinv_1), Digamma (digamma)")
-    assert TrialFailure("Refused", "TFLite has no kernel for Digamma (digamma)").is_like(several)
-    assert not TrialFailure("Refused", "TFLite has no kernel for Betainc (betainc)").is_like(several)
+    no_kernel = Failure("Refused", "the operator Det (node_7) is not carried")
+    assert no_kernel.is_like(Failure("Refused", "the operator Det (node_12) is not carried"))
+    assert not no_kernel.is_like(Failure("Refused", "its shape is computed by the model"))
+    assert not no_kernel.is_like(Failure("ValueError", no_kernel.message))
+    moved = Failure(WRONG, "agrees to 3 dB; equals the reference after (0, 2, 1): the layout was lost")
+    assert not moved.is_like(Failure(WRONG, "agrees to 12 dB"))
+    assert Failure(WRONG, "agrees to 3 dB").is_like(Failure(WRONG, "agrees to 12 dB"))
+    several = Failure("Refused", "TFLite has no kernel for Erfinv (erfinv_1), Digamma (digamma)")
+    assert Failure("Refused", "TFLite has no kernel for Digamma (digamma)").is_like(several)
+    assert not Failure("Refused", "TFLite has no kernel for Betainc (betainc)").is_like(several)
 
 
 def test_an_operator_that_the_failure_names_is_tried_first() -> None:
