@@ -1,1 +1,1 @@
-"""What a run will do, as data: targets, routes and what depends on what."""
+"""The plan of a run as data, the routes in it, and the router that walks them."""

@@ -111,16 +111,16 @@ class Router:
             self._wait()
         return [results[target] for target in targets]
 
-    def make_by_detour(self, lost: TargetResult, others: Sequence[TargetResult]) -> TargetResult:
+    def make_by_detour(self, lost: TargetResult, results: Sequence[TargetResult]) -> TargetResult:
         """Make a target that no route of the plan led to, by one step from another target that is there.
 
         Such a route may be a detour (routes.py), and is the last that is left.
         """
         detours = (
-            Route((*other.route.steps, step))
-            for other in others
+            Route((*result.route.steps, step))
+            for result in results
             for step in self._plan.steps
-            if other.route and (step.source, step.target) == (other.target, lost.target)
+            if result.route and (step.source, step.target) == (result.target, lost.target)
         )
         for route in detours:
             if route.names in {row.route for row in lost.tried}:

@@ -1,7 +1,7 @@
 """The release rules: which numbers let an artifact out, and which do not decide anything yet.
 
-Pure: rows in, rows out. Every rule has three answers. `pass` and `fail` need evidence that is wholly on one side of
-the limit; evidence that spans it is `inconclusive`, and never a pass (docs/gate.md).
+Pure functions from rows to rows. A rule has three answers. `pass` and `fail` need evidence that lies wholly on one
+side of the limit; evidence that spans it is `inconclusive`, and never a pass (docs/gate.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MADE = (RouteStatus.WRONG, RouteStatus.VERIFIED, RouteStatus.UNVERIFIED)  # of 
 class GateRules:
     """The limits of a release; None switches a rule off. A limit that is met exactly is kept.
 
-    An artifact whose answers left their tolerance fails whatever stands here: that rule has no switch.
+    An artifact whose answers left their tolerance always fails: that rule has no switch.
     """
 
     require_verified: bool = False  # refuse `degraded` too
@@ -55,7 +55,7 @@ class GateRules:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What the rules look at."""
+    """The rows and limits that the rules judge."""
 
     rules: GateRules
     artifacts: Sequence[ArtifactRow]
@@ -74,24 +74,24 @@ def gate(
     failures: Mapping[Pair, str] | None = None,
     reasons: Mapping[Pair, str] | None = None,
 ) -> tuple[GateRow, ...]:
-    """Every rule on everything that it speaks of, in the order of `artifacts`, then of RULES.
+    """Apply every rule; return the rows in the order of `artifacts`, then of RULES.
 
     `failures` holds the sentence of each (artifact, runtime) that did not answer, for the runtimes that only drift
-    asked; a latency row carries its own in `doubts`. `reasons` holds the sentence of each pair that answered and did
-    not pass: what the wrong answers look like. Rows of drift or latency whose artifact is not in `artifacts`
-    are the reference's, and are not judged.
+    asked; a latency row has its own in `doubts`. `reasons` holds the sentence of each pair that answered and did not
+    pass: what the wrong answers look like. Rows of drift or latency whose artifact is not in `artifacts` are the
+    reference's, and are not judged.
     """
-    seen = _Evidence(rules, artifacts, drift, latency, failures or {}, reasons or {})
+    evidence = _Evidence(rules, artifacts, drift, latency, failures or {}, reasons or {})
     order = {row.name: at for at, row in enumerate(artifacts)}
-    rows = [row for rule in RULES for row in rule(seen) if row.artifact in order]
+    rows = [row for rule in RULES for row in rule(evidence) if row.artifact in order]
     return tuple(sorted(rows, key=lambda row: order[row.artifact]))
 
 
 def verdict_of(rows: Iterable[GateRow], artifacts: Sequence[ArtifactRow]) -> tuple[Verdict, Exit]:
-    """The run's verdict and exit status: fail before inconclusive before pass.
+    """Return the run's verdict and exit status: fail before inconclusive before pass.
 
-    A wanted target with no route left ends in Exit.TOOLCHAIN, whatever else failed: what was asked for is not
-    there. An artifact that failed is never let out, even where no rule says so, and no evidence is no pass.
+    A wanted target with no route left ends in Exit.TOOLCHAIN, whatever else failed: the target is not there. An
+    artifact that failed is never let out, even where no rule says so, and no evidence is no pass.
     """
     if any(no_route_left(row) for row in artifacts):
         return Verdict.FAIL, Exit.TOOLCHAIN
@@ -100,19 +100,21 @@ def verdict_of(rows: Iterable[GateRow], artifacts: Sequence[ArtifactRow]) -> tup
 
 
 def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
-    """Fail before inconclusive before pass; inconclusive where there is none."""
-    found = set(verdicts) or {Verdict.INCONCLUSIVE}
-    return next(one for one in (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS) if one in found)
+    """Return fail before inconclusive before pass; inconclusive where there is no verdict."""
+    present = set(verdicts) or {Verdict.INCONCLUSIVE}
+    return next(verdict for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS) if verdict in present)
 
 
 def no_route_left(row: ArtifactRow) -> bool:
-    """Whether tools alone kept this target from being made. A route that was made and gave wrong answers is
-    drift's failure, not a tool's."""
+    """Return whether tools alone kept this target from being made.
+
+    An artifact that gave wrong answers is drift's failure, not a tool's.
+    """
     return row.path is None and not any(tried.status in _MADE for tried in row.tried)
 
 
 def why_not_made(row: ArtifactRow) -> str:
-    """One sentence on an artifact that is not there: of the route that came furthest."""
+    """Return one sentence on an artifact that is not there: that of the route that came furthest."""
     for status in (RouteStatus.WRONG, RouteStatus.FAILED, RouteStatus.MISSING, RouteStatus.NOT_TRIED):
         for tried in row.tried:
             if tried.status is status:
@@ -121,62 +123,62 @@ def why_not_made(row: ArtifactRow) -> str:
 
 
 def is_reference(row: LatencyRow) -> bool:
-    """Whether a latency row is the reference held against itself: the ratio is 1 and its interval has no width."""
+    """Return whether a latency row is the reference's own: its ratio is 1 and the interval has no width."""
     return row.ratio_to_reference == 1 and row.ratio_ci95 in (None, (1.0, 1.0))
 
 
 def answered(row: DriftRow | LatencyRow) -> bool:
-    """Whether the runtime gave answers; the numbers are null where it did not."""
+    """Return whether the runtime gave answers; the numbers are null where it did not."""
     return (row.p50_s if isinstance(row, LatencyRow) else row.max_abs) is not None
 
 
-def _answers(seen: _Evidence) -> Iterator[GateRow]:
-    if not seen.rules.answers:
+def _answers(evidence: _Evidence) -> Iterator[GateRow]:
+    if not evidence.rules.answers:
         return
-    for artifact in seen.artifacts:
+    for artifact in evidence.artifacts:
         limit = "answers"
         if artifact.path is None:
             yield GateRow("answers", limit, why_not_made(artifact), Verdict.FAIL, artifact.name, None)
             continue
-        asked = _asked(seen, artifact)
-        if not asked:
+        runtimes = _runtimes_to_answer(evidence, artifact)
+        if not runtimes:
             yield GateRow("answers", limit, "it was run in no runtime", Verdict.FAIL, artifact.name, None)
-        for runtime in asked:
-            device = _device_asked(seen.rules.device, runtime)
-            why = _why_no_answer(seen, artifact.name, runtime, device)
+        for runtime in runtimes:
+            device = _device_for(evidence.rules.device, runtime)
+            reason = _why_no_answer(evidence, artifact.name, runtime, device)
             yield GateRow(
                 "answers",
                 f"answers on {device}" if device else limit,
-                why or "answers",
-                Verdict.FAIL if why else Verdict.PASS,
+                reason or "answers",
+                Verdict.FAIL if reason else Verdict.PASS,
                 artifact.name,
                 runtime,
             )
 
 
-def _asked(seen: _Evidence, artifact: ArtifactRow) -> list[str]:
-    """The runtimes that this artifact must answer in, in the table's order, then those that the table lacks."""
-    rows: list[DriftRow | LatencyRow] = [*seen.drift, *seen.latency]
-    wanted = set(seen.rules.runtimes if seen.rules.runtimes is not None else (row.runtime for row in rows))
-    takes = [one.name for one in runtimes_for(Format(artifact.format), artifact.flex) if one.name in wanted]
-    spoken_of = {row.runtime for row in rows if row.artifact == artifact.name}
-    return takes + sorted((spoken_of | {at for name, at in seen.failures if name == artifact.name}) - set(takes))
+def _runtimes_to_answer(evidence: _Evidence, artifact: ArtifactRow) -> list[str]:
+    """Return the runtimes that this artifact must answer in, in the table's order, then those that the table lacks."""
+    rows: list[DriftRow | LatencyRow] = [*evidence.drift, *evidence.latency]
+    wanted = set(evidence.rules.runtimes if evidence.rules.runtimes is not None else (row.runtime for row in rows))
+    takes = [runtime.name for runtime in runtimes_for(Format(artifact.format), artifact.flex) if runtime.name in wanted]
+    with_rows = {row.runtime for row in rows if row.artifact == artifact.name}
+    return takes + sorted((with_rows | {at for name, at in evidence.failures if name == artifact.name}) - set(takes))
 
 
-def _device_asked(device: str | None, runtime: str) -> str | None:
-    """The device that this runtime was asked for: a runtime without CUDA is only ever asked for the CPU."""
+def _device_for(device: str | None, runtime: str) -> str | None:
+    """Return the device that this runtime must have run on: without CUDA that is the CPU."""
     if device is None or runtime not in RUNTIMES:
         return device
     return device if device.partition(":")[0] in RUNTIMES[runtime].devices else "cpu"
 
 
-def _why_no_answer(seen: _Evidence, artifact: str, runtime: str, device: str | None) -> str | None:
-    """Why this artifact does not count as answering in this runtime, in one sentence; None where it does."""
+def _why_no_answer(evidence: _Evidence, artifact: str, runtime: str, device: str | None) -> str | None:
+    """Return why this artifact does not count as answering in this runtime, in one sentence; None where it does."""
     pair = (artifact, runtime)
-    timed = [row for row in seen.latency if (row.artifact, row.runtime) == pair]
-    compared = [row for row in seen.drift if (row.artifact, row.runtime) == pair]
-    if pair in seen.failures:
-        return seen.failures[pair]
+    timed = [row for row in evidence.latency if (row.artifact, row.runtime) == pair]
+    compared = [row for row in evidence.drift if (row.artifact, row.runtime) == pair]
+    if pair in evidence.failures:
+        return evidence.failures[pair]
     for row in timed:
         if not answered(row):
             return row.doubts[0] if row.doubts else f"it was not timed at batch {row.batch}"
@@ -188,22 +190,22 @@ def _why_no_answer(seen: _Evidence, artifact: str, runtime: str, device: str | N
     return None if timed or compared else "it was not run"
 
 
-def _drift(seen: _Evidence) -> Iterator[GateRow]:
-    """Each artifact in each runtime keeps the tolerance that its own rows name."""
-    for (artifact, runtime), rows in _by_pair(seen.drift).items():
-        judged = [row for row in rows if answered(row)] if seen.rules.answers else rows
+def _drift(evidence: _Evidence) -> Iterator[GateRow]:
+    """Judge each artifact in each runtime by the tolerance that its own rows name."""
+    for (artifact, runtime), rows in _by_pair(evidence.drift).items():
+        judged = [row for row in rows if answered(row)] if evidence.rules.answers else rows
         if not judged:
             continue
         worst = worst_verdict(row.verdict for row in judged)
         row = min((row for row in judged if row.verdict is worst), key=_telling)
-        told = None if worst is Verdict.PASS else seen.reasons.get((artifact, runtime))
-        yield GateRow("drift", _tolerance(row), told or _drift_got(row), worst, artifact, runtime)
-    if seen.rules.require_verified:
-        yield from _verified(seen)
+        reason = None if worst is Verdict.PASS else evidence.reasons.get((artifact, runtime))
+        yield GateRow("drift", _tolerance(row), reason or _drift_numbers(row), worst, artifact, runtime)
+    if evidence.rules.require_verified:
+        yield from _verified(evidence)
 
 
-def _verified(seen: _Evidence) -> Iterator[GateRow]:
-    for row in seen.artifacts:
+def _verified(evidence: _Evidence) -> Iterator[GateRow]:
+    for row in evidence.artifacts:
         degraded = row.status is Status.DEGRADED
         verdict = Verdict.FAIL if degraded else _of_status(row.status)
         yield GateRow("verified", str(Status.VERIFIED), str(row.status), verdict, row.name, None)
@@ -214,7 +216,7 @@ def _of_status(status: Status) -> Verdict:
 
 
 def _telling(row: DriftRow) -> tuple[bool, float]:
-    """The row that says most comes first: one with the metric where that is what counts, then the loudest."""
+    """Sort by what a row says: one with the metric first, where that is what counts, then the loudest."""
     lacks_metric = row.tolerance.metric_loss is not None and row.metric is None
     return lacks_metric, math.inf if row.sqnr_db is None else row.sqnr_db
 
@@ -228,8 +230,8 @@ def _tolerance(row: DriftRow) -> str:
     return ", ".join(parts) or "none"
 
 
-def _drift_got(row: DriftRow) -> str:
-    """The numbers that `_tolerance` speaks of, in its order."""
+def _drift_numbers(row: DriftRow) -> str:
+    """Return the numbers that `_tolerance` names, in its order."""
     if not answered(row):
         return f"no answer at batch {row.batch}"
     parts = [f"{row.non_finite} elements differ in being finite"] if row.non_finite else []
@@ -242,7 +244,7 @@ def _drift_got(row: DriftRow) -> str:
 
 
 def _unexplained(row: DriftRow) -> list[str]:
-    """What is left to say where the SQNR alone would have passed: integers that differ, outputs that do not vary."""
+    """Return what remains where the SQNR alone would have passed: integers that differ, outputs that do not vary."""
     least = row.tolerance.sqnr_db
     by_numbers = least is not None and (row.sqnr_db is None or row.sqnr_db >= least) and not row.non_finite
     if by_numbers and row.verdict is Verdict.FAIL:
@@ -254,19 +256,18 @@ def _sqnr_text(row: DriftRow) -> str:
     return "no SQNR" if row.sqnr_db is None else f"SQNR {row.sqnr_db:.4g} dB"
 
 
-def _sqnr(seen: _Evidence) -> Iterator[GateRow]:
-    limit = seen.rules.sqnr_db
+def _sqnr(evidence: _Evidence) -> Iterator[GateRow]:
+    limit = evidence.rules.sqnr_db
     if limit is None:
         return
-    for (artifact, runtime), rows in _by_pair(seen.drift).items():
-        judged = [row for row in rows if answered(row) or not seen.rules.answers]
-        found = [(_sqnr_verdict(row, limit), row.sqnr_db) for row in judged]
-        if not found:
+    for (artifact, runtime), rows in _by_pair(evidence.drift).items():
+        judged = [row for row in rows if answered(row) or not evidence.rules.answers]
+        if not judged:
             continue
-        verdict = worst_verdict(one for one, _ in found)
-        noisy = [got for _, got in found if got is not None]
-        got = min(noisy) if noisy else ("identical" if verdict is Verdict.PASS else "no SQNR")
-        yield GateRow("sqnr_db", float(limit), got, verdict, artifact, runtime)
+        verdict = worst_verdict(_sqnr_verdict(row, limit) for row in judged)
+        noisy = [row.sqnr_db for row in judged if row.sqnr_db is not None]
+        least = min(noisy) if noisy else ("identical" if verdict is Verdict.PASS else "no SQNR")
+        yield GateRow("sqnr_db", float(limit), least, verdict, artifact, runtime)
 
 
 def _sqnr_verdict(row: DriftRow, limit: float) -> Verdict:
@@ -277,39 +278,39 @@ def _sqnr_verdict(row: DriftRow, limit: float) -> Verdict:
     return Verdict.PASS if row.max_abs == 0 else Verdict.INCONCLUSIVE
 
 
-def _metric(seen: _Evidence) -> Iterator[GateRow]:
-    """The interval of the paired difference decides, not the difference."""
-    for (artifact, runtime), rows in _by_pair(seen.drift).items():
-        found = []
+def _metric(evidence: _Evidence) -> Iterator[GateRow]:
+    """Judge the interval of the paired difference, not the difference."""
+    for (artifact, runtime), rows in _by_pair(evidence.drift).items():
+        losses = []
         for row in rows:
-            limit = row.tolerance.metric_loss if seen.rules.metric_loss is None else seen.rules.metric_loss
+            limit = row.tolerance.metric_loss if evidence.rules.metric_loss is None else evidence.rules.metric_loss
             if row.metric is not None and limit is not None:
                 low, high = row.metric.ci95
-                found.append((_upper_limit(-high, -low, limit), 0.0 - row.metric.delta, limit))
-        if found:
-            verdict = worst_verdict(one for one, _, _ in found)
-            _, loss, limit = max((one for one in found if one[0] is verdict), key=lambda one: one[1])
-            yield GateRow("metric_loss", float(limit), loss, verdict, artifact, runtime)
+                losses.append((_upper_limit(-high, -low, limit), 0.0 - row.metric.delta, limit))
+        if losses:
+            worst = worst_verdict(verdict for verdict, _, _ in losses)
+            _, loss, limit = max((judged for judged in losses if judged[0] is worst), key=lambda judged: judged[1])
+            yield GateRow("metric_loss", float(limit), loss, worst, artifact, runtime)
 
 
 def _upper_limit(low: float, high: float, limit: float) -> Verdict:
-    """An interval against an upper limit; an interval that ends on the limit keeps it."""
+    """Judge an interval by an upper limit; an interval that ends on the limit keeps it."""
     if high <= limit:
         return Verdict.PASS
     return Verdict.FAIL if low > limit else Verdict.INCONCLUSIVE
 
 
-def _latency_ratio(seen: _Evidence) -> Iterator[GateRow]:
+def _latency_ratio(evidence: _Evidence) -> Iterator[GateRow]:
     def judge(row: LatencyRow, limit: float) -> tuple[float | str, Verdict]:
         if row.ratio_to_reference is None or row.ratio_ci95 is None:
             return row.ratio_to_reference or "no ratio", Verdict.INCONCLUSIVE
         return row.ratio_to_reference, _upper_limit(*row.ratio_ci95, limit)
 
-    yield from _per_batch("latency_ratio", seen, seen.rules.latency_ratio, judge)
+    yield from _per_batch("latency_ratio", evidence, evidence.rules.latency_ratio, judge)
 
 
-def _p99(seen: _Evidence) -> Iterator[GateRow]:
-    """A doubted p99 decides nothing, unless already the p90 lies above the limit: the p99 is never below it."""
+def _p99(evidence: _Evidence) -> Iterator[GateRow]:
+    """Judge the p99. A doubted one decides nothing, unless the p90 lies above the limit: the p99 is never below it."""
 
     def judge(row: LatencyRow, limit: float) -> tuple[float | str, Verdict]:
         if row.p99_s is None:
@@ -320,45 +321,45 @@ def _p99(seen: _Evidence) -> Iterator[GateRow]:
             return row.p99_s, Verdict.INCONCLUSIVE
         return row.p99_s, Verdict.PASS if row.p99_s <= limit else Verdict.FAIL
 
-    yield from _per_batch("p99_s", seen, seen.rules.p99_s, judge)
+    yield from _per_batch("p99_s", evidence, evidence.rules.p99_s, judge)
 
 
 def _per_batch(
     rule: str,
-    seen: _Evidence,
+    evidence: _Evidence,
     limits: PerBatch | None,
     judge: Callable[[LatencyRow, float], tuple[float | str, Verdict]],
 ) -> Iterator[GateRow]:
-    """One row for each latency row that has a limit; the batch size stands in the rule's name."""
+    """Yield a row for each latency row that has a limit; the batch size stands in the rule's name."""
     if limits is None:
         return
-    for row in seen.latency:
+    for row in evidence.latency:
         limit = limits.get(row.batch) if isinstance(limits, Mapping) else limits
-        if limit is None or is_reference(row) or (seen.rules.answers and not answered(row)):
+        if limit is None or is_reference(row) or (evidence.rules.answers and not answered(row)):
             continue
-        got, verdict = judge(row, limit)
-        yield GateRow(f"{rule} batch={row.batch}", float(limit), got, verdict, row.artifact, row.runtime)
+        value, verdict = judge(row, limit)
+        yield GateRow(f"{rule} batch={row.batch}", float(limit), value, verdict, row.artifact, row.runtime)
 
 
-def _size(seen: _Evidence) -> Iterator[GateRow]:
-    sizes = {row.name: row.bytes for row in seen.artifacts}
+def _size(evidence: _Evidence) -> Iterator[GateRow]:
+    sizes = {row.name: row.bytes for row in evidence.artifacts}
     reference = sizes.get(Format.PT2)
-    for row in seen.artifacts:
+    for row in evidence.artifacts:
         if row.bytes is None:
             continue
-        if seen.rules.size_bytes is not None:
-            kept = row.bytes <= seen.rules.size_bytes
-            yield _kept("size_bytes", seen.rules.size_bytes, float(row.bytes), kept, row.name)
-        if seen.rules.size_ratio is not None and reference:
-            kept = row.bytes <= seen.rules.size_ratio * reference
-            yield _kept("size_ratio", seen.rules.size_ratio, row.bytes / reference, kept, row.name)
-        elif seen.rules.size_ratio is not None:
-            limit, why = float(seen.rules.size_ratio), "no pt2 to compare with"
-            yield GateRow("size_ratio", limit, why, Verdict.INCONCLUSIVE, row.name, None)
+        if evidence.rules.size_bytes is not None:
+            kept = row.bytes <= evidence.rules.size_bytes
+            yield _kept("size_bytes", evidence.rules.size_bytes, float(row.bytes), kept, row.name)
+        if evidence.rules.size_ratio is not None and reference:
+            kept = row.bytes <= evidence.rules.size_ratio * reference
+            yield _kept("size_ratio", evidence.rules.size_ratio, row.bytes / reference, kept, row.name)
+        elif evidence.rules.size_ratio is not None:
+            limit, reason = float(evidence.rules.size_ratio), "no pt2 to compare with"
+            yield GateRow("size_ratio", limit, reason, Verdict.INCONCLUSIVE, row.name, None)
 
 
-def _kept(rule: str, limit: float, got: float, kept: bool, artifact: str) -> GateRow:
-    return GateRow(rule, float(limit), got, Verdict.PASS if kept else Verdict.FAIL, artifact, None)
+def _kept(rule: str, limit: float, value: float, kept: bool, artifact: str) -> GateRow:
+    return GateRow(rule, float(limit), value, Verdict.PASS if kept else Verdict.FAIL, artifact, None)
 
 
 def _by_pair(rows: Iterable[DriftRow]) -> dict[Pair, list[DriftRow]]:

@@ -32,7 +32,7 @@ Interval: TypeAlias = tuple[FiniteFloat, FiniteFloat]  # low, high
 
 
 class Verdict(StrEnum):
-    """Of a comparison, a gate rule, a run."""
+    """Verdict on a comparison, a gate rule or a run."""
 
     PASS = "pass"  # noqa: S105  (no password)
     FAIL = "fail"
@@ -40,8 +40,11 @@ class Verdict(StrEnum):
 
 
 class Status(StrEnum):
-    """Of an artifact. Verified: it keeps its rule. Degraded: it keeps its rule and is measurably worse all the same.
-    Unverified: the evidence is not enough, or it never got that far."""
+    """Status of an artifact.
+
+    Verified: it keeps its rule. Degraded: it keeps its rule and is measurably worse all the same. Unverified: the
+    evidence is not enough, or there is none.
+    """
 
     VERIFIED = "verified"
     DEGRADED = "degraded"
@@ -219,20 +222,20 @@ def _adapter() -> TypeAdapter[RunResult]:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of run.json, published as docs/run.schema.json."""
+    """Return the JSON Schema of run.json, published as docs/run.schema.json."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_adapter().json_schema()}
 
 
 def schema_text() -> str:
-    """What docs/run.schema.json holds: `python -m transload.pipeline.result.schema > docs/run.schema.json`."""
+    """Return the text of docs/run.schema.json: `python -m transload.pipeline.result.schema > docs/run.schema.json`."""
     return json.dumps(json_schema(), indent=1) + "\n"
 
 
 def to_json(result: RunResult) -> bytes:
-    """The result as UTF-8 JSON, one indented document, read back before it is handed out.
+    """Return the result as UTF-8 JSON, one indented document, which has been read back.
 
     Raises ValueError where a number that must be there is none (NaN, infinity), or a field holds what it may not:
-    a bug of whoever made the result, and never a file that no reader takes.
+    a bug of the caller, and never a file that no reader takes.
     """
     text = _adapter().dump_json(result, indent=1)
     try:
@@ -249,7 +252,7 @@ def _first(error: ValidationError) -> str:
 
 
 def read_result(path: Path) -> RunResult:
-    """The run.json at `path`.
+    """Read the run.json at `path`.
 
     Raises BadRequest where there is none, or one of another schema.
     """

@@ -1,4 +1,4 @@
-"""Where a run may compute. Looks at the driver and imports no framework: what one makes of it, a worker finds out."""
+"""Where a run may compute. The driver is asked and no framework imported: what a framework sees, a worker finds out."""
 
 from __future__ import annotations
 
@@ -11,39 +11,40 @@ from .toolchain import version_of
 
 
 def list_gpus() -> tuple[str, ...]:
-    """Names of the NVIDIA GPUs that the driver shows, in its order; empty where there is no driver."""
+    """Return the names of the NVIDIA GPUs that the driver shows, in its order; empty where there is no driver."""
     tool = shutil.which("nvidia-smi")
     if not tool:
         return ()
     try:
-        asked = subprocess.run(
+        listing = subprocess.run(
             [tool, "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, timeout=20, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return ()
-    return tuple(line.strip() for line in asked.stdout.splitlines() if line.strip())
+    return tuple(line.strip() for line in listing.stdout.splitlines() if line.strip())
 
 
 def has_gpu_build() -> bool:
-    """Whether the extra `gpu` is installed: beside it, every runtime of the extra `cpu` would only fail on a GPU."""
+    """Return whether the extra `gpu` is installed; the runtimes of the extra `cpu` would only fail on a GPU."""
     return (version_of("onnxruntime") or "").endswith("+gpu")
 
 
-def resolve_device(asked: str, gpu_build: Callable[[], bool] = has_gpu_build) -> str:
-    """`auto|cpu|cuda[:N]` as a device that is there. `auto` is a GPU where there is one and the extra `gpu` to use it.
+def resolve_device(device: str, gpu_build: Callable[[], bool] = has_gpu_build) -> str:
+    """Resolve `auto|cpu|cuda[:N]` to a device that is here.
 
-    Raises ToolMissing where CUDA is asked for and is not.
+    `auto` is a GPU where there is one and the extra `gpu` to use it. Raises ToolMissing where the CUDA device is not
+    here.
     """
-    if asked == "cpu":
+    if device == "cpu":
         return "cpu"
     gpus = list_gpus()
-    if asked == "auto":
+    if device == "auto":
         return "cuda" if gpus and gpu_build() else "cpu"
-    wanted = int(asked.partition(":")[2] or 0)
+    wanted = int(device.partition(":")[2] or 0)
     if wanted >= len(gpus):
         here = f"{len(gpus)} GPUs are here" if gpus else "no NVIDIA GPU is here"
         raise ToolMissing(
-            f"the device {asked} was asked for and {here}",
+            f"the device {device} was asked for and {here}",
             fix="use --device cpu, or --device auto to take what there is",
         )
-    return asked
+    return device

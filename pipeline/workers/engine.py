@@ -1,4 +1,4 @@
-"""Doing an action once: found in the store, or done in a worker and kept."""
+"""Actions, and the executor that does each once: found in the store, or done in a worker and kept."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ class Action:
     name: str  # for people and file names: "convert.saved-model.lowering"
     entry: str
     inputs: Mapping[str, Stored] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     requires: tuple[str, ...] = ()
     code: str = ""  # the digest of a user's code that the entry will call
     root: str | None = None  # the user's folder: last on sys.path
     folders: tuple[str, ...] = ()  # where a third party's step is imported from, where that is not installed as we are
     limits: Limits = field(default_factory=Limits)
     services: Services = field(default=lambda: nullcontext({}))  # opened only if the action really runs
-    server: Mapping[str, Any] | None = None  # how to start what `services` gives, for the script that repeats the step
+    server: Mapping[str, object] | None = (
+        None  # how to start what `services` gives, for the script that repeats the step
+    )
     checkpoints: bool = False
     remembers_refusal: bool = False
     python: str = ""  # the interpreter, where it is not ours
@@ -50,19 +52,19 @@ class Action:
 
     @property
     def sys_path(self) -> tuple[str, ...]:
-        """What the worker has on its path beside what is installed, the user's own folder last."""
+        """The worker's path beside what is installed, the user's own folder last."""
         return (*self.folders, *((self.root,) if self.root else ()))
 
     @property
     def key(self) -> str:
-        """sha256 over the code of the step, its toolchain, options and inputs."""
+        """The sha256 over the code of the step, its toolchain, options and inputs."""
         return digest_of_json(
             {
                 "entry": self.entry,
                 "code": [entry_digest(self.entry), self.code],
                 "toolchain": {**toolchain(self.requires), **self.tools},
                 "options": self.options,
-                "inputs": {name: each.digest for name, each in self.inputs.items()},
+                "inputs": {name: stored.digest for name, stored in self.inputs.items()},
                 "device": self.limits.device,
             }
         )
@@ -107,7 +109,7 @@ class LocalExecutor:
 
     def __init__(self, store: Store, run_folder: Path, slots: WorkerSlots | None = None) -> None:
         self.store = store
-        self._slots = slots or WorkerSlots(sys.maxsize)  # who has no slots to share says elsewhere how many run at once
+        self._slots = slots or WorkerSlots(sys.maxsize)  # without slots nothing limits the workers
         self._logs = run_folder / "logs"
         self._repeat = run_folder / "repeat"
         self._threads = self._new_threads()
@@ -123,7 +125,7 @@ class LocalExecutor:
             folder.mkdir(parents=True, exist_ok=True)
 
     def log(self, name: str) -> Path:
-        """The log of the step `name` in the run's folder."""
+        """Return the log of the action `name` in the run's folder."""
         return self._logs / f"{name}.log"
 
     def submit(self, action: Action) -> Future[Stored]:
@@ -154,9 +156,9 @@ class LocalExecutor:
             lock = self._running.setdefault(key, threading.Lock())
         with lock:
             self._write_repeat(action)
-            if not action.volatile and (found := self.store.find(key)):
-                self._show_log(found.log, action.name)
-                return found
+            if not action.volatile and (stored := self.store.find(key)):
+                self._show_log(stored.log, action.name)
+                return stored
             if action.remembers_refusal and (refusal := self.store.refusal(key)):
                 self._show_log(self.store.log(key), action.name)
                 fix = refusal["fix"] or f"read {self.log(action.name)}, or repeat it alone: {self._repeat_call(action)}"
@@ -165,16 +167,21 @@ class LocalExecutor:
                 return self._do(key, action)
 
     def open_worker(self, name: str, limits: Limits, cwd: Path, root: str | None = None, *, python: str = "") -> Worker:
-        """A worker that will hold something: a session that is timed, a server; in the interpreter `python` where that
-        is not ours. The caller closes it."""
+        """Open a worker that will hold an object: a session that is timed, or a server. The caller closes it.
+
+        `python` is its interpreter, where that is not ours.
+        """
         worker = Worker(Spawn(self.log(name), cwd, limits, (root,) if root else (), python=python))
         with self._lock:
             self._workers.add(worker)
         return worker
 
     def expect(self, frameworks: Iterable[str], limits: Limits) -> None:
-        """Say which frameworks the coming actions import ("torch", "tensorflow"). As soon as one action is really done,
-        each is loaded in a process of its own, side by side, and workers with these limits are forked from there."""
+        """Say which frameworks the coming actions import ("torch", "tensorflow").
+
+        As soon as one action is really done, each is loaded in a process of its own, side by side. Workers with these
+        limits are forked from there.
+        """
         self._expected = dict.fromkeys(frameworks, limits)
 
     def stop(self) -> None:
@@ -198,11 +205,11 @@ class LocalExecutor:
         with self._lock:
             fork_servers, self._expected = list(self._fork_servers.values()), {}
             self._fork_servers.clear()
-        for each in fork_servers:
-            each.close()
+        for fork_server in fork_servers:
+            fork_server.close()
 
     def _fork_server(self, framework: str) -> ForkServer | None:
-        """What workers with this framework are forked from, where it was expected."""
+        """Return what forks the workers with this framework, where it was expected."""
         with self._lock:
             for name, limits in self._expected.items():
                 if name not in self._fork_servers:
@@ -232,21 +239,21 @@ class LocalExecutor:
             return self.store.commit(key, out, facts, time.monotonic() - started, read)
 
     def _check_inputs(self, action: Action, before: Mapping[Path, tuple[int, int]]) -> None:
-        """A tool that writes into its input spoils it for everybody else: seen with onnx2tf, which simplifies in place.
+        """Raise StepFailed where the tool wrote into its input, which spoils it for everybody else.
 
-        The object is thrown away, to be made again.
+        Seen with onnx2tf, which simplifies in place. The object is removed, to be made again.
         """
         after = _state_of(action)
         for path, state in before.items():
             if after.get(path) != state:
-                spoilt = next(each for each in action.inputs.values() if path.is_relative_to(each.folder))
+                spoilt = next(stored for stored in action.inputs.values() if path.is_relative_to(stored.folder))
                 shutil.rmtree(spoilt.folder, ignore_errors=True)
                 raise StepFailed(f"{action.entry} wrote into its input {path.name}", fix="run again; report this step")
 
     def _work(
-        self, action: Action, job: Mapping[str, Any], cwd: Path, log: Path
+        self, action: Action, job: Mapping[str, object], cwd: Path, log: Path
     ) -> tuple[dict[str, Any], tuple[Path, ...]]:
-        """The facts, and the files of the user that they came of."""
+        """Do a job in a worker; return its facts, and the files of the user that it read."""
         private = (str(self.store.root), str(self._logs.parent.absolute()))
         again, loaded = self._repeat_call(action), self._fork_server(action.framework)
         spawn = Spawn(log, cwd, action.limits, action.sys_path, private, again, action.python, loaded)
@@ -277,7 +284,7 @@ class LocalExecutor:
             shutil.copyfile(kept, self.log(name))
 
     def _write_repeat(self, action: Action) -> None:
-        """A script that does the step alone, in the foreground."""
+        """Write a script that does the action alone, in the foreground."""
         record = {
             "entry": action.entry,
             "sys_path": list(action.sys_path),
@@ -297,14 +304,14 @@ def _stopped() -> StepFailed:
 
 
 def _state_of(action: Action) -> dict[Path, tuple[int, int]]:
-    """Size and time of every file that the action may read."""
-    states = [state_of(each.folder) for each in action.inputs.values()]
-    return {path: state for each in states for path, state in each.items()}
+    """Return size and time of every file that the action may read."""
+    states = [state_of(stored.folder) for stored in action.inputs.values()]
+    return {path: state for files in states for path, state in files.items()}
 
 
 def _job_record(action: Action, out: Path, services: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "inputs": {name: str(each.folder) for name, each in action.inputs.items()},
+        "inputs": {name: str(stored.folder) for name, stored in action.inputs.items()},
         "out": str(out),
         "options": dict(action.options),
         "services": dict(services),

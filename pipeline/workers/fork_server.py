@@ -1,12 +1,11 @@
-"""A process that has a framework loaded and forks workers from itself, so that they need not load it again: Android and
-Chrome call such a process a zygote. Both sides of it.
+"""A process that has a framework loaded and forks workers from itself, so that they need not load it again. Both sides.
 
-A fork has the thread that called it and no other: what other threads held stays locked in it for ever. So this process
-loads modules and does nothing else, looks how many threads it has before every fork, and forks no more as soon as
-there are two. A fork that cannot be had is None, and the caller starts a process of its own.
+Android and Chrome call such a process a zygote. A fork has only the thread that called it, and what other threads held
+stays locked in it for ever. So this process loads modules and does nothing else, counts its threads before every fork,
+and forks no more as soon as there are two. Then there is no fork (None), and the caller starts a process of its own.
 
-What libraries read from the environment while they are loaded is the same for all forks; a worker that wants other
-values is none of these (isolation.py holds the two against each other).
+Libraries read the environment while they are loaded, which is the same for all forks. A worker that needs other values
+is not forked (isolation.py compares the two).
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from typing import Any
 
 from .worker import serve
 
-# The framework, and then, while nobody asks for a fork, what its converters load when they are first called.
-# These have private names that another version may lack; what is not found is not loaded ahead.
+# The framework; then, while nobody asks for a fork, what its converters load when they are first called.
+# Those are private names, which another version may lack: a module that is not found is not loaded ahead.
 LOADED = {
     "torch": (
         "torch", "torch._dynamo", "torch.export.pt2_archive._package", "torch.export._trace",
@@ -45,7 +44,7 @@ LOADED = {
 
 
 def framework_of(requires: Sequence[str]) -> str:
-    """Of the libraries that a step requires, the one that it is worth forking for; or nothing."""
+    """Return the one of a step's libraries that it is worth forking for, or an empty name."""
     return next((name for name in LOADED if name in requires), "")
 
 
@@ -80,13 +79,14 @@ class ForkServer:
 
     @property
     def pid(self) -> int:
-        """Of the process that forks."""
+        """The process that forks."""
         return self._process.pid
 
     def fork(self, environment: Mapping[str, str], cwd: Path, ends: Sequence[int]) -> Forked | None:
-        """A worker with this environment in this folder. `ends`: its end of the connection, of the lifeline, its log.
+        """Fork a worker with this environment in this folder.
 
-        None where the process is gone, has failed to load, or may not fork.
+        `ends` are its end of the connection, its end of the lifeline, and its log.
+        Return None where the process is gone, has failed to load, or may not fork.
         """
         ours, theirs = os.pipe()
         request = json.dumps({"environment": dict(environment), "cwd": str(cwd)}).encode()
@@ -128,11 +128,11 @@ class Forked:
             weakref.finalize(self, os.close, self._process)
 
     def ended(self, seconds: float = 0) -> bool:
-        """Whether it has ended, or does within this time."""
+        """Return whether it has ended, or ends within this time."""
         return self._process is None or _ready(self._process, seconds)
 
     def code(self) -> int:
-        """The exit code, minus the signal, of one that has ended."""
+        """Return the exit code of a process that has ended, or minus its signal."""
         with self._lock:
             if self._code is None:
                 told = os.read(self._told, _NUMBER.size) if _ready(self._told, _LOADING_S) else b""
@@ -143,7 +143,7 @@ class Forked:
 
 
 def _ready(descriptor: int, seconds: float) -> bool:
-    """Whether there is something to read, or the other side is gone, within this time."""
+    """Return whether there is something to read, or the other side is gone, within this time."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
@@ -163,8 +163,10 @@ def main(argv: list[str]) -> None:
 
 
 def _serve(control: socket.socket, lifeline: int, later: list[str]) -> None:
-    """Answer requests, hand on how forks ended, and load the rest while there is neither: what comes meanwhile waits
-    for one module, which it would mostly load itself."""
+    """Answer requests, pass on how forks ended, and load the rest while there is neither.
+
+    A request that comes meanwhile waits for one module, which its worker would mostly load itself.
+    """
     forks: dict[int, tuple[int, int]] = {}  # by the descriptor of the process: its pid, and the pipe to its keeper
     poll = select.poll()
     poll.register(control, select.POLLIN)
@@ -181,47 +183,49 @@ def _serve(control: socket.socket, lifeline: int, later: list[str]) -> None:
             text, ends, _, _ = socket.recv_fds(control, _MOST_BYTES, 4, socket.MSG_CMSG_CLOEXEC)
             if not text:
                 os._exit(0)
-            others = [control.fileno(), lifeline, *forks, *(told for _, told in forks.values())]
-            started = _fork(json.loads(text), ends, others)
+            not_its_own = [control.fileno(), lifeline, *forks, *(report for _, report in forks.values())]
+            started = _fork(json.loads(text), ends, not_its_own)
             if started is not None:
                 forks[started[0]] = started[1:]
                 poll.register(started[0], select.POLLIN)
 
 
-def _fork(request: Mapping[str, Any], ends: Sequence[int], others: Sequence[int]) -> tuple[int, int, int] | None:
-    """A fork's descriptor, its pid and the pipe to its keeper. None where there is another thread: a pipe that closes
-    without a word says so. `others`: what a fork must not hold."""
-    *its, told = ends
+def _fork(request: Mapping[str, Any], ends: Sequence[int], not_its_own: Sequence[int]) -> tuple[int, int, int] | None:
+    """Return a fork's descriptor, its pid and the pipe to its keeper; None where there is another thread.
+
+    A pipe that closes without a word tells the keeper so. A fork must not hold the descriptors `not_its_own`.
+    """
+    *own, report = ends
     pid = 0
     if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208
         gc.freeze()  # else the fork's first collection would touch, and so copy, every object
         pid = os.fork()
         if not pid:
-            _become_worker(request, its, [told, *others])
-    for each in its:
-        os.close(each)
+            _become_worker(request, own, [report, *not_its_own])
+    for descriptor in own:
+        os.close(descriptor)
     if not pid:
-        os.close(told)
+        os.close(report)
         return None
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)  # before its keeper knows it, who would else signal a group that is not there yet
-        os.write(told, _NUMBER.pack(pid))
-    return os.pidfd_open(pid), pid, told
+        os.write(report, _NUMBER.pack(pid))
+    return os.pidfd_open(pid), pid, report
 
 
-def _become_worker(request: Mapping[str, Any], its: Sequence[int], others: Sequence[int]) -> None:
-    """In the fork: as if it had just been started. Does not return."""
+def _become_worker(request: Mapping[str, Any], own: Sequence[int], not_its_own: Sequence[int]) -> None:
+    """Make the fork a worker, as if it had just been started. Does not return."""
     try:
-        connection, lifeline, log = its
+        connection, lifeline, log = own
         os.setpgid(0, 0)
         for output in (1, 2):
             os.dup2(log, output)
-        for descriptor in (log, *others):
+        for descriptor in (log, *not_its_own):
             os.close(descriptor)
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["environment"])
-        tempfile.tempdir = None  # TensorFlow has asked for it while it was loaded
+        tempfile.tempdir = None  # TensorFlow asks for it while it is loaded
         if numpy := sys.modules.get("numpy"):
             numpy.random.seed()  # else all forks would draw the same numbers
         serve(connection, lifeline)
@@ -229,12 +233,12 @@ def _become_worker(request: Mapping[str, Any], its: Sequence[int], others: Seque
         os._exit(1)
 
 
-def _reap(descriptor: int, pid: int, told: int) -> None:
+def _reap(descriptor: int, pid: int, report: int) -> None:
     os.close(descriptor)
     _, status = os.waitpid(pid, 0)
     with contextlib.suppress(OSError):
-        os.write(told, _NUMBER.pack(os.waitstatus_to_exitcode(status)))
-    os.close(told)
+        os.write(report, _NUMBER.pack(os.waitstatus_to_exitcode(status)))
+    os.close(report)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which Python runs a step or a runtime: ours, or one beside it, where its libraries clash with the others.
+"""Which Python runs a step or a runtime: ours, or another one where its libraries clash with ours.
 
 Both name their environment ("litert"). Where the libraries are installed beside us they are taken here; else the
 variable TRANSLOAD_PYTHON_<NAME> (TRANSLOAD_PYTHON_LITERT) names the Python that has them. It needs numpy and the
@@ -37,7 +37,7 @@ class Needs(Protocol):
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """The modules that must be found."""
+        """The modules that it imports."""
 
     @property
     def environment(self) -> Environment | None:
@@ -53,7 +53,7 @@ class Interpreter:
 
 
 def interpreter_of(needs: Needs) -> Interpreter:
-    """What runs a step or a runtime: ours where that will do, else the one that is named, if there is one."""
+    """Return the Python that runs a step or a runtime: ours where that will do, else the one that is named."""
     named = _named(needs)
     if not named or _lacking(needs, version_of, find_spec) is None:
         return Interpreter()
@@ -61,23 +61,23 @@ def interpreter_of(needs: Needs) -> Interpreter:
 
 
 def lacking(needs: Needs, find: Callable[[str], object | None] = find_spec) -> str | None:
-    """What keeps a step or a runtime from running, in the interpreter that would run it; or None. Imports nothing."""
+    """Return what keeps a step or a runtime from running in its interpreter, or None. Imports nothing."""
     here = _lacking(needs, version_of, find)
     if here is None or needs.environment is None:
         return here
     named, variable = _named(needs), needs.environment.variable
     if not named:
         return f"{here} (here, or in the Python that {variable} names)"
-    found = versions_in(named, needs.requires).get
-    there = _lacking(needs, found, found)
+    version = versions_in(named, needs.requires).get
+    there = _lacking(needs, version, version)
     return f"{there} (in the Python that {variable} names)" if there else None
 
 
 def _lacking(needs: Needs, version: Callable[[str], str | None], find: Callable[[str], object | None]) -> str | None:
-    """What keeps it from running where modules have these versions and are found so, or None."""
+    """Return what keeps it from running, or None; `version` and `find` look up a module."""
     if needs.environment and needs.environment.until:
         library, until = needs.requires[0], needs.environment.until
-        if (its := version(library)) and _release(its) > _release(until):
+        if (installed := version(library)) and _release(installed) > _release(until):
             return f"needs {library} {until}"
     return missing(needs.requires, find)
 
@@ -87,16 +87,16 @@ def _named(needs: Needs) -> str | None:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """2.18 of 2.18.1."""
+    """Return major and minor as numbers: 2.18 for 2.18.1."""
     return tuple(int(part) for part in version.split(".")[:2])
 
 
 @cache
 def versions_in(python: str, modules: tuple[str, ...]) -> dict[str, str]:
-    """Those of some modules that an interpreter has, with the versions of what brings them; none where it is none."""
+    """Return the modules that an interpreter has, with the versions of their distributions; none where it fails."""
     try:
         done = subprocess.run([python, "-c", _ASK, *modules], capture_output=True, timeout=_LIMIT_S, check=True)
-        found: dict[str, str] = json.loads(done.stdout)
+        versions: dict[str, str] = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
-    return found
+    return versions

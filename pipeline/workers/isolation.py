@@ -1,7 +1,7 @@
-"""Which process runs what, and what becomes of it: the only module that starts workers.
+"""Which process runs what, and how it ended: the only module that starts workers.
 
 A worker gets a private folder as its cwd, a scrubbed environment, a time limit, a memory limit, its stdout and stderr
-in a log, the user's root last on sys.path, and no network. However it ends, the caller gets a value or one sentence.
+in a log, the user's root last on sys.path, and no network. However it ends, the caller gets a value or one error.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Spawn:
     not_recorded: tuple[str, ...] = ()  # folders whose files are no input of a step that runs the user's code
     repeat: str | None = None  # the command that repeats the step, for the sentence
     python: str = ""  # another interpreter than ours, to which transload is lent
-    fork_server: ForkServer | None = None  # to be forked from it, where that gives what a process of its own would be
+    fork_server: ForkServer | None = None  # forks the worker, where the fork is what a process of its own would be
 
 
 class _Process(Protocol):
@@ -71,7 +71,7 @@ class _Process(Protocol):
 
 
 class Worker:
-    """A process that does jobs or holds one loaded thing. Use it as a context manager."""
+    """A process that does jobs or holds one opened object. Use it as a context manager."""
 
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
@@ -90,27 +90,27 @@ class Worker:
         self._stream = ours.makefile("rwb")
         threading.Thread(target=self._watch, name=f"watch-{self._process.pid}", daemon=True).start()
 
-    def work(self, entry: str, job: Mapping[str, Any]) -> dict[str, Any]:
-        """Do one job (models.job.Job as JSON values); its facts."""
+    def work(self, entry: str, job: Mapping[str, object]) -> dict[str, Any]:
+        """Do one job (models.job.Job as JSON values) and return its facts."""
         value = self._request({"do": "work", "entry": entry, "job": job})
         if not isinstance(value, dict):
             raise self._failed(f"{entry} returned {type(value).__name__} instead of facts")
         return value
 
-    def open(self, entry: str, options: Mapping[str, Any]) -> None:
-        """Make the object that `ask` asks."""
+    def open(self, entry: str, options: Mapping[str, object]) -> None:
+        """Open the object that `ask` calls."""
         self._request({"do": "open", "entry": entry, "options": options})
 
-    def ask(self, method: str, **options: Any) -> Any:
+    def ask(self, method: str, **options: object) -> Any:
         """Call a method of the opened object."""
         return self._request({"do": "ask", "method": method, "options": options})
 
-    def send_open(self, entry: str, options: Mapping[str, Any]) -> None:
-        """Like `open`, without waiting: several workers load side by side. `receive` takes the reply."""
+    def send_open(self, entry: str, options: Mapping[str, object]) -> None:
+        """Open without waiting, so that several workers load side by side; `receive` takes the reply."""
         self._send({"do": "open", "entry": entry, "options": options})
 
     def receive(self) -> Any:
-        """The reply to what was sent.
+        """Return the reply to what was sent.
 
         Raises the error that the worker met; StepFailed where it died, hung, or answered nonsense.
         """
@@ -155,19 +155,19 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Of the worker's process."""
+        """The worker's process."""
         return self._process.pid
 
     @property
     def pids(self) -> list[int]:
-        """Of the worker and of all that it started."""
+        """The processes of the worker and of all that it started."""
         return _family(self._process.pid)
 
-    def _request(self, request: Mapping[str, Any]) -> Any:
+    def _request(self, request: Mapping[str, object]) -> Any:
         self._send(request)
         return self.receive()
 
-    def _send(self, request: Mapping[str, Any]) -> None:
+    def _send(self, request: Mapping[str, object]) -> None:
         try:
             self._stream.write(json.dumps(request).encode() + b"\n")
             self._stream.flush()
@@ -198,7 +198,7 @@ class Worker:
     def kill(self, why: str) -> None:
         """End the worker and all that it started."""
         if self._closed:
-            return  # its number may be another process's by now
+            return  # its pid may be another process's by now
         if not self._process.ended():
             self._killed = self._killed or why
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -218,12 +218,12 @@ class Worker:
 
 
 def start_fork_server(framework: str, limits: Limits, cwd: Path) -> ForkServer:
-    """A process to fork workers with these limits from, that have the framework ("torch", "tensorflow") loaded."""
+    """Start a process that forks workers with these limits, with the framework ("torch", "tensorflow") loaded."""
     return ForkServer(LOADED[framework], _environment(Spawn(Path(os.devnull), cwd, limits)), cwd)
 
 
 def _forked(spawn: Spawn, ends: tuple[int, int, int]) -> Forked | None:
-    """A fork of the fork server, where there is one whose libraries were loaded in the environment that is wanted."""
+    """Fork a worker, where a fork server has loaded its libraries in the environment that the worker needs."""
     if spawn.fork_server is None:
         return None
     wanted = _environment(spawn)
@@ -239,18 +239,18 @@ class _Started:
         self.pid = process.pid
 
     def ended(self, seconds: float = 0) -> bool:
-        """Whether it has ended, or does within this time."""
+        """Return whether it has ended, or ends within this time."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=seconds)
         return self._process.poll() is not None
 
     def code(self) -> int:
-        """The exit code, minus the signal, of one that has ended."""
+        """Return the exit code of a process that has ended, or minus its signal."""
         return self._process.wait()
 
 
 def _started(spawn: Spawn, ends: tuple[int, int, int]) -> _Started:
-    """A process of its own."""
+    """Start a worker in a process of its own."""
     connection, lifeline, log = ends
     python = spawn.python or sys.executable
     process = subprocess.Popen(
@@ -266,31 +266,31 @@ def _started(spawn: Spawn, ends: tuple[int, int, int]) -> _Started:
     return _Started(process)
 
 
-def run_alone(entry: str, job: Mapping[str, Any], spawn: Spawn) -> dict[str, Any]:
-    """One job in one process."""
+def run_alone(entry: str, job: Mapping[str, object], spawn: Spawn) -> dict[str, Any]:
+    """Do one job in a process of its own."""
     with Worker(spawn) as worker:
         return worker.work(entry, job)
 
 
 def repeat_command(file: Path) -> str:
-    """The command that does the job of a repeat file once more."""
+    """Return the command that does the job of a repeat file once more."""
     return shlex.join([sys.executable, "-P", "-m", "transload.pipeline.workers.repeat", str(file)])
 
 
 def _family(pid: int) -> list[int]:
-    """A process and all that it started, as /proc has it: cheap enough to ask while others are being timed."""
-    found = [pid]
+    """Return a process and all that it started, as /proc has them: cheap enough to ask while others are timed."""
+    pids = [pid]
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():
             for child in (task / "children").read_text().split():
-                found += _family(int(child))
+                pids += _family(int(child))
     except (OSError, ValueError):
-        return found  # it ended while we looked
-    return found
+        return pids  # it ended while we looked
+    return pids
 
 
 def _resident_bytes(pid: int) -> int:
-    """Of a process and all that it started."""
+    """Return the resident memory of a process and all that it started."""
     total = 0
     for member in _family(pid):
         with contextlib.suppress(OSError, IndexError, ValueError):
@@ -310,7 +310,7 @@ def _environment(spawn: Spawn) -> dict[str, str]:
     }
     return {
         **{name: os.environ[name] for name in _KEPT if name in os.environ},
-        **(_lent(cwd) if spawn.python else _python_path()),
+        **(_lent_path(cwd) if spawn.python else _python_path()),
         # onnx2tf runs `onnxsim` by its bare name: the environment's own programs come first.
         "PATH": os.pathsep.join([str(Path(spawn.python or sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "HOME": str(cwd),
@@ -324,7 +324,7 @@ def _environment(spawn: Spawn) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         **(
             {} if limits.spin else {"OMP_WAIT_POLICY": "PASSIVE"}
-        ),  # spinning made training 3 times slower beside others
+        ),  # spinning made training beside others 3 times slower
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), threads),
         "OPENBLAS_NUM_THREADS": "1",  # numpy's; they would start with the import, and no step waits for a product of it
         "TRANSLOAD_WORKER": json.dumps(setup),
@@ -332,13 +332,13 @@ def _environment(spawn: Spawn) -> dict[str, str]:
 
 
 def _python_path() -> dict[str, str]:
-    """Where transload was found, if by PYTHONPATH (a checkout that is not installed)."""
-    parent = next((p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and _holds_us(p)), None)
+    """Return the PYTHONPATH by which transload was found, if by one (a checkout that is not installed)."""
+    parent = next((p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and _holds_package(p)), None)
     return {"PYTHONPATH": str(Path(parent).absolute())} if parent else {}
 
 
-def _lent(cwd: Path) -> dict[str, str]:
-    """A path with transload and nothing else on it: our other libraries would clash with another interpreter's."""
+def _lent_path(cwd: Path) -> dict[str, str]:
+    """Return a PYTHONPATH with transload alone: our other libraries would clash with another interpreter's."""
     folder = cwd / ".lent"
     folder.mkdir(exist_ok=True)
     link = folder / "transload"
@@ -347,12 +347,12 @@ def _lent(cwd: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder.absolute())}
 
 
-def _holds_us(folder: str) -> bool:
+def _holds_package(folder: str) -> bool:
     return (Path(folder) / "transload" / "pipeline" / "workers" / "worker.py").is_file()
 
 
 def _visible_gpus(device: str) -> dict[str, str]:
-    """CUDA_VISIBLE_DEVICES: empty for the CPU, so that no framework strays; else as the caller's environment has it."""
+    """Return CUDA_VISIBLE_DEVICES: empty for the CPU, so that no framework strays; else that of our environment."""
     if not device.startswith("cuda"):
         return {"CUDA_VISIBLE_DEVICES": ""}
     return {name: os.environ[name] for name in ("CUDA_VISIBLE_DEVICES",) if name in os.environ}

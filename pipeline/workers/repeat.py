@@ -1,8 +1,7 @@
-"""A step once more, alone, as the run did it: `python -m transload.pipeline.workers.repeat FILE`;
-repeat/STEP.sh calls it.
+"""Repeat one step of a run alone: `python -m transload.pipeline.workers.repeat FILE`, as repeat/STEP.sh calls it.
 
-The worker has the limits, the environment, the network and the server of the run's own. All that it leaves lies in a
-folder beside the file: `out`, its private folder `cwd`, and the log, which is shown as well.
+The worker has the limits, the environment, the network and the server that it had in the run. What it leaves lies in a
+folder beside the file: `out`, its private folder `cwd`, and the log, which is also printed.
 """
 
 from __future__ import annotations
@@ -23,39 +22,39 @@ from .isolation import Limits, Spawn, Worker
 def main(argv: list[str]) -> int:
     """Repeat the step of a file; its facts on stdout, everything else on stderr."""
     file = Path(argv[0]).absolute()
-    place = file.with_suffix("")
-    shutil.rmtree(place, ignore_errors=True)
-    (place / "out").mkdir(parents=True)
-    log = place / "log"
+    folder = file.with_suffix("")
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "out").mkdir(parents=True)
+    log = folder / "log"
     try:
-        facts = repeat(json.loads(file.read_text()), place, log)
+        facts = repeat(json.loads(file.read_text()), folder, log)
     except TransloadError as error:
         print(f"{_text(log)}error: {error}", file=sys.stderr)
         return error.exit_code
     print(_text(log), end="", file=sys.stderr)
     print(json.dumps(facts, indent=1))
-    print(f"the result lies in {place / 'out'}", file=sys.stderr)
+    print(f"the result lies in {folder / 'out'}", file=sys.stderr)
     return 0
 
 
-def repeat(record: Mapping[str, Any], place: Path, log: Path) -> dict[str, Any]:
-    """Do the step of a record, with what it needs, in `place`.
+def repeat(record: Mapping[str, Any], folder: Path, log: Path) -> dict[str, Any]:
+    """Do the step of a record, with the server that it needs, in `folder`.
 
     Raises the error that the step meets.
     """
     limits = Limits(**record["limits"])
     with ExitStack() as stack:
-        services = _services(record["server"], limits, place, stack) if record["server"] else {}
-        job = {**record["job"], "out": str(place / "out"), "services": services}
-        spawn = Spawn(log, place / "cwd", limits, tuple(record["sys_path"]), python=record["python"])
+        services = _services(record["server"], limits, folder, stack) if record["server"] else {}
+        job = {**record["job"], "out": str(folder / "out"), "services": services}
+        spawn = Spawn(log, folder / "cwd", limits, tuple(record["sys_path"]), python=record["python"])
         worker = stack.enter_context(Worker(spawn))
         return worker.work(record["entry"], job)
 
 
-def _services(server: Mapping[str, Any], limits: Limits, place: Path, stack: ExitStack) -> dict[str, str]:
+def _services(server: Mapping[str, Any], limits: Limits, folder: Path, stack: ExitStack) -> dict[str, str]:
     if "addresses" in server:
         return dict(server["addresses"])
-    spawn = Spawn(place / "server.log", place / "server", replace(limits, loopback=True))
+    spawn = Spawn(folder / "server.log", folder / "server", replace(limits, loopback=True))
     worker = stack.enter_context(Worker(spawn))
     worker.open(server["entry"], server["options"])
     addresses: dict[str, str] = worker.ask("addresses")

@@ -1,4 +1,4 @@
-"""Which libraries are installed, in which versions. Looks them up; imports none."""
+"""Which libraries are installed, in which versions. They are looked up and not imported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DISTRIBUTIONS = {
 
 @cache
 def version_of(module: str) -> str | None:
-    """The installed version of the distribution that brings a module, or None."""
+    """Return the installed version of the distribution that brings a module, or None."""
     for name in _DISTRIBUTIONS.get(module, (module,)):
         try:
             return f"{version(name)}{'+gpu' if name.endswith('-gpu') else ''}"
@@ -32,6 +32,6 @@ def version_of(module: str) -> str | None:
 
 
 def toolchain(requires: tuple[str, ...]) -> dict[str, str]:
-    """What a step's result depends on beside its inputs: interpreter, processor family, and library versions."""
-    found = {name: version_of(name) or "absent" for name in sorted({*requires, "numpy"})}
-    return {"python": platform.python_version(), "machine": platform.machine(), **found}
+    """Return what a result depends on beside its inputs: interpreter, processor family, library versions."""
+    versions = {name: version_of(name) or "absent" for name in sorted({*requires, "numpy"})}
+    return {"python": platform.python_version(), "machine": platform.machine(), **versions}

@@ -1,4 +1,4 @@
-"""The other side of pipeline/workers/isolation.py: a process that does one job, or holds one loaded thing, and answers.
+"""The process on the other side of isolation.py: it does one job, or holds one opened object, and answers.
 
 It reads requests and writes replies, one JSON document a line, on the socket whose number is its first argument; stdout
 and stderr are the log's.
@@ -76,8 +76,8 @@ def _answer_all(connection: socket.socket, alarm_s: int, read: set[str]) -> None
 
 def _entry(text: str) -> Callable[..., Any]:
     module, _, name = text.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return found
+    entry: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return entry
 
 
 def _job(record: Mapping[str, Any]) -> Job:
@@ -92,7 +92,7 @@ def _job(record: Mapping[str, Any]) -> Job:
 
 
 def _described(error: BaseException) -> dict[str, str]:
-    """An error as it crosses to the parent. What is not ours is `foreign`: the parent adds log and repeat command."""
+    """Describe an error for the parent. One that is not ours is `foreign`: the parent adds log and repeat command."""
     if isinstance(error, TransloadError):
         kind = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in ERRORS), "StepFailed")
         return {"kind": kind, "what": error.what, "fix": error.fix}
@@ -103,19 +103,19 @@ def _described(error: BaseException) -> dict[str, str]:
         return {"kind": "exhausted", "what": "ran out of memory", "fix": ""}
     if isinstance(error, SystemExit):
         return {"kind": "foreign", "what": f"called exit({error.code})", "fix": ""}
-    said = first_line(error, 300, nothing="no message")
-    return {"kind": "foreign", "what": f"{type(told_by(error)).__name__}: {said}", "fix": ""}
+    message = first_line(error, 300, nothing="no message")
+    return {"kind": "foreign", "what": f"{type(told_by(error)).__name__}: {message}", "fix": ""}
 
 
 def _record_reads(not_recorded: list[str]) -> set[str]:
-    """The files that the user's code reads from now on: its result depends on them, and nobody else can name them."""
+    """Record the files that the user's code reads from now on: its result depends on them, and nobody else knows."""
     read: set[str] = set()
-    passed = tuple(f"{Path(folder)}/" for folder in (*_SYSTEM, sys.prefix, sys.base_prefix, *not_recorded))
+    not_ours = tuple(f"{Path(folder)}/" for folder in (*_SYSTEM, sys.prefix, sys.base_prefix, *not_recorded))
 
     def note(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(arguments[0], str) and not arguments[2] & (os.O_WRONLY | os.O_RDWR):
             path = os.path.abspath(arguments[0])  # noqa: PTH100  (a Path would open nothing, and cost more)
-            if not path.startswith(passed) and "__pycache__" not in path:
+            if not path.startswith(not_ours) and "__pycache__" not in path:
                 read.add(path)
 
     sys.addaudithook(note)
@@ -137,8 +137,11 @@ def _die_with_parent(lifeline: int) -> None:
 
 
 def _close_network(*, loopback: bool, named: str | None) -> None:
-    """No packet leaves. Workers that talk to nobody get an empty network namespace where the kernel lets us; all get a
-    guard on Python's sockets, which names the offender in the log."""
+    """Let no packet leave.
+
+    Workers that talk to nobody get an empty network namespace where the kernel lets us. All get a guard on Python's
+    sockets, which names the offender in the log.
+    """
     if not loopback:
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET)  # needs privilege; without it the guard remains

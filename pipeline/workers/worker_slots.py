@@ -1,8 +1,8 @@
-"""How many workers there are at once, over all the models of a command.
+"""The number of workers at once, over all the models of a command.
 
-At most `jobs`; and beside another none is started while the machine has less than LEAST_FREE_BYTES of memory to give. A
-worker that is alone always starts: waiting would not make the machine larger. What a worker will need nobody knows
-before it ran, so its limit (isolation.py) stays what ends it; this only keeps many from starting at once.
+At most `jobs` run. A second one does not start while less than LEAST_FREE_BYTES of memory is free. A worker that is
+alone always starts, as waiting would not make the machine larger. Nobody knows beforehand what a worker needs:
+its memory limit (isolation.py) ends it, and the slots only keep many from starting at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _free_bytes() -> int:
 
 
 class WorkerSlots:
-    """Places for workers. Thread-safe."""
+    """Slots for workers. Thread-safe."""
 
     def __init__(
         self, jobs: int, *, least_free_bytes: int = LEAST_FREE_BYTES, free_bytes: Callable[[], int] = _free_bytes
@@ -36,10 +36,10 @@ class WorkerSlots:
 
     @contextmanager
     def occupied(self) -> Iterator[None]:
-        """One place, waited for, until the end of the block."""
+        """Wait for a slot, and hold it until the end of the block."""
         with self._changed:
             while not self._may_start():
-                self._changed.wait(_LOOK_AGAIN_S)  # memory comes free without telling anybody
+                self._changed.wait(_LOOK_AGAIN_S)  # nobody is told when memory comes free
             self._running += 1
         try:
             yield
@@ -49,7 +49,7 @@ class WorkerSlots:
                 self._changed.notify()
 
     def on_stop(self, stop: Callable[[], None]) -> None:
-        """What ends the workers of one of the models."""
+        """Register what ends the workers of one of the models."""
         self._stops.append(stop)
 
     def stop(self) -> None:

@@ -24,11 +24,8 @@ PENDING: tuple[str, ...] = (
     "serving",
     "pipeline/bench",
     "pipeline/cli",
-    "pipeline/plan",
     "pipeline/report",
-    "pipeline/result",
-    "pipeline/stages",
-    "pipeline/workers",
+    "pipeline/result/schema.py",  # GateRow.got is a key of run.json
 )
 # Two siblings have the same thing at the same place: the two back-ends, the faces of a command, protocols, the
 # halves of the search for a minimal repro.
