@@ -1,4 +1,4 @@
-"""Operators that go by the body that the specification gives them."""
+"""Operators that are lowered by the body that the specification gives them."""
 
 import numpy as np
 import pytest

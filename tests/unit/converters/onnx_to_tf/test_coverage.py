@@ -1,4 +1,4 @@
-"""What onnx knows and what is lowered: a new operator or wording shows up as a gap that has a name."""
+"""Coverage of onnx's operators: a new operator or wording shows up as a gap with a name."""
 
 from pathlib import Path
 

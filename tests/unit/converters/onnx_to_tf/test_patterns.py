@@ -1,4 +1,4 @@
-"""Identities: what exporters spell out is one operator again, and what only looks like it stays."""
+"""Patterns: what exporters spell out becomes one operator again, and a subgraph that only resembles one stays."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What cannot be carried is refused by name, and nothing that a node says can be overlooked."""
+"""Unsupported nodes are refused by name, and nothing that a node says can be overlooked."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What TFLite has no kernel for is written in what it has, and gives the same answers."""
+"""Equivalents of the kernels that TFLite lacks: they agree with TensorFlow's own."""
 
 import numpy as np
 import pytest

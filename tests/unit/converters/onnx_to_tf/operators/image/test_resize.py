@@ -1,4 +1,4 @@
-"""Resize in every mode, to sizes and by scales, up and down, of known sizes and of sizes that come."""
+"""Resize in every mode, to sizes and by scales, up and down, of known sizes and of dynamic ones."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What ONNX Runtime's optimiser and its transformer tools emit, held against ONNX Runtime."""
+"""Operators that ONNX Runtime's optimiser and its transformer tools emit, compared with ONNX Runtime."""
 
 from dataclasses import replace
 

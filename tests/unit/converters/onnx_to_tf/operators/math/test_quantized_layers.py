@@ -1,4 +1,4 @@
-"""Layers as ONNX Runtime's quantize_dynamic leaves them: LSTMs and attention, held against ONNX Runtime itself."""
+"""Layers as ONNX Runtime's quantize_dynamic leaves them: LSTMs and attention, compared with ONNX Runtime itself."""
 
 import logging
 

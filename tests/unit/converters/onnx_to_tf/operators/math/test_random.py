@@ -1,4 +1,4 @@
-"""What is drawn at random: its distribution, its shape and dtype, and that it is drawn anew."""
+"""Numbers drawn at random: their distribution, shape and dtype, and new numbers at every call."""
 
 import numpy as np
 import onnx

@@ -1,4 +1,4 @@
-"""What is picked out by values: the largest, the different, what is not zero, what a condition names."""
+"""Elements selected by their values: the largest, the different, those that are not zero, those of a condition."""
 
 import numpy as np
 import pytest
