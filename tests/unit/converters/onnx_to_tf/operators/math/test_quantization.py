@@ -1,4 +1,4 @@
-"""Quantised numbers: quantised and dequantised, exact sums of products, and the operators of ONNX Runtime's quantiser."""
+"""Quantised numbers: in and out of them, exact sums of products, and the operators of ONNX Runtime's quantiser."""
 
 import logging
 from pathlib import Path
