@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
@@ -17,6 +18,7 @@ import numpy as np
 
 from ...models.dataset import Dataset, read_dataset
 from ...models.errors import BadRequest
+from ...models.job import JsonRecord
 from ...models.probes.feeds import make_feeds
 from ...models.signature import Array, Signature
 from ...serving.session import Session
@@ -109,25 +111,37 @@ class Subject:
         return [make_feeds(self._data, one, self._signature) for one in rows]
 
 
-def open_subject(
-    runtime: str,
-    folder: str,
-    *,
-    device: str = "cpu",
-    threads: int = 1,
-    services: Mapping[str, str] | None = None,
-    feeds: str = "",
-    model: str | None = None,
-    signature: Mapping[str, Any] | None = None,
-) -> Subject:
-    """A subject over what lies in `folder`, fed from the test set in the data folder `feeds`. `signature`: see Subject,
-    as JSON.
+@dataclass(frozen=True, kw_only=True)
+class SubjectOptions(JsonRecord):
+    """A runtime over an artifact or a source, and the data folder that feeds it."""
+
+    runtime: str
+    folder: str
+    feeds: str
+    device: str = "cpu"
+    threads: int = 1
+    services: Mapping[str, str] = field(default_factory=dict)
+    model: str | None = None  # its name on a server
+    signature: Signature | None = None  # see Subject
+
+
+def open_subject(**document: Any) -> Subject:
+    """Open a subject by SubjectOptions as JSON.
 
     Raises BadRequest, ToolMissing or SessionLost as the runtime does.
     """
-    opened = open_session(runtime, Path(folder), device=device, threads=threads, services=services, model=model)
-    asked = Signature.from_json(signature) if signature else opened.signature
-    return Subject(opened, read_dataset(Path(feeds) / "test.npz", asked.inputs), signature=asked)
+    options = SubjectOptions.from_json(document)
+    session = open_session(
+        options.runtime,
+        Path(options.folder),
+        device=options.device,
+        threads=options.threads,
+        services=options.services,
+        model=options.model,
+    )
+    signature = options.signature or session.signature
+    data = read_dataset(Path(options.feeds) / "test.npz", signature.inputs)
+    return Subject(session, data, signature=signature)
 
 
 def _timer_ns(clock_ns: Clock) -> float:

@@ -18,6 +18,7 @@ from types import FrameType
 from ...models.artifact import read_artifact
 from ...models.errors import BadRequest, StepFailed
 from ...models.formats import Format
+from ...serving.server.server_records import EmbeddedOptions
 from ..drift.sessions import DEFAULT_RUNTIME
 from ..intake.loaded_model import require_libraries, require_runtime
 from ..intake.model_argument import ModelKind, kind_of
@@ -55,11 +56,11 @@ def serve(
         limits = Limits(memory_bytes=_machine_bytes(), threads=threads, device=device, loopback=True, spin=True)
         with Worker(Spawn(scratch / "log", scratch / "cwd", limits)) as worker:
             worker.work(_CHECK, {"inputs": {"artifact": str(folder)}, "out": str(scratch), "options": {}})
-            options = {
-                "folder": str(folder), "name": name, "device": device, "threads": threads, "host": host,
-                "grpc_port": grpc_port, "rest_port": rest_port,
-            }  # fmt: skip
-            worker.open(_SERVER, options)
+            options = EmbeddedOptions(
+                folder=str(folder), name=name, device=device, threads=threads, host=host, grpc_port=grpc_port,
+                rest_port=rest_port,
+            )  # fmt: skip
+            worker.open(_SERVER, options.to_json())
             ready(worker.ask("addresses"), f"{runtime}, {device}")
             _watch(worker, stop, scratch / "log")
 

@@ -17,6 +17,7 @@ from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
 from ..bench.latency_rows import About, failed_row, latency_rows
 from ..bench.machine_load import LoadMeter
 from ..bench.rounds import Pair, RoundsPlan, Series, run_rounds
+from ..bench.subject import SubjectOptions
 from ..bench.worker_subject import HeldSubject
 from ..context import Context, cores
 from ..intake.loaded_model import ModelDescription
@@ -163,17 +164,17 @@ class _Bench:
         worker = context.executor.open_worker(
             name, limits, context.folder / "tmp" / name, self.model.root, python=interpreter_of(runtime).path
         )
-        options = {
-            "runtime": runtime.name,
-            "folder": str(stored.folder),
-            "device": device,
-            "threads": threads,
-            "services": services,
-            "feeds": str(self.data.folder),
-            "signature": self.model.signature.to_json(),
-            "model": self.servers.model if runtime.served else None,
-        }
-        worker.send_open(SUBJECT, options)
+        options = SubjectOptions(
+            runtime=runtime.name,
+            folder=str(stored.folder),
+            device=device,
+            threads=threads,
+            services=services,
+            feeds=str(self.data.folder),
+            signature=self.model.signature,
+            model=self.servers.model if runtime.served else None,
+        )
+        worker.send_open(SUBJECT, options.to_json())
         return worker
 
     def _about(self, subject: BenchSubject, opened: _OpenSubjects) -> About:

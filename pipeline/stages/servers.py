@@ -12,11 +12,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from ...models.store import Stored
+from ...serving.server.server_records import BinaryOptions, EmbeddedOptions
 from ...serving.server.tfserving_launch import Binary, Embedded, Remote, ServerKind, find_tfserving
 from ..context import Context
 from ..workers.isolation import Worker
 
 EMBEDDED = "transload.serving.server.embedded:open_server"
+BINARY = "transload.serving.server.tfserving_launch:open_binary"
 
 
 class Servers:
@@ -71,11 +73,13 @@ class Servers:
         place = self.place
         if isinstance(place, Remote):
             return {"addresses": {"grpc": place.grpc, **({} if place.rest is None else {"rest": place.rest})}}
-        options = {"folder": str(folder), "name": self.model, "threads": self._context.request.bench.threads}
+        model: dict[str, Any] = {
+            "folder": str(folder), "name": self.model, "threads": self._context.request.bench.threads,
+        }  # fmt: skip
         if isinstance(place, Binary):
-            entry = "transload.serving.server.tfserving_launch:open_binary"
-            return {"entry": entry, "options": {**options, "program": place.program, "container": place.container}}
-        return {"entry": EMBEDDED, "options": {**options, "device": device}}
+            binary = BinaryOptions(**model, program=place.program, container=place.container)
+            return {"entry": BINARY, "options": binary.to_json()}
+        return {"entry": EMBEDDED, "options": EmbeddedOptions(**model, device=device).to_json()}
 
     def _start(self, folder: Path, device: str, start: Mapping[str, Any]) -> Worker:
         context = self._context

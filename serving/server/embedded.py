@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...models.artifact import read_artifact
 from ...models.errors import ToolMissing
 from .served_model import ServedModel
+from .server_records import EmbeddedOptions
 
 if TYPE_CHECKING:
     from .tfserving_rest import RestServer
@@ -46,27 +47,20 @@ class EmbeddedServer:
         self._model.close()
 
 
-def open_server(  # noqa: PLR0917  (a worker calls it with a list of JSON values)
-    folder: str,
-    name: str,
-    device: str,
-    threads: int,
-    grpc_port: int = 0,
-    rest_port: int = 0,
-    host: str = "127.0.0.1",
-) -> EmbeddedServer:
-    """Serve the SavedModel artifact in `folder` as `name`. Port 0 takes a free one; it answers when this returns.
+def open_server(**document: Any) -> EmbeddedServer:
+    """Serve an artifact by EmbeddedOptions as JSON; the server answers when this returns.
 
     Raises BadRequest where the artifact cannot be opened or a port is taken, ToolMissing where a library is not there.
     """
-    session = _open(Path(folder), device, threads)
-    model = ServedModel(name, session)
+    options = EmbeddedOptions.from_json(document)
+    session = _open(Path(options.folder), options.device, options.threads)
+    model = ServedModel(options.name, session)
     try:
         from . import tfserving_grpc, tfserving_rest
 
-        rest = tfserving_rest.RestServer(model, host, rest_port)
+        rest = tfserving_rest.RestServer(model, options.host, options.rest_port)
         try:
-            grpc_server, bound = tfserving_grpc.start(model, host, grpc_port)
+            grpc_server, bound = tfserving_grpc.start(model, options.host, options.grpc_port)
         except BaseException:
             rest.close()
             raise
@@ -75,7 +69,7 @@ def open_server(  # noqa: PLR0917  (a worker calls it with a list of JSON values
         if isinstance(error, ModuleNotFoundError):
             raise ToolMissing(f"the server needs {error.name}", fix="transload doctor") from error
         raise
-    return EmbeddedServer(model, grpc_server, rest, host, bound)
+    return EmbeddedServer(model, grpc_server, rest, options.host, bound)
 
 
 def _open(folder: Path, device: str, threads: int) -> Any:

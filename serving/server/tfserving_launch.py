@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ...models.artifact import Artifact, read_artifact
 from ...models.errors import BadRequest, SessionLost, SessionTimeout, TransloadError
+from .server_records import BinaryOptions
 
 ServerKind = Literal["embedded", "binary", "remote"]
 
@@ -199,16 +200,16 @@ def start_tfserving(
     return running
 
 
-def open_binary(folder: str, name: str, threads: int, program: str, *, container: bool = False) -> RunningServer:
-    """The real server as a worker opens it: over the artifact in `folder`, its files in the worker's own folder, its
-    output in the worker's log.
+def open_binary(**document: Any) -> RunningServer:
+    """Start the real server in a worker by BinaryOptions as JSON: its files in the worker's folder, its output in the
+    worker's log.
 
     Raises what `start_tfserving` raises.
     """
+    options = BinaryOptions.from_json(document)
     scratch = Path(tempfile.mkdtemp(prefix="tfserving-", dir=Path.cwd()))
-    return start_tfserving(
-        Binary(program, container), read_artifact(Path(folder)), name, threads=threads, scratch=scratch
-    )
+    binary, artifact = Binary(options.program, options.container), read_artifact(Path(options.folder))
+    return start_tfserving(binary, artifact, options.name, threads=options.threads, scratch=scratch)
 
 
 def command(  # noqa: PLR0917  (each is a word of the command line)

@@ -1,0 +1,34 @@
+"""Options of the jobs that hold a server, for both sides of the process border."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...models.job import JsonRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions(JsonRecord):
+    """The artifact that a server holds, and the name of the model on it."""
+
+    folder: str
+    name: str
+    threads: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddedOptions(ServerOptions):
+    """The embedded server. Port 0 takes a free one."""
+
+    device: str
+    host: str = "127.0.0.1"
+    grpc_port: int = 0
+    rest_port: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinaryOptions(ServerOptions):
+    """TensorFlow Serving's own program, or its container."""
+
+    program: str
+    container: bool = False
