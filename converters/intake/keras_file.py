@@ -60,10 +60,7 @@ def check_keras(path: Path) -> None:
 
 
 def load_checked_keras(path: Path) -> keras.Model:
-    """Load the model in a file that `check_keras` has passed.
-
-    Raises BadRequest if Keras cannot read it.
-    """
+    """Load the model in a file that `check_keras` has passed. Raises BadRequest if Keras cannot read it."""
     import keras
 
     try:

@@ -27,10 +27,7 @@ _PLACEHOLDER_NAMES = frozenset(("?", "*", "-1", "None", "none", "unk", "unknown"
 
 
 def parse_onnx(path: Path) -> onnx.ModelProto:
-    """Parse the model in a file, without the data files beside it.
-
-    Raises BadRequest if it is no ONNX model.
-    """
+    """Parse the model in a file, without the data files beside it. Raises BadRequest if it is no ONNX model."""
     import onnx
     from google.protobuf.message import DecodeError
 

@@ -39,9 +39,7 @@ class OperatorGraph:
             node = pending.pop(0)
             chosen.append(node)
             before = sorted({self.producers[name] for name in self.reads[node] if name in self.producers}, reverse=True)
-            pending += [
-                node_before for node_before in before if node_before not in chosen and node_before not in pending
-            ]
+            pending += [source for source in before if source not in chosen and source not in pending]
         return chosen
 
     def inputs_of(self, kept: Iterable[int]) -> list[str]:

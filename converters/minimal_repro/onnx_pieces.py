@@ -63,14 +63,14 @@ class OnnxCutter:
         self.nodes = list(self._model.graph.node)
         writes = [[name for name in node.output if name] for node in self.nodes]
         results = {value.name for value in self._model.graph.output}
-        self._graph = OperatorGraph([_names_read(node) for node in self.nodes], writes, results)
+        self.graph = OperatorGraph([_names_read(node) for node in self.nodes], writes, results)
         self._weights = {tensor.name: tensor for tensor in self._model.graph.initializer}
         self._types = _tensor_types(self._model)
         self.values: dict[str, Array] = {}
 
     def record(self, feeds: Mapping[str, Array]) -> None:
         """Run the full model once, and keep every tensor."""
-        self.values = {**feeds, **_all_values(self._model, self._graph.producers, self._types, feeds)}
+        self.values = {**feeds, **_all_values(self._model, self.graph.producers, self._types, feeds)}
 
     def piece(self, chosen: Iterable[int], *, flat: bool = False) -> OnnxPiece | None:
         """Return these nodes as a model; None if an input or output is no recorded tensor.
@@ -79,12 +79,12 @@ class OnnxCutter:
         and would seem to be wrong about every image.
         """
         kept = sorted(set(chosen))
-        needed = self._graph.inputs_of(kept)
+        needed = self.graph.inputs_of(kept)
         inputs = [name for name in needed if name not in self._weights]
-        outputs = self._graph.outputs_of(kept)
+        outputs = self.graph.outputs_of(kept)
         if not outputs or any(name not in self.values for name in (*inputs, *outputs)):
             return None
-        sizes = [name for name in inputs if self._graph.is_sizes(name, self.values[name])]
+        sizes = [name for name in inputs if self.graph.is_sizes(name, self.values[name])]
         inputs = [name for name in inputs if name not in sizes]
         try:
             signature = Signature(tuple(map(self._spec, inputs)), tuple(map(self._spec, outputs)))
@@ -97,10 +97,6 @@ class OnnxCutter:
             nodes, signature, expected = _with_flat_outputs(nodes, signature, expected)
         model = self._build_model(nodes, signature, [*weights, *map(self._constant, sizes)])
         return OnnxPiece(signature, feeds, expected, len(kept), model)
-
-    def with_predecessors(self, index: int, limit: int) -> list[int]:
-        """Return a node and those that it depends on, nearest first, up to `limit` of them."""
-        return self._graph.with_predecessors(index, limit)
 
     def _constant(self, name: str) -> onnx.TensorProto:
         from onnx import numpy_helper

@@ -98,7 +98,7 @@ class SavedModelCutter:
         self.nodes = [node for node in _sorted_nodes(self._graph_def.node) if self._computes(node)]
         writes = [[_key(output.name) for output in self._operation(node).outputs] for node in self.nodes]
         results = map(_key, frozen.outputs.values())
-        self._graph = OperatorGraph([_names_read(node) for node in self.nodes], writes, set(results))
+        self.graph = OperatorGraph([_names_read(node) for node in self.nodes], writes, set(results))
         self._fixed = self._constant_results()
         self.values: dict[str, Array] = {}
 
@@ -130,7 +130,7 @@ class SavedModelCutter:
         An operator that reads a value that no array can hold, as a list of tensors, brings its producer along.
         """
         kept = self._with_producers(chosen)
-        needed = [name for name in self._graph.inputs_of(kept) if name not in self._constants]
+        needed = [name for name in self.graph.inputs_of(kept) if name not in self._constants]
         fixed = {name for name in needed if self._is_known(name)}
         inputs = [name for name in needed if name not in fixed]
         outputs = self._outputs(kept)
@@ -149,10 +149,6 @@ class SavedModelCutter:
         feeds, expected = ({plain[name]: self.values[name] for name in names} for names in (inputs, outputs))
         return SavedModelPiece(signature, feeds, expected, len(kept), graph, tensors)
 
-    def with_predecessors(self, index: int, limit: int) -> list[int]:
-        """Return an operator and those that it depends on, nearest first, up to `limit` of them."""
-        return self._graph.with_predecessors(index, limit)
-
     def describe(self, index: int) -> tuple[str, str]:
         """Return an operator's name in TensorFlow, and a description with its scope, which Keras gives each layer."""
         node = self.nodes[index]
@@ -168,28 +164,28 @@ class SavedModelCutter:
     def _constant_results(self) -> set[str]:
         """Return the tensors that depend on constants alone, as frozen variables do; converters need their values."""
         constant = set(self._constants)
-        for node, reads, writes in zip(self.nodes, self._graph.reads, self._graph.writes, strict=True):
+        for node, reads, writes in zip(self.nodes, self.graph.reads, self.graph.writes, strict=True):
             if constant.issuperset(reads) and not self._operation(node).op_def.is_stateful:
                 constant.update(writes)
         return constant
 
     def _is_known(self, name: str) -> bool:
-        return name in self._fixed or self._graph.is_sizes(name, self.values[name])
+        return name in self._fixed or self.graph.is_sizes(name, self.values[name])
 
     def _with_producers(self, chosen: Iterable[int]) -> list[int]:
         kept = set(chosen)
         while more := {
-            self._graph.producers[name]
-            for name in self._graph.inputs_of(kept)
-            if name in self._graph.producers and name not in self.values
+            self.graph.producers[name]
+            for name in self.graph.inputs_of(kept)
+            if name in self.graph.producers and name not in self.values
         }:
             kept |= more
         return sorted(kept)
 
     def _outputs(self, kept: Sequence[int]) -> list[str]:
         """Return the outputs that arrays can hold; if others read nothing but lists, the last recorded tensor."""
-        outputs = [name for name in self._graph.outputs_of(kept) if name in self.values]
-        return outputs or [name for index in kept for name in self._graph.writes[index] if name in self.values][-1:]
+        outputs = [name for name in self.graph.outputs_of(kept) if name in self.values]
+        return outputs or [name for index in kept for name in self.graph.writes[index] if name in self.values][-1:]
 
     def _spec(self, name: str, plain: str) -> TensorSpec:
         if name in self._declared:

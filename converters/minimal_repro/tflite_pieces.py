@@ -63,14 +63,14 @@ class TfliteCutter:
         reads = [[self._names[index] for index in node.inputs if index >= 0] for node in self.nodes]
         writes = [[self._names[index] for index in node.outputs] for node in self.nodes]
         inputs, outputs = ({self._names[index] for index in side} for side in (self._main.inputs, self._main.outputs))
-        self._graph = OperatorGraph(reads, writes, outputs)
-        self._constants = set(self._names) - inputs - set(self._graph.producers)  # constants, and state
+        self.graph = OperatorGraph(reads, writes, outputs)
+        self._constants = set(self._names) - inputs - set(self.graph.producers)  # constants, and state
         self.values: dict[str, Array] = {}
 
     @property
     def operators(self) -> list[tuple[str, str]]:
         """Return each operator, and the first tensor that it writes."""
-        return [(node.name, self._graph.writes[index][0]) for index, node in enumerate(self.nodes)]
+        return [(node.name, self.graph.writes[index][0]) for index, node in enumerate(self.nodes)]
 
     def record(self, feeds: Mapping[str, Array]) -> None:
         """Run the full model once by reference kernels, and keep every tensor that an array can hold."""
@@ -90,17 +90,17 @@ class TfliteCutter:
         for name, array in feeds.items():
             interpreter.set_tensor(index_by_name[name], array)
         interpreter.invoke()
-        recorded = [*index_by_name.values(), *(self._index_by_name[name] for name in self._graph.producers)]
+        recorded = [*index_by_name.values(), *(self._index_by_name[name] for name in self.graph.producers)]
         self.values = {self._names[at]: interpreter.get_tensor(at) for at in recorded if self._dtype(at) in DTYPES}
 
     def piece(self, chosen: Iterable[int]) -> TflitePiece | None:
         """Return these operators as a file; None if an input or output is no recorded tensor, or nothing goes in."""
         kept = sorted(set(chosen))
-        needed = [name for name in self._graph.inputs_of(kept) if name not in self._constants]
-        outputs = self._graph.outputs_of(kept)
+        needed = [name for name in self.graph.inputs_of(kept) if name not in self._constants]
+        outputs = self.graph.outputs_of(kept)
         if not outputs or any(name not in self.values for name in (*needed, *outputs)):
             return None
-        sizes = {name for name in needed if self._graph.is_sizes(name, self.values[name])}
+        sizes = {name for name in needed if self.graph.is_sizes(name, self.values[name])}
         inputs = [name for name in needed if name not in sizes]
         plain = {name: re.sub(r"\W", "_", name) for name in (*inputs, *outputs)}
         if not inputs or len(set(plain.values())) < len(plain):
@@ -116,14 +116,10 @@ class TfliteCutter:
             runs=frozenset(f"TFL_{self.nodes[index].name}" for index in kept),
         )
 
-    def with_predecessors(self, index: int, limit: int) -> list[int]:
-        """Return an operator and those that it depends on, nearest first, up to `limit` of them."""
-        return self._graph.with_predecessors(index, limit)
-
     def describe(self, index: int) -> tuple[str, str]:
         """Return an operator's name in TFLite's schema, and a description with its outputs, whose names have scopes."""
         operator = self.nodes[index].name
-        return operator, f"the operator {operator} ({', '.join(self._graph.writes[index])})"
+        return operator, f"the operator {operator} ({', '.join(self.graph.writes[index])})"
 
     def _dtype(self, index: int) -> str:
         from ai_edge_litert.schema_py_generated import TensorType
@@ -145,7 +141,7 @@ class TfliteCutter:
         main.inputs, main.outputs = ([self._index_by_name[name] for name in names] for names in (inputs, outputs))
         main.tensors = list(self._main.tensors)
         model.subgraphs = [main, *self._model.subgraphs[1:]]
-        read = {self._index_by_name[name] for index in kept for name in self._graph.reads[index]}
+        read = {self._index_by_name[name] for index in kept for name in self.graph.reads[index]}
         used = {self._main.tensors[index].buffer for index in read}
         used |= {tensor.buffer for graph in self._model.subgraphs[1:] for tensor in graph.tensors}
         model.buffers = [tensor if index in used else BufferT() for index, tensor in enumerate(self._model.buffers)]

@@ -137,10 +137,7 @@ def _naming_failed_operators() -> Iterator[None]:
 
 
 def _ordered_tensors(side: str, specs: Sequence[TensorSpec], tensors: Mapping[str, str]) -> list[str]:
-    """Return the tensors of a side in the record's order.
-
-    Raises Refused if the names differ from the record's.
-    """
+    """Return the tensors of a side in the record's order. Raises Refused if the names differ from the record's."""
     if sorted(tensors) != sorted(spec.name for spec in specs):
         raise Refused(
             f"the model's {side} are {', '.join(tensors)}, its record says {', '.join(spec.name for spec in specs)}",

@@ -118,9 +118,7 @@ def _more_excluded(
 ) -> Iterator[ExcludedSizes]:
     """Yield more points for each guard that no `agreeing` point breaks so far."""
     for guard in guards:
-        points = sorted(
-            _sizes_that_break(guard, signature), key=_largest, reverse=True
-        )  # a model may refuse small ones
+        points = sorted(_sizes_that_break(guard, signature), key=_largest, reverse=True)  # models may refuse small ones
         for excluded in points[:_MAX_PER_GUARD]:
             if _is_broken(guard, agreeing):
                 break

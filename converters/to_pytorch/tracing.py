@@ -101,10 +101,7 @@ def _without_keywords(call: Call, user_module: torch.nn.Module) -> Call:
 
 
 def traced(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.jit.ScriptModule:
-    """Trace the module at these inputs.
-
-    Raises Refused with the line of the model that stops the trace.
-    """
+    """Trace the module at these inputs. Raises Refused with the line of the model that stops the trace."""
     import torch
 
     try:

@@ -30,7 +30,7 @@ def find_piece(job: Job) -> Mapping[str, Any]:
     index, result = search_smallest(
         len(cutter.nodes),
         lambda chosen: cutter.piece(chosen, flat=flat),
-        cutter.with_predecessors,
+        cutter.graph.with_predecessors,
         trial,
         full_failure,
         mentioned,

@@ -49,7 +49,7 @@ def _find_piece(
     index, result = search_smallest(
         len(cutter.nodes),
         cut,
-        cutter.with_predecessors,
+        cutter.graph.with_predecessors,
         trial,
         full_failure,
         mentioned_operators(full_failure.message, cutter.operators),

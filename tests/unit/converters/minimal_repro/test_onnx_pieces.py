@@ -64,9 +64,9 @@ def test_axes_stay_dynamic_and_sizes_that_are_computed_become_constants(cutter: 
 
 
 def test_what_is_behind_a_node_comes_nearest_first(cutter: OnnxCutter) -> None:
-    assert cutter.with_predecessors(4, 1) == [4]
-    assert cutter.with_predecessors(4, 3) == [4, 3, 2]
-    assert cutter.with_predecessors(2, 9) == [2, 1, 0]
+    assert cutter.graph.with_predecessors(4, 1) == [4]
+    assert cutter.graph.with_predecessors(4, 3) == [4, 3, 2]
+    assert cutter.graph.with_predecessors(2, 9) == [2, 1, 0]
 
 
 def test_a_node_is_named_with_its_operator(cutter: OnnxCutter) -> None:

@@ -128,8 +128,8 @@ def test_an_operator_is_named_with_its_scope(cutter: SavedModelCutter) -> None:
 
 def test_what_is_behind_an_operator_comes_nearest_first(cutter: SavedModelCutter) -> None:
     add = at(cutter, "AddV2")
-    assert cutter.with_predecessors(add, 1) == [add]
-    assert at(cutter, "MatMul") in cutter.with_predecessors(add, 3)
+    assert cutter.graph.with_predecessors(add, 1) == [add]
+    assert at(cutter, "MatMul") in cutter.graph.with_predecessors(add, 3)
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def test_what_tensorflow_gets_wrong_without_a_word_is_cut_to_the_fewest_operator
     assert everything is not None
     whole = trial(everything.write, everything.feeds, everything.expected)
     assert whole is not None
-    _, found = search_smallest(len(cutter.nodes), cutter.piece, cutter.with_predecessors, trial, whole)
+    _, found = search_smallest(len(cutter.nodes), cutter.piece, cutter.graph.with_predecessors, trial, whole)
     assert found is not None
     piece, seen = found
     assert sorted(node.op for node in piece.graph.node if node.op not in ("Const", "Placeholder")) == [
