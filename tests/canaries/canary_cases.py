@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+import canary_cases_onnx
 import canary_cases_torch_export
 from canary_harness import Canary
 
-CASES: dict[str, Canary] = {**canary_cases_torch_export.CASES}
+CASES: dict[str, Canary] = {**canary_cases_torch_export.CASES, **canary_cases_onnx.CASES}

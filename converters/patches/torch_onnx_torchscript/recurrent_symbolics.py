@@ -1,5 +1,7 @@
-"""Recurrent nets for torch's older exporter: LSTMs with projections, which it does not take, and packed sequences
-unpacked, whose length and padding it loses."""
+"""Recurrent layers for torch's TorchScript exporter.
+
+It refuses LSTMs with projections, and loses the length and the padding of packed sequences.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +10,30 @@ from typing import Any, NoReturn
 
 from ....models.errors import Refused
 from .. import private_torch
-from ..torch_shared.traced_symbolics import constant, helper, register
+from ..ledger import symbolics
+from ..torch_shared.graph_types import TracedGraph, TracedValue
+from ..torch_shared.traced_symbolics import constant, helper
 
 _INT64 = 7  # onnx.TensorProto's
 _WORST_CONDITION = 1e4  # of a projection that a state is led back through: float32 then keeps three digits of it
 
 
-def mend_recurrent() -> None:
-    """Register their definitions for every later export of this process."""
-    register({"aten::lstm": _lstm, "aten::_pad_packed_sequence": _unpacked})
+def _lstm(g: TracedGraph, *arguments: Any) -> Any:
+    """Write an LSTM with proj_size as one without; any other is the exporter's own.
 
-
-def _lstm(g: Any, *arguments: Any) -> Any:
-    """With proj_size what an LSTM gives, P(o tanh(c)), goes back into it: R P(o tanh(c)). So it is one without, whose
-    recurrent weights are R P, and P behind it. Any other is the exporter's own. Formula: torch.nn.LSTM."""
+    Its output P(o tanh(c)) goes back into it: R P(o tanh(c)). So it is an LSTM with the recurrent weights R P, followed
+    by P. Formula: torch.nn.LSTM.
+    """
     packed = int(helper._is_tensor_list(arguments[3]))
     weights, *numbers = arguments[2 + packed : 8 + packed]
-    has_biases, layers, _, _, bidirectional = (helper._get_const(each, "f", "lstm") for each in numbers)
-    every = helper._unpack_list(weights)
-    directions, each = 1 + int(bidirectional), 5 if has_biases else 3
-    if len(every) != layers * directions * each:
+    has_biases, layers, _, _, bidirectional = (helper._get_const(number, "f", "lstm") for number in numbers)
+    all_weights = helper._unpack_list(weights)
+    directions, count = 1 + int(bidirectional), 5 if has_biases else 3
+    if len(all_weights) != layers * directions * count:
         return private_torch.symbolic_opset9.lstm(g, *arguments)
     if packed:
         _refuse("of a packed sequence")
-    parts = [_Direction(g, every[at : at + each]) for at in range(0, len(every), each)]
+    parts = [_Direction(g, all_weights[at : at + count]) for at in range(0, len(all_weights), count)]
     layer_parts = [parts[at : at + directions] for at in range(0, len(parts), directions)]
     batch_first = helper._get_const(arguments[8], "i", "lstm")
     first, cells = helper._unpack_list(arguments[1])
@@ -41,22 +43,22 @@ def _lstm(g: Any, *arguments: Any) -> Any:
 
 
 class _Direction:
-    """One direction of a layer of an LSTM with projection, as one without."""
+    """One direction of a layer of an LSTM with projection, rewritten as one without."""
 
-    def __init__(self, g: Any, weights: Sequence[Any]) -> None:
+    def __init__(self, g: TracedGraph, weights: Sequence[TracedValue]) -> None:
         inward, back, *biases, self._projection = weights
         self._g = g
         rows, self.hidden = inward.type().sizes()[0], self._projection.type().sizes()[1]
-        whole = g.op("MatMul", back, self._projection)
-        whole.setType(back.type().with_sizes([rows, self.hidden]))
-        self.weights = [inward, whole, *biases]
+        recurrent = g.op("MatMul", back, self._projection)
+        recurrent.setType(back.type().with_sizes([rows, self.hidden]))
+        self.weights = [inward, recurrent, *biases]
 
-    def onward(self, given: Any) -> Any:
-        """(..., hidden) -> (..., proj)"""
-        return self._g.op("MatMul", given, self._g.op("Transpose", self._projection, perm_i=[1, 0]))
+    def onward(self, hidden: TracedValue) -> TracedValue:
+        """Write the projection of (..., hidden) to (..., proj)."""
+        return self._g.op("MatMul", hidden, self._g.op("Transpose", self._projection, perm_i=[1, 0]))
 
-    def backward(self, state: Any) -> Any:
-        """A state (..., hidden) that is projected to the one given, (..., proj)."""
+    def backward(self, state: TracedValue) -> TracedValue:
+        """Write a state (..., hidden) whose projection is the state (..., proj)."""
         import torch
 
         node = self._projection.node()
@@ -69,11 +71,16 @@ class _Direction:
         return self._g.op("MatMul", state, self._g.op("Constant", value_t=inverse))
 
 
-def _projected(g: Any, rows: Any, first: Any, cells: Any, layers: Sequence[Sequence[_Direction]]) -> Any:
-    """Layer by layer, as between two of them the projection lies. Rows of all steps, (T, B, width); the states that
-    each layer and direction begins with, (states, B, proj) and (states, B, hidden)."""
+def _projected(
+    g: TracedGraph, rows: TracedValue, first: TracedValue, cells: TracedValue, layers: Sequence[Sequence[_Direction]]
+) -> tuple[TracedValue, TracedValue, TracedValue]:
+    """Write the layers one by one, with a projection after each.
 
-    def cut(value: Any, axis: int, start: int, length: int = 1) -> Any:
+    `rows` are those of all steps, (T, B, width). Each layer and direction begins with a state of `first`,
+    (states, B, proj), and of `cells`, (states, B, hidden).
+    """
+
+    def cut(value: TracedValue, axis: int, start: int, length: int = 1) -> Any:
         return helper._slice_helper(g, value, axes=[axis], starts=[start], ends=[start + length])
 
     from_nothing = _is_zero(first) and _is_zero(cells)
@@ -85,24 +92,24 @@ def _projected(g: Any, rows: Any, first: Any, cells: Any, layers: Sequence[Seque
             start = _joined(g, [part.backward(cut(first, 0, at * ways + way)) for way, part in enumerate(here)], 0)
         weights = [weight for part in here for weight in part.weights]
         has_biases, width = len(here[0].weights) == 4, here[0].hidden
-        given, last, cell = private_torch.symbolic_opset9._generic_rnn(
+        outputs, last, cell = private_torch.symbolic_opset9._generic_rnn(
             g, "LSTM", rows, [start, cell], weights, has_biases, 1, 0.0, False, ways == 2
         )
-        rows = _joined(g, [part.onward(cut(given, 2, way * width, width)) for way, part in enumerate(here)], 2)
+        rows = _joined(g, [part.onward(cut(outputs, 2, way * width, width)) for way, part in enumerate(here)], 2)
         lasts += [part.onward(cut(last, 0, way)) for way, part in enumerate(here)]
         last_cells.append(cell)
     return rows, _joined(g, lasts, 0), _joined(g, last_cells, 0)
 
 
-def _turned(g: Any, rows: Any) -> Any:
+def _turned(g: TracedGraph, rows: TracedValue) -> TracedValue:
     return g.op("Transpose", rows, perm_i=[1, 0, 2])
 
 
-def _joined(g: Any, values: Sequence[Any], axis: int) -> Any:
+def _joined(g: TracedGraph, values: Sequence[TracedValue], axis: int) -> TracedValue:
     return values[0] if len(values) == 1 else g.op("Concat", *values, axis_i=axis)
 
 
-def _is_zero(state: Any) -> bool:
+def _is_zero(state: TracedValue) -> bool:
     node = state.node()
     return bool(node.kind() == "onnx::ConstantOfShape" and not node.t("value").any())
 
@@ -115,12 +122,20 @@ _ELSE = "leave proj_size out, or project what the LSTM gives by a Linear behind 
 
 
 def _unpacked(  # noqa: PLR0917  (the operator's own arguments)
-    g: Any, data: Any, sizes: Any, batch_first: Any, padding: Any, total: Any
+    g: TracedGraph,
+    data: TracedValue,
+    sizes: TracedValue,
+    batch_first: TracedValue,
+    padding: TracedValue,
+    total: TracedValue,
 ) -> Any:
-    """The rows of a packed sequence, (T, B, width) or (B, T, width), and the length of each: up to the longest, or up
-    to `total` where that is a number. One that is computed is taken for the axis that was packed, which it mostly is:
-    any other gives another shape, which the check that follows sees."""
-    rows, lengths = g.op("prim::PadPacked", data, sizes, outputs=2)
+    """Write the rows of a packed sequence, (T, B, width) or (B, T, width), and their lengths.
+
+    The rows are as long as the longest, or `total` where that is a number. A computed one is taken for the axis that
+    was packed, which it mostly is: any other gives another shape, which the later check of answers sees.
+    """
+    unpacked: Any = g.op("prim::PadPacked", data, sizes, outputs=2)
+    rows, lengths = unpacked
     lengths = g.op("Cast", lengths, to_i=_INT64)
     value = helper._get_const(padding, "t", "padding_value")
     if value:
@@ -135,33 +150,49 @@ def _unpacked(  # noqa: PLR0917  (the operator's own arguments)
     return rows, lengths
 
 
-def _is_length(total: Any, sizes: Any) -> bool:
-    """Whether a number is how many steps were packed, as it is where the caller gives none."""
+def _is_length(total: TracedValue, sizes: TracedValue) -> bool:
+    """Return whether a number is the count of packed steps, as it is where the caller names none."""
     node = total.node()
     while node.kind() in ("onnx::Gather", "onnx::Squeeze", "onnx::Cast", "onnx::Unsqueeze"):
         node = node.inputsAt(0).node()
     return bool(node.kind() == "onnx::Shape" and node.inputsAt(0) == sizes)
 
 
-def _filled(g: Any, rows: Any, lengths: Any, value: Any) -> Any:
-    """With a value where a row has ended."""
-    one, zero = constant(g, 1), constant(g, 0)
-    steps = g.op("Range", zero, g.op("Squeeze", _length(g, rows)), one)
+def _filled(g: TracedGraph, rows: TracedValue, lengths: TracedValue, value: object) -> TracedValue:
+    """Write a value where a row has ended."""
+    unit, zero = constant(g, 1), constant(g, 0)
+    steps = g.op("Range", zero, g.op("Squeeze", _length(g, rows)), unit)
     ended = g.op("Not", g.op("Less", g.op("Unsqueeze", steps, constant(g, [1])), lengths))
     filling = g.op("CastLike", g.op("Constant", value_t=value), rows)
     return g.op("Where", g.op("Unsqueeze", ended, constant(g, [2])), filling, rows)
 
 
-def _of_length(g: Any, rows: Any, length: int, value: Any) -> Any:
+def _of_length(g: TracedGraph, rows: TracedValue, length: int, value: object) -> TracedValue:
     missing = g.op("Max", g.op("Sub", constant(g, [length]), _length(g, rows)), constant(g, [0]))
     pads = g.op("Concat", constant(g, [0, 0, 0]), missing, constant(g, [0, 0]), axis_i=0)
     filling = g.op("CastLike", g.op("Constant", value_t=value), rows)
     return _cut(g, g.op("Pad", rows, pads, filling), constant(g, [length]))
 
 
-def _cut(g: Any, rows: Any, end: Any) -> Any:
+def _cut(g: TracedGraph, rows: TracedValue, end: TracedValue) -> TracedValue:
     return g.op("Slice", rows, constant(g, [0]), end, constant(g, [0]))
 
 
-def _length(g: Any, rows: Any) -> Any:
+def _length(g: TracedGraph, rows: TracedValue) -> TracedValue:
     return g.op("Gather", g.op("Shape", rows), constant(g, [0]), axis_i=0)
+
+
+PATCHES = (
+    *symbolics(
+        {"aten::lstm": _lstm},
+        why="Refuses an LSTM with proj_size.",
+        upstream="torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py (lstm); torch/csrc/jit/passes/onnx",
+        until="the TorchScript exporter is no longer used",
+    ),
+    *symbolics(
+        {"aten::_pad_packed_sequence": _unpacked},
+        why="Ignores padding_value and total_length.",
+        upstream="torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py (_pad_packed_sequence)",
+        until="the TorchScript exporter is no longer used",
+    ),
+)

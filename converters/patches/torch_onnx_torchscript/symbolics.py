@@ -1,28 +1,25 @@
-"""All that is registered for torch's older exporter."""
+"""Register all symbolics of torch's TorchScript exporter."""
 
 from __future__ import annotations
 
-from ..torch_shared.floor_division import mend_floors
-from ..torch_shared.masked_attention import mend_attention
-from ..torch_shared.nearest_resize import mend_nearest
-from ..torch_shared.wide_integers import mend_integers
-from .compiled_code import mend_compiled
-from .fused_attention_symbolics import mend_fused
-from .multi_index import mend_places
-from .number_symbolics import mend_numbers
-from .recurrent_symbolics import mend_recurrent
-from .transposed_axes import mend_turned
+from ..torch_shared import floor_division, masked_attention, nearest_resize, wide_integers
+from ..torch_shared.traced_symbolics import ALL_OPSETS, register
+from . import (
+    compiled_code,
+    fused_attention_symbolics,
+    multi_index,
+    number_symbolics,
+    recurrent_symbolics,
+    transposed_axes,
+)
+
+_FAMILIES = (
+    masked_attention, compiled_code, floor_division, fused_attention_symbolics, wide_integers, nearest_resize,
+    number_symbolics, multi_index, recurrent_symbolics, transposed_axes,
+)  # fmt: skip
 
 
 def mend_older_exporter() -> None:
     """Register every family for every later export of this process."""
-    mend_attention()
-    mend_compiled()
-    mend_floors()
-    mend_fused()
-    mend_integers()
-    mend_nearest()
-    mend_numbers()
-    mend_places()
-    mend_recurrent()
-    mend_turned()
+    for family in _FAMILIES:
+        register(family.PATCHES, getattr(family, "OPSETS", ALL_OPSETS))

@@ -1,16 +1,17 @@
-"""Numbers divided and rounded down, their remainders, and bits shifted right as PyTorch does it, by both of torch's
-exporters. Those of floats are in quotients.py.
+"""Floor division, remainders and right shifts as PyTorch computes them, for both of torch's exporters.
 
-Of whole numbers the older one's own forms of `x // 3` and `x >> 1` round to zero, and so are wrong for numbers below
-zero. What the dynamo one makes of `torch.div` with a rounding mode divides floats, and so is wrong from 2^24 on.
+Quotients of floats are in float_quotients.py. Of integers the TorchScript exporter rounds `x // 3` and `x >> 1`
+towards zero, which is wrong below zero. The dynamo exporter divides floats for `torch.div` with a rounding mode, which
+is wrong from 2^24 on.
 """
 
 from __future__ import annotations
 
-import operator
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from .. import private_onnxscript, private_torch
+from ..ledger import symbolics, translation_table, translations
 from .float_quotients import (
     Formula,
     floor_quotient,
@@ -20,148 +21,182 @@ from .float_quotients import (
     tensor_of,
     truncated_quotient,
 )
+from .graph_types import Number, OnnxNode, OnnxValue, TracedGraph, TracedValue
 from .onnxscript_opset import Translations, op
-from .traced_symbolics import FLOAT, INT64, Symbolics, constant, helper, onnx_type, register, scalar_of
+from .traced_symbolics import FLOAT, INT64, constant, helper, onnx_type, scalar_of
 
-
-def mend_floors() -> None:
-    """Register the right forms for every later export of this process. Sizes of axes keep the exporter's own where
-    nothing is taken from them: they are never below zero, and what is made of them must stay simple."""
-    symbolics: Symbolics = {
-        "aten::div": _divide_traced,
-        "aten::floor_divide": _floor_divide,
-        "aten::remainder": _remainder_traced,
-        "aten::__rshift_": _right_shift,
-    }
-    register(symbolics)
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def division() -> Translations:
-    """The right forms for the dynamo exporter: its argument `custom_translation_table`."""
-    import torch
-
-    aten = torch.ops.aten
-    floors, left = (aten.floor_divide.default, aten.floor_divide.Scalar), aten.remainder
-    return {
-        **dict.fromkeys((aten.div.Tensor_mode, aten.div.Scalar_mode), _divide),
-        **dict.fromkeys(floors, lambda self, other: _divide(self, other, "floor")),
-        **dict.fromkeys((left.Tensor, left.Scalar, left.Scalar_Tensor), _remainder),
-        operator.floordiv: _divide_sizes,
-    }
+    """Return this part of the dynamo exporter's `custom_translation_table`."""
+    return translation_table(_TRANSLATIONS)
 
 
-def _divide(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
+def _divide(self: Number, other: Number, rounding_mode: str | None = None) -> Any:
     if rounding_mode is None:
         return private_onnxscript.core.aten_div_mode(self, other, None)
-    made = of_floats(_FORMULAS[rounding_mode], self, other)
-    if made is not None:
-        return made
-    self, other = _integers(self, other)
-    return private_onnxscript.core.aten_floor_divide(self, other) if rounding_mode == "floor" else op.Div(self, other)
+    quotient = of_floats(_FORMULAS[rounding_mode], self, other)
+    if quotient is not None:
+        return quotient
+    dividend, divisor = _integers(self, other)
+    if rounding_mode == "floor":
+        return private_onnxscript.core.aten_floor_divide(dividend, divisor)
+    return op.Div(dividend, divisor)
 
 
-_FORMULAS: dict[str, Formula] = {"floor": floor_quotient, "trunc": truncated_quotient}
+_FORMULAS: dict[str, Formula[Any]] = {"floor": floor_quotient, "trunc": truncated_quotient}
 
 
-def _remainder(self: Any, other: Any) -> Any:
-    made = of_floats(remainder, self, other)
-    return op.Mod(*_integers(self, other)) if made is None else made
+def _remainder(self: Number, other: Number) -> OnnxValue:
+    rest = of_floats(remainder, self, other)
+    return op.Mod(*_integers(self, other)) if rest is None else rest
 
 
-def _integers(*values: Any) -> list[Any]:
-    """Python's numbers among them in the type of the tensor beside them."""
-    kind = next(each.dtype for each in values if not isinstance(each, int))
-    return [tensor_of(each, kind) for each in values]
+def _integers(*values: Number) -> list[OnnxValue]:
+    """Return tensors of integers: Python's numbers in the dtype of the tensor beside them."""
+    dtype = next(value.dtype for value in values if not isinstance(value, bool | int | float))
+    return [tensor_of(value, dtype) for value in values]
 
 
-def _divide_sizes(self: Any, other: Any) -> Any:
-    """Of sizes what Div rounds to zero is right, and simple; `-h // 8` and `(h - 9) // 2` may be below zero."""
-    made = of_floats(floor_quotient, self, other)
-    if made is not None:
-        return made
+def _divide_sizes(self: Number, other: Number) -> OnnxValue:
+    """Write `//` of sizes: Div, which rounds towards zero, is right and simple where neither can be negative.
+
+    `-h // 8` and `(h - 9) // 2` can be.
+    """
+    quotient = of_floats(floor_quotient, self, other)
+    if quotient is not None:
+        return quotient
     if _never_negative(self) and _never_negative(other):
         return op.Div(self, other)
-    return op.Div(op.Sub(self, op.Mod(self, other)), other)  # Mod has the sign of what divides, as in Python
+    return op.Div(op.Sub(self, op.Mod(self, other)), other)  # Mod has the sign of the divisor, as in Python
 
 
-def _never_negative(value: Any) -> bool:
-    """Whether a number is made of sizes and positive constants in a way that keeps them so."""
-    if isinstance(value, int):
+def _never_negative(value: Number) -> bool:
+    """Return whether a number is computed from sizes and positive constants in a way that keeps it positive."""
+    if isinstance(value, bool | int | float):
         return value >= 0
-    maker = value.producer()
-    if maker is None:
+    node = value.producer()
+    if node is None:
         return False
-    if maker.op_type == "Constant":
+    if node.op_type == "Constant":
         return value.const_value is not None and bool((value.const_value.numpy() >= 0).all())
-    return maker.op_type == "Shape" or (maker.op_type in _KEEP and all(map(_never_negative, _numbers_of(maker))))
+    return node.op_type == "Shape" or (node.op_type in _KEEP and all(map(_never_negative, _signed_inputs(node))))
 
 
-def _numbers_of(maker: Any) -> Any:
-    """Those inputs of a node that decide what sign it has."""
-    kept = maker.inputs[-1:] if maker.op_type == "Mod" else maker.inputs
-    return kept[:1] if maker.op_type in _MOVE else kept
+def _signed_inputs(node: OnnxNode) -> Sequence[OnnxValue]:
+    """Return the inputs of a node that decide its sign."""
+    inputs = node.inputs[-1:] if node.op_type == "Mod" else node.inputs
+    return inputs[:1] if node.op_type in _MOVE else inputs
 
 
 _MOVE = ("Squeeze", "Unsqueeze", "Reshape", "Gather", "Cast", "Identity")
 _KEEP = (*_MOVE, "Add", "Mul", "Div", "Mod", "Max", "Min")
 
 
-def _divide_traced(g: Any, self: Any, other: Any, mode: Any = None) -> Any:
+def _divide_traced(g: TracedGraph, self: TracedValue, other: TracedValue, mode: TracedValue | None = None) -> Any:
     if mode is None or helper._is_none(mode):
         return private_torch.symbolic_opset10.div(g, self, other)
-    made = of_traced_floats(_FORMULAS[helper._parse_arg(mode, "s")], g, self, other)
-    return private_torch.symbolic_opset10.div(g, self, other, mode) if made is None else made
+    quotient = of_traced_floats(_FORMULAS[helper._parse_arg(mode, "s")], g, self, other)
+    return private_torch.symbolic_opset10.div(g, self, other, mode) if quotient is None else quotient
 
 
-def _remainder_traced(g: Any, self: Any, other: Any) -> Any:
-    made = of_traced_floats(remainder, g, self, other)
-    return private_torch.symbolic_opset11.remainder(g, self, other) if made is None else made
+def _remainder_traced(g: TracedGraph, self: TracedValue, other: TracedValue) -> Any:
+    rest = of_traced_floats(remainder, g, self, other)
+    return private_torch.symbolic_opset11.remainder(g, self, other) if rest is None else rest
 
 
-def _floor_divide(g: Any, self: Any, other: Any) -> Any:
-    made = of_traced_floats(floor_quotient, g, self, other)
-    if made is not None:
-        return made
-    kind = other if _is_size(self) else self  # of a number and a tensor the tensor's
-    if _is_size(kind) and not (_never_negative_traced(self) and _never_negative_traced(other)):
+def _floor_divide(g: TracedGraph, self: TracedValue, other: TracedValue) -> Any:
+    quotient = of_traced_floats(floor_quotient, g, self, other)
+    if quotient is not None:
+        return quotient
+    like = other if _is_size(self) else self  # of a number and a tensor the tensor's dtype counts
+    if _is_size(like) and not (_never_negative_traced(self) and _never_negative_traced(other)):
         return g.op("Div", g.op("Sub", self, g.op("Mod", self, other)), other)
-    if _is_size(kind) or not _is_signed(kind):
+    if _is_size(like) or not _is_signed(like):
         return private_torch.symbolic_opset9.floor_divide(g, self, other)
-    return _floor(g, *(g.op("Cast", each, to_i=onnx_type(kind)) for each in (self, other)))
+    return _floor(g, *(g.op("Cast", value, to_i=onnx_type(like)) for value in (self, other)))
 
 
-def _right_shift(g: Any, self: Any, other: Any) -> Any:
+def _right_shift(g: TracedGraph, self: TracedValue, other: TracedValue) -> Any:
     if _is_size(self) or not _is_signed(self):
         return getattr(private_torch.symbolic_opset11, "__rshift_")(g, self, other)
-    power = g.op("Pow", constant(g, 2.0), g.op("Cast", other, to_i=FLOAT))  # which has every power of two
+    power = g.op("Pow", constant(g, 2.0), g.op("Cast", other, to_i=FLOAT))  # exact for every power of two
     return _floor(g, self, g.op("Cast", power, to_i=onnx_type(self)))
 
 
-def _floor(g: Any, self: Any, other: Any) -> Any:
-    """What Div rounds to zero, one less where something is left and the signs differ."""
+def _floor(g: TracedGraph, self: TracedValue, other: TracedValue) -> TracedValue:
+    """Write the quotient that Div rounds towards zero, less 1 where there is a rest and the signs differ."""
     quotient = g.op("Div", self, other)
-    left = g.op("Sub", self, g.op("Mul", quotient, other))
-    below, negative, rest = (g.op("Cast", each, to_i=INT64) for each in (self, other, left))
+    rest = g.op("Sub", self, g.op("Mul", quotient, other))
+    below, negative, left = (g.op("Cast", value, to_i=INT64) for value in (self, other, rest))
     zero = constant(g, 0)
     differ = g.op("Xor", g.op("Less", below, zero), g.op("Less", negative, zero))
-    is_less = g.op("And", differ, g.op("Not", g.op("Equal", rest, zero)))
+    is_less = g.op("And", differ, g.op("Not", g.op("Equal", left, zero)))
     return g.op("Sub", quotient, g.op("Cast", is_less, to_i=onnx_type(self)))
 
 
-def _is_size(value: Any) -> bool:
-    """Numbers that a trace makes of sizes are tensors without axes."""
+def _is_size(value: TracedValue) -> bool:
+    """Return whether a value has rank 0, as numbers have that a trace computes from sizes."""
     return bool(helper._get_tensor_rank(value) == 0)
 
 
-def _never_negative_traced(value: Any) -> bool:
-    """As `_never_negative`, in the older exporter's graph."""
+def _never_negative_traced(value: TracedValue) -> bool:
+    """Return what `_never_negative` does, for the TorchScript exporter's graph."""
     node = value.node()
     if node.kind() == "onnx::Constant":
         return bool((node.t("value") >= 0).all())
     name = node.kind().removeprefix("onnx::")
-    given = list(node.inputs())[: 1 if name in _MOVE else None]
-    return name == "Shape" or (name in _KEEP and all(map(_never_negative_traced, given)))
+    inputs = list(node.inputs())[: 1 if name in _MOVE else None]
+    return name == "Shape" or (name in _KEEP and all(map(_never_negative_traced, inputs)))
 
 
-def _is_signed(value: Any) -> bool:
+def _is_signed(value: TracedValue) -> bool:
     return scalar_of(value) in ("Char", "Short", "Int", "Long")
+
+
+_floor_divide_tensors = partial(_divide, rounding_mode="floor")
+_TORCHLIB = "onnxscript/function_libs/torch_lib/ops/core.py"
+_SYMBOLICS = "torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py"
+_TRANSLATIONS = (
+    *translations(
+        {"aten.div.Tensor_mode": _divide, "aten.div.Scalar_mode": _divide},
+        why="Divides floats, so that integers are wrong from 2^24 on, and rounds the quotient: 3 // 0.1 is 30.",
+        upstream=f"{_TORCHLIB} (aten_div_mode)",
+        until="it divides integers, and takes the remainder of floats off first",
+    ),
+    *translations(
+        {"aten.floor_divide.default": _floor_divide_tensors, "aten.floor_divide.Scalar": _floor_divide_tensors},
+        why="Rounds the quotient of floats, which may have been rounded up: 3 // 0.1 is 30.",
+        upstream=f"{_TORCHLIB} (aten_floor_divide)",
+        until="it takes the remainder of floats off first",
+    ),
+    *translations(
+        dict.fromkeys(("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor"), _remainder),
+        why="Subtracts a rounded quotient: 3 % 0.1 is 0.",
+        upstream=f"{_TORCHLIB} (aten_remainder)",
+        until="it is exact, as C's fmod is",
+    ),
+    *translations(
+        {"operator.floordiv": _divide_sizes},
+        why="Rounds towards zero, which is wrong for a negative size, as in `(h - 9) // 2`.",
+        upstream=f"{_TORCHLIB} (operator.floordiv)",
+        until="it rounds down",
+    ),
+)
+_SYMBOLIC_PATCHES = (
+    *symbolics(
+        {"aten::div": _divide_traced, "aten::remainder": _remainder_traced},
+        why="Rounds the quotient of floats, which may have been rounded up.",
+        upstream=_SYMBOLICS,
+        until="the TorchScript exporter is no longer used",
+    ),
+    *symbolics(
+        {"aten::floor_divide": _floor_divide, "aten::__rshift_": _right_shift},
+        why="Rounds integers towards zero, which is wrong for negative ones.",
+        upstream=_SYMBOLICS,
+        until="the TorchScript exporter is no longer used",
+    ),
+)
+PATCHES = (*_TRANSLATIONS, *_SYMBOLIC_PATCHES)

@@ -27,7 +27,7 @@ class OpWriter(Protocol[GraphValue_co]):
 class OnnxConstant(Protocol):
     """The value of a constant."""
 
-    def numpy(self) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]: ...
+    def numpy(self) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]: ...
 
 
 class OnnxNode(Protocol):

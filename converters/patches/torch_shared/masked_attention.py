@@ -1,7 +1,7 @@
-"""Attention of which a query may see no key: PyTorch answers 0 there, whatever kind of mask says so.
+"""Attention with queries that see no key: PyTorch answers 0 there, for boolean masks and for added ones.
 
-Both of torch's exporters answer NaN where minus infinities say so. Where booleans do, the one makes the lowest number
-of them, which ends as the mean of the values, and the other minus infinities, of which TFLite makes that too.
+Both of torch's exporters answer NaN where the mask is minus infinity. Of booleans the one makes the lowest number,
+which ends as the mean of the values, and the other minus infinities, of which TFLite makes the mean as well.
 
 Formula: torch.nn.functional.scaled_dot_product_attention, and _safe_softmax in it.
 """
@@ -10,83 +10,82 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....models.patch import Kind
 from .. import private_onnxscript, private_torch
+from ..ledger import symbolics, translation_table, translations
+from .graph_types import OnnxValue, TracedGraph, TracedValue
 from .onnxscript_opset import Translations, ir, op
-from .traced_symbolics import constant, helper, register
+from .traced_symbolics import constant, helper
 
 
 def attention() -> Translations:
-    """A part of the dynamo exporter's `custom_translation_table`."""
-    import torch
-
-    aten = torch.ops.aten
-    return {
-        aten.scaled_dot_product_attention.default: _attend,
-        aten._scaled_dot_product_flash_attention_for_cpu.default: _attend_fused,
-    }
-
-
-def mend_attention() -> None:
-    """Register the same for every later export of the older exporter in this process."""
-    register({"aten::scaled_dot_product_attention": _attend_traced})
+    """Return this part of the dynamo exporter's `custom_translation_table`."""
+    return translation_table(patch for patch in PATCHES if patch.kind is Kind.TRANSLATION)
 
 
 def _attend(  # noqa: PLR0917  (the operator's own arguments)
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
+    query: OnnxValue,
+    key: OnnxValue,
+    value: OnnxValue,
+    attn_mask: OnnxValue | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Any:
-    """(B, heads, L, features of the values) of (B, heads, L, E), (B, heads, S, E) and (B, heads, S, features)."""
+) -> OnnxValue:
+    """Write attention of (B, heads, L, E), (B, heads, S, E) and (B, heads, S, F): (B, heads, L, F)."""
     added = attn_mask
     if attn_mask is not None and attn_mask.dtype == ir.DataType.BOOL:
         added = op.Where(attn_mask, _number(0.0, query), _number(query.dtype.min, query))
         added.dtype = query.dtype
     attend = private_onnxscript.nn.aten_scaled_dot_product_attention
-    made = attend(query, key, value, added, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
-    return _sighted(made, attn_mask, query)
+    attended = attend(query, key, value, added, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    return _zero_where_blind(attended, attn_mask, query)
 
 
 def _attend_fused(  # noqa: PLR0917  (the operator's own arguments)
-    query: Any,
-    key: Any,
-    value: Any,
+    query: OnnxValue,
+    key: OnnxValue,
+    value: OnnxValue,
     dropout_p: float = 0.0,
     is_causal: bool = False,
-    attn_mask: Any = None,
+    attn_mask: OnnxValue | None = None,
     scale: float | None = None,
-) -> Any:
-    """What of that is left in a program that was decomposed; its masks are floats."""
+) -> tuple[OnnxValue, object]:
+    """Write the fused operator that a decomposed program holds; its masks are floats."""
     attend = private_onnxscript.nn.aten__scaled_dot_product_flash_attention_for_cpu
-    made, sums = attend(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
-    return _sighted(made, attn_mask, query), sums
+    attended, sums = attend(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
+    return _zero_where_blind(attended, attn_mask, query), sums
 
 
-def _sighted(made: Any, mask: Any, like: Any) -> Any:
-    """0 where a query sees no key."""
+def _zero_where_blind(attended: OnnxValue, mask: OnnxValue | None, like: OnnxValue) -> OnnxValue:
+    """Write 0 where a query sees no key."""
     if mask is None:
-        return made
+        return attended
     is_seen = mask if mask.dtype == ir.DataType.BOOL else op.Not(op.Less(mask, _number(mask.dtype.min, mask)))
     count = op.ReduceSum(op.Cast(is_seen, to=ir.DataType.INT32), [-1], keepdims=True)
-    return op.Where(op.Cast(count, to=ir.DataType.BOOL), made, _number(0.0, like))
+    return op.Where(op.Cast(count, to=ir.DataType.BOOL), attended, _number(0.0, like))
 
 
-def _number(value: float, like: Any) -> Any:
+def _number(value: object, like: OnnxValue) -> OnnxValue:
     return op.Constant(value=ir.tensor(value, dtype=like.dtype))
 
 
-def _attend_traced(g: Any, query: Any, key: Any, value: Any, mask: Any = None, *settings: Any) -> Any:
+def _attend_traced(
+    g: TracedGraph,
+    query: TracedValue,
+    key: TracedValue,
+    value: TracedValue,
+    mask: TracedValue | None = None,
+    *settings: TracedValue,
+) -> Any:
     import torch
 
-    attend: Any = private_torch.symbolic_opset14.scaled_dot_product_attention
+    attend = private_torch.symbolic_opset14.scaled_dot_product_attention
     if mask is None or helper._is_none(mask):
         return attend(g, query, key, value, mask, *settings)
-    kind = query.type().dtype()
-    zero, lowest = (constant(g, each, kind) for each in (0.0, torch.finfo(kind).min))
+    dtype = query.type().dtype()
+    zero, lowest = (constant(g, number, dtype) for number in (0.0, torch.finfo(dtype).min))
     is_bool = mask.type().dtype() == torch.bool
     added = g.op("Where", mask, zero, lowest) if is_bool else mask
     is_seen = mask if is_bool else g.op("Not", g.op("Less", mask, lowest))
@@ -95,3 +94,18 @@ def _attend_traced(g: Any, query: Any, key: Any, value: Any, mask: Any = None, *
 
 
 _INT32, _BOOL = 6, 9  # onnx.TensorProto's
+_FLASH = "aten._scaled_dot_product_flash_attention_for_cpu.default"
+PATCHES = (
+    *translations(
+        {"aten.scaled_dot_product_attention.default": _attend, _FLASH: _attend_fused},
+        why="Answers NaN for a query that sees no key, where PyTorch answers 0.",
+        upstream="onnxscript/function_libs/torch_lib/ops/nn.py (aten_scaled_dot_product_attention)",
+        until="it answers 0 for such a query (_safe_softmax)",
+    ),
+    *symbolics(
+        {"aten::scaled_dot_product_attention": _attend_traced},
+        why="Answers NaN, or the mean of the values, for a query that sees no key, where PyTorch answers 0.",
+        upstream="torch/onnx/_internal/torchscript_exporter/symbolic_opset14.py",
+        until="the TorchScript exporter is no longer used",
+    ),
+)

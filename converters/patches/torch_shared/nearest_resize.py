@@ -1,8 +1,8 @@
-"""Pictures and lines made larger or smaller by their nearest elements, where Resize takes others than PyTorch.
+"""Resizing by nearest elements, where ONNX's Resize takes other elements than PyTorch.
 
-PyTorch multiplies the place by float32(size / new size), ONNX divides it by float32(new size / size): of 14 elements
-PyTorch's second of two is the eighth, 7.0, and ONNX's the seventh, floor(6.9999995). By a power of two both are
-exact, and Resize stays; else the elements are gathered. Formulas: nearest_idx and nearest_exact_idx in UpSample.h.
+PyTorch multiplies the place by float32(size / new size), and ONNX divides it by float32(new size / size). From 14 to 2
+elements PyTorch's second is the eighth, at 7.0, and ONNX's the seventh, at floor(6.9999995). By a power of two both
+are exact, and Resize stays; else the elements are gathered. Formulas: nearest_idx and nearest_exact_idx in UpSample.h.
 """
 
 from __future__ import annotations
@@ -14,40 +14,39 @@ from typing import Any
 
 import numpy as np
 
+from ....models.patch import Kind
 from .. import private_onnxscript, private_torch
+from ..ledger import symbolics, translation_table, translations
+from .graph_types import GraphValue, OnnxValue, OpWriter, TracedGraph, TracedValue
 from .onnxscript_opset import Translations, op, size_of
 from .size_products import multiplied
-from .traced_symbolics import DOUBLE, FLOAT, INT64, Traced, constant, helper, register
+from .traced_symbolics import DOUBLE, FLOAT, INT64, Traced, constant, helper
 
 
 def nearest() -> Translations:
-    """A part of the dynamo exporter's `custom_translation_table`."""
-    import torch
-
-    own = private_onnxscript.nn.aten_upsample_nearestnd_vec
-
-    def larger(input: Any, output_size: Any = None, scale_factors: Any = None) -> Any:  # noqa: A002  (PyTorch's name)
-        if output_size is None:
-            stays = all(map(is_exact, scale_factors))
-        else:
-            stays = all(map(_are_exact, list(input.shape)[2:], output_size))
-        return own(input, output_size, scale_factors) if stays else _taken(input, output_size, scale_factors)
-
-    aten = torch.ops.aten
-    firsts = (aten.upsample_nearest1d, aten.upsample_nearest2d, aten.upsample_nearest3d)
-    middles = (aten._upsample_nearest_exact1d, aten._upsample_nearest_exact2d, aten._upsample_nearest_exact3d)
-    return {**{each.vec: larger for each in firsts}, **{each.vec: _taken_by_middles for each in middles}}
+    """Return this part of the dynamo exporter's `custom_translation_table`."""
+    return translation_table(patch for patch in PATCHES if patch.kind is Kind.TRANSLATION)
 
 
-def _taken_by_middles(input: Any, output_size: Any = None, scale_factors: Any = None) -> Any:  # noqa: A002
+def _resized(input: Any, output_size: Any = None, scale_factors: Any = None) -> Any:  # noqa: A002  (PyTorch's name)
+    if output_size is None:
+        is_same = all(map(is_exact, scale_factors))
+    else:
+        is_same = all(map(_are_exact, list(input.shape)[2:], output_size))
+    if is_same:
+        return private_onnxscript.nn.aten_upsample_nearestnd_vec(input, output_size, scale_factors)
+    return _taken(input, output_size, scale_factors)
+
+
+def _taken_by_middles(input: Any, output_size: Any = None, scale_factors: Any = None) -> OnnxValue:  # noqa: A002
     return _taken(input, output_size, scale_factors, middle=0.5)
 
 
-def _taken(input: Any, output_size: Any, scale_factors: Any, middle: float = 0.0) -> Any:  # noqa: A002
+def _taken(input: OnnxValue, output_size: Any, scale_factors: Any, middle: float = 0.0) -> OnnxValue:  # noqa: A002
     sizes = [size_of(input, axis) for axis in range(2, len(input.shape))]
     if output_size is not None:
-        asked = zip(sizes, output_size, strict=True)
-        return _gathered(op, input, [_to_size(op, size, op.Cast(made, to=INT64), middle) for size, made in asked])
+        pairs = zip(sizes, output_size, strict=True)
+        return _gathered(op, input, [_to_size(op, size, op.Cast(new, to=INT64), middle) for size, new in pairs])
     is_picture = len(sizes) == _PICTURE_AXES and not middle
     places = [
         _by_factor(op, size, multiplied(size, factor), factor, middle, is_picture=is_picture)
@@ -56,91 +55,96 @@ def _taken(input: Any, output_size: Any, scale_factors: Any, middle: float = 0.0
     return _gathered(op, input, places)
 
 
-def mend_nearest() -> None:
-    """Register the right form for every later export by the older exporter."""
-    register({f"aten::upsample_nearest{axes}d": _larger(axes) for axes in (1, 2, 3)})
-
-
-def _larger(axes: int) -> Callable[..., Any]:
-    def translation(g: Any, self: Any, output_size: Any, *scales: Any) -> Any:
+def _resized_traced(axes: int) -> Callable[..., TracedValue]:
+    def symbolic(g: TracedGraph, self: TracedValue, output_size: TracedValue, *scales: TracedValue) -> TracedValue:
         write = Traced(g)
         sizes = [write.Gather(write.Shape(self), constant(g, axis)) for axis in range(2, 2 + axes)]
         if not helper._is_none(output_size):
-            asked = zip(sizes, _listed(g, output_size, axes), strict=True)
-            return _gathered(write, self, [_to_size(write, size, made) for size, made in asked])
+            pairs = zip(sizes, _listed(g, output_size, axes), strict=True)
+            return _gathered(write, self, [_to_size(write, size, new) for size, new in pairs])
         factors = list(map(_unrounded, helper._get_const(scales[0], "fs", "scale_factors")))  # of an archive
         if all(map(is_exact, factors)):
             own = private_torch.symbolic_opset11._interpolate(f"upsample_nearest{axes}d", axes + 2, "nearest")
-            return own(g, self, output_size, *scales)
+            resized: TracedValue = own(g, self, output_size, *scales)
+            return resized
         places = [
             _by_factor(write, size, _traced_product(g, size, factor), factor, 0.0, is_picture=axes == _PICTURE_AXES)
             for size, factor in zip(sizes, factors, strict=True)
         ]
         return _gathered(write, self, places)
 
-    return translation
+    return symbolic
 
 
-def _gathered(write: Any, made: Any, places: Sequence[Any]) -> Any:
-    for axis, each in enumerate(places, 2):
-        made = write.Gather(made, each, axis=axis)
-    return made
+def _gathered(write: OpWriter[GraphValue], value: GraphValue, places: Sequence[GraphValue]) -> GraphValue:
+    for axis, at in enumerate(places, 2):
+        value = write.Gather(value, at, axis=axis)
+    return value
 
 
 def _unrounded(factor: float) -> float:
-    """What the exporter has made float32 of, where that is a simple fraction: 0.7 of 0.699999988."""
+    """Return the simple fraction that the exporter has rounded to float32, if there is one: 0.7 for 0.699999988."""
     simple = Fraction(factor).limit_denominator(_SIMPLE)
     return float(simple) if np.float32(float(simple)) == np.float32(factor) else factor
 
 
-def _traced_product(g: Any, size: Any, factor: float) -> Any:
-    """In float64, as `multiplied` has it. Of numbers without axes the exporter makes float32."""
+def _traced_product(g: TracedGraph, size: TracedValue, factor: float) -> TracedValue:
+    """Write a size times a factor in float64, as `multiplied` does; of rank 0 the exporter would make float32."""
     import torch
 
     first = constant(g, [0])
     wide = g.op("Cast", g.op("Unsqueeze", size, first), to_i=DOUBLE)
-    made = g.op("Mul", wide, constant(g, [factor], torch.float64))
-    return g.op("Squeeze", g.op("Cast", made, to_i=INT64), first)
+    product = g.op("Mul", wide, constant(g, [factor], torch.float64))
+    return g.op("Squeeze", g.op("Cast", product, to_i=INT64), first)
 
 
-def _listed(g: Any, sizes: Any, axes: int) -> list[Any]:
-    """Each of a list of sizes as a number without axes."""
+def _listed(g: TracedGraph, sizes: TracedValue, axes: int) -> list[TracedValue]:
+    """Return the elements of a list of sizes, each of rank 0."""
     if helper._is_packed_list(sizes):
-        return [g.op("Cast", each, to_i=INT64) for each in helper._unpack_list(sizes)]
+        return [g.op("Cast", size, to_i=INT64) for size in helper._unpack_list(sizes)]
     return [g.op("Gather", sizes, constant(g, at)) for at in range(axes)]
 
 
-def _to_size(write: Any, size: Any, made: Any, middle: float = 0.0) -> Any:
-    """Which of `size` elements is taken for each of `made`, both int64."""
-    return _places(write, size, made, _quotient(write, size, made), middle)
+def _to_size(write: OpWriter[GraphValue], size: GraphValue, new: GraphValue, middle: float = 0.0) -> GraphValue:
+    """Write which of `size` elements is taken for each of `new`; both are int64."""
+    return _places(write, size, new, _quotient(write, size, new), middle)
 
 
-def _by_factor(write: Any, size: Any, made: Any, factor: float, middle: float, *, is_picture: bool) -> Any:
-    """The same where `made` was worked out by a factor. A place in a picture that keeps its size, or has twice its size
-    then, is not multiplied by it (but in the rows of large ones: PyTorch has two kernels)."""
-    share: Any = 1 / factor
+def _by_factor(
+    write: OpWriter[GraphValue], size: GraphValue, new: GraphValue, factor: float, middle: float, *, is_picture: bool
+) -> GraphValue:
+    """Write which elements are taken where `new` was computed by a factor.
+
+    In a picture that keeps its size, or gets twice its size, PyTorch does not multiply by the factor; except in the
+    rows of large ones, as it has two kernels.
+    """
+    share: GraphValue | float = 1 / factor
     if is_picture:
         twice = write.Add(size, size)
-        is_simple = write.Or(write.Equal(made, size), write.Equal(made, twice))
-        share = write.Where(is_simple, _quotient(write, size, made), share)
-    return _places(write, size, made, share, middle)
+        is_simple = write.Or(write.Equal(new, size), write.Equal(new, twice))
+        share = write.Where(is_simple, _quotient(write, size, new), share)
+    return _places(write, size, new, share, middle)
 
 
-def _quotient(write: Any, size: Any, made: Any) -> Any:
-    return write.Div(write.Cast(size, to=FLOAT), write.Cast(made, to=FLOAT))
+def _quotient(write: OpWriter[GraphValue], size: GraphValue, new: GraphValue) -> GraphValue:
+    return write.Div(write.Cast(size, to=FLOAT), write.Cast(new, to=FLOAT))
 
 
-def _places(write: Any, size: Any, made: Any, share: Any, middle: float) -> Any:
-    """`share`: what a place is multiplied by. `middle`: where in an element its place is."""
-    zero, one = (write.Cast(each, to=INT64) for each in (0.0, 1.0))
-    at = write.Cast(write.Range(zero, made, one), to=FLOAT)
+def _places(
+    write: OpWriter[GraphValue], size: GraphValue, new: GraphValue, share: GraphValue | float, middle: float
+) -> GraphValue:
+    """Write the places of elements. `share` multiplies a place; `middle` is where in an element its place is."""
+    zero, unit = (write.Cast(number, to=INT64) for number in (0.0, 1.0))
+    at = write.Cast(write.Range(zero, new, unit), to=FLOAT)
     at = write.Add(at, middle) if middle else at
-    return write.Min(write.Cast(write.Floor(write.Mul(at, share)), to=INT64), write.Sub(size, one))
+    return write.Min(write.Cast(write.Floor(write.Mul(at, share)), to=INT64), write.Sub(size, unit))
 
 
 def is_exact(factor: float) -> bool:
-    """Whether nothing is rounded on the way to a place by this factor: powers of two. Of others ONNX Runtime takes
-    neither what the specification says nor what PyTorch takes (17 / 1.7 was 9)."""
+    """Return whether a factor is a power of two, by which no place is rounded.
+
+    By others ONNX Runtime takes neither the specification's elements nor PyTorch's (17 / 1.7 was 9).
+    """
     return math.frexp(factor)[0] == _POWER_OF_TWO
 
 
@@ -149,6 +153,29 @@ _PICTURE_AXES = 2
 _SIMPLE = 1000  # the largest denominator
 
 
-def _are_exact(size: Any, made: Any) -> bool:
-    """The same of two sizes, of which one may be known as the model runs only."""
-    return isinstance(size, int) and isinstance(made, int) and size > 0 and is_exact(made / size)
+def _are_exact(size: object, new: object) -> bool:
+    """Return whether two known sizes differ by a power of two."""
+    return isinstance(size, int) and isinstance(new, int) and size > 0 and is_exact(new / size)
+
+
+_WHY = "Writes Resize, which takes other nearest elements than PyTorch where the factor is no power of two."
+PATCHES = (
+    *translations(
+        {f"aten.upsample_nearest{axes}d.vec": _resized for axes in (1, 2, 3)},
+        why=_WHY,
+        upstream="onnxscript/function_libs/torch_lib/ops/nn.py (aten_upsample_nearestnd_vec)",
+        until="Resize can be told PyTorch's rounding",
+    ),
+    *translations(
+        {f"aten._upsample_nearest_exact{axes}d.vec": _taken_by_middles for axes in (1, 2, 3)},
+        why="Has no ONNX of it.",
+        upstream="onnxscript/function_libs/torch_lib/ops/nn.py",
+        until="the exporter translates it",
+    ),
+    *symbolics(
+        {f"aten::upsample_nearest{axes}d": _resized_traced(axes) for axes in (1, 2, 3)},
+        why=_WHY,
+        upstream="torch/onnx/_internal/torchscript_exporter/symbolic_opset11.py (_interpolate)",
+        until="the TorchScript exporter is no longer used",
+    ),
+)

@@ -16,7 +16,8 @@ from torch.nn import functional
 
 from transload.converters.patches.torch_export.traced_replacements import in_other_words
 from transload.converters.patches.torch_onnx_dynamo.translations import translations
-from transload.converters.patches.torch_shared.nearest_resize import mend_nearest
+from transload.converters.patches.torch_shared import nearest_resize
+from transload.converters.patches.torch_shared.traced_symbolics import register
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 FUNCTIONS: dict[str, Function] = {
@@ -59,7 +60,7 @@ def exported(function: Function, path: Path, *, dynamo: bool) -> onnx.ModelProto
             program = torch.export.export(Model(function), (example,), dynamic_shapes=open_axis)
             torch.onnx.export(program, f=path, dynamo=True, verbose=False, custom_translation_table=translations())
         else:
-            mend_nearest()
+            register(nearest_resize.PATCHES)
             with in_other_words():
                 torch.onnx.export(
                     Model(function), (example,), path, dynamo=False, opset_version=18, input_names=["x"],
@@ -92,7 +93,7 @@ def test_sizes_are_multiplied_as_python_does_it(name: str, tmp_path: Path) -> No
 
 def test_an_archive_is_multiplied_so_too(tmp_path: Path) -> None:
     example = torch.randn(2, 3, 10)
-    mend_nearest()
+    register(nearest_resize.PATCHES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the older exporter is deprecated, and archives are
         module = torch.jit.trace(Model(FUNCTIONS["a factor that float32 rounds"]), (example,))
