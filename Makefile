@@ -1,6 +1,7 @@
 # make setup   .venv with the tested set of libraries         make demo   the digits run, from training to verdict
 # make test    the quick suite                                make lint   ruff and mypy
 # make slow    the slow tests                                 make docs-check   docs and code say the same
+# make canaries   each patch of another library is still needed (docs/patches.md); minutes
 # make gpu-check   on a machine with a GPU
 # make conformance   the ONNX node tests through SavedModel and TFLite, and others beside them (docs/conformance.md)
 # make routes   the recipes there and back, and 40 models from every format to every other (docs/routes.md)
@@ -15,10 +16,10 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help setup demo test slow lint gpu-check docs-check conformance zoo routes
+.PHONY: help setup demo test slow canaries lint gpu-check docs-check conformance zoo routes
 
 help:
-	@sed -n '1,9s/^# \{0,1\}//p' Makefile
+	@sed -n '1,10s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -31,6 +32,9 @@ test: setup # two files at a time; the processes that pytest starts take -P from
 
 slow: setup
 	$(RUN) -P -m pytest -m slow $(PYTEST)
+
+canaries: setup # in a process of their own: others register patches for good
+	PYTHONSAFEPATH=1 $(RUN) -P -m pytest tests/canaries -o python_files="canary_*.py" $(PYTEST)
 
 lint: setup
 	$(RUN) -m ruff check .

@@ -29,11 +29,6 @@ EXCEPTIONS = {
         "torch._higher_order_ops", "torch._higher_order_ops.while_loop",
     },
 }  # fmt: skip
-PENDING = (
-    "converters/patches/torch_export/",
-    "converters/patches/torch_onnx_torchscript/",
-    "converters/patches/torch_shared/",
-)
 HOMES = (private_onnxscript, private_tensorflow, private_tf2onnx, private_torch)
 SOURCES = sorted(file for layer in LAYERS for file in (ROOT / layer).rglob("*.py"))
 
@@ -63,7 +58,7 @@ def private_names(source: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_private_names_of_libraries_have_one_home(file: Path) -> None:
-    if file.stem.startswith("private_") or file.relative_to(ROOT).as_posix().startswith(PENDING):
+    if file.stem.startswith("private_"):
         return
     assert set(private_names(file.read_text())) <= EXCEPTIONS.get(file.relative_to(ROOT).as_posix(), set())
 

@@ -153,8 +153,8 @@ def take_along_dim(self: Tensor, indices: Tensor, dim: int | None = None) -> Ten
     if dim is None:
         return self.reshape(-1).gather(0, indices.reshape(-1))
     at = dim % self.dim()
-    own, others = ([-1 if axis == at else size for axis, size in enumerate(x.shape)] for x in (self, indices))
-    wide = [other if _is_one(size) else size for size, other in zip(own, others, strict=True)]
+    own, wanted = ([-1 if axis == at else size for axis, size in enumerate(x.shape)] for x in (self, indices))
+    wide = [other if _is_one(size) else size for size, other in zip(own, wanted, strict=True)]
     return self.expand(wide).gather(at, indices.expand(wide))
 
 

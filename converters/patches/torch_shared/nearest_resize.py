@@ -35,14 +35,14 @@ def _resized(input: Any, output_size: Any = None, scale_factors: Any = None) -> 
         is_same = all(map(_are_exact, list(input.shape)[2:], output_size))
     if is_same:
         return private_onnxscript.nn.aten_upsample_nearestnd_vec(input, output_size, scale_factors)
-    return _taken(input, output_size, scale_factors)
+    return _nearest_elements(input, output_size, scale_factors)
 
 
-def _taken_by_middles(input: Any, output_size: Any = None, scale_factors: Any = None) -> OnnxValue:  # noqa: A002
-    return _taken(input, output_size, scale_factors, middle=0.5)
+def _nearest_middles(input: Any, output_size: Any = None, scale_factors: Any = None) -> OnnxValue:  # noqa: A002
+    return _nearest_elements(input, output_size, scale_factors, middle=0.5)
 
 
-def _taken(input: OnnxValue, output_size: Any, scale_factors: Any, middle: float = 0.0) -> OnnxValue:  # noqa: A002
+def _nearest_elements(input: OnnxValue, output_size: Any, scale_factors: Any, middle: float = 0.0) -> OnnxValue:  # noqa: A002
     sizes = [size_of(input, axis) for axis in range(2, len(input.shape))]
     if output_size is not None:
         pairs = zip(sizes, output_size, strict=True)
@@ -167,7 +167,7 @@ PATCHES = (
         until="Resize can be told PyTorch's rounding",
     ),
     *translations(
-        {f"aten._upsample_nearest_exact{axes}d.vec": _taken_by_middles for axes in (1, 2, 3)},
+        {f"aten._upsample_nearest_exact{axes}d.vec": _nearest_middles for axes in (1, 2, 3)},
         why="Has no ONNX of it.",
         upstream="onnxscript/function_libs/torch_lib/ops/nn.py",
         until="the exporter translates it",
