@@ -80,7 +80,7 @@ def signature_of_saved_model(graph: MetaGraphDef, folder: Path, requested: Seque
     if DEFAULT not in served:
         named = f"the signatures {', '.join(sorted(served))}, and {DEFAULT} is not among them"
         raise BadRequest(
-            f"{folder} has {named if served else 'no entry, which would say what it takes and gives'}",
+            f"{folder} has {named if served else 'no signature, which would say what it takes and gives'}",
             fix=f"save it with tf.saved_model.save(MODEL, FOLDER, signatures={{{DEFAULT!r}: FUNCTION}})",
         )
     entry = served[DEFAULT]
