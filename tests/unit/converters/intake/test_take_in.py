@@ -22,17 +22,16 @@ from transload.converters.intake.take_in import (
     take_in_pt2,
 )
 from transload.converters.onnx_graph.topological_order import sort_nodes
-from transload.models.artifact import read_artifact, write_artifact
+from transload.models.artifact import read_artifact
 from transload.models.dataset import read_dataset
 from transload.models.errors import BadRequest, ToolMissing
 from transload.models.exported_program import operators, save_program
-from transload.models.formats import Format, Target
+from transload.models.formats import Format
 from transload.models.job import Job
 from transload.models.probes.random_inputs import sample_tensors
 from transload.models.probes.samples import check_inputs, make_samples, take_samples
 from transload.models.signature import Bounds, Signature, TensorSpec, parse_input
 from transload.models.store import digest_of
-from transload.pipeline.intake.model_argument import ModelKind, kind_of, start_of
 
 
 def value(name: str, shape: list[Any] | None, kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
@@ -234,15 +233,6 @@ def test_a_content_that_tells_nothing_is_left_to_who_reads_it(content: bytes, tm
 def test_a_whole_onnx_file_is_told_by_its_content(tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(model([value("x", ["N", 4])], [value("y", ["N", 3])]).SerializeToString())
     assert format_of_content(tmp_path / "m") is Format.ONNX
-
-
-def test_the_folder_that_a_command_left_names_the_artifacts_in_it(tmp_path: Path) -> None:
-    for name in ("onnx", "tflite-int8"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "artifact.json").touch()
-    with pytest.raises(BadRequest) as caught:
-        kind_of(str(tmp_path))
-    assert caught.value.fix == f"name one of {tmp_path}/onnx, {tmp_path}/tflite-int8"
 
 
 def test_a_string_input_is_refused(tmp_path: Path) -> None:
@@ -534,29 +524,3 @@ def test_a_file_that_changed_after_the_command_began_is_not_read(tmp_path: Path)
     np.savez(path, x=np.ones(3))
     with pytest.raises(BadRequest, match="has changed since this command began"):
         take_samples(Job({}, tmp_path, {"path": str(path), "sha256": "0" * 64, "signature": SIGNATURE.to_json()}))
-
-
-@pytest.mark.parametrize(
-    ("word", "kind", "start"),
-    [
-        ("zoo:digits-cnn", ModelKind.CODE, None),
-        ("net.py", ModelKind.CODE, None),
-        ("lib/net.py:Net", ModelKind.CODE, None),
-        ("package.module:make", ModelKind.CODE, None),
-        ("m.onnx", ModelKind.ONNX, Target(Format.ONNX)),
-        ("M.ONNX", ModelKind.ONNX, Target(Format.ONNX)),
-        ("m.pt2", ModelKind.PT2, Target(Format.PT2)),
-        ("made", ModelKind.ARTIFACT, Target(Format.ONNX)),
-    ],
-)
-def test_a_word_is_told_by_its_form(
-    word: str, kind: ModelKind, start: Target | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("m.onnx", "M.ONNX", "m.pt2"):
-        (tmp_path / name).write_bytes(b"x")
-    (tmp_path / "made").mkdir()
-    (tmp_path / "made" / "model.onnx").write_bytes(b"x")
-    write_artifact(tmp_path / "made", Target(Format.ONNX), SIGNATURE)
-    assert kind_of(word) is kind
-    assert start_of(word) == start

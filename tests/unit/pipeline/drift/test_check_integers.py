@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from transload.models.artifact import write_artifact
 from transload.models.dataset import Dataset, write_dataset
-from transload.models.errors import SessionLost, StepFailed
+from transload.models.errors import SessionLost
 from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.probes.feeds import sample_specs
@@ -23,8 +23,6 @@ from transload.models.probes.stress_values import IntegerRange
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift import jobs, reference
 from transload.pipeline.drift.recorded_answers import read_record
-from transload.pipeline.intake.reference_outputs import _with_integers
-from transload.pipeline.workers.engine import Action
 
 Feeds = Mapping[str, Array]
 Model = Callable[[Feeds], Array]
@@ -281,21 +279,6 @@ def test_what_rounding_does_to_large_integers_is_no_fault(pair: Callable[..., Pa
         lambda feeds: np.sin(feeds["t"].astype(np.float32) * np.nextafter(step, np.float32(1))),
     )
     assert found["status"] == "verified"
-
-
-def test_a_model_that_other_integers_end_is_asked_without_them() -> None:
-    asked: list[Mapping[str, Any]] = []
-
-    class Machine:
-        def perform(self, action: Action) -> Any:
-            asked.append(action.options)
-            if len(asked) == 1:
-                raise StepFailed("killed by SIGFPE", fix="")
-            return "answers"
-
-    machine: Any = Machine()
-    assert _with_integers(machine, Action("reference", "answer", options={"threads": 1})) == "answers"
-    assert asked == [{"threads": 1, "tries": 60}, {"threads": 1, "tries": 0}]
 
 
 def test_where_nothing_could_be_tried_the_copy_says_what_the_samples_hold(pair: Callable[..., Pair]) -> None:

@@ -1,0 +1,50 @@
+"""Which model a MODEL argument names, by the form of its text and the files at its path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from transload.models.artifact import write_artifact
+from transload.models.errors import BadRequest
+from transload.models.formats import Format, Target
+from transload.models.signature import Signature, parse_input
+from transload.pipeline.intake.model_argument import ModelKind, kind_of, start_of
+
+SIGNATURE = Signature((parse_input("x=float32[batch,4]"),), (parse_input("y=float32[batch,3]"),))
+
+
+def test_the_folder_that_a_command_left_names_the_artifacts_in_it(tmp_path: Path) -> None:
+    for name in ("onnx", "tflite-int8"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "artifact.json").touch()
+    with pytest.raises(BadRequest) as caught:
+        kind_of(str(tmp_path))
+    assert caught.value.fix == f"name one of {tmp_path}/onnx, {tmp_path}/tflite-int8"
+
+
+@pytest.mark.parametrize(
+    ("argument", "kind", "start"),
+    [
+        ("zoo:digits-cnn", ModelKind.CODE, None),
+        ("net.py", ModelKind.CODE, None),
+        ("lib/net.py:Net", ModelKind.CODE, None),
+        ("package.module:make", ModelKind.CODE, None),
+        ("m.onnx", ModelKind.ONNX, Target(Format.ONNX)),
+        ("M.ONNX", ModelKind.ONNX, Target(Format.ONNX)),
+        ("m.pt2", ModelKind.PT2, Target(Format.PT2)),
+        ("made", ModelKind.ARTIFACT, Target(Format.ONNX)),
+    ],
+)
+def test_the_form_of_an_argument_names_its_kind(
+    argument: str, kind: ModelKind, start: Target | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("m.onnx", "M.ONNX", "m.pt2"):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "model.onnx").write_bytes(b"x")
+    write_artifact(tmp_path / "made", Target(Format.ONNX), SIGNATURE)
+    assert kind_of(argument) is kind
+    assert start_of(argument) == start
