@@ -242,13 +242,16 @@ PATCHES = (
         until="tf2onnx masks negative indices",
     ),
     *handlers(
-        {
-            "SoftmaxCrossEntropyWithLogits": computed(_cross_entropy),
-            "SparseSoftmaxCrossEntropyWithLogits": computed(_sparse_cross_entropy),
-        },
+        {"SparseSoftmaxCrossEntropyWithLogits": computed(_sparse_cross_entropy)},
         why="it takes the logarithm of a softmax, which for logits far apart is the logarithm of 0",
-        upstream="tf2onnx/onnx_opset/nn.py:1870",
+        upstream="tf2onnx/onnx_opset/nn.py: _make_sparse_softmax_cross_entropy_with_logits",
         until="tf2onnx writes LogSoftmax",
+    ),
+    *handlers(
+        {"SoftmaxCrossEntropyWithLogits": computed(_cross_entropy)},
+        why="it writes the loss, and leaves out the second output, its gradient by the logits",
+        upstream="tf2onnx/onnx_opset/nn.py:1870",
+        until="tf2onnx writes both outputs",
     ),
     *handlers(
         {"CropAndResize": computed(crop_and_resize)},

@@ -95,12 +95,12 @@ PATCHES = (
     ),
     *handlers(
         dict.fromkeys(("Pad", "PadV2", "MirrorPad"), _pad_handler),
-        why="dtypes that ONNX Runtime pads in another one it casts to float32; of small integers not the pad value",
+        why="dtypes that ONNX Runtime does not pad it casts to float32; of small integers not the pad value",
         upstream="tf2onnx/onnx_opset/nn.py:821",
         until="tf2onnx pads integers as integers",
     ),
     *handlers(
-        dict.fromkeys(("MaxPool", "MaxPoolV2", "MaxPool3D"), _pool_handler),
+        dict.fromkeys(("MaxPool", "MaxPoolV2"), _pool_handler),
         why="integers, which ONNX Runtime does not pool, it casts to float32",
         upstream="tf2onnx/onnx_opset/nn.py:668",
         until="tf2onnx pools integers by float64, or ONNX Runtime pools them",

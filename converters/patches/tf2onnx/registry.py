@@ -25,7 +25,7 @@ _MODULES = (
 _PATCHES = tuple(patch for module in _MODULES for patch in module.PATCHES)
 # Handlers that differ from tf2onnx's own for rare dtypes and forms alone.
 _RARE = {
-    "TFL_FLOOR_DIV", "Pad", "PadV2", "MirrorPad", "MaxPool", "MaxPoolV2", "MaxPool3D", "If", "StatelessIf",
+    "TFL_FLOOR_DIV", "Pad", "PadV2", "MirrorPad", "MaxPool", "MaxPoolV2", "If", "StatelessIf",
     "TFL_REAL", "TFL_IMAG",
 }  # fmt: skip
 # Operators that tf2onnx alone converts otherwise, or not at all.

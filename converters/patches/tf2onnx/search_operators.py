@@ -146,7 +146,7 @@ PATCHES = (
     ),
     *handlers(
         dict.fromkeys(("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3"), _take_handler),
-        why=_LOOPS,
+        why=f"{_LOOPS}. The first version takes no matrix without a batch",
         upstream="tf2onnx/onnx_opset/tensor.py:3219",
         until="tf2onnx takes one diagonal by ONNX's own operators",
     ),

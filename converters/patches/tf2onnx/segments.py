@@ -127,11 +127,16 @@ PATCHES = (
         {
             "SegmentMean": computed(_segment_mean),
             **{f"Segment{name}": computed(_segments(*row)) for name, row in _REDUCTIONS.items()},
-            **{f"UnsortedSegment{name}": computed(_unsorted_segments(*row)) for name, row in _REDUCTIONS.items()},
         },
         why="it fills a table with as many columns as the largest segment has rows, and leaves its own neutral numbers "
         "in segments without rows",
         upstream="tf2onnx/onnx_opset/reduction.py:192",
         until="tf2onnx reduces segments by a scatter",
+    ),
+    *handlers(
+        {f"UnsortedSegment{name}": computed(_unsorted_segments(*row)) for name, row in _REDUCTIONS.items()},
+        why="it takes ids of one axis alone, fills the same table, and an empty segment is infinite",
+        upstream="tf2onnx/onnx_opset/reduction.py:192",
+        until="tf2onnx reduces segments by a scatter, of ids of any rank",
     ),
 )

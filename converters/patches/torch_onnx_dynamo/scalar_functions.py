@@ -169,7 +169,6 @@ _CORE = "onnxscript/function_libs/torch_lib/ops/core.py"
 PATCHES = (
     *translations(
         {
-            "aten.vdot.default": _dot,
             "aten.copysign.Tensor": _copysign,
             "aten.copysign.Scalar": _copysign,
             "aten.special_erfcx.default": partial(scaled_erfc, op),
@@ -186,20 +185,20 @@ PATCHES = (
         until="torchlib translates it",
     ),
     *translations(
-        {"aten.dot.default": _dot},
-        why="torchlib's MatMul of two vectors has no shape that every back-end takes, and none of integers",
+        {"aten.dot.default": _dot, "aten.vdot.default": _dot},
+        why="torchlib writes MatMul, which ONNX Runtime has of no integers of 8 and 16 bits",
         upstream=f"{_CORE}: aten_dot",
         until="torchlib's dot is of every dtype",
     ),
     *translations(
         {"aten.signbit.default": _signbit},
-        why="torchlib's is off for -0.0 and for integers",
+        why="torchlib's is false for -0.0",
         upstream=f"{_CORE}: aten_signbit",
         until="torchlib reads the sign of -0.0",
     ),
     *translations(
         {"aten.atan2.default": partial(angle_of, op)},
-        why="torchlib divides by zero next to an axis, and makes NaN of two zeros or two infinities",
+        why="torchlib divides by zero on an axis: the signs of zeros are lost, and two infinities are NaN",
         upstream=f"{_CORE}: aten_atan2",
         until="torchlib's atan2 is right on the axes, or ONNX has Atan2",
     ),
