@@ -40,7 +40,7 @@ def test_an_unread_attribute_is_refused_by_name_and_origin(tmp_path):
 
 
 def test_without_the_check_an_unread_attribute_is_ignored_silently(tmp_path, monkeypatch):
-    monkeypatch.setattr(operator_context.Op, "check_all_read", lambda _self, _answers: None)
+    monkeypatch.setattr(operator_context.OperatorContext, "check_all_read", lambda _self, _answers: None)
     assert lower(written(tmp_path, relu_with(sharpness=2.0))).outputs == ("y",)
 
 
