@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 WEIGHTS = "weights.safetensors"
-_PARAMETERS = ("float16", "bfloat16", "float32", "float64")  # of these a gradient can be taken
+_PARAMETERS = ("float16", "bfloat16", "float32", "float64")  # the dtypes of which a gradient can be taken
 
 
 @dataclass(frozen=True)

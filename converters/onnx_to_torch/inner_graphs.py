@@ -53,7 +53,7 @@ class InnerGraphWriter:
         """Write a function of these arguments that returns what `write` makes in it, each formatted by `result`."""
         writer = self.op.writer
         called = writer.names.fresh(f"{name}_of_{self.op.node.name or self.op.node.op_type}", name)
-        # What is made a tensor in here has no name outside.
+        # A copy, because a tensor made in the function has no name outside of it.
         inner = InnerGraphWriter(self.op, self.run, {at: copy(value) for at, value in self.scope.items()})
         with _statements(writer) as lines:
             values = write(inner)

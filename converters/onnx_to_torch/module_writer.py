@@ -83,7 +83,7 @@ class ModuleWriter:
         self.lines: list[Statement | FunctionStatement] = []
         self.inputs: list[str] = []  # the arguments of `forward`
         self.weights: dict[str, Array] = {}  # by the attribute that holds it
-        self.statistics: set[str] = set()  # of the weights, those of which no gradient can be taken
+        self.statistics: set[str] = set()  # the weights that are not trained
         self.origin = ""
         self.helpers: set[str] = set()
         self.axes: dict[str, str] = {}  # dynamic axes that the code names, and where each is read
@@ -125,7 +125,7 @@ class ModuleWriter:
                 self._ranges[size.node.expr] = _allowed(bounds.get(axis, ANY_SIZE))
                 self.axes[axis] = f"{name}.shape[{at}]"
                 self.scope[self._axis_code[axis]] = trial.shape[at]
-            elif size != self.scope[self._axis_code[axis]]:  # asked, so that one symbol stands for both
+            elif size != self.scope[self._axis_code[axis]]:  # comparing makes one symbol stand for both
                 raise ValueError(f"the examples have two sizes of the axis {comment(axis)}")
         self.inputs.append(name)
         return computed(self, name, trial)

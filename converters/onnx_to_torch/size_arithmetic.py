@@ -22,10 +22,10 @@ from .module_writer import ModuleWriter
 from .operator_context import CodegenContext
 from .values import Expression, SizeTerm, SizeTerms, as_parts, of_sizes
 
-Rule = Callable[..., SizeTerm | None]  # of an element of each input; None: what comes out is no whole number
+Rule = Callable[..., SizeTerm | None]  # of an element of each input; None where the answer is no whole number
 
-_EXACT = 2**24  # of whole numbers up to this one float32 computes the sum and the difference
-# By operator that moves elements: the inputs that hold them. What else it has, tells where.
+_EXACT = 2**24  # float32 adds and subtracts whole numbers exactly up to this one
+# The inputs that hold the elements, by operator. Its other inputs tell where they go.
 _MOVED: dict[str, slice] = {
     "Concat": slice(None),
     **dict.fromkeys(
@@ -170,7 +170,7 @@ def _cast(op: CodegenContext) -> Rule | None:
 
 _COMPARED = {"Equal": "==", "Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">="}
 _REDUCED = {"ReduceProd": "*", "ReduceSum": "+", "ReduceMax": "max", "ReduceMin": "min"}
-_OF_ONE = frozenset({"Cast", "CastLike"})  # whose second input is looked at for its dtype alone
+_OF_ONE = frozenset({"Cast", "CastLike"})  # only the dtype of their second input matters
 _COMBINED = {"Max": "max", "Min": "min", "And": "&", "Or": "|", **_COMPARED}
 _EACH: dict[str, Callable[[CodegenContext], Rule | None]] = {
     **{name: _combined(sign) for name, sign in _COMBINED.items()},

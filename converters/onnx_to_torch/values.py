@@ -40,10 +40,10 @@ class SymbolicSize:
         return self.code if re.fullmatch(r"[\w.\[\]]+", self.code) else f"({self.code})"
 
 
-SizeTerm: TypeAlias = int | SymbolicSize  # int: bool too
-SizeTerms: TypeAlias = npt.NDArray[np.object_]  # of Part
-_MOST_PARTS = 4096  # elements: what is larger comes of no shape
-_MOST_WHOLE = 2**62  # what is larger is no bound of a size
+SizeTerm: TypeAlias = int | SymbolicSize  # an int may be a bool
+SizeTerms: TypeAlias = npt.NDArray[np.object_]  # of SizeTerm
+_MOST_PARTS = 4096  # elements: a larger array does not come from a shape
+_MOST_WHOLE = 2**62  # a larger number is no bound of a size
 
 
 def atom(part: SizeTerm) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import torch
 
 _MOST_UNROLLED = 16
-_MOST_LISTED = 256  # where there is no other way
+_MOST_LISTED = 256  # steps, where sequences leave no other way
 _FAR = 2**31 - 1  # a trip count that stands for none
 
 
@@ -44,9 +44,9 @@ class _LoopCode:
 
     op: CodegenContext
     count: SizeTerm | None  # None: as many as the condition says
-    counting: str  # the same as code that a loop may ask
+    counting: str  # the same as code for the condition of a loop
     states: Sequence[Expression]
-    asks: Expression | None = None  # whether there is a first one; each says whether there is another
+    asks: Expression | None = None  # whether there is a first step; each step says whether there is another
 
     def written(self, step: InnerFunction) -> tuple[list[Expression], list[Expression]]:
         """Write the loop, and return the last states and the outputs stacked along a first axis."""
@@ -164,7 +164,7 @@ def _repeated_loop(
     ]
 
     def write(within: InnerGraphWriter) -> list[Expression]:
-        goes_on = known(op.writer, np.array(True))  # it would not run else
+        goes_on = known(op.writer, np.array(True))  # a step runs only where the condition holds
         outputs = within.here(body, [place, goes_on, *(inputs[at] for at in range(len(states)))])
         return [outputs[at] for at in ends]
 
@@ -215,7 +215,7 @@ def _limit_code(op: CodegenContext, turns: _LoopLimits) -> tuple[SizeTerm | None
     count = op.writer.combine("max", part, 0)
     if trips.parts is not None:
         return count, str(count)
-    return count, f"{trips}.reshape(())"  # of a number that is computed a loop may ask the tensor alone
+    return count, f"{trips}.reshape(())"  # PyTorch's loop takes a computed count as a tensor only
 
 
 def _unrolled_loop(inside: InnerGraphWriter, body: Graph, count: int, states: Sequence[Expression]) -> list[Expression]:
@@ -248,13 +248,15 @@ def scan(op: CodegenContext, inside: InnerGraphWriter) -> Sequence[Expression]:
     return [*final, *_laid_out(op, outputs)]
 
 
-Scanned = tuple[Expression, int, bool]  # a scanned input, its axis, and whether it runs backwards
-Made = tuple[Sequence[Expression], list[Expression]]  # the states at the end, and what was made, stacked along axis 0
+ScannedInput = tuple[Expression, int, bool]  # a scanned input, its axis, and whether it runs backwards
+LoopResults = tuple[
+    Sequence[Expression], list[Expression]
+]  # the states at the end, and what was made, stacked along axis 0
 
 
 def _unrolled_scan(
-    inside: InnerGraphWriter, body: Graph, count: int, states: Sequence[Expression], scanned: Sequence[Scanned]
-) -> Made:
+    inside: InnerGraphWriter, body: Graph, count: int, states: Sequence[Expression], scanned: Sequence[ScannedInput]
+) -> LoopResults:
     op, rows = inside.op, []
     for at in range(count):
         parts = [op.let(f"{value}.select({axis}, {count - 1 - at if back else at})") for value, axis, back in scanned]
@@ -265,8 +267,12 @@ def _unrolled_scan(
 
 
 def _repeated_scan(
-    inside: InnerGraphWriter, body: Graph, count: SizeTerm, states: Sequence[Expression], scanned: Sequence[Scanned]
-) -> Made:
+    inside: InnerGraphWriter,
+    body: Graph,
+    count: SizeTerm,
+    states: Sequence[Expression],
+    scanned: Sequence[ScannedInput],
+) -> LoopResults:
     op = inside.op
     place, *inner = _arguments(op, body.inputs[: len(states)], states)
 

@@ -7,23 +7,12 @@ from ...safe_names import number
 from ...writers import FLOATS, MICROSOFT, OutputCode, writes
 
 
-@writes("Gelu", domain=MICROSOFT, T=FLOATS)
+@writes("Gelu", "BiasGelu", "FastGelu", domain=MICROSOFT, T=FLOATS)
 def gelu(op: CodegenContext) -> OutputCode:
-    """Write the exact Gelu, by erf."""
-    return f"F.gelu({op.value(0)})"
-
-
-@writes("BiasGelu", domain=MICROSOFT, T=FLOATS)
-def bias_gelu(op: CodegenContext) -> OutputCode:
-    """Write the exact Gelu of a sum."""
-    return f"F.gelu({op.value(0)} + {op.value(1)})"
-
-
-@writes("FastGelu", domain=MICROSOFT, T=FLOATS)
-def fast_gelu(op: CodegenContext) -> OutputCode:
-    """Write Gelu by tanh, of a sum if there is a bias."""
+    """Write Gelu, of a sum if there is a bias: exact by erf, or by tanh."""
     x, bias = op.value(0), op.optional(1)
-    return f'F.gelu({x if bias is None else f"{x} + {bias}"}, approximate="tanh")'
+    approximation = ', approximate="tanh"' if op.op_type == "FastGelu" else ""
+    return f"F.gelu({x if bias is None else f'{x} + {bias}'}{approximation})"
 
 
 @writes("QuickGelu", domain=MICROSOFT, T=FLOATS)

@@ -40,7 +40,7 @@ def max_pool(op: CodegenContext) -> OutputCode:
         lowest = "-math.inf" if x.dtype in FLOATS or narrow else str(-(2**31))
         source = f"{op.let(f'F.pad({source}, {moved.widths}, value={lowest})', 'padded')}"
         moved = WindowCode(moved.kernel, moved.strides, moved.dilations, moved.widths, (0,) * moved.rank)
-        if ceil:  # the last window must begin inside the picture or before it, of which torch then knows nothing
+        if ceil:  # the last window must begin inside the input or its pads, which torch then does not know
             op.refuse("it has ceil_mode and pads that PyTorch does not take", fix="pad in the model before the pool")
     call = f"F.max_pool{moved.rank}d({source}, {_options(moved, ceil)}"
     if not indices:
@@ -75,16 +75,11 @@ def _everything(x: Expression) -> str:
     return str(tuple(range(2, x.rank)))
 
 
-@writes("GlobalAveragePool", since=1, T=FLOATS)
-def global_mean(op: CodegenContext) -> OutputCode:
-    """Write GlobalAveragePool."""
-    return f"{op.value(0)}.mean({_everything(op.value(0))}, keepdim=True)"
-
-
-@writes("GlobalMaxPool", since=1, T=FLOATS)
-def global_maximum(op: CodegenContext) -> OutputCode:
-    """Write GlobalMaxPool."""
-    return f"{op.value(0)}.amax({_everything(op.value(0))}, keepdim=True)"
+@writes("GlobalAveragePool", "GlobalMaxPool", since=1, T=FLOATS)
+def global_pool(op: CodegenContext) -> OutputCode:
+    """Write GlobalAveragePool or GlobalMaxPool."""
+    function = {"GlobalAveragePool": "mean", "GlobalMaxPool": "amax"}[op.op_type]
+    return f"{op.value(0)}.{function}({_everything(op.value(0))}, keepdim=True)"
 
 
 @writes("GlobalLpPool", since=2, T=FLOATS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....onnx_graph.semantics.axis_lists import softmax_axes
 from ...operator_context import CodegenContext
+from ...safe_names import number
 from ...writers import FLOATS, NUMBERS, OutputCode, writes
 
 _PLAIN = {"HardSwish": "F.hardswish", "Mish": "F.mish", "Softsign": "F.softsign"}
@@ -25,12 +26,6 @@ def relu(op: CodegenContext) -> OutputCode:
     return f"torch.relu({op.value(0)})"
 
 
-@writes("LeakyRelu", since=6, T=FLOATS)
-def leaky_relu(op: CodegenContext) -> OutputCode:
-    """Write LeakyRelu: x, or alpha x where x is negative."""
-    return f"F.leaky_relu({op.value(0)}, {op.literal('alpha', 0.01, op.value(0).dtype)})"
-
-
 @writes("PRelu", since=7, T=NUMBERS)
 def prelu(op: CodegenContext) -> OutputCode:
     """Write PRelu: x, or slope x where x is negative."""
@@ -38,16 +33,12 @@ def prelu(op: CodegenContext) -> OutputCode:
     return f"torch.where({x} < 0, {slope} * {x}, {x})"
 
 
-@writes("Elu", since=6, T=FLOATS)
-def elu(op: CodegenContext) -> OutputCode:
-    """Write Elu: x, or alpha (exp(x) - 1) where x is negative."""
-    return f"F.elu({op.value(0)}, {op.literal('alpha', 1.0, op.value(0).dtype)})"
-
-
+@writes("LeakyRelu", "Elu", since=6, T=FLOATS)
 @writes("Celu", since=12, until=28, T=FLOATS)
-def celu(op: CodegenContext) -> OutputCode:
-    """Write Celu: x, or alpha (exp(x / alpha) - 1) where x is negative."""
-    return f"F.celu({op.value(0)}, {op.literal('alpha', 1.0, op.value(0).dtype)})"
+def below_zero(op: CodegenContext) -> OutputCode:
+    """Write LeakyRelu, Elu or Celu: x, or below zero alpha x, alpha (exp(x) - 1) or alpha (exp(x / alpha) - 1)."""
+    x, function = op.value(0), {"LeakyRelu": "leaky_relu", "Elu": "elu", "Celu": "celu"}[op.op_type]
+    return f"F.{function}({x}, {number(op.real('alpha'), x.dtype)})"
 
 
 @writes("Selu", since=6, T=FLOATS)

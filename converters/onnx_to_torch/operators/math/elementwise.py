@@ -50,22 +50,17 @@ def pair(a: Expression, b: Expression) -> tuple[str, str]:
     return f"{a}", f"{b}"
 
 
-@writes("Add", since=7, T=NUMBERS)
-def add(op: CodegenContext) -> OutputCode:
-    """Write a + b."""
-    return " + ".join(pair(op.value(0), op.value(1)))
+_BINARY = {"Add": "+", "Sub": "-", "Mul": "*"}
 
 
-@writes("Sub", since=7, T=NUMBERS)
-def sub(op: CodegenContext) -> OutputCode:
-    """Write a - b."""
-    return " - ".join(pair(op.value(0), op.value(1)))
+def _binary(name: str, sign: str) -> None:
+    @writes(name, since=7, T=NUMBERS)
+    def written(op: CodegenContext) -> OutputCode:
+        return f" {sign} ".join(pair(op.value(0), op.value(1)))
 
 
-@writes("Mul", since=7, T=NUMBERS)
-def mul(op: CodegenContext) -> OutputCode:
-    """Write a * b."""
-    return " * ".join(pair(op.value(0), op.value(1)))
+for _name, _sign in _BINARY.items():
+    _binary(_name, _sign)
 
 
 @writes("Div", since=7, T=NUMBERS)
@@ -107,16 +102,11 @@ def _as(value: Expression, dtype: str) -> str:
     return f"{value}" if value.dtype == dtype else f"{value}.to(torch.{dtype})"
 
 
-@writes("Max", since=8, T=NUMBERS)
-def maximum(op: CodegenContext) -> OutputCode:
-    """Write Max over all inputs."""
-    return reduce(lambda a, b: f"torch.maximum({a}, {b})", map(str, op.values()))
-
-
-@writes("Min", since=8, T=NUMBERS)
-def minimum(op: CodegenContext) -> OutputCode:
-    """Write Min over all inputs."""
-    return reduce(lambda a, b: f"torch.minimum({a}, {b})", map(str, op.values()))
+@writes("Max", "Min", since=8, T=NUMBERS)
+def extreme(op: CodegenContext) -> OutputCode:
+    """Write Max or Min over all inputs."""
+    function = {"Max": "maximum", "Min": "minimum"}[op.op_type]
+    return reduce(lambda a, b: f"torch.{function}({a}, {b})", map(str, op.values()))
 
 
 @writes("Sum", since=8, T=FLOATS)
@@ -135,7 +125,9 @@ def mean(op: CodegenContext) -> OutputCode:
 def clip(op: CodegenContext) -> OutputCode:
     """Write Clip into min .. max; where min > max everything becomes max."""
     low, high = clip_bounds(op)
-    tensors = any(bound is not None and bound.scalar is None for bound in (low, high))  # all or none, torch.clamp asks
+    tensors = any(
+        bound is not None and bound.scalar is None for bound in (low, high)
+    )  # torch.clamp takes two tensors or two numbers
     bounds = [None if bound is None else f"{bound}" if tensors else bound.scalar for bound in (low, high)]
     return clamped(op.value(0), *bounds)
 

@@ -14,7 +14,7 @@ from ...values import Expression
 from ...writers import FLOATS, ORDINARY, OutputCode, writes
 
 _SUMMABLE = FLOATS | {"int32", "int64"}
-ReductionWriter = Callable[[Expression, str, bool], str]  # of the value, the axes as code, whether they stay
+ReductionWriter = Callable[[Expression, str, bool], str]  # (value, axes as code, keepdims) -> code
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def _log_sum_exp(x: Expression, axes: str, keep: bool) -> str:
 
 
 def _extreme(x: Expression, function: str, axes: str, keep: bool) -> str:
-    if 0 in x.shape:  # of nothing it is what every number is larger, or smaller, than
+    if 0 in x.shape:  # the extreme of no elements is the lowest or the highest number
         return f'extreme_or_bound({x}, {axes}, {keep}, "{function}")'
     return f"{x}.{function}({axes}, {keep})" if keep else f"{x}.{function}({axes})"
 

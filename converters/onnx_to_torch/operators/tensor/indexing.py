@@ -15,10 +15,10 @@ def gather(op: CodegenContext) -> OutputCode:
     places = indices.size_parts()
     before = ":, " * axis
     if places is not None and not indices.rank:
-        (place,) = places  # torch.export takes a size between brackets for a constant
+        (place,) = places  # torch.export makes a constant of a size between brackets
         return f"{value}[{before}{place}]" if isinstance(place, int) else f"{value}.select({axis}, {place})"
     wide = _wide(indices)
-    if not indices.rank and indices.array is None:  # as it also does the number in a tensor without axes
+    if not indices.rank and indices.array is None:  # torch.export does so with a tensor without axes, too
         return f"{value}[{before}{wide}.reshape(1)].squeeze({axis})"
     return f"{value}[{before}{wide}]"
 

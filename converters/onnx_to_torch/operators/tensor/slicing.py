@@ -7,7 +7,7 @@ from ...operator_context import CodegenContext
 from ...values import SizeTerm
 from ...writers import HELD, OutputCode, writes
 
-_FAR = 2**31 - 1  # what exporters write for "to the end" is this or more
+_FAR = 2**31 - 1  # exporters write this or more for "to the end"
 
 
 @writes("Slice", since=1, T=HELD)
