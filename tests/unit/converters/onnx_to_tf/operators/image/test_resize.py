@@ -188,7 +188,7 @@ def test_a_corner_is_where_the_reference_has_it_unless_pytorch_wrote_the_model(b
     )
     feeds = {"x": np.random.default_rng(0).standard_normal((2, 2, 7, 5)).astype(np.float32)}
     agrees_with_the_reference(bench, made, feeds)
-    monkeypatch.setattr(graph, "_origin", lambda node: graph.Origin("up", "net.py:3"))
+    monkeypatch.setattr(graph, "_origin", lambda node: graph.NodeOrigin("up", "net.py:3"))
     bench.agrees(made)
 
 
