@@ -1,9 +1,6 @@
 """Exact identities that exporters spell out although ONNX, TensorFlow and TFLite have one operator for them.
 
-That is the exact GELU x (1 + erf(x
-sqrt 2))
-2 of torch's older exporter. TFLite has a kernel for GELU and none for
-Erf.
+That is the exact GELU x (1 + erf(x sqrt 2)) 2 of torch's older exporter. TFLite has a kernel for GELU and none for Erf.
 """
 
 from __future__ import annotations

@@ -43,8 +43,7 @@ def generate(
     `examples`: a tensor for each input, no two dynamic axes of one size; `bounds`: of the axes that have any.
 
     Raises Refused where an operator cannot be carried as the specification words it. The message names the node, and
-    the
-    PyTorch module and source line that it comes from.
+    the PyTorch module and source line that it comes from.
     """
     graph = fused(model.graph)
     writer = ModuleWriter()

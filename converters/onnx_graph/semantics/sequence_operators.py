@@ -12,8 +12,7 @@ def place_among(op: NodeReader[V, S], position: Array | None, length: int, fix: 
     """Return a place in a sequence of `length` tensors, counted from the start.
 
     `position`: as the model has it, None where it computes it, which is refused with `fix`. `end`: behind the last one
-    is a
-    place, too.
+    is a place, too.
     """
     if position is None:
         op.refuse("its position is computed by the model", fix=fix)

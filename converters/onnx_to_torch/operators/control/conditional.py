@@ -1,7 +1,7 @@
 """If, Loop, Scan and SequenceMap.
 
-What is known while writing needs no function: a known condition writes one branch. Else torch.cond keeps both.
-Loops: see loops.py.
+What is known while writing needs no function: a known condition writes one branch. Else torch.cond keeps both. Loops:
+see loops.py.
 """
 
 from __future__ import annotations
