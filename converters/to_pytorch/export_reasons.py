@@ -1,7 +1,6 @@
-"""Why torch.export will not carry a model, in the words and with the lines of the person who wrote it.
+"""Explain why torch.export refuses a model, with the axis by its name and the line of the user's that fixes it.
 
-torch names symbols (s77), its own sources (L['x'].size()[0]) and lines of its own. What a person can act upon is the
-axis, by the name that they gave it, and the line of theirs that fixes it.
+torch itself names symbols (s77), its own sources (L['x'].size()[0]) and lines of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ...models.foreign_errors import first_line
 from ...models.loading.user_frames import line_of_error, line_of_now, quoted
 from ...models.probes.sizes import axes_of, example_sizes, with_sizes
 from ...models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
-from ..patches import private_torch
+from ..patches import private_torch, torch_messages
 from .guards import ExcludedSizes
 
 if TYPE_CHECKING:
@@ -31,14 +30,7 @@ if TYPE_CHECKING:
 
 Attempt = Callable[[], "torch.export.ExportedProgram"]
 
-_SPECIALISED = re.compile(
-    r"marked (?P<source>L\[.*?\]\.size\(\)\[\d+\]) as dynamic but .*? a constant \((?P<size>\d+)\)"
-)
-_SOURCE = re.compile(r"L\['(?P<name>\w+)'\](?:\[(?P<at>\d+)\])?\.size\(\)\[(?P<axis>\d+)\]")
-_CREATED = re.compile(r"create_symbol (?P<symbol>\w+) = \d+ for (?P<source>L\[.*?\]\.size\(\)\[\d+\])")
-_GUARD = re.compile(r"eval (?P<guard>.+?) \[guard added\]")
 _ONE_SIZE = re.compile(r"Eq\(\w+, \d+\)")
-_LOGGER = "torch.fx.experimental.symbolic_shapes"
 _SPECIALISED_BELOW = 2  # torch.export takes a size of 0 or 1 for a constant, and lets a dynamic axis begin at 2
 _BRANCH = re.compile(r"`.*\b(if|elif|while|assert|and|or|not)\b")
 _WITHOUT_DATA = "compute both and choose with torch.where, or write the branch as torch.cond"
@@ -53,15 +45,17 @@ class Guards:
     symbols: dict[str, str] = field(default_factory=dict)  # torch's source of an axis -> symbol
 
     def line_on(self, sources: Collection[str], words: Sequence[str]) -> str | None:
-        """The line of the first guard that holds one of `words` and is on an axis of one of torch's sources."""
+        """Return the line of the first guard that contains one of `words`, on an axis of one of torch's sources."""
         for guard, line in self._on(sources):
             if any(word in guard for word in words):
                 return line
         return None
 
     def line_of_constant(self, sources: Collection[str]) -> str | None:
-        """The line of the first guard that an axis of one of torch's sources has one size. That it is as long as
-        another axis makes it no constant."""
+        """Return the line of the first guard that fixes an axis of one of torch's sources to a number.
+
+        A guard that it is as long as another axis makes it no constant.
+        """
         return next((line for guard, line in self._on(sources) if _ONE_SIZE.fullmatch(guard)), None)
 
     def _on(self, sources: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -69,13 +63,13 @@ class Guards:
         return ((guard, line) for guard, line in self.lines if line and symbols & set(re.findall(r"\w+", guard)))
 
     def line_against(self, sizes: Mapping[str, int]) -> str | None:
-        """The line of the first guard that does not hold at sizes, by torch's source of an axis."""
+        """Return the line of the first guard that does not hold at `sizes`, by torch's source of an axis."""
         values = {symbol: sizes[source] for source, symbol in self.symbols.items() if source in sizes}
         return next((line for guard, line in self.lines if line and not _true(guard, values)), None)
 
 
 def _true(guard: str, values: Mapping[str, int]) -> bool:
-    """Whether a guard in sympy's words is true; true where it cannot be told."""
+    """Return whether a guard of sympy is true; true where it cannot be evaluated."""
     try:
         return bool(eval(guard, _SYMPY, dict(values)))  # noqa: S307  (of torch's own writing)
     except Exception:  # noqa: BLE001  (a guard in other words, or on more than sizes of inputs)
@@ -97,16 +91,16 @@ class _Listener(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if made := _CREATED.search(text):
-            self.guards.symbols[made["source"]] = made["symbol"]
-        elif guard := _GUARD.search(text):
+        if symbol := torch_messages.CREATED_SYMBOL.search(text):
+            self.guards.symbols[symbol["source"]] = symbol["symbol"]
+        elif guard := torch_messages.ADDED_GUARD.search(text):
             self.guards.lines.append((guard["guard"], line_of_now()))
 
 
 @contextmanager
 def listened() -> Iterator[Guards]:
-    """The guards that torch's tracer adds meanwhile, with the lines that it adds them for. Slower: a second attempt."""
-    log, guards = logging.getLogger(_LOGGER), Guards()
+    """Collect the guards that torch's tracer adds, with the user's lines. It is slower: for a second attempt."""
+    log, guards = logging.getLogger(torch_messages.SHAPE_LOGGER), Guards()
     former = log.handlers, log.level, log.propagate
     log.handlers, log.propagate = [_Listener(guards)], False
     log.setLevel(logging.INFO)
@@ -118,18 +112,18 @@ def listened() -> Iterator[Guards]:
 
 
 def refusal(error: Exception, model: torch.nn.Module, signature: Signature, attempt: Attempt) -> Refused | None:
-    """What stands in the way, in one sentence; None where nothing of the user's is to be seen in it.
+    """Return what stands in the way, in one sentence; None if the error shows no line of the user's.
 
-    `attempt` is what raised `error`; it is made again where that shows the line.
+    `attempt` raised `error`; it is repeated where that shows the line.
     """
     text = str(error)
-    if isinstance(error, private_torch.UserError) and (fixed := _SPECIALISED.search(text)):
+    if isinstance(error, private_torch.UserError) and (fixed := torch_messages.SPECIALIZED_AXIS.search(text)):
         return _fixed_axis(fixed["source"], model, signature, attempt)
     place = line_of_error(error)
     if isinstance(error, private_torch.GuardOnDataDependentSymNode):
         if place and _checks(error):
-            what = f"torch.distributions checks its arguments by their data, at {quoted(place)}"
-            return Refused(what, fix=_UNCHECKED)
+            checks = f"torch.distributions checks its arguments by their data, at {quoted(place)}"
+            return Refused(checks, fix=_UNCHECKED)
         where = quoted(place) if place else "a line that torch does not name"
         if not place or _BRANCH.search(where):
             return Refused(f"the model takes one way or another by its data, at {where}", fix=_WITHOUT_DATA)
@@ -138,7 +132,7 @@ def refusal(error: Exception, model: torch.nn.Module, signature: Signature, atte
 
 
 def _checks(error: BaseException) -> bool:
-    """Whether an error comes from the checks of torch.distributions, which are on where a model says so itself."""
+    """Return whether an error comes from checks of torch.distributions, which a model can switch on."""
     frames = (Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
     return any(file.parts[-3:-1] == ("torch", "distributions") for file in frames)
 
@@ -147,22 +141,20 @@ _UNCHECKED = "leave validate_args=True out there: it changes no answer"
 
 
 def stopped(tool: str, error: Exception) -> Refused | None:
-    """The line of the user's that a tool of torch's stops at; None where none of theirs is to be seen in it."""
+    """Return the refusal by a tool of torch with the user's line; None if the error shows none."""
     place = line_of_error(error)
     if place is None or isinstance(error, TransloadError):
         return None
     said, line = first_line(error, 300), quoted(place)
-    if _NO_DERIVATIVE in said and _DERIVATIVE.search(line):
+    if torch_messages.NO_DERIVATIVE.search(said) and _DERIVATIVE.search(line):
         return Refused(f"{tool} takes no derivatives of torch.func, at {line}", fix=_WRITTEN_OUT)
-    if _STATELESS in said:
+    if torch_messages.STATELESS.search(said):
         return Refused(f"{tool} takes no functional_call, at {line}", fix=_WEIGHTS)
     return Refused(f"{tool} stops at {line}: {said}", fix=_OTHER)
 
 
-_NO_DERIVATIVE = "object has no attribute 'constant'"
 _DERIVATIVE = re.compile(r"\b(jacrev|jacfwd|grad|grad_and_value|vjp|jvp|hessian)\(")
 _WRITTEN_OUT = "leave the derivative out of forward, or write it out as a formula of its own"
-_STATELESS = "The stateless API can't be used with Jitted modules"
 _WEIGHTS = "write that net as a function of its weights there (torch.einsum, torch.bmm), or call the module itself"
 _OTHER = "write that line with operators of torch alone, or name a target that another route leads to"
 
@@ -193,26 +185,29 @@ _COMPILED = (
 
 
 def spec_of(source: str, model: torch.nn.Module, signature: Signature) -> tuple[TensorSpec, int]:
-    """The input, and the position of its axis, that torch calls `L['x'].size()[0]`."""
-    found = _SOURCE.fullmatch(source)
-    if found is None:
+    """Return the input, and the position of its axis, that torch calls `L['x'].size()[0]`."""
+    match = torch_messages.AXIS_SOURCE.fullmatch(source)
+    if match is None:
         raise ValueError(f"no axis of an input: {source}")
     names = list(inspect.signature(model.forward).parameters)
-    index = names.index(found["name"]) + int(found["at"] or 0)
-    return signature.inputs[index], int(found["axis"])
+    index = names.index(match["name"]) + int(match["at"] or 0)
+    return signature.inputs[index], int(match["axis"])
 
 
 @dataclass(frozen=True)
 class Held:
-    """What a program is good for. `limits`: the sizes beyond which the model itself raises, by axis. `narrow`: an axis
-    that it is good for some sizes of, and the model for more."""
+    """The sizes that a program holds for.
+
+    `limits`: by axis, the sizes beyond which the model itself raises. `narrow`: an axis of which the program holds for
+    fewer sizes than the model.
+    """
 
     limits: Mapping[str, list[int]]
     narrow: tuple[str, Bounds] | None = None
 
 
 def held(program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature) -> Held:
-    """The sizes that a program is good for, against those that the signature allows."""
+    """Compare the sizes that a program holds for with those that the signature allows."""
     limits: dict[str, list[int]] = {}
     for axis, (low, high) in ranges(program, signature).items():
         bounds = signature.bounds.get(axis, ANY_SIZE)
@@ -227,8 +222,8 @@ def held(program: torch.export.ExportedProgram, model: torch.nn.Module, signatur
 
 
 def ranges(program: torch.export.ExportedProgram, signature: Signature) -> dict[str, tuple[int, int | None]]:
-    """The smallest and the largest size of each dynamic axis that a program was found good for; None: any."""
-    found: dict[str, tuple[int, int | None]] = {}
+    """Return the smallest and the largest size of each dynamic axis that a program holds for; None: any."""
+    sizes: dict[str, tuple[int, int | None]] = {}
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     for name, spec in zip(program.graph_signature.user_inputs, signature.inputs, strict=True):
         shape = nodes[str(name)].meta["val"].shape
@@ -237,8 +232,8 @@ def ranges(program: torch.export.ExportedProgram, signature: Signature) -> dict[
             limits: Any = program.range_constraints.get(symbol)
             if limits is not None:
                 high = None if limits.upper == private_torch.int_oo or limits.upper >= _ENDLESS else int(limits.upper)
-                found[axis] = (int(limits.lower), high)
-    return found
+                sizes[axis] = (int(limits.lower), high)
+    return sizes
 
 
 _ENDLESS = 2**31
@@ -247,7 +242,7 @@ _MOST_TRIED = 4096  # sizes above are not tried: one call could take all memory
 
 
 def answers(model: torch.nn.Module, signature: Signature, axis: str, size: int) -> bool:
-    """Whether the model itself answers at this size of an axis."""
+    """Return whether the model itself answers at this size of an axis."""
     import torch
 
     from ...models.probes.random_inputs import sample_tensors
@@ -264,19 +259,21 @@ def answers(model: torch.nn.Module, signature: Signature, axis: str, size: int) 
 
 
 class OneWay(Refused):
-    """The model takes another way at other sizes than those that a program holds for. `left_out`: sizes of every
-    dynamic axis that the program leaves out; none where it holds for a range of sizes."""
+    """The refusal of a model that takes another way at sizes that a program does not hold for.
+
+    `left_out`: sizes of every dynamic axis that the program leaves out; none if it holds for a range of sizes.
+    """
 
     left_out: Sequence[Mapping[str, int]] = ()
 
 
 def one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> OneWay:
-    """The refusal of a program that holds for `good` sizes of an axis alone, with the line that is to blame."""
+    """Return the refusal of a program that holds for `good` sizes of an axis alone, with the line at fault."""
     least = signature.bounds.get(axis, ANY_SIZE).low
     outside = good.low - 1 if good.low > least or good.high is None else good.high + 1
     where = _blamed({axis: outside}, ("<", ">", "Ne("), signature, model, attempt)
     spec = next(spec for spec in signature.inputs if axis in spec.shape)
-    bounded = replace(spec, bounds=(*((name, each) for name, each in spec.bounds if name != axis), (axis, good)))
+    bounded = replace(spec, bounds=(*((name, sizes) for name, sizes in spec.bounds if name != axis), (axis, good)))
     return OneWay(
         f"the model takes another way at other sizes of {axis}{where}; one program holds for {good} alone",
         fix=f"say so, as in --input {bounded}, or compute both ways",
@@ -284,7 +281,7 @@ def one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Modul
 
 
 def left_out(left: ExcludedSizes, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> OneWay:
-    """The refusal of a program that is wrong at one size of an axis, or where several have a relation."""
+    """Return the refusal of a program that is wrong at one size of an axis, or at a relation of several."""
     empty = next((axis for axis, size in left.sizes.items() if size == 0), None)
     if empty:  # torch.export asks no size whether it is 0, so it knows of no line
         return OneWay(
@@ -313,20 +310,22 @@ def left_out(left: ExcludedSizes, signature: Signature, model: torch.nn.Module, 
 def _blamed(
     sizes: Mapping[str, int], words: Sequence[str], signature: Signature, model: torch.nn.Module, attempt: Attempt
 ) -> str:
-    """Where the first guard stands that does not hold at some sizes, which a program leaves out; else the first on
-    their axes that holds one of `words`."""
+    """Return the place of the first guard that does not hold at sizes that a program leaves out.
+
+    If every guard holds: of the first guard on their axes that contains one of `words`.
+    """
     with listened() as guards:
         attempt()
     axes = axes_of(signature.inputs)
     known = {source: axis for axis in axes for source in _sources_of(axis, guards, model, signature)}
-    every = {**example_sizes(signature.inputs, _BATCH), **sizes}
-    line = guards.line_against({source: every[axis] for source, axis in known.items()})
+    all_sizes = {**example_sizes(signature.inputs, _BATCH), **sizes}
+    line = guards.line_against({source: all_sizes[axis] for source, axis in known.items()})
     line = line or guards.line_on([source for source, axis in known.items() if axis in sizes], words)
     return f" at {quoted(line)}" if line else ""
 
 
 def _sources_of(axis: str, guards: Guards, model: torch.nn.Module, signature: Signature) -> Iterator[str]:
-    """An axis in torch's words, in every input that has it."""
+    """Yield torch's names of an axis, in every input that has it."""
     for source in guards.symbols:
         spec, at = spec_of(source, model, signature)
         if spec.shape[at] == axis:

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 from ...models.probes.far_sizes import count_elements, least_sizes, most_elements
 from ...models.probes.sizes import empty_axes, example_sizes
 from ...models.signature import ANY_SIZE, Signature
-from ..patches import private_torch
+from ..patches import private_torch, torch_messages
 
 if TYPE_CHECKING:
     import torch
 
-_SOURCE = re.compile(r"L\['(?P<name>\w+)'\](?P<part>\[\d+\])?\.size\(\)\[(?P<axis>\d+)\]")
 _SMALLEST = 2  # verification asks the least size of every axis
 _DENSE = range(1023)  # offsets from the least size of an axis; beyond them a call may be large
 _SPARSE = (*range(128), *range(128, 1023, 32))  # the same where the other axes are not at their least
@@ -75,9 +74,9 @@ def read_guard(text: str, names: Sequence[str], signature: Signature) -> SizeGua
         axes[axis] = None
         return f"sizes[{axis!r}]"
 
-    if any(match["name"] not in names or match["part"] for match in _SOURCE.finditer(text)):
+    if any(match["name"] not in names or match["part"] for match in torch_messages.AXIS_SOURCE.finditer(text)):
         return None
-    python = _SOURCE.sub(size_of, text)
+    python = torch_messages.AXIS_SOURCE.sub(size_of, text)
     try:
         return SizeGuard(text, tuple(axes), compile(python, "<guard>", "eval"))
     except SyntaxError:

@@ -14,6 +14,7 @@ from ...models.job import Job
 from ...models.probes.sizes import example_sizes, other_axes
 from ...models.signature import ANY_SIZE, Signature
 from ...models.sources import read_source
+from ..patches import torch_messages
 from ..patches.torch_export.distributions import unchecked_distributions
 from ..patches.torch_export.integer_conversions import open_numbers
 from ..patches.torch_export.open_sizes import keeping_sizes
@@ -122,7 +123,7 @@ def export(model: torch.nn.Module, signature: Signature, more: int = 0) -> torch
         return _export_once(model, signature, more)
     except Exception as error:
         # Perhaps an int(...) or len(...) of a size. Models that are captured without it keep their programs.
-        if "specialized" in str(error):
+        if torch_messages.SPECIALIZED.search(str(error)):
             with contextlib.suppress(Exception), open_numbers(model):
                 return _export_once(model, signature, more)
         refused = refusal(error, model, signature, lambda: _export_once(model, signature))

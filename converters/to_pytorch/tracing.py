@@ -25,7 +25,7 @@ from ...models.probes.random_inputs import sample_tensors
 from ...models.probes.sizes import example_sizes, two_sizes
 from ...models.signature import Signature
 from ...models.sources import Source
-from ..patches import private_torch
+from ..patches import private_torch, torch_messages
 from ..patches.torch_export.autograd_functions import compiled_functions, inlined_functions
 from ..patches.torch_export.distributions import unchecked_distributions
 from ..patches.torch_export.recurrent_cells import open_cells
@@ -228,10 +228,7 @@ class _ObservedTrace:
 
     @property
     def branches(self) -> bool:
-        return any(_BRANCH in text for text, _ in self.warned)
-
-
-_BRANCH = "Python boolean"
+        return any(torch_messages.TRACED_BRANCH.search(text) for text, _ in self.warned)
 
 
 def _observe_trace(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> _ObservedTrace:
@@ -253,7 +250,9 @@ def _refuse_kept_size(
     observed: _ObservedTrace, model: torch.nn.Module, signature: Signature, wrong: Mapping[str, int]
 ) -> Refused:
     """Return the refusal of a trace that answers otherwise than the model at some sizes, with the line at fault."""
-    numbers = next((line for text, line in observed.warned if line and _BRANCH not in text), None)
+    numbers = next(
+        (line for text, line in observed.warned if line and not torch_messages.TRACED_BRANCH.search(text)), None
+    )
     branches = next((line for _, line in observed.warned if line), None)
     mismatch = Unlike(numbers) if numbers else _first_mismatch(observed.trace, model, signature, wrong)
     example = example_sizes(signature.inputs, _BATCH)
@@ -333,7 +332,7 @@ def without_deprecation() -> Iterator[None]:
 def refusal_to_save(error: Exception) -> Refused | None:
     """Return why a trace cannot be saved: it calls an autograd function by a name bound before it was inlined."""
     text = str(error)
-    if "Python function call" not in text:
+    if not torch_messages.PYTHON_CALL.search(text):
         return None
     place = place_in(text)
     return Refused(

@@ -5,7 +5,6 @@ It holds them as pairs, (..., 2): the real parts and the imaginary ones.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from ....models.errors import Refused
 from ....models.patch import Kind, patches
 from ...minimal_repro.onnx_pieces import line_in
-from .. import private_onnxscript, private_torch
+from .. import private_onnxscript, private_torch, torch_messages
 from ..ledger import DYNAMO_EXPORTER, operator_named
 from ..torch_shared.graph_types import Number, OnnxValue
 from ..torch_shared.onnxscript_opset import op
@@ -23,7 +22,6 @@ from .untranslated import causes
 if TYPE_CHECKING:
     import torch
 
-_MESSAGE = re.compile(r"OpOverload\(op='([\w.]+)', overload='(\w+)'.*complex-valued", re.DOTALL)
 _FIX = "compute that line with real numbers: the real and the imaginary part as two tensors, as cos and sin make them"
 
 
@@ -124,7 +122,7 @@ def _axis(dim: int) -> int:
 
 def complex_refused(error: BaseException | None, program: torch.export.ExportedProgram) -> Refused | None:
     """Return the refusal that an error of the exporter stands for; None where it is about something else."""
-    match = next(filter(None, (_MESSAGE.search(str(cause)) for cause in causes(error))), None)
+    match = next(filter(None, (torch_messages.COMPLEX_OPERATOR.search(str(cause)) for cause in causes(error))), None)
     if match is None:
         return None
     line = _model_line(match[1], program.graph.nodes)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from ....models.errors import Refused
 from ....models.foreign_errors import first_line
 from ...minimal_repro.onnx_pieces import line_in
+from .. import torch_messages
 
 if TYPE_CHECKING:
     import torch
 
-_LACKING = "No ONNX function found"
 _FIX = "write that line with other operators, or name a target that another route leads to"
 
 
@@ -25,7 +25,7 @@ def untranslated(error: BaseException) -> Refused | None:
         return None
     line = line_in(node.meta.get("stack_trace") or "")
     operator = f"{node.target}{f', at {line}' if line else ''}"
-    if any(_LACKING in str(cause) for cause in chain):
+    if any(torch_messages.NO_FUNCTION.search(str(cause)) for cause in chain):
         return Refused(f"torch's exporter has no ONNX of {operator}", fix=_FIX)
     return Refused(f"torch's exporter fails at {operator}: {first_line(chain[-1], 300)}", fix=_FIX)
 
