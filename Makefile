@@ -34,7 +34,7 @@ slow: setup
 	$(RUN) -P -m pytest -m slow $(PYTEST)
 
 canaries: setup # in a process of their own: others register patches for good
-	PYTHONSAFEPATH=1 $(RUN) -P -m pytest tests/canaries -o python_files="canary_*.py" $(PYTEST)
+	PYTHONSAFEPATH=1 $(RUN) -P -m pytest tests/canaries -o python_files=canary_patches.py -W ignore $(PYTEST)
 
 lint: setup
 	$(RUN) -m ruff check .

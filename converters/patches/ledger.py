@@ -3,7 +3,7 @@
 How a module of this package declares its patches, and how they take effect:
 
 * It imports no framework at its top, and ends with `PATCHES: tuple[Patch, ...]`, built by `swaps`, `translations`,
-  `symbolics`, `handlers` (or `patches` for the other kinds) with `why`, `upstream`, `until`. Names that share these
+  `symbolics`, `handlers`, `missing_translations`, `missing_handlers` (or `patches` for the other kinds) with `why`, `upstream`, `until`. Names that share these
   share a call: `PATCHES = translations({"aten.mode.default": _mode}, why=..., upstream=..., until=...)`.
 * `swaps(owner, {name: replacement})`: `replacement` maps the library's own value to the one that stands in its place
   (`always(value)` for a constant). `with swapped(PATCHES): ...` swaps all of them, or none, and restores them;
@@ -35,8 +35,20 @@ from ...models.patch import TF2ONNX, Kind, Patch, patches
 DYNAMO_EXPORTER, TORCHSCRIPT_EXPORTER = "torch.onnx.export(dynamo=True)", "torch.onnx.export(dynamo=False)"
 swaps = partial(patches, Kind.SWAP)
 translations = partial(patches, Kind.TRANSLATION, DYNAMO_EXPORTER)
+missing_translations = partial(
+    translations,
+    why="torchlib has no translation of it",
+    upstream="onnxscript/function_libs/torch_lib/ops",
+    until="torchlib translates it",
+)
 symbolics = partial(patches, Kind.SYMBOLIC, TORCHSCRIPT_EXPORTER)
 handlers = partial(patches, Kind.HANDLER, "tf2onnx", seen=TF2ONNX)
+missing_handlers = partial(
+    handlers,
+    why="tf2onnx has no handler of it, and leaves TensorFlow's operator in the model",
+    upstream="tf2onnx/onnx_opset",
+    until="tf2onnx has a handler of it",
+)
 _IN_MODELS = (
     "models.loading.module_from_ref",
     "models.loading.torchvision_ops",

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....models.patch import TF2ONNX, Kind, patches
 from .. import private_tf2onnx
-from ..ledger import handlers
+from ..ledger import handlers, missing_handlers
 from .crop_and_resize import crop_and_resize
 from .graph_reader import constant_of, copy_source
 from .graph_writer import INT64, Compute, NodeWriter, computed
@@ -200,8 +200,6 @@ def _clip_to_one(low: float) -> Compute:
     return lambda w, x: w.call("Clip", x, w.number(low), w.number(1))
 
 
-_UNKNOWN = "tf2onnx has no handler of it, and leaves TensorFlow's operator in the model"
-
 PATCHES = (
     *handlers(
         {"Erfc": computed(_one_minus_erf)},
@@ -259,7 +257,7 @@ PATCHES = (
         upstream="tf2onnx/onnx_opset/nn.py:1236",
         until="tf2onnx computes all boxes at once by TensorFlow's formula",
     ),
-    *handlers(
+    *missing_handlers(
         {
             "Expm1": computed(_expm1),
             "Log1p": computed(_log1p),
@@ -270,9 +268,6 @@ PATCHES = (
             "TFL_RELU_N1_TO_1": computed(_clip_to_one(-1)),
             "TFL_RELU_0_TO_1": computed(_clip_to_one(0)),
         },
-        why=_UNKNOWN,
-        upstream="tf2onnx/onnx_opset/math.py",
-        until="tf2onnx has a handler of it",
     ),
     *patches(
         Kind.PERMANENT,

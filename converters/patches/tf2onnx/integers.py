@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from .. import private_tf2onnx
-from ..ledger import handlers
+from ..ledger import handlers, missing_handlers
 from .graph_writer import NodeWriter, computed
 from .tf2onnx_graphs import TfGraph, TfNode
 
@@ -111,11 +111,8 @@ PATCHES = (
         upstream="tf2onnx/onnx_opset/reduction.py:185",
         until="tf2onnx adds integers by Add",
     ),
-    *handlers(
+    *missing_handlers(
         {"TruncateMod": computed(_truncated_mod)},
-        why="tf2onnx has no handler of it, and leaves TensorFlow's operator in the model",
-        upstream="tf2onnx/onnx_opset/math.py",
-        until="tf2onnx has a handler of it",
     ),
     *handlers(
         {"InvertPermutation": computed(_inverse_permutation)},

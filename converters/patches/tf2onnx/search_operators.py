@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from .. import private_tf2onnx
-from ..ledger import handlers
+from ..ledger import handlers, missing_handlers
 from .graph_reader import constant_integer, constant_of
 from .graph_writer import INT64, NodeWriter, computed
 from .tf2onnx_graphs import TfGraph, TfNode
@@ -132,11 +132,8 @@ _set_handler = partial(_diagonal_handler, _with_diagonal, 2)
 _LOOPS = "it goes by a loop over diagonals, with an operator that is not ONNX's own; ours are of one diagonal"
 
 PATCHES = (
-    *handlers(
+    *missing_handlers(
         {"InTopKV2": computed(_in_top_k)},
-        why="tf2onnx has no handler of it, and leaves TensorFlow's operator in the model",
-        upstream="tf2onnx/onnx_opset/tensor.py",
-        until="tf2onnx has a handler of it",
     ),
     *handlers(
         {"TopKV2": _top_k_handler},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ledger import translations
+from ..ledger import missing_translations, translations
 from ..torch_shared.graph_types import Number, OnnxValue
 from ..torch_shared.onnxscript_opset import ir, op
 from .scalar_functions import scatter
@@ -48,10 +48,7 @@ PATCHES = (
         upstream="onnxscript/function_libs/torch_lib/ops/core.py: aten_bincount",
         until="torchlib's aten_bincount takes weights and a minlength that is a tensor",
     ),
-    *translations(
+    *missing_translations(
         {"aten.index_reduce.default": _index_reduce, "aten.masked_select.default": _masked_select},
-        why="torchlib has no translation of it",
-        upstream="onnxscript/function_libs/torch_lib/ops/core.py",
-        until="torchlib translates it",
     ),
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from .. import private_torch
-from ..ledger import translations
+from ..ledger import missing_translations, translations
 from ..torch_shared.formulas import log_of_two
 from ..torch_shared.graph_types import OnnxValue
 from ..torch_shared.onnxscript_opset import ir, op, size_of
@@ -139,11 +139,8 @@ def _step_graph(name: str, dtypes: Sequence[DataType], step: _Step, rank: int) -
 
 
 PATCHES = (
-    *translations(
+    *missing_translations(
         {"aten.cumprod.default": _cumprod, "aten.cummax.default": _cummax, "aten.cummin.default": _cummin},
-        why="torchlib has no translation of it",
-        upstream="onnxscript/function_libs/torch_lib/ops/core.py",
-        until="torchlib translates it",
     ),
     *translations(
         {"aten.logcumsumexp.default": _logcumsumexp},

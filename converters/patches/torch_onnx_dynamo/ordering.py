@@ -5,7 +5,7 @@ ONNX leaves open where TopK puts NaN: a median of NaN is mended here, the other 
 
 from __future__ import annotations
 
-from ..ledger import translations
+from ..ledger import missing_translations, translations
 from ..torch_shared.graph_types import Number, OnnxValue
 from ..torch_shared.onnxscript_opset import ir, op
 from .cumulative_operators import FAR, limit_of
@@ -103,7 +103,7 @@ def _last(value: OnnxValue, dim: int, keepdim: bool) -> OnnxValue:
 
 
 PATCHES = (
-    *translations(
+    *missing_translations(
         {
             "aten.searchsorted.Tensor": _searchsorted,
             "aten.searchsorted.Scalar": _searchsorted,
@@ -114,9 +114,6 @@ PATCHES = (
             "aten.median.default": _median_of_all,
             "aten.mode.default": _mode,
         },
-        why="torchlib has no translation of it",
-        upstream="onnxscript/function_libs/torch_lib/ops/core.py",
-        until="torchlib translates it",
     ),
     *translations(
         {"aten.sort.stable": _sort},

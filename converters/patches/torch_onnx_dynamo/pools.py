@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from .. import private_onnxscript
-from ..ledger import translations
+from ..ledger import missing_translations, translations
 from ..torch_shared.graph_types import OnnxValue
 from ..torch_shared.onnxscript_opset import ir, op, size_of
 from .cumulative_operators import limit_of
@@ -119,11 +119,8 @@ def _in_window(size: OnnxValue, count: int) -> OnnxValue:
 
 
 PATCHES = (
-    *translations(
+    *missing_translations(
         {"aten.adaptive_max_pool2d.default": _adaptive_maximum},
-        why="torchlib has no translation of it",
-        upstream="onnxscript/function_libs/torch_lib/ops/nn.py",
-        until="torchlib translates it for open sizes",
     ),
     *translations(
         {"aten.adaptive_avg_pool2d.default": _adaptive_mean, "aten._adaptive_avg_pool2d.default": _adaptive_mean},

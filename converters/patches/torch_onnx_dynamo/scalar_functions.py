@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .. import private_onnxscript
-from ..ledger import translations
+from ..ledger import missing_translations, translations
 from ..torch_shared.formulas import (
     angle_of,
     is_negative,
@@ -167,7 +167,7 @@ def _filled(value: float, dtype: DataType, like: OnnxValue) -> OnnxValue:
 
 _CORE = "onnxscript/function_libs/torch_lib/ops/core.py"
 PATCHES = (
-    *translations(
+    *missing_translations(
         {
             "aten.copysign.Tensor": _copysign,
             "aten.copysign.Scalar": _copysign,
@@ -180,9 +180,6 @@ PATCHES = (
             "aten.rrelu_with_noise_functional.default": _rrelu,
             "aten._cdist_forward.default": _cdist,
         },
-        why="torchlib has no translation of it",
-        upstream=_CORE,
-        until="torchlib translates it",
     ),
     *translations(
         {"aten.dot.default": _dot, "aten.vdot.default": _dot},

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from ..ledger import translations
+from ..ledger import missing_translations, translations
 from ..torch_shared.graph_types import OnnxValue
 from ..torch_shared.onnxscript_opset import ir, op
 from .elimination import (
@@ -211,7 +211,7 @@ def _rows_of(value: OnnxValue, most: int = _MOST) -> int:
 
 
 PATCHES = (
-    *translations(
+    *missing_translations(
         {
             "aten.inverse.default": _inverse,
             "aten.linalg_inv.default": _inverse,
@@ -226,9 +226,6 @@ PATCHES = (
             "aten.linalg_solve_triangular.default": _solve_triangular,
             "aten.triangular_solve.default": _triangular_solve,
         },
-        why="torchlib has no translation of it",
-        upstream="onnxscript/function_libs/torch_lib/ops/linalg.py",
-        until="torchlib translates it, or ONNX has the operator",
     ),
     *translations(
         {
