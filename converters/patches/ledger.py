@@ -3,8 +3,9 @@
 How a module of this package declares its patches, and how they take effect:
 
 * It imports no framework at its top, and ends with `PATCHES: tuple[Patch, ...]`, built by `swaps`, `translations`,
-  `symbolics`, `handlers`, `missing_translations`, `missing_handlers` (or `patches` for the other kinds) with `why`, `upstream`, `until`. Names that share these
-  share a call: `PATCHES = translations({"aten.mode.default": _mode}, why=..., upstream=..., until=...)`.
+  `symbolics`, `handlers` (or `patches` for the other kinds) with `why`, `upstream`, `until`; by `missing_translations`
+  and `missing_handlers` without, for operators that a library lacks. Names that share these share a call:
+  `PATCHES = translations({"aten.mode.default": _mode}, why=..., upstream=..., until=...)`.
 * `swaps(owner, {name: replacement})`: `replacement` maps the library's own value to the one that stands in its place
   (`always(value)` for a constant). `with swapped(PATCHES): ...` swaps all of them, or none, and restores them;
   `swap_for_good(PATCHES)` does not restore. A value that is known only at run time: `swapped([bound(PATCH, value)])`.

@@ -171,8 +171,6 @@ PATCHES = (
         {
             "aten.copysign.Tensor": _copysign,
             "aten.copysign.Scalar": _copysign,
-            "aten.special_erfcx.default": partial(scaled_erfc, op),
-            "aten.special_log_ndtr.default": partial(log_of_normal, op),
             "aten.lgamma.default": partial(log_of_gamma, op),
             "aten.hypot.default": _hypot,
             "aten.fmax.default": _fmax,
@@ -186,6 +184,15 @@ PATCHES = (
         why="torchlib writes MatMul, which ONNX Runtime has of no integers of 8 and 16 bits",
         upstream=f"{_CORE}: aten_dot",
         until="torchlib's dot is of every dtype",
+    ),
+    *translations(
+        {
+            "aten.special_erfcx.default": partial(scaled_erfc, op),
+            "aten.special_log_ndtr.default": partial(log_of_normal, op),
+        },
+        why="its decomposition overflows: erfcx(30) and log_ndtr(-30) are NaN",
+        upstream=f"{_CORE}: aten_special_erfcx",
+        until="torchlib computes it without exp(x * x)",
     ),
     *translations(
         {"aten.signbit.default": _signbit},
