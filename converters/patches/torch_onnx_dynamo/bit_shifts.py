@@ -79,6 +79,6 @@ PATCHES = translations(
     },
     why="torchlib makes int8 of uint8, asks ONNX Runtime for a shift of 16 bits, which it lacks, and shifts by as many "
     "bits as there are, or more, which no two machines need do alike",
-    upstream="onnxscript/function_libs/torch_lib/ops/core.py: aten_bitwise_left_shift_int8",
+    upstream="onnxscript/function_libs/torch_lib/ops/core.py: aten_bitwise_left_shift",
     until="torchlib shifts in 32 or 64 bits and bounds the count",
 )

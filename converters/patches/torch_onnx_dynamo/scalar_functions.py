@@ -191,7 +191,7 @@ PATCHES = (
             "aten.special_log_ndtr.default": partial(log_of_normal, op),
         },
         why="its decomposition overflows: erfcx(30) and log_ndtr(-30) are NaN",
-        upstream=f"{_CORE}: aten_special_erfcx",
+        upstream="onnxscript/function_libs/torch_lib/ops/special.py: aten_special_erfcx",
         until="torchlib computes it without exp(x * x)",
     ),
     *translations(
