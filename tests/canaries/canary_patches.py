@@ -6,19 +6,21 @@ A canary that fails says that the library is right by now: take its patch out, a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from _pytest.mark import ParameterSet
 
 sys.path.insert(0, str(Path(__file__).parent))
-from canary_cases import CASES
+from canary_cases import CASES, NOT_SHOWN
 from canary_harness import capture, dynamo_export, torchscript_export
 
 from transload.converters.patches.ledger import all_patches
 from transload.models.patch import Patch
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own; they are asked as they are
 PATCHES = all_patches()
 SAMPLES = [torch.randn(3, 4)], [torch.randn(2, 5)]
 
@@ -29,7 +31,13 @@ def test_what_is_right_is_seen_as_right(check: Callable[..., str | None]) -> Non
     assert check(lambda x: x * len(x.shape) * x.shape[0], *SAMPLES) is None
 
 
-@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.id)
+def cases() -> Iterator[ParameterSet]:
+    for patch in PATCHES:
+        marks = [pytest.mark.xfail(strict=True, reason="no case shows it yet")] if patch.id in NOT_SHOWN else []
+        yield pytest.param(patch, id=patch.id, marks=marks)
+
+
+@pytest.mark.parametrize("patch", cases())
 def test_the_unpatched_library_is_still_wrong(patch: Patch) -> None:
     canary: Callable[[], str | None] = CASES[patch.id]
     wrong = canary()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -121,6 +122,14 @@ def test_a_record_must_say_why() -> None:
 
 def test_every_record_has_an_id_of_its_own() -> None:
     assert [name for name, count in Counter(patch.id for patch in all_patches()).items() if count > 1] == []
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_every_record_has_a_canary_and_every_canary_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "canaries"))
+    cases = import_module("canary_cases")
+    assert set(cases.CASES) == {patch.id for patch in all_patches()}
+    assert set(cases.CASES) >= cases.NOT_SHOWN
 
 
 def test_the_document_has_a_row_for_each_reason() -> None:
