@@ -1,5 +1,5 @@
-"""What every session does alike, in process and behind a socket: it refuses what does not fit before anybody else sees
-it, names its answers in the record's order, and lets no foreign error through."""
+"""The part that all sessions share: feeds are checked before a runtime sees them, outputs are named in the record's
+order, and foreign errors become ours."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AROUND = re.compile(
 
 
 def first_words(error: object) -> str:
-    """The first line of a foreign error, or of its text, that says anything; cut to what a sentence can carry."""
+    """Return the first meaningful line of a foreign error, or of its text, cut to what a sentence can carry."""
     said = first_line(error, sys.maxsize, skip=_EMPTY, nothing=type(error).__name__)
     text = _AROUND.sub("", said)
     return text if len(text) <= _WORDS else f"{text[:_WORDS]}..."
@@ -66,7 +66,7 @@ def _no_answer(runtime: str, error: Exception) -> str:
 
 
 class FeedCheck:
-    """check_feeds, in a microsecond where the feeds are of the dtypes and shapes that were taken last.
+    """check_feeds in a microsecond, if dtypes and shapes equal those of the last call.
 
     The whole check costs more than a small model does, and a figure would show it.
     """
@@ -78,7 +78,7 @@ class FeedCheck:
         self._taken: list[object] = []
 
     def __call__(self, feeds: Mapping[str, Array]) -> list[Array]:
-        """The feeds in the signature's order.
+        """Return the feeds in the signature's order.
 
         Raises BadRequest where they do not fit.
         """
@@ -134,8 +134,8 @@ class CheckedSession(ABC):
 
     @abstractmethod
     def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
-        """The outputs in the record's order, in memory that is nobody else's; `values` are in the record's order,
-        fit it, and are not written to."""
+        """Return the outputs in the record's order, in memory that nobody else uses. `values` are in the record's order
+        and fit it; they are not written to."""
 
     @abstractmethod
     def _release(self) -> None:

@@ -1,4 +1,4 @@
-"""The seam of every runtime: a loaded model that answers; in this process or behind a socket, the caller can't tell."""
+"""The protocol of every runtime: a loaded model that answers, in this process or behind a socket."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Session(Protocol):
         ...
 
     def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
-        """The outputs by name, in the signature's order. The arrays belong to the caller: no later run changes
+        """Return the outputs by name, in the signature's order. The arrays belong to the caller: no later run changes
         them, and the feeds are not written to.
 
         Raises BadRequest where the feeds do not fit the signature; nothing is lost by it. Raises SessionLost where

@@ -1,4 +1,4 @@
-"""What a server answered, against what the artifact's record promises."""
+"""Check a server's reply against the artifact's record."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _AVAILABLE = 30
 
 
 def open_session(address: str, model: str, signature: Signature, timeout_s: float = 30) -> Session:
-    """A session over `model` at `address` ("host:port"). `timeout_s` is for one request.
+    """Open a session over `model` at `address` ("host:port"). `timeout_s` is for one request.
 
     Raises BadRequest where no such model is there, SessionLost where nobody answers.
     """
@@ -108,9 +108,9 @@ class GrpcSession(CheckedSession):
     def _answer(self, values: Sequence[Array]) -> list[Array]:
         with rpc_errors(self._at.grpc, self._at.address, self._at.timeout_s):
             reply = self._predict(self._request(values), timeout=self._at.timeout_s)
-        found = {name: decode(tensor, name) for name, tensor in reply.outputs.items()}
-        check_answers(self._at.address, self._signature.outputs, found)
-        return [found[name].copy() for name in self._outputs]  # out of the message's memory, which is read-only
+        outputs = {name: decode(tensor, name) for name, tensor in reply.outputs.items()}
+        check_answers(self._at.address, self._signature.outputs, outputs)
+        return [outputs[name].copy() for name in self._outputs]  # out of the message's memory, which is read-only
 
     def _request(self, values: Sequence[Array]) -> Message:
         request = stock().PredictRequest()

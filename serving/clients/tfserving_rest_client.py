@@ -24,7 +24,7 @@ _STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 
 
 def open_session(address: str, model: str, signature: Signature, timeout_s: float = 30) -> Session:
-    """A session over `model` at `address` ("host:port"). `timeout_s` is for each wait on the socket.
+    """Open a session over `model` at `address` ("host:port"). `timeout_s` is for each wait on the socket.
 
     Raises BadRequest where no such model is there, SessionLost where nobody answers.
     """
@@ -52,7 +52,7 @@ class Link:
         self._http = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
 
     def ask(self, method: str, path: str, body: bytes) -> tuple[Any, http.client.HTTPMessage]:
-        """The document that the server answers with, and the headers.
+        """Return the server's document and headers.
 
         Raises BadRequest where the server refuses the request, SessionTimeout, SessionLost.
         """
@@ -92,12 +92,12 @@ class Link:
 
 
 def _said(data: bytes) -> str:
-    """The server's own sentence."""
+    """Return the server's own sentence."""
     try:
-        found = orjson.loads(data)
+        document = orjson.loads(data)
     except orjson.JSONDecodeError:
         return first_words(data.decode(errors="replace"))
-    return first_words(found.get("error", found) if isinstance(found, dict) else found)
+    return first_words(document.get("error", document) if isinstance(document, dict) else document)
 
 
 @contextmanager
@@ -139,11 +139,11 @@ class RestSession(CheckedSession):
             outputs = {self._outputs[0]: outputs}
         if not isinstance(outputs, dict):
             raise SessionLost(f"{self._link.address} answers without outputs", fix="check that it is TF Serving")
-        found = {
+        outputs = {
             spec.name: to_array(outputs[spec.name], spec) for spec in self._signature.outputs if spec.name in outputs
         }
-        check_answers(self._link.address, self._signature.outputs, found)
-        return [found[name] for name in self._outputs]
+        check_answers(self._link.address, self._signature.outputs, outputs)
+        return [outputs[name] for name in self._outputs]
 
     def _release(self) -> None:
         self._link.close()

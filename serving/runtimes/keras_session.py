@@ -21,7 +21,8 @@ NAME = "keras"
 
 
 def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: ARG001  (every entry takes it)
-    """A session over the Keras artifact in `folder`. It runs on the CPU, whatever was asked; `device` says so.
+    """Open a session over the Keras artifact in `folder`. It runs on the CPU, whatever `device` says; `Session.device`
+    tells.
 
     Raises BadRequest where it cannot be opened, ToolMissing where TensorFlow or Keras is not there.
     """
@@ -34,10 +35,10 @@ def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: A
             tf.config.threading.set_intra_op_parallelism_threads(threads)
             tf.config.threading.set_inter_op_parallelism_threads(1)
         model = load_keras(artifact.path)
-        found = signature_of_keras(model, artifact.path)
-        check_names(artifact.path, "inputs", [spec.name for spec in found.inputs], artifact.signature.inputs)
-        check_names(artifact.path, "outputs", [spec.name for spec in found.outputs], artifact.signature.outputs)
-        return KerasSession(artifact.signature, model, found)
+        own = signature_of_keras(model, artifact.path)
+        check_names(artifact.path, "inputs", [spec.name for spec in own.inputs], artifact.signature.inputs)
+        check_names(artifact.path, "outputs", [spec.name for spec in own.outputs], artifact.signature.outputs)
+        return KerasSession(artifact.signature, model, own)
 
 
 class KerasSession(CheckedSession):
@@ -67,9 +68,9 @@ class KerasSession(CheckedSession):
         return "cpu"
 
     def _answer(self, values: Sequence[Array]) -> list[Array]:
-        given = self._call(*[self._constant(values[at]) for at in self._order])
+        outputs = self._call(*[self._constant(values[at]) for at in self._order])
         # Copied: TensorFlow hands out the memory of its tensors, and one may be a weight or a feed.
-        return [np.array(given[name].numpy()) for name in self._names]
+        return [np.array(outputs[name].numpy()) for name in self._names]
 
     def _release(self) -> None:
         del self._call

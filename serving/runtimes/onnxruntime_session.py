@@ -13,14 +13,14 @@ from ...models.signature import Array, Signature
 from ..checked_session import CheckedSession
 from ..session import Session
 from .payload import check_names, opening
-from .provider_check import number, placed, whole
+from .provider_check import number, numbered_device, placed
 
 NAME = "onnxruntime"
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 
 def open_session(folder: Path, device: str, threads: int) -> Session:
-    """A session over the ONNX artifact in `folder`. Where CUDA was asked for and did not come, `device` says so.
+    """Open a session over the ONNX artifact in `folder`. If CUDA was requested and is not used, `Session.device` tells.
 
     Raises BadRequest where it cannot be opened, ToolMissing where ONNX Runtime is not there.
     """
@@ -57,20 +57,20 @@ def _providers(onnxruntime: Any, device: str) -> list[Any]:
     return [(_CUDA, {"device_id": number(device), "use_tf32": 0}), _CPU]
 
 
-def device_of(inner: Any, asked: str) -> str:
+def device_of(inner: Any, requested: str) -> str:
     """Where a loaded session runs: by the providers that it really got, and by where each node was put.
 
     Never by `get_available_providers`: that is what was compiled in (measured: CUDA listed, CPU used, one log line).
     """
-    if asked == "cpu" or inner.get_providers()[0] != _CUDA:
+    if requested == "cpu" or inner.get_providers()[0] != _CUDA:
         return "cpu"
-    names = {_CUDA: whole(asked), _CPU: "cpu"}
+    names = {_CUDA: numbered_device(requested), _CPU: "cpu"}
     nodes = (
         (node.op_type, names.get(part.ep_name, part.ep_name))
         for part in inner.get_provider_graph_assignment_info()
         for node in part.get_nodes()
     )
-    return placed(nodes, whole(asked))
+    return placed(nodes, numbered_device(requested))
 
 
 class OnnxCpuSession(CheckedSession):

@@ -1,4 +1,4 @@
-"""How a runtime in process opens a payload: whatever is wrong with it becomes one sentence that names the file."""
+"""Open a payload in process: whatever is wrong with it becomes one sentence that names the file."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def opening(runtime: str, path: Path) -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """The runtime's words, and what ONNX Runtime means by some of its own."""
+    """Return the runtime's message, with ONNX Runtime's own terms explained."""
     words = first_words(error)
-    found = _NO_KERNEL.search(words)
-    if found is None:
+    match = _NO_KERNEL.search(words)
+    if match is None:
         return words
-    return f"{words}: it has no {found['operator']} of that node's dtype, mostly float64; compute that in float32"
+    return f"{words}: it has no {match['operator']} of that node's dtype, mostly float64; compute that in float32"
 
 
 _NO_KERNEL = re.compile(r"Could not find an implementation for (?P<operator>\w+)\(")
 
 
-def check_names(path: Path, side: str, found: Collection[str], specs: Sequence[TensorSpec]) -> None:
+def check_names(path: Path, side: str, names: Collection[str], specs: Sequence[TensorSpec]) -> None:
     """Hold the names in a payload against the record's.
 
     Raises BadRequest where the payload lacks one; `side` is "inputs" or "outputs".
     """
     wanted = [spec.name for spec in specs]
-    if not set(wanted) <= set(found) or (side == "inputs" and len(found) != len(wanted)):
+    if not set(wanted) <= set(names) or (side == "inputs" and len(names) != len(wanted)):
         raise BadRequest(
-            f"{path} has the {side} {', '.join(found)}, and its record names {', '.join(wanted)}",
+            f"{path} has the {side} {', '.join(names)}, and its record names {', '.join(wanted)}",
             fix="make the artifact again: payload and record are not of one model",
         )

@@ -1,4 +1,4 @@
-"""Provider truth: where a session runs, against where it was asked to run."""
+"""Compare the device that a session runs on with the one that was requested."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ _HOST_WORK = frozenset((
 ))  # fmt: skip
 
 
-def whole(device: str) -> str:
-    """A device with its number: "cuda" is "cuda:0"."""
+def numbered_device(device: str) -> str:
+    """Return a device with its number: "cuda" is "cuda:0"."""
     return "cuda:0" if device == "cuda" else device
 
 
 def number(device: str) -> int:
     """N of "cuda:N"; 0 for "cuda"."""
-    return int(whole(device).partition(":")[2] or 0)
+    return int(numbered_device(device).partition(":")[2] or 0)
 
 
-def placed(nodes: Iterable[tuple[str, str]], asked: str) -> str:
+def placed(nodes: Iterable[tuple[str, str]], requested: str) -> str:
     """Where a graph runs: `asked` if all that computes lies there, else where the first that does not lies.
 
     `nodes` are pairs of operator type and device. Integer work on shapes is not counted, unless there is nothing else.
     """
     nodes = list(nodes)
     counted = [device for kind, device in nodes if kind not in _HOST_WORK] or [device for _, device in nodes]
-    return next((device for device in counted if device != asked), asked)
+    return next((device for device in counted if device != requested), requested)
 
 
-def check_device(session: Session, asked: str) -> str | None:
+def check_device(session: Session, requested: str) -> str | None:
     """One sentence where `session` does not run on the device that was asked for, else None.
 
     A server that does not say where it runs ("unknown") is not contradicted; its row carries the word. "auto" asks for
     nothing.
     """
-    if runs_on(session.device, asked):
+    if runs_on(session.device, requested):
         return None
-    return f"asked to run on {whole(asked)}, it runs on {session.device}"
+    return f"asked to run on {numbered_device(requested)}, it runs on {session.device}"
 
 
-def runs_on(device: str, asked: str) -> bool:
+def runs_on(device: str, requested: str) -> bool:
     """Whether a device, as a session says it, is the one that was asked for; see `check_device`."""
-    return asked == "auto" or whole(device) in (whole(asked), UNKNOWN)
+    return requested == "auto" or numbered_device(device) in (numbered_device(requested), UNKNOWN)

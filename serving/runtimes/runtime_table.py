@@ -90,4 +90,4 @@ RUNTIMES: dict[str, Runtime] = {
 
 def runtimes_for(form: Format, flex: Sequence[str] = ()) -> tuple[Runtime, ...]:
     """Every runtime that takes artifacts of this format. `flex`: the operators in it that need the Flex delegate."""
-    return tuple(each for each in RUNTIMES.values() if form in each.takes and each.flex == bool(flex))
+    return tuple(runtime for runtime in RUNTIMES.values() if form in runtime.takes and runtime.flex == bool(flex))

@@ -19,14 +19,15 @@ from ...models.signature import Array, Signature
 from ..checked_session import CheckedSession
 from ..session import Session
 from .payload import check_names, opening
-from .provider_check import number, placed, whole
+from .provider_check import number, numbered_device, placed
 
 NAME = "tensorflow"
 _SIGNATURE = "serving_default"
 
 
 def open_session(folder: Path, device: str, threads: int) -> Session:
-    """A session over the SavedModel artifact in `folder`. Where CUDA was asked for and did not come, `device` says so.
+    """Open a session over the SavedModel artifact in `folder`. If CUDA was requested and is not used, `Session.device`
+    tells.
 
     Raises BadRequest where it cannot be opened, ToolMissing where TensorFlow is not there.
     """
@@ -66,18 +67,18 @@ def _callable_options(tf: Any, inner: Any, artifact: Artifact) -> Any:
     loaded = tf.compat.v1.saved_model.load(inner, ["serve"], str(artifact.path))
     if _SIGNATURE not in loaded.signature_def:
         raise BadRequest(f"{artifact.path} has no signature {_SIGNATURE}", fix="save it with one")
-    found = loaded.signature_def[_SIGNATURE]
-    check_names(artifact.path, "inputs", sorted(found.inputs), artifact.signature.inputs)
-    check_names(artifact.path, "outputs", sorted(found.outputs), artifact.signature.outputs)
+    signature_def = loaded.signature_def[_SIGNATURE]
+    check_names(artifact.path, "inputs", sorted(signature_def.inputs), artifact.signature.inputs)
+    check_names(artifact.path, "outputs", sorted(signature_def.outputs), artifact.signature.outputs)
     return config_pb2.CallableOptions(
-        feed=[found.inputs[spec.name].name for spec in artifact.signature.inputs],
-        fetch=[found.outputs[spec.name].name for spec in artifact.signature.outputs],
+        feed=[signature_def.inputs[spec.name].name for spec in artifact.signature.inputs],
+        fetch=[signature_def.outputs[spec.name].name for spec in artifact.signature.outputs],
     )
 
 
-def _device_of(tf: Any, inner: Any, options: Any, signature: Signature, asked: str) -> str:
+def _device_of(tf: Any, inner: Any, options: Any, signature: Signature, requested: str) -> str:
     """Where the graph runs. Without a GPU in the session there is one answer; with one, a run on zeros is traced."""
-    if not any(found.device_type == "GPU" for found in inner.list_devices()):
+    if not any(device.device_type == "GPU" for device in inner.list_devices()):
         return "cpu"
     sizes = {axis: bounds.filled.low for axis, bounds in signature.bounds.items()}
     zeros = [
@@ -85,7 +86,10 @@ def _device_of(tf: Any, inner: Any, options: Any, signature: Signature, asked: s
         for spec in signature.inputs
     ]
     nodes = placement(tf, inner, options, zeros)
-    return placed(((kind, whole(asked) if "GPU" in at.upper() else "cpu") for kind, at in nodes), whole(asked))
+    return placed(
+        ((kind, numbered_device(requested) if "GPU" in at.upper() else "cpu") for kind, at in nodes),
+        numbered_device(requested),
+    )
 
 
 def placement(tf: Any, inner: Any, options: Any, values: Sequence[Array]) -> list[tuple[str, str]]:

@@ -31,7 +31,8 @@ _FLEX_MEND = "name a Python that has TensorFlow 2.18 in TRANSLOAD_PYTHON_FLEX (d
 
 
 def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: ARG001  (every entry takes it)
-    """A session over the TFLite artifact in `folder`. It runs on the CPU, whatever was asked; `device` says so.
+    """Open a session over the TFLite artifact in `folder`. It runs on the CPU, whatever `device` says; `Session.device`
+    tells.
 
     Raises BadRequest where it cannot be opened, or holds operators of TensorFlow's own; ToolMissing where LiteRT is not
     there.
@@ -50,7 +51,7 @@ def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: A
 
 
 def open_flex_session(folder: Path, device: str, threads: int) -> Session:  # noqa: ARG001
-    """The same in TensorFlow's own interpreter, with its Flex delegate where the artifact needs that.
+    """Open a session in TensorFlow's own interpreter, with its Flex delegate if the artifact needs it.
 
     Raises BadRequest where it cannot be opened, ToolMissing where TensorFlow is not there, or comes without Flex.
     """
@@ -113,10 +114,10 @@ def _by_tensor(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _check_dtypes(artifact: Artifact, details: Mapping[str, Any]) -> None:
     """LiteRT copies bytes into a tensor and asks no more, so a file of other dtypes must be found here."""
     for spec in (*artifact.signature.inputs, *artifact.signature.outputs):
-        found = np.dtype(details[spec.name]["dtype"]).name
-        if found != spec.dtype:
+        dtype = np.dtype(details[spec.name]["dtype"]).name
+        if dtype != spec.dtype:
             raise BadRequest(
-                f"{artifact.path} has {spec.name} as {found}, and its record has {spec}", fix="make the artifact again"
+                f"{artifact.path} has {spec.name} as {dtype}, and its record has {spec}", fix="make the artifact again"
             )
 
 

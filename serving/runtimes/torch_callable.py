@@ -1,4 +1,4 @@
-"""What PyTorch's two runtimes share: a callable that takes and gives tensors, behind the session protocol."""
+"""The session over a PyTorch callable, which both of PyTorch's runtimes use."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from ...models.errors import ToolMissing
 from ...models.signature import Array, Signature, TensorSpec
 from ..checked_session import CheckedSession, SizeExcluded
-from .provider_check import whole
+from .provider_check import numbered_device
 
 if TYPE_CHECKING:
     import torch
 
 
 def torch_device(device: str, threads: int) -> torch.device:
-    """The device by its name, and this process set to `threads` threads within an operator and one between them.
+    """Return the device by its name; limit this process to `threads` threads within an operator and one between.
 
     Raises ToolMissing where there is no such device.
     """
@@ -28,15 +28,15 @@ def torch_device(device: str, threads: int) -> torch.device:
     torch.set_num_threads(threads)
     with contextlib.suppress(RuntimeError):  # it can be set once, and not after the first parallel work
         torch.set_num_interop_threads(1)
-    found = torch.device(whole(device))
-    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+    target = torch.device(numbered_device(device))
+    if target.type == "cuda" and (target.index or 0) >= torch.cuda.device_count():
         raise ToolMissing(
             f"PyTorch finds {torch.cuda.device_count()} CUDA devices here, and {device} was asked for",
             fix="use --device cpu, or see transload doctor",
         )
-    if found.type == "cuda":
+    if target.type == "cuda":
         _full_precision(torch)
-    return found
+    return target
 
 
 def _full_precision(torch: Any) -> None:
@@ -72,11 +72,11 @@ class TorchSession(CheckedSession):
         # A copy, always: a module may write into its input, and PyTorch takes neither read-only nor reversed arrays.
         # Made outside of inference mode, so that an answer which is a view of an input can be told (_owned).
         tensors = [torch.from_numpy(np.array(value, order="C")).to(self._at) for value in values]
-        answers = self._named(self._given(tensors), self._outputs).values()
+        answers = self._named(self._run_module(tensors), self._outputs).values()
         self._seen = _device_of(answers) or self._seen
         return [_owned(answer) for answer in answers]
 
-    def _given(self, tensors: Sequence[torch.Tensor]) -> Any:
+    def _run_module(self, tensors: Sequence[torch.Tensor]) -> Any:
         no_grad = self._torch.no_grad
         try:
             with self._quiet():
@@ -108,25 +108,25 @@ _SIZE = re.compile(r"(?P<name>\w+)(?P<keys>(?:\[[^\]]*\])*)\.size\(\)\[(?P<axis>
 
 
 def in_axes(guard: str, specs: Sequence[TensorSpec]) -> str:
-    """A condition of an exported program on sizes, `x.size()[2] >= 2`, by the names that the axes have."""
+    """Rewrite a size condition of an exported program, `x.size()[2] >= 2`, with the names of the axes."""
     shapes = {spec.name: spec.shape for spec in specs}
 
-    def axis(found: re.Match[str]) -> str:
-        name = "_".join([found["name"], *re.findall(r"\w+", found["keys"])])
+    def axis(match: re.Match[str]) -> str:
+        name = "_".join([match["name"], *re.findall(r"\w+", match["keys"])])
         shape = shapes.get(name, ())
-        return str(shape[int(found["axis"])]) if int(found["axis"]) < len(shape) else found[0]
+        return str(shape[int(match["axis"])]) if int(match["axis"]) < len(shape) else match[0]
 
     return re.sub(r"torch\.sym_\w+\((\w+)\)|math\.", r"\1", _SIZE.sub(axis, guard)).replace("+ -1 * ", "- ")
 
 
 def _owned(answer: torch.Tensor) -> Array:
-    """The tensor's values in memory of the caller's own. A tensor made in inference mode is nobody else's; a view of
-    an input, of a weight or of a buffer was not made in it, and is copied."""
+    """Return the tensor's values in memory of the caller's own. A tensor made in inference mode belongs to nobody else;
+    a view of an input, a weight or a buffer was not made in it, and is copied."""
     on_host = answer.detach().cpu().numpy()
     return on_host if answer.is_inference() or answer.is_cuda else on_host.copy()
 
 
 def _device_of(tensors: Iterable[torch.Tensor]) -> str | None:
     """Where the tensors lie: "cpu" as soon as one lies there, None if there are none."""
-    found = {str(tensor.device) for tensor in tensors}
-    return "cpu" if "cpu" in found else min(found, default=None)
+    places = {str(tensor.device) for tensor in tensors}
+    return "cpu" if "cpu" in places else min(places, default=None)

@@ -18,7 +18,7 @@ NAME = "torch"
 
 
 def open_session(folder: Path, device: str, threads: int) -> Session:
-    """A session over the source or the `pt2` artifact in `folder`.
+    """Open a session over the source or the `pt2` artifact in `folder`.
 
     Raises BadRequest where it cannot be opened, ToolMissing where PyTorch or the device is not there.
     """

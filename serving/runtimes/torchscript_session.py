@@ -18,7 +18,7 @@ NAME = "torchscript"
 
 
 def open_session(folder: Path, device: str, threads: int) -> Session:
-    """A session over the TorchScript artifact in `folder`.
+    """Open a session over the TorchScript artifact in `folder`.
 
     Raises BadRequest where it cannot be opened, ToolMissing where PyTorch or the device is not there.
     """
@@ -33,7 +33,7 @@ def open_session(folder: Path, device: str, threads: int) -> Session:
 
 
 def _frozen(module: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
-    """The module with its weights folded in, where it is not frozen already (a frozen one has no `training`)."""
+    """Return the module with its weights folded in; a frozen module has no `training` and is returned as it is."""
     import torch
 
     return torch.jit.freeze(module) if hasattr(module, "training") else module

@@ -73,12 +73,12 @@ def open_server(**document: Any) -> EmbeddedServer:
 
 
 def _open(folder: Path, device: str, threads: int) -> Any:
-    """A session over the artifact, in the runtime that its format has behind a server."""
+    """Open a session over the artifact, in the runtime that serves its format."""
     from importlib import import_module
 
     from ..runtimes.runtime_table import RUNTIMES
 
     form = read_artifact(folder).target.format
-    runtime = next(found for found in RUNTIMES.values() if form in found.takes and not found.served)
+    runtime = next(runtime for runtime in RUNTIMES.values() if form in runtime.takes and not runtime.served)
     module, _, entry = runtime.entry.partition(":")
     return getattr(import_module(module), entry)(folder, device, threads)

@@ -61,29 +61,29 @@ class ServedModel:
         if version not in (None, VERSION):
             raise ServingError(Code.NOT_FOUND, f"Could not find version {version} of model {name}")
 
-    def check_inputs(self, given: Collection[str]) -> None:
+    def check_inputs(self, names: Collection[str]) -> None:
         """Hold the names of a request's inputs against the signature.
 
         Raises ServingError INVALID_ARGUMENT.
         """
-        got, wanted = sorted(given), sorted(self._inputs)
-        if len(got) != len(wanted):
-            extra, missing = sorted({*got} - {*wanted}), sorted({*wanted} - {*got})
+        names, wanted = sorted(names), sorted(self._inputs)
+        if len(names) != len(wanted):
+            extra, missing = sorted({*names} - {*wanted}), sorted({*wanted} - {*names})
             raise invalid(
-                f"input size does not match signature: {len(got)}!={len(wanted)} "
-                f"len({{{','.join(got)}}}) != len({{{','.join(wanted)}}}). "
+                f"input size does not match signature: {len(names)}!={len(wanted)} "
+                f"len({{{','.join(names)}}}) != len({{{','.join(wanted)}}}). "
                 f"Sent extra: {{{','.join(extra)}}}. Missing but required: {{{','.join(missing)}}}."
             )
         for name in wanted:
-            if name not in given:
+            if name not in names:
                 raise invalid(
                     f"Signature input alias: {name}(feed name: {feed_name(name)}) not found in request and no default "
-                    f"value provided. Inputs expected to be in the request {{{','.join(got)}}}, or default input alias "
-                    "set: "
+                    f"value provided. Inputs expected to be in the request {{{','.join(names)}}}, or default input "
+                    "alias set: "
                 )
 
     def outputs(self, filtered: Sequence[str]) -> list[str]:
-        """The names to answer with: those of the request's filter in its order, or all.
+        """Return the names to answer with: those of the request's filter in its order, or all.
 
         Raises ServingError INVALID_ARGUMENT.
         """
@@ -99,7 +99,7 @@ class ServedModel:
         return list(filtered) or self._outputs
 
     def predict(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
-        """The answers of the session. Feeds that do not fit the signature are refused before the lock is taken.
+        """Return the outputs of the session. Feeds that do not fit the signature are refused before the lock is taken.
 
         Raises ServingError.
         """
@@ -120,5 +120,5 @@ class ServedModel:
 
 
 def feed_name(name: str) -> str:
-    """What TensorFlow calls the tensor of an input of a SavedModel."""
+    """Return TensorFlow's name for the tensor of a SavedModel's input."""
     return f"serving_default_{name}:0"

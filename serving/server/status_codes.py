@@ -1,4 +1,4 @@
-"""What a server answers when it does not answer: a code that both protocols know, and a sentence."""
+"""Status codes and sentences for requests that get no outputs, for both protocols."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class ServingError(Exception):
 
 
 def invalid(text: str) -> ServingError:
-    """The request's own fault."""
+    """Return the status of a fault of the request."""
     return ServingError(Code.INVALID_ARGUMENT, text)
 
 
 def from_session(error: TransloadError) -> ServingError:
-    """What a session raised, for the wire: the sentence, without our advice to the operator."""
+    """Map an error of a session to a status: its sentence, without the advice to the operator."""
     if isinstance(error, BadRequest):
         return ServingError(Code.INVALID_ARGUMENT, error.what)
     timeout = isinstance(error, SessionTimeout)

@@ -26,7 +26,7 @@ _FIELD = "signature_def"
 
 
 def start(model: ServedModel, host: str, port: int) -> tuple[Any, int]:
-    """A running grpc.Server and its port; 0 takes a free one.
+    """Start a grpc.Server; return it with its port, a free one for port 0.
 
     Raises BadRequest where the port is taken.
     """
@@ -52,11 +52,14 @@ def _methods(model: ServedModel) -> dict[str, dict[str, tuple[_Act, Callable[[by
     return {
         "tensorflow.serving.PredictionService": {
             "Predict": (lambda data, _: predict(model, data), bytes),
-            "GetModelMetadata": (lambda asked, _: metadata(model, asked), messages.GetModelMetadataRequest.FromString),
+            "GetModelMetadata": (
+                lambda request, _: metadata(model, request),
+                messages.GetModelMetadataRequest.FromString,
+            ),
         },
         "tensorflow.serving.ModelService": {
             "GetModelStatus": (
-                lambda asked, context: _status_and_device(model, asked, context),
+                lambda request, context: _status_and_device(model, request, context),
                 messages.GetModelStatusRequest.FromString,
             ),
         },
@@ -78,7 +81,7 @@ def _handler(grpc: Any, act: _Act, reads: Callable[[bytes], Any]) -> Any:
 
 
 def _version(spec: Message) -> int | None:
-    """The version that a ModelSpec asks for, None for the latest.
+    """Return the version that a ModelSpec asks for, None for the latest.
 
     Raises ServingError INVALID_ARGUMENT: labels are given to versions in a configuration file, and there is none.
     """
@@ -88,7 +91,7 @@ def _version(spec: Message) -> int | None:
 
 
 def predict(model: ServedModel, data: bytes) -> Message:
-    """The PredictResponse to the bytes of a PredictRequest.
+    """Return the PredictResponse to the bytes of a PredictRequest.
 
     Raises ServingError.
     """
@@ -124,7 +127,7 @@ def _parsed(data: bytes) -> Message:
 
 
 def metadata(model: ServedModel, request: Message) -> Message:
-    """The signature, packed into an Any as TF Serving does.
+    """Return the signature, packed into an Any as TF Serving does.
 
     Raises ServingError.
     """
@@ -143,15 +146,15 @@ def metadata(model: ServedModel, request: Message) -> Message:
 
 
 def signature_map(model: ServedModel) -> Message:
-    """The model's signature as a SignatureDefMap."""
-    found = stock().SignatureDefMap()
-    made = found.signature_def[SIGNATURE]
-    made.method_name = "tensorflow/serving/predict"
+    """Return the model's signature as a SignatureDefMap."""
+    signature_map = stock().SignatureDefMap()
+    definition = signature_map.signature_def[SIGNATURE]
+    definition.method_name = "tensorflow/serving/predict"
     for spec in model.signature.inputs:
-        _describe(made.inputs[spec.name], spec, feed_name(spec.name))
+        _describe(definition.inputs[spec.name], spec, feed_name(spec.name))
     for at, spec in enumerate(model.signature.outputs):
-        _describe(made.outputs[spec.name], spec, f"StatefulPartitionedCall:{at}")
-    return found
+        _describe(definition.outputs[spec.name], spec, f"StatefulPartitionedCall:{at}")
+    return signature_map
 
 
 def _describe(info: Message, spec: TensorSpec, tensor: str) -> None:

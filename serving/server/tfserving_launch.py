@@ -65,19 +65,19 @@ def find_tfserving(
     which: Callable[[str], str | None] = shutil.which,
     has_image: Callable[[str], bool] | None = None,
 ) -> Remote | Binary | Embedded:
-    """The server to use, the first of: `url` (--tfserving-url), TRANSLOAD_TFSERVING_BIN, the binary on PATH, the
-    container image where an engine has it already, the embedded one.
+    """Choose the server, the first of: `url` (--tfserving-url), TRANSLOAD_TFSERVING_BIN, the binary on PATH, the
+    container image if an engine has it already, the embedded one.
 
     Raises BadRequest where a server was named and is not there.
     """
     if url is not None:
         return parse_url(url)
     if named := environ.get(BINARY_VARIABLE):
-        if not (found := which(named)):
+        if not (path := which(named)):
             raise BadRequest(f"{BINARY_VARIABLE}={named} is no program", fix="name the file, or unset it")
-        return Binary(found)
-    if found := which(BINARY):
-        return Binary(found)
+        return Binary(path)
+    if path := which(BINARY):
+        return Binary(path)
     engine = which("docker")
     if engine and (has_image or image_is_here)(engine):
         return Binary(engine, container=True)
@@ -104,7 +104,7 @@ def parse_url(text: str) -> Remote:
 def image_is_here(engine: str) -> bool:
     """Whether a container engine answers and has the image. It is never pulled: a run does not go to the network."""
     try:
-        asked = subprocess.run(
+        listing = subprocess.run(
             [engine, "image", "inspect", IMAGE],
             check=False,
             capture_output=True,
@@ -113,7 +113,7 @@ def image_is_here(engine: str) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return asked.returncode == 0
+    return listing.returncode == 0
 
 
 class RunningServer:
@@ -215,7 +215,7 @@ def open_binary(**document: Any) -> RunningServer:
 def command(  # noqa: PLR0917  (each is a word of the command line)
     choice: Binary, artifact: Artifact, model: str, ports: Mapping[str, int], threads: int, scratch: Path
 ) -> list[str]:
-    """The command line, with the folder that it names made in `scratch`."""
+    """Build the command line, with the folder that it names made in `scratch`."""
     flags = [
         f"--model_name={model}",
         f"--tensorflow_intra_op_parallelism={threads}",
@@ -244,6 +244,6 @@ def command(  # noqa: PLR0917  (each is a word of the command line)
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that was free a moment ago: TF Serving cannot be asked which one it took."""
+    """Find a free port of 127.0.0.1: TF Serving cannot be asked which one it took."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])

@@ -64,7 +64,7 @@ class RestServer:
 
 
 def application(model: ServedModel) -> Starlette:
-    """The ASGI application."""
+    """Build the ASGI application."""
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import Response
@@ -87,19 +87,19 @@ def application(model: ServedModel) -> Starlette:
 
 
 def answer(model: ServedModel, method: str, path: str, body: bytes) -> bytes:
-    """The JSON document that answers a request.
+    """Return the JSON document that answers a request.
 
     Raises ServingError.
     """
     if method in ("GET", "HEAD"):
         if path == "/healthz":
             return b'{"status":"ok"}'
-        if found := _STATUS.fullmatch(path):
-            return _status(model, found[1], _number(found[2]))
-        if found := _METADATA.fullmatch(path):
-            return _metadata(model, found[1], _number(found[2]))
-    elif method == "POST" and (found := _PREDICT.fullmatch(path)):
-        return _predict(model, found[1], _number(found[2]), body)
+        if match := _STATUS.fullmatch(path):
+            return _status(model, match[1], _number(match[2]))
+        if match := _METADATA.fullmatch(path):
+            return _metadata(model, match[1], _number(match[2]))
+    elif method == "POST" and (match := _PREDICT.fullmatch(path)):
+        return _predict(model, match[1], _number(match[2]), body)
     raise invalid(f"Malformed request: {method} {path}")
 
 
@@ -117,11 +117,11 @@ def _metadata(model: ServedModel, name: str, version: int | None) -> bytes:
     from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # no stubs are installed
 
     model.check_servable(name, version)
-    found = MessageToDict(
+    document = MessageToDict(
         signature_map(model), preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
     spec = {"name": name, "signature_name": "", "version": str(VERSION)}
-    return dumps({"model_spec": spec, "metadata": {"signature_def": found}}, ())
+    return dumps({"model_spec": spec, "metadata": {"signature_def": document}}, ())
 
 
 def _predict(model: ServedModel, name: str, version: int | None, body: bytes) -> bytes:

@@ -60,7 +60,7 @@ def encode(array: Array, tensor: Message) -> None:
 
 
 def decode(tensor: Message, name: str) -> Array:
-    """The array of a TensorProto of either pool. It may be read-only, and lie in the message's memory.
+    """Decode a TensorProto of either pool to an array. It may be read-only, and lie in the message's memory.
 
     Raises BadRequest where shape, dtype and values do not fit each other, with TF Serving's own words first.
     """
@@ -114,7 +114,7 @@ def _broken(name: str, why: str) -> BadRequest:
 
 
 def parse(data: bytes, message: str) -> Message:
-    """A PredictRequest or PredictResponse (`message`) from its bytes, by the pool that reads it fast and right.
+    """Parse a PredictRequest or PredictResponse (`message`) by the pool that reads it fast and right.
 
     In the packed pool, values that were sent one by one, or in several chunks, are lost or cut. Each such tensor
     has another number of bytes than its shape asks for, and so has one that leaves values out; then the message

@@ -28,7 +28,7 @@ _EXACT = {"float32": (1 << 24) - 1, "float64": (1 << 53) - 1, "float16": (1 << 1
 
 
 def refuse(text: str) -> BadRequest:
-    """An error in TF Serving's words."""
+    """Return an error in TF Serving's words."""
     return BadRequest(text, fix=_FIX)
 
 
@@ -62,20 +62,20 @@ def _listed(value: Any) -> Any:
 
 
 def to_array(value: Any, spec: TensorSpec, samples: int | None = None) -> Array:
-    """A JSON value as the array of an input or output. `samples` is the number of rows, where it came in rows.
+    """Convert a JSON value to the array of an input or output. `samples` is the number of rows, where it came in rows.
 
     Raises BadRequest in TF Serving's words.
     """
-    found = _at_once(value, spec.dtype)
-    if found is None:
-        found = _walked(value, spec.dtype, samples)
-    if found.size == 0 and samples is None:
-        return _empty(found, spec)
-    return found
+    array = _at_once(value, spec.dtype)
+    if array is None:
+        array = _walked(value, spec.dtype, samples)
+    if array.size == 0 and samples is None:
+        return _empty(array, spec)
+    return array
 
 
 def _at_once(value: Any, dtype: str) -> Array | None:
-    """The value as an array, or None where something about it needs a look."""
+    """Convert the value at once, or return None if something about it needs a closer look."""
     try:
         raw = np.array(value)
     except (ValueError, OverflowError):
@@ -86,25 +86,26 @@ def _at_once(value: Any, dtype: str) -> Array | None:
     if raw.dtype.kind not in _KINDS[wanted.kind]:
         return None
     with np.errstate(over="ignore"):
-        made = raw.astype(wanted, copy=False)
-    return made if _kept(raw, made) else None
+        converted = raw.astype(wanted, copy=False)
+    return converted if _kept(raw, converted) else None
 
 
-def _kept(raw: Array, made: Array) -> bool:
+def _kept(raw: Array, converted: Array) -> bool:
     """Whether the conversion lost nothing that TF Serving would not lose: a float may be rounded, no more."""
-    if made.dtype.kind == "f":
+    if converted.dtype.kind == "f":
         if raw.dtype.kind in "iu":
-            return bool((np.abs(raw.astype(np.float64)) <= _EXACT[made.dtype.name]).all())
-        return bool((np.isfinite(raw) == np.isfinite(made)).all())
-    return bool((raw == made).all())
+            return bool((np.abs(raw.astype(np.float64)) <= _EXACT[converted.dtype.name]).all())
+        return bool((np.isfinite(raw) == np.isfinite(converted)).all())
+    return bool((raw == converted).all())
 
 
-def _empty(found: Array, spec: TensorSpec) -> Array:
-    """An empty list has lost its inner sizes. Where only the outermost axis is dynamic, the signature has them."""
+def _empty(array: Array, spec: TensorSpec) -> Array:
+    """Restore the inner sizes of an empty list from the signature, which has them if only the outermost axis is
+    dynamic."""
     inner = spec.shape[1:]
-    if found.shape == (0,) and spec.shape and all(isinstance(axis, int) for axis in inner):
-        return found.reshape(0, *inner)
-    return found
+    if array.shape == (0,) and spec.shape and all(isinstance(axis, int) for axis in inner):
+        return array.reshape(0, *inner)
+    return array
 
 
 def _walked(value: Any, dtype: str, samples: int | None) -> Array:

@@ -45,13 +45,13 @@ class Messages:
 
 @cache
 def stock() -> Messages:
-    """The messages as they are published."""
+    """Return the messages as they are published."""
     return _messages(packed_as_bytes=False)
 
 
 @cache
 def packed() -> Messages:
-    """The messages with `float_val` and `double_val` as bytes."""
+    """Return the messages with `float_val` and `double_val` as bytes."""
     return _messages(packed_as_bytes=True)
 
 
@@ -69,11 +69,13 @@ def _messages(*, packed_as_bytes: bool) -> Messages:
             _declare_as_bytes(file)
         pool.Add(file)
 
-    def found(name: str) -> Message:
+    def message_class(name: str) -> Message:
         return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
 
     serving = [name for name in Messages.__slots__ if name != "TensorProto"]
-    return Messages(found("tensorflow.TensorProto"), *(found(f"tensorflow.serving.{name}") for name in serving))
+    return Messages(
+        message_class("tensorflow.TensorProto"), *(message_class(f"tensorflow.serving.{name}") for name in serving)
+    )
 
 
 def _declare_as_bytes(file: Message) -> None:
@@ -86,26 +88,26 @@ def _declare_as_bytes(file: Message) -> None:
 
 @cache
 def _files() -> dict[str, bytes]:
-    """Serialized file descriptors by name, each after those that it imports."""
+    """Return serialized file descriptors by name, each after those that it imports."""
     from google.protobuf import descriptor_pb2
 
-    found: dict[str, bytes] = {}
+    descriptors: dict[str, bytes] = {}
 
     def add(name: str) -> None:
-        if name in found:
+        if name in descriptors:
             return
         data = _descriptor(name)
         for needed in descriptor_pb2.FileDescriptorProto.FromString(data).dependency:
             add(needed)
-        found[name] = data
+        descriptors[name] = data
 
     for root in _ROOTS:
         add(root)
-    return found
+    return descriptors
 
 
 def _descriptor(name: str) -> bytes:
-    """The bytes that the module generated from `name` hands to AddSerializedFile."""
+    """Return the bytes that the module generated from `name` hands to AddSerializedFile."""
     for node in ast.walk(ast.parse(_module(name).read_bytes())):
         match node:
             case ast.Call(func=ast.Attribute(attr="AddSerializedFile"), args=[ast.Constant(value=bytes() as data)]):
@@ -117,7 +119,7 @@ _INSTALL = "pip install 'tensorflow-serving-api>=2.21,<2.22'"
 
 
 def _module(name: str) -> Path:
-    """The generated module's file. Looking a top package up does not import it."""
+    """Find the generated module's file. Looking a top package up does not import it."""
     for before, after in _MOVED.items():
         name = after + name.removeprefix(before) if name.startswith(before) else name
     package, _, rest = name.partition("/")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from transload.serving.runtimes.onnxruntime_session import device_of
-from transload.serving.runtimes.provider_check import check_device, number, placed, whole
+from transload.serving.runtimes.provider_check import check_device, number, numbered_device, placed
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,13 @@ def test_a_session_that_runs_elsewhere_is_one_sentence(got: str, asked: str, sen
 
 
 def test_a_device_has_a_number() -> None:
-    assert (whole("cuda"), whole("cpu"), number("cuda"), number("cuda:3"), number("cpu")) == ("cuda:0", "cpu", 0, 3, 0)
+    assert (numbered_device("cuda"), numbered_device("cpu"), number("cuda"), number("cuda:3"), number("cpu")) == (
+        "cuda:0",
+        "cpu",
+        0,
+        3,
+        0,
+    )
 
 
 @pytest.mark.parametrize(
