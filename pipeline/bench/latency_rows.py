@@ -40,15 +40,15 @@ def latency_rows(
     """One row for each series, the reference's too (its ratio is 1). A subject that was lost has no numbers, and its
     sentence as the first doubt."""
     series = list(series)
-    held = {one.batch: one for one in series if one.pair == reference and one.lost is None and one.rounds}
-    return [_row(one, held.get(one.batch), about[one.pair], load) for one in series]
+    held = {entry.batch: entry for entry in series if entry.pair == reference and entry.lost is None and entry.rounds}
+    return [_row(entry, held.get(entry.batch), about[entry.pair], load) for entry in series]
 
 
 def _row(series: Series, reference: Series | None, about: About, load: Load | None) -> LatencyRow:
     if series.lost is not None or not series.rounds:
         return failed_row(series.pair, series.batch, series.lost or "it was not measured", about, series.device)
-    found = None if reference is None else ratio(series, reference)
-    interval = None if found is None else found[1]
+    ratio_to_reference = None if reference is None else ratio(series, reference)
+    interval = None if ratio_to_reference is None else ratio_to_reference[1]
     numbers = summary(series.samples_s, series.batch)
     device = series.device or about.device
     return LatencyRow(
@@ -64,7 +64,7 @@ def _row(series: Series, reference: Series | None, about: About, load: Load | No
         p90_s=numbers.p90_s,
         p99_s=numbers.p99_s,
         throughput_per_s=numbers.throughput_per_s,
-        ratio_to_reference=None if found is None else found[0],
+        ratio_to_reference=None if ratio_to_reference is None else ratio_to_reference[0],
         ratio_ci95=interval,
         peak_rss_bytes=about.peak_rss_bytes,
         doubts=(*_of_device(device, about), *doubts(series, interval, load=load)),
@@ -72,7 +72,7 @@ def _row(series: Series, reference: Series | None, about: About, load: Load | No
 
 
 def failed_row(pair: Pair, batch: int, why: str, about: About, device: str | None = None) -> LatencyRow:
-    """The row of a subject that could not be opened, or was lost on the way: no numbers, one sentence."""
+    """Return the row of a subject that could not be opened or was lost: no numbers, one sentence."""
     return LatencyRow(
         artifact=pair[0],
         runtime=pair[1],
@@ -102,12 +102,12 @@ def _of_device(device: str, about: About) -> tuple[str, ...]:
 def write_samples(path: Path, series: Iterable[Series]) -> None:
     """Keep every sample, of subjects that were lost on the way as well."""
     arrays: dict[str, Array] = {}
-    for one in series:
-        if one.rounds:
-            key = "|".join((*one.pair, str(one.batch)))
-            arrays[f"{key}|seconds"] = one.samples_s
-            counts = [len(samples) for samples in one.rounds.values()]
-            arrays[f"{key}|round"] = np.repeat(np.array(list(one.rounds), dtype=np.int32), counts)
+    for entry in series:
+        if entry.rounds:
+            key = "|".join((*entry.pair, str(entry.batch)))
+            arrays[f"{key}|seconds"] = entry.samples_s
+            counts = [len(samples) for samples in entry.rounds.values()]
+            arrays[f"{key}|round"] = np.repeat(np.array(list(entry.rounds), dtype=np.int32), counts)
     write_arrays(path, arrays)
 
 
@@ -117,7 +117,7 @@ def read_samples(path: Path) -> dict[tuple[str, str, int], dict[int, Array]]:
     Raises BadRequest where the file is no such one.
     """
     arrays = read_arrays(path)
-    found: dict[tuple[str, str, int], dict[int, Array]] = {}
+    samples: dict[tuple[str, str, int], dict[int, Array]] = {}
     for key, seconds in arrays.items():
         parts = key.split("|")
         if len(parts) != 4 or not parts[2].isdecimal() or "|".join((*parts[:3], "round")) not in arrays:
@@ -125,5 +125,5 @@ def read_samples(path: Path) -> dict[tuple[str, str, int], dict[int, Array]]:
         if parts[3] == "seconds":
             rounds = arrays["|".join((*parts[:3], "round"))]
             numbers = [int(at) for at in dict.fromkeys(rounds.tolist())]
-            found[parts[0], parts[1], int(parts[2])] = {at: seconds[rounds == at] for at in numbers}
-    return found
+            samples[parts[0], parts[1], int(parts[2])] = {at: seconds[rounds == at] for at in numbers}
+    return samples

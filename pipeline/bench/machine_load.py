@@ -34,7 +34,7 @@ class LoadMeter:
         return LoadMeter(ours, cores, _busy_s(proc), _spent_s(proc, ours), clock(), proc)
 
     def read(self, clock: Callable[[], float] = time.monotonic) -> Load | None:
-        """What others used since the start, in cores; None where the kernel does not tell."""
+        """Return what other programs used since the start, in cores; None if the kernel does not tell."""
         elapsed_s = clock() - self.started_s
         if not self.busy_s or elapsed_s <= 0:
             return None

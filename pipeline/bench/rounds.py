@@ -88,14 +88,14 @@ def run_rounds(
     the batch and how many rounds are done.
     """
     lost: dict[Pair, str] = {}
-    found: list[Series] = []
+    measured: list[Series] = []
     for batch in plan.batches:
         series = [_prepared(pair, subjects[pair], batch, plan.chunk_s, lost.get(pair)) for pair in subjects]
         for done in _rounds(subjects, series, plan, rng, clock):
             progress(batch, done)
-        lost.update({one.pair: one.lost for one in series if one.lost})
-        found.extend(series)
-    return found
+        lost.update({entry.pair: entry.lost for entry in series if entry.lost})
+        measured.extend(series)
+    return measured
 
 
 def _prepared(pair: Pair, subject: Subject, batch: int, chunk_s: float, lost: str | None) -> Series:
@@ -133,15 +133,15 @@ def _rounds(
     budget_s = None if plan.budget_s is None else plan.budget_s / len(plan.batches)
     start = clock()
     for at in range(plan.rounds):
-        alive = [one for one in series if one.lost is None]
+        alive = [subject for subject in series if subject.lost is None]
         late = budget_s is not None and at >= LEAST_ROUNDS and clock() - start >= budget_s
         if not alive or late:
             return
         rng.shuffle(alive)
-        for one in alive:
+        for subject in alive:
             try:
-                samples = subjects[one.pair].chunk(one.batch, one.calls)["samples_s"]
-                one.rounds[at] = np.asarray(samples, dtype=np.float64)
+                samples = subjects[subject.pair].chunk(subject.batch, subject.calls)["samples_s"]
+                subject.rounds[at] = np.asarray(samples, dtype=np.float64)
             except TransloadError as error:
-                one.lost = error.what
+                subject.lost = error.what
         yield at + 1

@@ -43,7 +43,7 @@ class Summary:
 class Load:
     """What other programs used of the machine while the rounds went on (load.py), in processors' worth."""
 
-    others: float
+    other_cores: float
     cores: int
 
 
@@ -64,12 +64,12 @@ def ratio(candidate: Series, reference: Series, *, seed: int = 0) -> tuple[float
     if not common:
         return None
     logs = np.array([_log_median(candidate, at) - _log_median(reference, at) for at in common])
-    found = math.exp(float(np.median(logs)))
+    center = math.exp(float(np.median(logs)))
     if len(common) < LEAST_ROUNDS:
-        return found, None
+        return center, None
     picks = np.random.default_rng(seed).integers(0, len(logs), size=(_RESAMPLES, len(logs)))
     low, high = np.percentile(np.median(logs[picks], axis=1), (2.5, 97.5))
-    return found, (math.exp(float(low)), math.exp(float(high)))
+    return center, (math.exp(float(low)), math.exp(float(high)))
 
 
 def _log_median(series: Series, at: int) -> float:
@@ -135,7 +135,7 @@ def _of_trend(series: Series) -> Iterator[str]:
     if len(series.rounds) < _TREND_ROUNDS:
         return
     at = np.array(sorted(series.rounds), dtype=np.float64)
-    medians = np.array([float(np.median(series.rounds[int(one)])) for one in at])
+    medians = np.array([float(np.median(series.rounds[int(index)])) for index in at])
     i, j = np.triu_indices(len(at), 1)
     score = abs(float(np.sum(np.sign(medians[j] - medians[i]))))
     sigma = math.sqrt(len(at) * (len(at) - 1) * (2 * len(at) + 5) / 18)
@@ -169,8 +169,8 @@ def _of_interval(interval: tuple[float, float] | None) -> Iterator[str]:
 
 
 def _of_load(load: Load | None) -> Iterator[str]:
-    if load is not None and load.others > 0.25 * load.cores:
-        yield f"other programs used {load.others:.1f} of {load.cores} cores: measure on a quiet machine"
+    if load is not None and load.other_cores > 0.25 * load.cores:
+        yield f"other programs used {load.other_cores:.1f} of {load.cores} cores: measure on a quiet machine"
 
 
 def _ms(seconds: float) -> str:

@@ -33,7 +33,7 @@ _TIMER_READS = 2000
 Clock = Callable[[], int]  # nanoseconds; never goes back
 
 
-class Subject:
+class MeasuredSession:
     """A session and feeds for it. Methods take and return JSON values.
 
     `signature`: that of the model whose data it is, which says how calls are put together; else the session's own.
@@ -108,7 +108,7 @@ class Subject:
         samples = len(self._data)
         count = max(1, min(_FEEDS, samples // batch))
         rows = (np.arange(at * batch, (at + 1) * batch) % samples for at in range(count))
-        return [make_feeds(self._data, one, self._signature) for one in rows]
+        return [make_feeds(self._data, row, self._signature) for row in rows]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,10 +122,10 @@ class SubjectOptions(JsonRecord):
     threads: int = 1
     services: Mapping[str, str] = field(default_factory=dict)
     model: str | None = None  # its name on a server
-    signature: Signature | None = None  # see Subject
+    signature: Signature | None = None  # see MeasuredSession
 
 
-def open_subject(**document: Any) -> Subject:
+def open_subject(**document: Any) -> MeasuredSession:
     """Open a subject by SubjectOptions as JSON.
 
     Raises BadRequest, ToolMissing or SessionLost as the runtime does.
@@ -141,11 +141,11 @@ def open_subject(**document: Any) -> Subject:
     )
     signature = options.signature or session.signature
     data = read_dataset(Path(options.feeds) / "test.npz", signature.inputs)
-    return Subject(session, data, signature=signature)
+    return MeasuredSession(session, data, signature=signature)
 
 
 def _timer_ns(clock_ns: Clock) -> float:
-    """What is measured of a call that takes no time: the median over 2000 reads."""
+    """Measure a call that takes no time: the median over 2000 reads."""
     spent = []
     for _ in range(_TIMER_READS):
         start = clock_ns()

@@ -17,13 +17,13 @@ class HeldSubject:
 
     def prepare(self, batch: int) -> Mapping[str, Any]:
         """Make feeds and warm up."""
-        found: Mapping[str, Any] = self.worker.ask("prepare", batch=batch)
-        return found
+        reply: Mapping[str, Any] = self.worker.ask("prepare", batch=batch)
+        return reply
 
     def chunk(self, batch: int, calls: int) -> Mapping[str, Any]:
         """Seconds of each call."""
-        found: Mapping[str, Any] = self.worker.ask("chunk", batch=batch, calls=calls)
-        return found
+        reply: Mapping[str, Any] = self.worker.ask("chunk", batch=batch, calls=calls)
+        return reply
 
     def device(self) -> str:
         """Where it really runs."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program `transload`: run one command and return the exit status (docs/exit-codes.md).
+    """Run one command as the program `transload`; return the exit status (docs/exit-codes.md).
 
     Whatever happens becomes one: no exception leaves this function.
     """

@@ -32,7 +32,7 @@ class Command:
     group: str
 
     def load(self) -> Any:
-        """The command as typer has it. Imports its module, and typer."""
+        """Return the command as typer has it. Imports its module, and typer."""
         import typer
 
         module = import_module(f"{__package__}.{self.name}")
@@ -75,7 +75,7 @@ def dispatch(argv: Sequence[str] | None = None) -> int:
 
 
 def find_command(name: str) -> Command:
-    """The command of that name.
+    """Return the command of that name.
 
     Raises BadRequest with the nearest one.
     """
@@ -92,7 +92,7 @@ def find_command(name: str) -> Command:
 
 
 def root_help() -> str:
-    """What `transload --help` prints."""
+    """Return what `transload --help` prints."""
     lines = [
         f"Usage: {PROGRAM} COMMAND [OPTIONS]",
         "",
@@ -100,7 +100,7 @@ def root_help() -> str:
     ]
     width = max(len(command.name) for command in COMMANDS) + 2
     for group in dict.fromkeys(command.group for command in COMMANDS):
-        rows = [f"  {each.name:<{width}}{each.summary}" for each in COMMANDS if each.group == group]
+        rows = [f"  {command.name:<{width}}{command.summary}" for command in COMMANDS if command.group == group]
         lines += ["", f"{group}:", *rows]
     lines += [
         "",

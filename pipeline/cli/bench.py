@@ -64,7 +64,7 @@ def command(
 
 
 def _lines(done: BenchResult) -> list[str]:
-    """A line per artifact, runtime and batch size, what speaks against the numbers, and where they are kept."""
+    """Print a line per artifact, runtime and batch size, the doubts, and where the samples are kept."""
     from ..report.units import duration, ratio, ratio_interval
 
     rows = [("artifact", "runtime", "device", "batch", "p50", "p99", "samples/s", "ratio")]

@@ -16,8 +16,12 @@ WIDTH = 100  # columns; a terminal's own width must not decide what a file says
 
 
 def reference() -> str:
-    """The page as text."""
-    parts = [HEAD, _block(PROGRAM, root_help()), *(_block(f"{PROGRAM} {each.name}", _help(each)) for each in COMMANDS)]
+    """Return the page as text."""
+    parts = [
+        HEAD,
+        _block(PROGRAM, root_help()),
+        *(_block(f"{PROGRAM} {command.name}", _help(command)) for command in COMMANDS),
+    ]
     return "\n".join(parts)
 
 

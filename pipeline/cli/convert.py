@@ -59,13 +59,13 @@ def command(
         return
     if out is None:
         raise BadRequest("nothing says where to put what is made", fix="name a folder, as in --out converted")
-    asked: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "out": out, "inputs": options.parse_inputs(input_), "data": data, "model_seconds": model_seconds,
         "search_seconds": search_seconds, "trust": trust, "flex": flex, "device": device, "store": store, "jobs": jobs,
         "quiet": quiet,
     }  # fmt: skip
     own = {"weights": weights, "weights_key": weights_key, "settings": options.parse_settings(set_)}
-    done, lines = _convert(model, targets, asked, own)
+    done, lines = _convert(model, targets, arguments, own)
     if json:
         print_json(done.document)
     else:
@@ -74,20 +74,20 @@ def command(
 
 
 def _convert(
-    models: Sequence[str], targets: Sequence[Target], asked: Mapping[str, Any], own: Mapping[str, Any]
+    models: Sequence[str], targets: Sequence[Target], arguments: Mapping[str, Any], own: Mapping[str, Any]
 ) -> tuple[ConvertResult | ConvertManyResult, list[str]]:
     """One model, with what is its `own`, or several; and what a person is told."""
     from ..api import convert, convert_all
     from .convert_output import lines, lines_of_all
 
     if len(models) == 1:
-        one = convert(models[0], targets, **asked, **own)
-        return one, lines(one)
+        result = convert(models[0], targets, **arguments, **own)
+        return result, lines(result)
     for name, value in own.items():
         if value:
             option = {"settings": "set"}.get(name, name.replace("_", "-"))
             raise BadRequest(f"--{option} is for one model", fix="convert that model in a command of its own")
-    several = convert_all(models, targets, **asked)
+    several = convert_all(models, targets, **arguments)
     return several, lines_of_all(several)
 
 

@@ -24,13 +24,13 @@ def lines(done: ConvertResult) -> list[str]:
 def lines_of_all(done: ConvertManyResult) -> list[str]:
     """Of several, each under its name."""
     rows, notes = [], []
-    for each in done.models:
-        if each.converted is None:
-            rows.append((each.name, "", "failed", "", "", "was not taken"))
-            notes.append(f"{each.name}: {each.error.what}; {each.error.fix}" if each.error else each.name)
+    for model in done.models:
+        if model.converted is None:
+            rows.append((model.name, "", "failed", "", "", "was not taken"))
+            notes.append(f"{model.name}: {model.error.what}; {model.error.fix}" if model.error else model.name)
         else:
-            rows += [(each.name, *_row(row)) for row in each.converted.artifacts]
-            notes += [note if note.startswith(" ") else f"{each.name}: {note}" for note in _notes(each.converted)]
+            rows += [(model.name, *_row(row)) for row in model.converted.artifacts]
+            notes += [note if note.startswith(" ") else f"{model.name}: {note}" for note in _notes(model.converted)]
     return [*table(rows), *(["", *notes] if notes else []), "", _verdict_of_all(done)]
 
 
@@ -52,47 +52,47 @@ def _notes(done: ConvertResult) -> Iterator[str]:
     failed -= {row.format for row in done.artifacts if row.path is not None}
     for rows in lost.values():
         names = [row.name for row in rows]
-        pieces = [each for each in done.smallest if each.target in names]
+        pieces = [piece for piece in done.smallest if piece.target in names]
         yield from (_cut(_left(line, failed)) for line in _why(done.folder, rows, pieces))
     yield from map(_cut, _passed_over([row for row in done.artifacts if row.path is not None]))
 
 
 def _passed_over(rows: Sequence[ArtifactRow]) -> Iterator[str]:
-    """The cheaper routes to targets that are there which gave no right answers, each cause once."""
+    """Return the cheaper routes to finished targets that gave no right answers, each cause once."""
     wrong: dict[str, list[tuple[str, TriedRow]]] = {}
     for row in rows:
         for tried in row.tried:
             if tried.status is RouteStatus.WRONG:
                 wrong.setdefault(_cause(tried.reason, row), []).append((row.name, tried))
-    for found in wrong.values():
-        names, tried = ", ".join(dict.fromkeys(name for name, _ in found)), found[0][1]
-        what = "does not answer" if _NO_ANSWER in tried.reason else "answers wrongly"
-        yield f"{names}: passed over {' > '.join(tried.route)}, which {what}: {tried.reason}"
+    for group in wrong.values():
+        names, tried = ", ".join(dict.fromkeys(name for name, _ in group)), group[0][1]
+        failure = "does not answer" if _NO_ANSWER in tried.reason else "answers wrongly"
+        yield f"{names}: passed over {' > '.join(tried.route)}, which {failure}: {tried.reason}"
 
 
 _NO_ANSWER = " gave no answer to "  # serving/checked_session.py
 
 
 def _why(folder: Path, rows: Sequence[ArtifactRow], pieces: Sequence[MinimalRepro]) -> Iterator[str]:
-    """What keeps some targets from being there, all by one cause; where their routes fail, and what helps."""
+    """Describe one cause that keeps some targets from being made, where their routes fail, and what helps."""
     said = agreement(rows[0])
     log = next((row.log for row in rows[0].tried if row.log and row.reason == said), None)
-    fixes = [each.fix for each in pieces]
+    fixes = [piece.fix for piece in pieces]
     yield f"{', '.join(row.name for row in rows)}: {_before(said, '; ', fixes)}" + (
         f" ({folder / log})" if log and ".log)" not in said else ""
     )
-    others = list(_others(rows))
-    for tried in others:
+    failures = list(_other_failures(rows))
+    for tried in failures:
         yield f"  by {' > '.join(tried.route)}: {_before(tried.reason, '; ', fixes)}"
     if pieces:
-        what = _before(pieces[0].message, ": ", [said, *(tried.reason for tried in others)])
-        yield f"  at its smallest: {what}"
-        yield from dict.fromkeys(f"  script: {folder / each.script}" for each in pieces)
+        cause = _before(pieces[0].message, ": ", [said, *(tried.reason for tried in failures)])
+        yield f"  at its smallest: {cause}"
+        yield from dict.fromkeys(f"  script: {folder / piece.script}" for piece in pieces)
         yield f"  fix: {pieces[0].fix}"
 
 
-def _others(rows: Sequence[ArtifactRow]) -> Iterator[TriedRow]:
-    """The routes to the targets that ended in something else: the line of the model to mend may stand there."""
+def _other_failures(rows: Sequence[ArtifactRow]) -> Iterator[TriedRow]:
+    """Return the routes to the targets that failed otherwise: the line of the model to mend may stand there."""
     seen = {_cause(agreement(rows[0]), rows[0])}
     for row in rows:
         new = 0
@@ -108,7 +108,7 @@ _MOST_OTHERS = 2  # of a target
 
 
 def _cause(reason: str, row: ArtifactRow) -> str:
-    """What a route ended in, without the step, its opset and its log, which differ where the cause is one."""
+    """Return how a route ended, without its step, opset and log, which differ if the cause is the same."""
     for step in {step for tried in row.tried for step in tried.route}:
         reason = reason.removeprefix(f"{step}: ")
     return _ASIDE.sub("", reason)
@@ -118,17 +118,17 @@ _ASIDE = re.compile(r" \(logs/\S+\.log\)$| to ONNX opset version \d+")
 
 
 def _before(text: str, mark: str, said: Iterable[str]) -> str:
-    """A text without what follows a mark in it, where that is said anyway."""
-    ends = (found.start() for found in re.finditer(re.escape(mark), text))
-    return next((text[:end] for end in ends if any(text[end + len(mark) :] in each for each in said)), text)
+    """Cut a text before a mark, if what follows it is said anyway."""
+    ends = (match.start() for match in re.finditer(re.escape(mark), text))
+    return next((text[:end] for end in ends if any(text[end + len(mark) :] in text_said for text_said in said)), text)
 
 
 def _left(line: str, failed: Collection[str]) -> str:
-    """A line that sends nobody to a format that failed in this command, where it names another."""
+    """Keep a line from recommending a format that failed in this command, if it names another."""
 
-    def named(found: re.Match[str]) -> str:
-        left = [each for each in found.groups() if _FORMATS[each] not in failed]
-        return f"serve this model as {' or '.join(left or found.groups())}"
+    def named(match: re.Match[str]) -> str:
+        left = [name for name in match.groups() if _FORMATS[name] not in failed]
+        return f"serve this model as {' or '.join(left or match.groups())}"
 
     return _SERVED.sub(named, line)
 
@@ -138,8 +138,8 @@ _FORMATS = {"SavedModel": Format.SAVED_MODEL, "ONNX": Format.ONNX, "TFLite": For
 
 
 def _cut(line: str) -> str:
-    """A line without the end of a long line of code; convert.json has all of it."""
-    return _CODE.sub(lambda found: found[0] if len(found[1]) < _LONG else f"`{found[1][:_SHOWN]}...`", line)
+    """Cut a long line of code; convert.json has all of it."""
+    return _CODE.sub(lambda match: match[0] if len(match[1]) < _LONG else f"`{match[1][:_SHOWN]}...`", line)
 
 
 _CODE = re.compile(r"`([^`]*)`")  # short ones too: what lies between two of them is no code
@@ -151,7 +151,7 @@ def _verdict(done: ConvertResult) -> str:
 
 
 def _verdict_of_all(done: ConvertManyResult) -> str:
-    rows = [row for each in done.models if each.converted for row in each.converted.artifacts]
+    rows = [row for model in done.models if model.converted for row in model.converted.artifacts]
     return f"{done.decided[0].upper()}  {len(done.models)} models, {_count(rows)} targets verified, in {done.folder}"
 
 

@@ -27,34 +27,34 @@ def command(
     findings = examine(LocalSettings.with_defaults(store).store)
     status = exit_code(findings)
     if json:
-        print_json({"exit_code": int(status), "findings": [asdict(each) for each in findings]})
+        print_json({"exit_code": int(status), "findings": [asdict(finding) for finding in findings]})
     else:
         print_lines([*_lines(findings), "", _verdict(findings, status)])
     raise typer.Exit(status)
 
 
 def _lines(findings: Sequence[Diagnosis]) -> list[str]:
-    """A block for each part. Libraries that are as they should be share a line."""
+    """Return a block for each part. Libraries that are as they should be share a line."""
     lines: list[str] = []
-    for part in dict.fromkeys(each.part for each in findings):
-        rows = [each for each in findings if each.part == part]
+    for part in dict.fromkeys(finding.part for finding in findings):
+        rows = [finding for finding in findings if finding.part == part]
         if part == "libraries":
-            fine = [each for each in rows if each.state is State.OK]
-            rows = [each for each in rows if each.state is not State.OK]
+            fine = [finding for finding in rows if finding.state is State.OK]
+            rows = [finding for finding in rows if finding.state is not State.OK]
             rows.insert(0, Diagnosis(part, f"{len(fine)} as tested", State.OK, "'--json' lists them"))
-        lines += ["", f"{part}:", *table([_row(each) for each in rows], indent="  ")]
+        lines += ["", f"{part}:", *table([_row(finding) for finding in rows], indent="  ")]
     return lines[1:]
 
 
-def _row(found: Diagnosis) -> tuple[str, str, str]:
-    mend = f"  (fix: {found.fix})" if found.fix else ""
-    return MARKS[found.state], found.name, f"{found.text}{mend}"
+def _row(finding: Diagnosis) -> tuple[str, str, str]:
+    mend = f"  (fix: {finding.fix})" if finding.fix else ""
+    return MARKS[finding.state], finding.name, f"{finding.text}{mend}"
 
 
 def _verdict(findings: Sequence[Diagnosis], status: Exit) -> str:
     if status is Exit.PASS:
         return "'transload run' can work here."
-    count = sum(each.state is State.FAIL for each in findings)
+    count = sum(finding.state is State.FAIL for finding in findings)
     return (
         f"'transload run' cannot work here: {count} {'thing' if count == 1 else 'things'} marked {MARKS[State.FAIL]}."
     )

@@ -44,7 +44,7 @@ def _explained(error: Exception) -> int:
 
 
 def usage_error(error: Exception, command: str, options: Sequence[str]) -> BadRequest:
-    """An error of typer's parser in our form. `options` are those that the command has."""
+    """Return an error of typer's parser in our form. `options` are those of the command."""
     option = getattr(error, "option_name", None)  # typer keeps the classes of its errors in a private module
     if type(error).__name__ == "NoSuchOption" and option:
         near = get_close_matches(option, options, n=1)
@@ -74,14 +74,14 @@ def _bug_sentence(error: Exception) -> str:
 
     text = "".join(traceback.format_exception(error))
     first = (str(error).splitlines() or [""])[0][:200]
-    what = f"error: a bug in transload: {type(error).__name__}: {first}"
+    message = f"error: a bug in transload: {type(error).__name__}: {first}"
     try:
         handle, name = tempfile.mkstemp(prefix="transload-bug-", suffix=".txt")
         with os.fdopen(handle, "w") as file:
             file.write(f"{sys.argv}\n{text}")
     except OSError:  # no place to write to: then here
-        return f"{text}\n{what}\n  fix: report it with the lines above"
-    return f"{what}\n  fix: report it with {Path(name)}, which holds the traceback"
+        return f"{text}\n{message}\n  fix: report it with the lines above"
+    return f"{message}\n  fix: report it with {Path(name)}, which holds the traceback"
 
 
 def _told(text: str, status: int) -> int:

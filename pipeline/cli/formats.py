@@ -30,7 +30,7 @@ def command(json: Json = False) -> None:
             {
                 "steps": [_step(step) for step in known.steps],
                 "refused": list(known.refused),
-                "runtimes": [_runtime(each) for each in RUNTIMES.values()],
+                "runtimes": [_runtime(runtime) for runtime in RUNTIMES.values()],
             }
         )
         return
@@ -46,7 +46,7 @@ def command(json: Json = False) -> None:
     ]
     lines += [f"note: {why}" for why in known.refused]
     lines += ["", "Runtimes:"]
-    lines += table([_runtime_row(each) for each in RUNTIMES.values()], indent="  ")
+    lines += table([_runtime_row(runtime) for runtime in RUNTIMES.values()], indent="  ")
     print_lines(lines)
 
 
@@ -64,8 +64,8 @@ class Edge:
     @property
     def label(self) -> str:
         """Its name, what else it is called, and whose it is."""
-        others = f" [{', '.join(self.stand_ins)}]" if self.stand_ins else ""
-        return f"{self.name}{others}{f' ({self.package})' if self.package else ''}"
+        stand_ins = f" [{', '.join(self.stand_ins)}]" if self.stand_ins else ""
+        return f"{self.name}{stand_ins}{f' ({self.package})' if self.package else ''}"
 
     @property
     def ends(self) -> str:
@@ -74,12 +74,12 @@ class Edge:
 
 
 def edges_of(steps: Iterable[Step]) -> list[Edge]:
-    """The graph, in the table's order of sources; from each, the targets in the table's order, the cheapest first."""
+    """Return the graph in the table's order of sources; from each, the targets in the table's order, cheapest first."""
     steps = list(steps)
     sources = list(dict.fromkeys(step.source for step in steps))
     ends = list(dict.fromkeys(step.target.format for step in steps))
     edges: dict[tuple[Target | None, str, str], Edge] = {}
-    for step in sorted(steps, key=lambda each: (sources.index(each.source), ends.index(each.target.format), each.cost)):
+    for step in sorted(steps, key=lambda step: (sources.index(step.source), ends.index(step.target.format), step.cost)):
         if step.stands_in_for:
             continue
         name = _stem(step, steps)
@@ -92,13 +92,13 @@ def edges_of(steps: Iterable[Step]) -> list[Edge]:
 
 
 def _stem(step: Step, steps: Sequence[Step]) -> str:
-    """A step's name without the precision that it ends in, where that is the name of a step too."""
+    """Return a step's name without its precision, if that is the name of a step too."""
     stem = step.name.removesuffix(f"-{step.target.precision.value}")
-    return stem if any((each.name, each.source) == (stem, step.source) for each in steps) else step.name
+    return stem if any((known.name, known.source) == (stem, step.source) for known in steps) else step.name
 
 
 def tree(edges: Sequence[Edge]) -> list[str]:
-    """A line for each edge, those of one source under each other."""
+    """Return a line for each edge, those of one source under each other."""
     rows = [row for source in dict.fromkeys(edge.source for edge in edges) for row in _branch(source, edges)]
     first, second = (max(len(row[at]) for row in rows) for at in (0, 2))
     return [
@@ -124,7 +124,7 @@ def _notes(edges: Sequence[Edge]) -> list[str]:
 
 
 def _requested(steps: Iterable[Step]) -> list[str]:
-    """The options that open steps."""
+    """Return the options that open steps."""
     suffixes = {step.name.removeprefix(step.stands_in_for): step.on_request for step in steps if step.on_request}
     return [f"[{suffix}]: where --{option} is given, and no other." for suffix, option in suffixes.items()]
 

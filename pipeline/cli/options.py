@@ -81,7 +81,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the res
 
 
 def split(values: Sequence[str] | None) -> tuple[str, ...]:
-    """The words of an option that takes a list: `--to a,b --to c` is a, b, c.
+    """Return the words of an option that takes a list: `--to a,b --to c` is a, b, c.
 
     Raises BadRequest where the option is there and names nothing: that is not the same as leaving it out.
     """
@@ -124,15 +124,15 @@ def parse_settings(values: Sequence[str] | None) -> dict[str, Any]:
 
     Raises BadRequest.
     """
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for value in values or ():
         name, equals, text = value.partition("=")
         if not equals or not _SETTING.fullmatch(name.strip()):
             raise BadRequest(f"--set {value!r} is not of the form NAME=VALUE", fix="write it as in --set depth=50")
-        if name.strip() in found:
+        if name.strip() in settings:
             raise BadRequest(f"--set names {name.strip()!r} twice", fix="give every setting once")
-        found[name.strip()] = _setting(text.strip())
-    return found
+        settings[name.strip()] = _setting(text.strip())
+    return settings
 
 
 def _setting(text: str) -> Any:

@@ -52,16 +52,16 @@ def command(
 
 
 def newest(runs: Path) -> Path:
-    """The newest finished run: a run's name begins with its time.
+    """Return the newest finished run: a run's name begins with its time.
 
     Raises BadRequest where there is none.
     """
-    found = sorted(path.parent for path in runs.glob("*/run.json"))
-    if not found:
+    folders = sorted(path.parent for path in runs.glob("*/run.json"))
+    if not folders:
         raise BadRequest(
             f"no finished run lies under {runs}/", fix="name the folder of a run, or do one: transload run"
         )
-    return found[-1]
+    return folders[-1]
 
 
 def _print(folder: Path, result: RunResult) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    what: Annotated[
+    request: Annotated[
         str | None,
         typer.Argument(metavar="WHAT", help="PIPELINE.toml, RECIPE.py or zoo:NAME; without it, zoo:digits-cnn."),
     ] = None,
@@ -48,35 +48,35 @@ def command(
     from ..request import read_request
     from ..settings import LocalSettings
 
-    pipeline, recipe = _named(what)
+    pipeline, recipe = _named(request)
     runtimes = options.split(runtime) or None
     batches = options.parse_batches(batch) or None
     changes: dict[str, Any] = {
-        "model": _given(recipe=recipe, weights=str(weights.absolute()) if weights else None),
-        "convert": _given(targets=options.split(to) or None),
-        "validate": _given(runtimes=runtimes),
-        "bench": _given(runtimes=runtimes, batches=batches, threads=threads, enabled=False if no_bench else None),
-        **_given(device=device, tfserving_url=tfserving_url),
+        "model": _present(recipe=recipe, weights=str(weights.absolute()) if weights else None),
+        "convert": _present(targets=options.split(to) or None),
+        "validate": _present(runtimes=runtimes),
+        "bench": _present(runtimes=runtimes, batches=batches, threads=threads, enabled=False if no_bench else None),
+        **_present(device=device, tfserving_url=tfserving_url),
     }
     outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(store, out, jobs), Progress(quiet=quiet))
     _show(outcome, json=json)
     raise typer.Exit(outcome.result.exit_code)
 
 
-def _named(what: str | None) -> tuple[Path | None, str | None]:
-    """WHAT as a pipeline file, or as a recipe."""
-    if what is None:
+def _named(word: str | None) -> tuple[Path | None, str | None]:
+    """Return WHAT as a pipeline file, or as a recipe."""
+    if word is None:
         return None, None
-    return (Path(what), None) if what.endswith(".toml") else (None, what)
+    return (Path(word), None) if word.endswith(".toml") else (None, word)
 
 
-def _given(**values: Any) -> dict[str, Any]:
+def _present(**values: Any) -> dict[str, Any]:
     """Those of the options that were given."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _show(outcome: FinishedRun, *, json: bool) -> None:
-    """The result, on stdout: the document alone, or the table with the verdict last."""
+    """Print the result on stdout: the document alone, or the table with the verdict last."""
     from rich.console import Console
 
     from ..report.terminal import print_result

@@ -60,7 +60,7 @@ def command(
 
 
 def _lines(done: ValidateResult) -> list[str]:
-    """A line per runtime and batch size, the rules that are not kept, the verdict last."""
+    """Print a line per runtime and batch size, the rules that are not kept, the verdict last."""
     from ..report.units import change, score, sqnr
     from ..result.schema import Verdict
 

@@ -43,9 +43,9 @@ class Plot:
 def plots(result: RunResult, samples: Samples) -> tuple[Plot, ...]:
     """Every plot that there is something to show in, in reading order."""
     formats = {line.name: line.format for line in view.lines(result)}
-    found = [*_latency_plots(result, samples, formats), _drift_plot(result, formats), _metric_plot(result, formats)]
-    found.append(_size_plot(result, formats))
-    return tuple(plot for plot in found if plot is not None)
+    plots = [*_latency_plots(result, samples, formats), _drift_plot(result, formats), _metric_plot(result, formats)]
+    plots.append(_size_plot(result, formats))
+    return tuple(plot for plot in plots if plot is not None)
 
 
 def _latency_plots(result: RunResult, samples: Samples, formats: Mapping[str, str]) -> list[Plot]:
@@ -54,29 +54,29 @@ def _latency_plots(result: RunResult, samples: Samples, formats: Mapping[str, st
     for row in result.latency:
         if answered(row):
             groups.setdefault((row.device, row.threads, row.batch), []).append(row)
-    found = []
+    plots = []
     for number, (key, rows) in enumerate(groups.items()):
         plot = _latency_plot(f"latency-{number}", key[2], rows, samples, formats)
         if plot:
-            found.append(plot)
-    return found
+            plots.append(plot)
+    return plots
 
 
 def _latency_plot(
     key: str, batch: int, rows: Sequence[LatencyRow], samples: Samples, formats: Mapping[str, str]
 ) -> Plot | None:
     kept = [(row, _clean(samples.get((row.artifact, row.runtime, row.batch)))) for row in rows]
-    timed = [(row, taken) for row, taken in kept if taken.size]
+    timed = [(row, samples_s) for row, samples_s in kept if samples_s.size]
     if not timed:
         return None
-    timed.sort(key=lambda one: -float(np.median(one[1])))  # the fastest on top
+    timed.sort(key=lambda pair: -float(np.median(pair[1])))  # the fastest on top
     traces: list[Trace] = []
-    for at, (row, taken) in enumerate(timed):
-        traces.extend(_violin(at, row, taken * 1e3, formats.get(row.artifact, "")))
+    for at, (row, samples_s) in enumerate(timed):
+        traces.extend(_violin(at, row, samples_s * 1e3, formats.get(row.artifact, "")))
     labels = [_label(row) for row, _ in timed]
     layout = _layout(len(timed), labels, "milliseconds per call, logarithmic", log=True)
-    low = min(float(np.quantile(taken, 0.002)) for _, taken in timed) * 1e3
-    high = max(float(np.quantile(taken, 0.998)) for _, taken in timed) * 1e3
+    low = min(float(np.quantile(samples_s, 0.002)) for _, samples_s in timed) * 1e3
+    high = max(float(np.quantile(samples_s, 0.998)) for _, samples_s in timed) * 1e3
     layout["xaxis"] |= {"range": [float(np.log10(low)) - 0.05, float(np.log10(high)) + 0.05], **_ticks(low, high)}
     first = timed[0][0]
     return Plot(
@@ -88,15 +88,15 @@ def _latency_plot(
     )
 
 
-def _clean(taken: Array | None) -> Array:
-    if taken is None:
+def _clean(samples: Array | None) -> Array:
+    if samples is None:
         return np.empty(0)
-    flat = np.asarray(taken, dtype=np.float64).ravel()
+    flat = np.asarray(samples, dtype=np.float64).ravel()
     return flat[np.isfinite(flat) & (flat > 0)]
 
 
 def _violin(at: int, row: LatencyRow, taken_ms: Array, form: str) -> list[Trace]:
-    """The shape of a distribution on a logarithmic axis, and its quantiles."""
+    """Draw the shape of a distribution on a logarithmic axis, and its quantiles."""
     quartiles = np.quantile(taken_ms, [0.25, 0.5, 0.75, 0.9, 0.99])
     low, p50, high, p90, p99 = (float(value) for value in quartiles)
     x, y = _outline(taken_ms)
@@ -123,9 +123,9 @@ def _violin(at: int, row: LatencyRow, taken_ms: Array, form: str) -> list[Trace]
     return [{**trace, "x": _rounded(trace["x"]), "y": _rounded(trace["y"])} for trace in traces]
 
 
-def _outline(taken: Array) -> tuple[Array, Array]:
+def _outline(samples: Array) -> tuple[Array, Array]:
     """Positions, and half heights up to _HALF: a smoothed histogram of the logarithms, without the outer 0.2 %."""
-    logs = np.log10(taken)
+    logs = np.log10(samples)
     low, high = np.quantile(logs, [0.002, 0.998])
     pad = max((high - low) * 0.08, 0.002)
     counts, edges = np.histogram(logs, bins=_BINS, range=(low - pad, high + pad))
@@ -144,13 +144,13 @@ def _drift_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
     right_edge = max(loudest * 1.06, 100.0)
     traces = [
         _markers(
-            (row.sqnr_db if row.sqnr_db is not None else right_edge for row in found),
-            (names.index(row.artifact) for row in found),
-            [_drift_hover(row) for row in found],
-            formats.get(found[0].artifact, ""),
-            [_runtime_symbol(row.runtime, result) for row in found],
+            (row.sqnr_db if row.sqnr_db is not None else right_edge for row in group),
+            (names.index(row.artifact) for row in group),
+            [_drift_hover(row) for row in group],
+            formats.get(group[0].artifact, ""),
+            [_runtime_symbol(row.runtime, result) for row in group],
         )
-        for found in _by_artifact(rows)
+        for group in _by_artifact(rows)
     ]
     limits = {(row.artifact, row.tolerance.sqnr_db) for row in rows if row.tolerance.sqnr_db is not None}
     layout = _layout(len(names), [_safe(name) for name in names], "SQNR in dB, more is better")
@@ -165,7 +165,7 @@ def _drift_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
 
 
 def _metric_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
-    """The paired difference of the task's metric with its interval, and how much may be lost."""
+    """Draw the paired difference of the task's metric with its interval, and how much may be lost."""
     rows = [row for row in result.drift if row.metric is not None]
     if not rows:
         return None
@@ -255,17 +255,19 @@ def _names_beside(points: Sequence[tuple[view.Line, view.Speed, LatencyRow]]) ->
         if line.row
     }
     fastest: dict[str, tuple[float, float]] = {}
-    for (name, _), spot in sorted(at.items(), key=lambda one: one[1]):
+    for (name, _), spot in sorted(at.items(), key=lambda item: item[1]):
         fastest.setdefault(name, spot)
     x_px, y_px = (_scale([spot[axis] for spot in at.values()], _PLOT_PX[axis]) for axis in (0, 1))
-    taken: list[_Box] = [(x * x_px - 7, x * x_px + 7, y * y_px - 7, y * y_px + 7) for x, y in at.values()]
-    found = []
+    occupied: list[_Box] = [(x * x_px - 7, x * x_px + 7, y * y_px - 7, y * y_px + 7) for x, y in at.values()]
+    labels = []
     for name, (x, y) in fastest.items():
         boxes = [(place, _box(x * x_px, y * y_px, len(name), place)) for place in _PLACES]
-        place, box = next((one for one in boxes if not any(_overlap(one[1], other) for other in taken)), boxes[0])
-        taken.append(box)
-        found.append(_name_at(name, x, y, place))
-    return found
+        place, box = next(
+            (candidate for candidate in boxes if not any(_overlap(candidate[1], other) for other in occupied)), boxes[0]
+        )
+        occupied.append(box)
+        labels.append(_name_at(name, x, y, place))
+    return labels
 
 
 def _name_at(name: str, x: float, y: float, place: tuple[str, int, int]) -> dict[str, Any]:
@@ -285,8 +287,8 @@ def _box(x: float, y: float, letters: int, place: tuple[str, int, int]) -> _Box:
     return left, left + width, y + y_shift - _LINE_PX / 2, y + y_shift + _LINE_PX / 2
 
 
-def _overlap(one: _Box, other: _Box) -> bool:
-    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+def _overlap(box: _Box, other: _Box) -> bool:
+    return box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3]
 
 
 def _symbol_key(result: RunResult, runtimes: Iterable[str]) -> str:
@@ -297,9 +299,9 @@ def _symbol_key(result: RunResult, runtimes: Iterable[str]) -> str:
 
 def _runtime_symbol(runtime: str, result: RunResult) -> str:
     """One symbol for each runtime, the same in every plot of every run."""
-    others = [row.runtime for row in result.latency] + [row.runtime for row in result.drift]
-    names = dict.fromkeys([*RUNTIMES, *others])
-    return SYMBOLS[list(names).index(runtime) % len(SYMBOLS)]
+    used = [row.runtime for row in result.latency] + [row.runtime for row in result.drift]
+    names = list(dict.fromkeys([*RUNTIMES, *used]))
+    return SYMBOLS[names.index(runtime) % len(SYMBOLS)]
 
 
 def _markers(x: Iterable[float], y: Iterable[float], hover: list[str], form: str, symbols: list[str]) -> Trace:
@@ -323,10 +325,10 @@ def _drift_hover(row: DriftRow) -> str:
 
 
 def _by_artifact(rows: Sequence[DriftRow]) -> list[list[DriftRow]]:
-    found: dict[str, list[DriftRow]] = {}
+    groups: dict[str, list[DriftRow]] = {}
     for row in rows:
-        found.setdefault(row.artifact, []).append(row)
-    return list(found.values())
+        groups.setdefault(row.artifact, []).append(row)
+    return list(groups.values())
 
 
 def _limit_line(x: float, at: int) -> dict[str, Any]:
@@ -367,5 +369,5 @@ def _label(row: LatencyRow) -> str:
 
 
 def _safe(text: str) -> str:
-    """Plotly takes labels as a little HTML: what a model is called must stay text."""
+    """Escape a label: Plotly reads labels as a little HTML, and a model's name must stay text."""
     return html.escape(units.plain(text))

@@ -47,7 +47,7 @@ def write_html(
 def render_html(
     result: RunResult, samples: figures.Samples, *, logs: view.Links | None = None, repeat: view.Links | None = None
 ) -> str:
-    """The page as text. See `write_html`."""
+    """Return the page as text. See `write_html`."""
     plots = figures.plots(result, samples)
     data = {plot.key: {"data": plot.data, "layout": plot.layout} for plot in plots}
     scripts = (_plotly(), (_HERE / "report.js").read_text(encoding="utf-8")) if plots else ()
@@ -84,12 +84,12 @@ def _template() -> Template:
 
 @cache
 def _plotly() -> str:
-    """Plotly's own script, as its Python package carries it."""
+    """Return Plotly's own script, from its Python package."""
     return (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
 
 
 def _policy(scripts: tuple[str, ...]) -> str:
-    """What the page may do: run these scripts, style itself, draw pictures that it has made. Nothing is fetched."""
+    """Return the page's content policy: run these scripts, style itself, draw its own pictures, fetch nothing."""
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return (

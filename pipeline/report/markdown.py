@@ -17,7 +17,7 @@ def write_markdown(result: RunResult, path: Path, *, logs: view.Links | None = N
 
 
 def render_markdown(result: RunResult, *, logs: view.Links | None = None) -> str:
-    """The report in GitHub's Markdown. Names and sentences cannot break out of their cell."""
+    """Return the report in GitHub's Markdown. Names and sentences cannot break out of their cell."""
     parts = [
         f"## transload: {result.verdict}",
         f"{escaped(view.headline(result))}.",
@@ -96,24 +96,24 @@ def _note(result: RunResult) -> str:
 
 
 def _findings(result: RunResult, logs: view.Links) -> str:
-    found = view.findings(result, logs)
-    if not found:
+    findings = view.findings(result, logs)
+    if not findings:
         return ""
     rows = [
-        f"- **{one.verdict}**, {escaped(one.what)}: {escaped(one.sentence)}"
-        + (f" (log: {escaped(one.log)})" if one.log else "")
-        for one in found
+        f"- **{finding.verdict}**, {escaped(finding.subject)}: {escaped(finding.sentence)}"
+        + (f" (log: {escaped(finding.log)})" if finding.log else "")
+        for finding in findings
     ]
     return "### What stands in the way\n\n" + "\n".join(rows)
 
 
 def _doubts(result: RunResult) -> str:
-    found = view.doubts(result)
-    if not found:
+    doubts = view.doubts(result)
+    if not doubts:
         return ""
     rows = []
-    for doubt in found:
+    for doubt in doubts:
         named = escaped(", ".join(f"{units.where(row)} at batch {row.batch}" for row in doubt.rows))
         rows.append(f"- {escaped(doubt.text)}: {named}")
-    count = sum(len(doubt.rows) for doubt in found)
+    count = sum(len(doubt.rows) for doubt in doubts)
     return f"<details><summary>{count} doubts about latencies</summary>\n\n" + "\n".join(rows) + "\n\n</details>"

@@ -33,8 +33,8 @@ def print_result(
     console.print(_table(result, console.width) if result.artifacts else Text("nothing was made"))
     for note in _notes(result):
         console.print(Text(note, style="dim"))
-    for one in view.findings(result, logs or {}):
-        _print_finding(one, console)
+    for finding in view.findings(result, logs or {}):
+        _print_finding(finding, console)
     _print_doubts(result, console)
     if report:
         console.print(Text(f"\nreport: {report}"), soft_wrap=True)
@@ -43,7 +43,7 @@ def print_result(
 
 
 def render(result: RunResult, width: int, *, logs: view.Links | None = None, report: str | None = None) -> str:
-    """What `print_result` prints on a plain terminal of this width: no colour, no escape codes."""
+    """Return what `print_result` prints on a plain terminal of this width: no colour, no escape codes."""
     out = io.StringIO()
     print_result(result, Console(file=out, width=width, force_terminal=False), logs=logs, report=report)
     return out.getvalue()
@@ -87,14 +87,14 @@ def _add_line(table: Table, line: view.Line, result: RunResult, *, wide: bool) -
     if wide:
         table.add_row(name, size, verdict, status, noise, task, *speeds)
         return
-    made = Text(", ").join([size, status]) if line.row else status
+    cell = Text(", ").join([size, status]) if line.row else status
     judged = [Text("gate ").append_text(verdict)] if line.verdict else []
-    identity = Text("\n").join([name, made, *judged])
+    identity = Text("\n").join([name, cell, *judged])
     table.add_row(identity, Text("\n").join([noise, task]), *speeds)
 
 
 def _task(row: DriftRow | None) -> Text:
-    """The metric, and below it the difference with its interval where there is a difference."""
+    """Return the metric, and below it the difference with its interval if there is one."""
     if row is None or row.metric is None:
         return Text(units.NONE)
     text = Text(f"{units.score(row.metric)} {units.change(row.metric)}")
@@ -120,7 +120,7 @@ def _speed(row: LatencyRow | None) -> Text:
 
 
 def _notes(result: RunResult) -> list[str]:
-    """What the latencies of the table have in common, and what is not in it."""
+    """Describe what the latencies of the table have in common, and what is not in it."""
     needs = [sentence] if (sentence := view.flex(result)) else []
     main = view.main_condition(result)
     if main is None:
@@ -134,25 +134,25 @@ def _notes(result: RunResult) -> list[str]:
     return [*notes, *needs]
 
 
-def _print_finding(one: view.Finding, console: Console) -> None:
-    word = Text(f"\n{one.verdict}", style=_STYLES[one.verdict])
-    console.print(word.append(f"  {one.what}", style="bold default"))
-    console.print(Padding(Text(one.sentence), (0, 0, 0, 2), expand=False))
-    if one.log:
-        console.print(Padding(Text(f"log: {one.log}", style="dim"), (0, 0, 0, 2), expand=False), soft_wrap=True)
+def _print_finding(finding: view.Finding, console: Console) -> None:
+    word = Text(f"\n{finding.verdict}", style=_STYLES[finding.verdict])
+    console.print(word.append(f"  {finding.subject}", style="bold default"))
+    console.print(Padding(Text(finding.sentence), (0, 0, 0, 2), expand=False))
+    if finding.log:
+        console.print(Padding(Text(f"log: {finding.log}", style="dim"), (0, 0, 0, 2), expand=False), soft_wrap=True)
 
 
 def _print_doubts(result: RunResult, console: Console) -> None:
-    found = view.doubts(result)
-    if not found:
+    doubts = view.doubts(result)
+    if not doubts:
         return
-    rows = {id(row) for doubt in found for row in doubt.rows}
+    rows = {id(row) for doubt in doubts for row in doubt.rows}
     timed = sum(answered(row) for row in result.latency)
     console.print(Text(f"\ndoubts on {len(rows)} of {timed} latencies", style="yellow"))
-    for doubt in found[:_MOST_DOUBTS]:
+    for doubt in doubts[:_MOST_DOUBTS]:
         more = f" (and {len(doubt.rows) - 1} like it)" if len(doubt.rows) > 1 else ""
         console.print(Padding(Text(f"{units.where(doubt.rows[0])}: {doubt.text}{more}"), (0, 0, 0, 2), expand=False))
-    if len(found) > _MOST_DOUBTS:
+    if len(doubts) > _MOST_DOUBTS:
         console.print(
-            Padding(Text(f"{len(found) - _MOST_DOUBTS} more kinds in the report"), (0, 0, 0, 2), expand=False)
+            Padding(Text(f"{len(doubts) - _MOST_DOUBTS} more kinds in the report"), (0, 0, 0, 2), expand=False)
         )

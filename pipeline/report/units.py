@@ -14,7 +14,7 @@ _TIMES = "\u00d7"
 
 
 def duration(seconds: float | None) -> str:
-    """A latency: "124 µs", "1.24 ms", "2.31 s"; three significant digits."""
+    """Format a latency: "124 µs", "1.24 ms", "2.31 s"; three significant digits."""
     if seconds is None:
         return NONE
     for unit, scale in (("µs", 1e6), ("ms", 1e3)):
@@ -27,17 +27,17 @@ def stretch(seconds: float) -> str:
     """How long something took that a person waited for: "0.4 s", "12 s", "2 min 05 s"."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
+    rounded = round(seconds)
+    return f"{rounded} s" if rounded < 60 else f"{rounded // 60} min {rounded % 60:02d} s"
 
 
 def instant(text: str) -> str:
-    """An ISO 8601 moment in UTC: "2026-11-21 04:09 UTC"."""
+    """Format an ISO 8601 moment in UTC: "2026-11-21 04:09 UTC"."""
     return f"{text[:10]} {text[11:16]} UTC"
 
 
 def needs_flex(row: ArtifactRow) -> str:
-    """What a TFLite file needs beside TFLite: "needs TensorFlow's Flex delegate for Erf"; empty where nothing."""
+    """Describe what a TFLite file needs beside TFLite: "needs TensorFlow's Flex delegate for Erf"; empty if nothing."""
     names = ", ".join(plain(name.removeprefix("Flex")) for name in row.flex)
     return f"needs TensorFlow's Flex delegate for {names}" if names else ""
 
@@ -60,17 +60,17 @@ def digits(value: float) -> str:
 
 
 def signed(text: str) -> str:
-    """A hyphen in front of a number as a minus sign."""
+    """Replace a hyphen in front of a number by a minus sign."""
     return text.replace("-", _MINUS)
 
 
 def decibel(value: float | None) -> str:
-    """A signal-to-noise ratio: "58.2 dB"."""
+    """Format a signal-to-noise ratio: "58.2 dB"."""
     return NONE if value is None else signed(f"{value:.1f} dB" if abs(value) < 99.95 else f"{value:.0f} dB")
 
 
 def sqnr(row: DriftRow | None) -> str:
-    """The SQNR of a drift row: "identical" where nothing differs, "no answer" where there was none."""
+    """Format the SQNR of a drift row: "identical" if nothing differs, "no answer" if there was none."""
     if row is None:
         return NONE
     if not answered(row):
@@ -86,12 +86,12 @@ def is_share(metric: MetricRow) -> bool:
 
 
 def score(metric: MetricRow) -> str:
-    """The candidate's metric: "98.06 %", or "12.31" for what is no share."""
+    """Format the candidate's metric: "98.06 %", or "12.31" if it is no share."""
     return f"{metric.candidate * 100:.2f} %" if is_share(metric) else signed(f"{metric.candidate:.4g}")
 
 
 def points(value: float, *, share: bool = True) -> str:
-    """A difference of two metrics, in percentage points where they are shares: "+0.28 pp", "±0"."""
+    """Format a difference of two metrics, in percentage points if they are shares: "+0.28 pp", "±0"."""
     text = f"{value * 100:+.2f}" if share else f"{value:+.3g}"
     if float(text) == 0:
         return "±0"
@@ -99,7 +99,7 @@ def points(value: float, *, share: bool = True) -> str:
 
 
 def change(metric: MetricRow) -> str:
-    """The difference candidate - reference: "+0.28 pp"."""
+    """Format the difference candidate - reference: "+0.28 pp"."""
     return points(metric.delta, share=is_share(metric))
 
 
@@ -110,19 +110,19 @@ def change_interval(metric: MetricRow) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """A ratio to the reference, "0.42" with a times sign; below 1 is faster."""
+    """Format a ratio to the reference, "0.42" with a times sign; below 1 is faster."""
     if value is None:
         return NONE
     return (f"{value:.2f}" if value < 9.995 else digits(value)) + _TIMES
 
 
 def ratio_interval(row: LatencyRow) -> str:
-    """The 95 % interval of the ratio, or nothing where it has none."""
+    """Format the 95 % interval of the ratio; empty if it has none."""
     return "" if row.ratio_ci95 is None else f"[{row.ratio_ci95[0]:.2f}, {row.ratio_ci95[1]:.2f}]"
 
 
 def quantity(rule: str, value: float | str | None) -> str:
-    """A gate row's `limit` or `got`, in the unit of its rule."""
+    """Format a gate row's `limit` or `got`, in the unit of its rule."""
     if value is None or isinstance(value, str):
         return NONE if value is None else plain(value)
     name = rule.partition(" ")[0]
@@ -138,12 +138,12 @@ def quantity(rule: str, value: float | str | None) -> str:
 
 
 def where(row: GateRow | LatencyRow | DriftRow) -> str:
-    """What a row speaks of: "onnx in onnxruntime", or "onnx"."""
+    """Name the subject of a row: "onnx in onnxruntime", or "onnx"."""
     return plain(f"{row.artifact} in {row.runtime}" if row.runtime else row.artifact)
 
 
 def sentence(row: GateRow) -> str:
-    """A gate row in words."""
+    """Describe a gate row in words."""
     if row.rule == "answers":
         return quantity(row.rule, row.got)
     said = f"{rule_words(row.rule)}: {quantity(row.rule, row.got)}, limit {quantity(row.rule, row.limit)}"
@@ -172,7 +172,7 @@ _WORDS = {
 
 
 def rule_words(rule: str) -> str:
-    """A rule's name as words: "latency_ratio batch=8" as "latency ratio at batch 8"."""
+    """Spell a rule's name as words: "latency_ratio batch=8" as "latency ratio at batch 8"."""
     name, _, batch = rule.partition(" batch=")
     return plain(f"{_WORDS.get(name, name)}{f' at batch {batch}' if batch else ''}")
 

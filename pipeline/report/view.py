@@ -60,7 +60,7 @@ class Condition:
 class Finding:
     """Something that kept the run from passing, or an artifact from being made."""
 
-    what: str  # "onnx in onnxruntime"
+    subject: str  # "onnx in onnxruntime"
     verdict: Verdict
     sentence: str
     log: str | None
@@ -75,12 +75,12 @@ class Doubt:
 
 
 def condition(row: LatencyRow) -> Condition:
-    """What this row was measured under."""
+    """Return the condition that this row was measured under."""
     return Condition(row.device, row.threads)
 
 
 def main_condition(result: RunResult) -> Condition | None:
-    """The reference's condition; where no reference was timed, the one of most rows."""
+    """Return the reference's condition; if no reference was timed, that of most rows."""
     timed = [row for row in result.latency if answered(row)]
     for row in timed:
         if is_reference(row):
@@ -90,19 +90,19 @@ def main_condition(result: RunResult) -> Condition | None:
 
 
 def elsewhere(result: RunResult) -> tuple[LatencyRow, ...]:
-    """The timed rows that may not lie beside the others."""
+    """Return the timed rows that may not lie beside the others."""
     main = main_condition(result)
     return tuple(row for row in result.latency if answered(row) and condition(row) != main)
 
 
 def batches(result: RunResult) -> tuple[int, ...]:
-    """The batch sizes that the decision table shows: the smallest and the largest that were timed."""
+    """Return the batch sizes of the decision table: the smallest and the largest that were timed."""
     sizes = sorted({row.batch for row in result.latency if answered(row)})
     return tuple(sizes if len(sizes) <= 2 else (sizes[0], sizes[-1]))
 
 
 def lines(result: RunResult) -> tuple[Line, ...]:
-    """The reference first, then the artifacts in the run's order."""
+    """Return the reference first, then the artifacts in the run's order."""
     known = {row.name: row for row in result.artifacts}
     spoken_of = [row.artifact for row in result.latency] + [row.artifact for row in result.drift]
     extra = [name for name in dict.fromkeys(spoken_of) if name not in known]
@@ -110,11 +110,11 @@ def lines(result: RunResult) -> tuple[Line, ...]:
 
 
 def _line(result: RunResult, name: str, row: ArtifactRow | None) -> Line:
-    judged = [one.verdict for one in result.gate if one.artifact == name]
-    drift = [one for one in result.drift if one.artifact == name and answered(one)]
-    noisy = [one for one in drift if one.non_finite] or [one for one in drift if one.sqnr_db is not None]
-    worst = min(noisy, key=lambda one: -1e9 if one.sqnr_db is None else one.sqnr_db) if noisy else None
-    measured = [(one.metric.delta, at) for at, one in enumerate(drift) if one.metric is not None]
+    judged = [row.verdict for row in result.gate if row.artifact == name]
+    drift = [row for row in result.drift if row.artifact == name and answered(row)]
+    noisy = [row for row in drift if row.non_finite] or [row for row in drift if row.sqnr_db is not None]
+    worst = min(noisy, key=lambda row: -1e9 if row.sqnr_db is None else row.sqnr_db) if noisy else None
+    measured = [(row.metric.delta, at) for at, row in enumerate(drift) if row.metric is not None]
     return Line(
         name=name,
         format=row.format if row else "other",
@@ -129,15 +129,15 @@ def _line(result: RunResult, name: str, row: ArtifactRow | None) -> Line:
 def _speeds(result: RunResult, name: str) -> tuple[Speed, ...]:
     main = main_condition(result)
     rows = [row for row in result.latency if row.artifact == name and (condition(row) == main or not answered(row))]
-    found: dict[str, dict[int, LatencyRow]] = {}
+    by_runtime: dict[str, dict[int, LatencyRow]] = {}
     for row in rows:
-        found.setdefault(row.runtime, {})[row.batch] = row
+        by_runtime.setdefault(row.runtime, {})[row.batch] = row
     servers = {row.runtime: row.server for row in rows}
-    return tuple(Speed(runtime, servers[runtime], by_batch) for runtime, by_batch in found.items())
+    return tuple(Speed(runtime, servers[runtime], by_batch) for runtime, by_batch in by_runtime.items())
 
 
 def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
-    """What failed, then what is open; each artifact and runtime with all its sentences in one."""
+    """Return what failed, then what is open; each artifact and runtime with all its sentences in one."""
     told: dict[tuple[str, str | None, Verdict], list[str]] = {}
     for row in result.gate:
         if row.verdict is not Verdict.PASS and not _said_better(row, result):
@@ -146,7 +146,7 @@ def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
         if artifact.status in (Status.FAILED, Status.UNVERIFIED) and not any(key[0] == artifact.name for key in told):
             verdict = Verdict.FAIL if artifact.status is Status.FAILED else Verdict.INCONCLUSIVE
             told[(artifact.name, None, verdict)] = [f"it is {artifact.status}"]
-    found = [
+    unsorted = [
         Finding(
             units.plain(f"{name} in {runtime}" if runtime else name),
             verdict,
@@ -155,7 +155,7 @@ def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
         )
         for (name, runtime, verdict), sentences in told.items()
     ]
-    return tuple(sorted(found, key=lambda one: one.verdict is not Verdict.FAIL))
+    return tuple(sorted(unsorted, key=lambda finding: finding.verdict is not Verdict.FAIL))
 
 
 def _said_better(row: GateRow, result: RunResult) -> bool:
@@ -164,12 +164,15 @@ def _said_better(row: GateRow, result: RunResult) -> bool:
     return (
         row.rule == "drift"
         and str(row.limit).startswith("metric loss")
-        and any(one.rule == "metric_loss" and (one.artifact, one.runtime, one.verdict) == same for one in result.gate)
+        and any(
+            other.rule == "metric_loss" and (other.artifact, other.runtime, other.verdict) == same
+            for other in result.gate
+        )
     )
 
 
 def doubts(result: RunResult) -> tuple[Doubt, ...]:
-    """The doubts of all timed rows, those that differ only in their numbers as one, the most frequent first.
+    """Return the doubts of all timed rows, the most frequent first; those that differ only in their numbers are one.
 
     The doubts of a row that was not timed are the reason why, and stand among the findings.
     """
@@ -177,19 +180,19 @@ def doubts(result: RunResult) -> tuple[Doubt, ...]:
     for row in result.latency:
         for text in row.doubts if answered(row) else ():
             kinds.setdefault(re.sub(r"\d[\d.,]*", "#", text), []).append((units.plain(text), row))
-    found = [Doubt(told[0][0], tuple(row for _, row in told)) for told in kinds.values()]
-    return tuple(sorted(found, key=lambda one: -len(one.rows)))
+    unsorted = [Doubt(told[0][0], tuple(row for _, row in told)) for told in kinds.values()]
+    return tuple(sorted(unsorted, key=lambda doubt: -len(doubt.rows)))
 
 
 def metric_name(result: RunResult) -> str:
-    """What the task's metric is called; "task metric" where none was measured."""
+    """Return the name of the task's metric; "task metric" if none was measured."""
     return next((units.plain(row.metric.name) for row in result.drift if row.metric), "task metric")
 
 
 def reference_score(result: RunResult) -> str:
-    """The reference's own metric, as every candidate was held against it; a dash where none was measured."""
-    found = next((row.metric for row in result.drift if row.metric), None)
-    return units.NONE if found is None else units.score(replace(found, candidate=found.reference))
+    """Return the reference's own metric, as every candidate was compared with it; a dash if none was measured."""
+    metric = next((row.metric for row in result.drift if row.metric), None)
+    return units.NONE if metric is None else units.score(replace(metric, candidate=metric.reference))
 
 
 def servers(result: RunResult) -> str:
@@ -214,7 +217,7 @@ def flex(result: RunResult) -> str:
 
 
 def headline(result: RunResult) -> str:
-    """The verdict's reason in one line, without the verdict's word."""
+    """Return the verdict's reason in one line, without the verdict's word."""
     good = sum(row.status in (Status.VERIFIED, Status.DEGRADED) for row in result.artifacts)
     counted = f"{good} of {len(result.artifacts)} artifacts keep their tolerance"
     if not result.artifacts:

@@ -19,7 +19,7 @@ from .tfserving_messages import Message, packed, stock
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DtypeWire:
     """How TensorFlow keeps one dtype: its number in types.proto, its name there, and its field of values."""
 
     number: int
@@ -28,8 +28,8 @@ class Kind:
     field: str
 
 
-def _kind(number: int, dtype: str, name: str, field: str) -> Kind:
-    return Kind(number, np.dtype(dtype), name, field)
+def _kind(number: int, dtype: str, name: str, field: str) -> DtypeWire:
+    return DtypeWire(number, np.dtype(dtype), name, field)
 
 
 KINDS = (
@@ -83,12 +83,12 @@ def decode(tensor: Message, name: str) -> Array:
     return _filled(values, count, name).reshape(shape)
 
 
-def _packed_values(tensor: Message, kind: Kind) -> bytes:
+def _packed_values(tensor: Message, kind: DtypeWire) -> bytes:
     values = getattr(tensor, kind.field)
     return values if isinstance(values, bytes) else b""
 
 
-def _values(tensor: Message, kind: Kind) -> Array:
+def _values(tensor: Message, kind: DtypeWire) -> Array:
     values = getattr(tensor, kind.field)
     if kind.name == "half":  # the bits of each, as an integer
         return np.array(values, np.uint16).view(kind.dtype)

@@ -26,7 +26,7 @@ def test_our_own_work_is_not_load(tmp_path: Path) -> None:
     write(tmp_path, busy_s=116, own_s=16, other_pid_s=9)  # 16 s of work in 10 s, 6 and 4 of them ours
     load = meter.read(clock=lambda: 10.0)
     assert load is not None
-    assert (round(load.others, 9), load.cores) == (0.6, 2)
+    assert (round(load.other_cores, 9), load.cores) == (0.6, 2)
 
 
 def test_a_process_that_ended_and_a_machine_that_does_not_tell(tmp_path: Path) -> None:
@@ -34,10 +34,10 @@ def test_a_process_that_ended_and_a_machine_that_does_not_tell(tmp_path: Path) -
     meter = LoadMeter.start([424242], cores=2, proc=tmp_path, clock=lambda: 0.0)
     found = meter.read(clock=lambda: 1.0)
     assert found is not None
-    assert found.others == 0.0
+    assert found.other_cores == 0.0
     assert LoadMeter.start([], cores=2, proc=tmp_path / "none", clock=lambda: 0.0).read(clock=lambda: 1.0) is None
 
 
 def test_the_real_machine_is_read() -> None:
     load = LoadMeter.start([], cores=2).read()
-    assert load is None or load.others >= 0
+    assert load is None or load.other_cores >= 0

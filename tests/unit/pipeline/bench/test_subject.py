@@ -11,7 +11,7 @@ import pytest
 from transload.models.dataset import Dataset
 from transload.models.errors import BadRequest
 from transload.models.signature import Array, Signature, TensorSpec
-from transload.pipeline.bench.subject import Subject
+from transload.pipeline.bench.subject import MeasuredSession
 
 SIGNATURE = Signature((TensorSpec("x", "float32", ("batch", 2)),), (TensorSpec("y", "float32", ("batch", 2)),))
 DATA = Dataset({"x": np.arange(20, dtype=np.float32).reshape(10, 2), "unused": np.zeros(10)}, np.zeros(10))
@@ -46,10 +46,10 @@ class Session:
         self.closed = True
 
 
-def made() -> tuple[Subject, Session]:
+def made() -> tuple[MeasuredSession, Session]:
     clock = Clock()
     session = Session(clock)
-    return Subject(session, DATA, clock), session
+    return MeasuredSession(session, DATA, clock), session
 
 
 def test_prepare_tells_the_first_call_from_the_others() -> None:
@@ -92,8 +92,8 @@ def test_what_cannot_be_fed_is_refused_in_a_sentence() -> None:
     with pytest.raises(BadRequest, match="a batch holds 1 sample or more, got 0"):
         subject.prepare(0)
     with pytest.raises(BadRequest, match="no samples to measure with"):
-        Subject(Session(Clock()), Dataset({"x": np.zeros((0, 2), np.float32)}))
-    other = Subject(Session(Clock()), Dataset({"z": np.zeros((3, 2), np.float32)}))
+        MeasuredSession(Session(Clock()), Dataset({"x": np.zeros((0, 2), np.float32)}))
+    other = MeasuredSession(Session(Clock()), Dataset({"z": np.zeros((3, 2), np.float32)}))
     with pytest.raises(BadRequest, match="the model takes the inputs x, and the data has z"):
         other.prepare(1)
 
@@ -111,5 +111,5 @@ def test_a_model_without_a_batch_is_fed_whole_calls_by_the_signature_of_whose_da
     session = Session(Clock())
     session.run = lambda feeds: session.fed.append(feeds) or {"y": feeds["x"]}  # type: ignore[assignment]
     data = Dataset({"x": np.zeros((3, 5, 2), np.float32), "edges": np.zeros((3, 2, 4), np.int64)})
-    Subject(session, data, signature=signature).prepare(1)
+    MeasuredSession(session, data, signature=signature).prepare(1)
     assert {tuple(value.shape for value in feeds.values()) for feeds in session.fed} == {((5, 2), (2, 4))}

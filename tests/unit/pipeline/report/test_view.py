@@ -61,7 +61,7 @@ def test_the_table_shows_the_smallest_and_the_largest_batch() -> None:
 
 def test_findings_tell_failures_first_each_once_with_its_log() -> None:
     found = view.findings(samples.result(), samples.LOGS)
-    assert [(one.what, one.verdict, one.log) for one in found] == [
+    assert [(one.subject, one.verdict, one.log) for one in found] == [
         ("saved-model in tfserving-rest", Verdict.FAIL, "logs/bench-rest.log"),
         ("tflite:int8 in tflite", Verdict.FAIL, "logs/validate-tflite-int8.log"),
         ("tflite:int8-dynamic in tflite", Verdict.INCONCLUSIVE, None),
@@ -74,7 +74,7 @@ def test_an_unverified_artifact_is_a_finding_without_any_gate_row() -> None:
     run = samples.result()
     row = samples.artifact("keras", status=Status.UNVERIFIED)
     found = view.findings(replace(run, artifacts=(row,), gate=()), {})
-    assert [(one.what, one.verdict, one.sentence) for one in found] == [
+    assert [(one.subject, one.verdict, one.sentence) for one in found] == [
         ("keras", Verdict.INCONCLUSIVE, "it is unverified")
     ]
 
