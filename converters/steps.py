@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
-from ..models.environments import Environment
+from ..models.environments import PythonEnvironment
 from ..models.formats import Format, Precision, Target
 
 _HERE = "transload.converters"
@@ -28,7 +28,7 @@ class Step:
     requires: tuple[str, ...]  # modules that the worker must be able to find
     cost: float  # lower is tried first; reflects fidelity, then time
     calibrates: bool = False  # reads inputs["data"]
-    environment: Environment | None = None  # another Python environment that may run it
+    environment: PythonEnvironment | None = None  # another Python environment that may run it
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # job.options of its entry
     on_request: str = ""  # the option of a conversion that enables it, as "flex"; empty if it needs none
     stands_in_for: str = ""  # the step that this one replaces; tried only if that one gave no result
@@ -99,7 +99,7 @@ STEPS: tuple[Step, ...] = (
     *_with_flex(_TFLITE, 30),  # after every route without Flex: fewer runtimes have the delegate
     Step("litert-torch", Target(Format.PT2), Target(Format.TFLITE),
          f"{_HERE}.to_tflite.tflite_by_litert:tflite_from_pt2", ("torch", "litert_torch"), 6,
-         environment=Environment("litert")),
+         environment=PythonEnvironment("litert")),
     # From TensorFlow.
     Step("keras.export", Target(Format.KERAS), Target(Format.SAVED_MODEL),
          f"{_HERE}.to_saved_model.saved_model_from_keras:saved_model_from_keras", ("keras", *_TF), 1),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class PythonEnvironment:
     """A Python for steps and runtimes that our own libraries cannot run (pipeline/workers/interpreters.py)."""
 
     name: str  # "litert": docs/design/litert.md says how it is made

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import Protocol
 
 from ...converters.steps import missing
-from ...models.environments import Environment
+from ...models.environments import PythonEnvironment
 from .toolchain import version_of
 
 _LIMIT_S = 60
@@ -40,7 +40,7 @@ class Needs(Protocol):
         """The modules that it imports."""
 
     @property
-    def environment(self) -> Environment | None:
+    def environment(self) -> PythonEnvironment | None:
         """Where they may be found, if not here."""
 
 

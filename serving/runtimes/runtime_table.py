@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...models.environments import Environment
+from ...models.environments import PythonEnvironment
 from ...models.formats import Format
 
 _RUNTIMES = "transload.serving.runtimes"
@@ -30,7 +30,7 @@ class Runtime:
     devices: tuple[str, ...] = ("cpu",)
     served: bool = False
     flex: bool = False  # takes, of its format, what holds TensorFlow's operators, and nothing else
-    environment: Environment | None = None  # another Python that may run it
+    environment: PythonEnvironment | None = None  # another Python that may run it
 
 
 RUNTIMES: dict[str, Runtime] = {
@@ -65,7 +65,7 @@ RUNTIMES: dict[str, Runtime] = {
             f"{_RUNTIMES}.tflite_session:open_flex_session",
             ("tensorflow",),
             flex=True,
-            environment=Environment("flex", until="2.18"),
+            environment=PythonEnvironment("flex", until="2.18"),
         ),
         Runtime("keras", (Format.KERAS,), f"{_RUNTIMES}.keras_session:open_session", ("tensorflow", "keras")),
         Runtime(

@@ -41,7 +41,9 @@ def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
 @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_no_name_is_vague(file: Path) -> None:
     forbidden = VAGUE - EXCUSED.get(file.relative_to(ROOT).as_posix(), set())
-    vague = [f"{name}:{line}" for name, line in bound_names(ast.parse(file.read_text())) if name.strip("_") in forbidden]
+    vague = [
+        f"{name}:{line}" for name, line in bound_names(ast.parse(file.read_text())) if name.strip("_") in forbidden
+    ]
     assert vague == []
 
 

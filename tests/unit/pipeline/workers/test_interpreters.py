@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from transload.converters.steps import Step
-from transload.models.environments import Environment
+from transload.models.environments import PythonEnvironment
 from transload.models.formats import Format, Target
 from transload.pipeline.workers import interpreters
 from transload.pipeline.workers.isolation import Spawn, run_alone
@@ -41,8 +41,8 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "python"
 
 
-OTHER = Environment("other")
-UNTIL = Environment("other", until="7.1")
+OTHER = PythonEnvironment("other")
+UNTIL = PythonEnvironment("other", until="7.1")
 OURS = interpreters.Interpreter()
 
 
@@ -50,7 +50,7 @@ def there(python: Path) -> interpreters.Interpreter:
     return interpreters.Interpreter(str(python), {"interpreter": str(python), "clashing": "7.1"})
 
 
-def step(environment: Environment | None = OTHER) -> Step:
+def step(environment: PythonEnvironment | None = OTHER) -> Step:
     source, target = Target(Format.PT2), Target(Format.TFLITE)
     return Step("clash", source, target, "work:where", ("clashing",), 1, environment=environment)
 
@@ -83,7 +83,7 @@ def test_a_worker_in_another_python_has_transload_and_nothing_else_of_ours(tmp_p
     assert sys.prefix != facts["python"]
 
 
-def runtime(environment: Environment | None) -> Runtime:
+def runtime(environment: PythonEnvironment | None) -> Runtime:
     return Runtime("clash", (Format.TFLITE,), "work:open", ("clashing",), environment=environment)
 
 
@@ -110,5 +110,5 @@ def test_a_runtime_is_opened_in_the_python_that_is_named_where_ours_will_not_do(
 
 def test_a_python_that_is_named_may_have_too_new_a_library_itself(monkeypatch, other):
     monkeypatch.setenv("TRANSLOAD_PYTHON_OTHER", str(other))
-    older = runtime(Environment("other", until="7.0"))
+    older = runtime(PythonEnvironment("other", until="7.0"))
     assert interpreters.lacking(older) == "needs clashing 7.0 (in the Python that TRANSLOAD_PYTHON_OTHER names)"
