@@ -1,5 +1,6 @@
 # make setup   .venv with the tested set of libraries         make demo   the digits run, from training to verdict
-# make test    the quick suite                                make lint   ruff and mypy
+# make test    the tests                                       make lint   ruff and mypy
+# make quick   what needs no framework, and one model through each; two minutes
 # make slow    the slow tests                                 make docs-check   docs and code say the same
 # make canaries   each patch of another library is still needed (docs/patches.md); minutes
 # make gpu-check   on a machine with a GPU
@@ -16,10 +17,10 @@ EXTRAS ?= cpu,dev
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: help setup demo test slow canaries lint gpu-check docs-check conformance zoo routes
+.PHONY: help setup demo quick test slow canaries lint gpu-check docs-check conformance zoo routes
 
 help:
-	@sed -n '1,10s/^# \{0,1\}//p' Makefile
+	@sed -n '1,11s/^# \{0,1\}//p' Makefile
 
 setup: # .ci/setup keeps a stamp: a second call is instant, a changed list of libraries installs anew
 	@.ci/setup "$(PYTHON)" "$(EXTRAS)"
@@ -29,6 +30,11 @@ demo: setup
 
 test: setup # two files at a time; the processes that pytest starts take -P from the environment
 	PYTHONSAFEPATH=1 $(RUN) -P -m pytest -m "not slow" -n 2 --dist loadfile $(PYTEST)
+
+QUICK := tests/architecture tests/unit/models/test_*.py tests/unit/models/probes tests/unit/models/zoo tests/unit/serving/wire \
+	$(addprefix tests/unit/pipeline/,bench cli plan report result intake test_request.py) tests/integration/test_smoke.py
+quick: setup
+	PYTHONSAFEPATH=1 $(RUN) -P -m pytest $(QUICK) -m "not slow" -n 2 --dist loadfile $(PYTEST)
 
 slow: setup
 	$(RUN) -P -m pytest -m slow $(PYTEST)
