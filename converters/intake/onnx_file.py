@@ -19,7 +19,7 @@ from ..to_onnx.finish_model import declare, save
 
 if TYPE_CHECKING:
     import onnx
-    from google.protobuf.message import Message  # type: ignore[import-untyped]  # no stubs are installed
+    from google.protobuf.message import Message
 
 _EXPORT_AGAIN = "copy it again, or export it again"
 _MAX_PARSED_BYTES = 1 << 31  # protobuf's own limit

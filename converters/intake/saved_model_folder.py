@@ -42,7 +42,7 @@ def read_saved_model(folder: Path, *, trust: bool = False) -> MetaGraphDef:
     Raises BadRequest if it is no complete SavedModel, links out of its folder, or holds an operator that may do more
     than compute.
     """
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # no stubs are installed
+    from google.protobuf.message import DecodeError
 
     for path in folder.rglob("*"):
         if path.is_symlink():

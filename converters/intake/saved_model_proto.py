@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the messages of this module have the fields of TensorFlow's, with text as bytes
-    from google.protobuf.descriptor_pb2 import DescriptorProto  # type: ignore[import-untyped]  # no stubs are installed
+    from google.protobuf.descriptor_pb2 import DescriptorProto
     from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 # message: {field: (number, type)}; "*" repeats, "map" is a map from string.
@@ -60,11 +60,7 @@ def called_names(node: NodeDef) -> Iterator[bytes]:
 @cache
 def message_class(name: str) -> Any:
     """Return the message class of a name such as "SavedModel"; texts in its messages are bytes."""
-    from google.protobuf import (  # type: ignore[import-untyped]  # no stubs are installed
-        descriptor_pb2,
-        descriptor_pool,
-        message_factory,
-    )
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="transload_saved_model.proto", package="transload", syntax="proto3")
     for message_name, fields in _MESSAGES.items():

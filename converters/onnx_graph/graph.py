@@ -109,7 +109,7 @@ def read_model(path: Path) -> OnnxModel:
     Raises BadRequest where the file is no ONNX model, Refused where it uses something that no back-end knows.
     """
     import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from google.protobuf.message import DecodeError
 
     try:
         model = onnx.load(path, load_external_data=False)

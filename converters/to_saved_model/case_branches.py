@@ -13,9 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from google.protobuf.internal.containers import (  # type: ignore[import-untyped]  # no stubs are installed
-        RepeatedCompositeFieldContainer,
-    )
+    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
     from tensorflow.core.framework.attr_value_pb2 import NameAttrList
     from tensorflow.core.framework.function_pb2 import FunctionDef
     from tensorflow.core.framework.graph_pb2 import GraphDef

@@ -118,7 +118,7 @@ def predict(model: ServedModel, data: bytes) -> Message:
 
 
 def _parsed(data: bytes) -> Message:
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # no stubs are installed
+    from google.protobuf.message import DecodeError
 
     try:
         return parse(data, "PredictRequest")

@@ -114,7 +114,7 @@ def _status(model: ServedModel, name: str, version: int | None) -> bytes:
 
 
 def _metadata(model: ServedModel, name: str, version: int | None) -> bytes:
-    from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # no stubs are installed
+    from google.protobuf.json_format import MessageToDict
 
     model.check_servable(name, version)
     document = MessageToDict(

@@ -56,11 +56,7 @@ def packed() -> Messages:
 
 
 def _messages(*, packed_as_bytes: bool) -> Messages:
-    from google.protobuf import (  # type: ignore[import-untyped]  # no stubs are installed
-        descriptor_pb2,
-        descriptor_pool,
-        message_factory,
-    )
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     pool = descriptor_pool.DescriptorPool()
     for name, data in _files().items():

@@ -39,9 +39,9 @@ def private_names(source: str) -> Iterator[str]:
     Names for type checkers alone are left out: nothing breaks without them.
     """
     tree = ast.parse(source)
-    for node in tree.body:
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            node.body = []
+    for statement in tree.body:
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
+            statement.body = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and not node.level:
             names = [f"{node.module}.{alias.name}" for alias in node.names]

@@ -13,7 +13,7 @@ LAYERS = ("models", "converters", "serving", "pipeline")
 MOST = {"": 0.15, "converters/patches": 0.08}  # the share of annotations that hold Any: of the package, of a room
 
 
-def annotations(tree: ast.AST) -> Iterator[ast.expr]:
+def annotations_of(tree: ast.AST) -> Iterator[ast.expr]:
     """The annotations of parameters, results, variables and fields."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -27,7 +27,7 @@ def annotations(tree: ast.AST) -> Iterator[ast.expr]:
 
 
 def share_of_any(sources: list[str]) -> float:
-    texts = [ast.unparse(annotation) for source in sources for annotation in annotations(ast.parse(source))]
+    texts = [ast.unparse(annotation) for source in sources for annotation in annotations_of(ast.parse(source))]
     return sum("Any" in text for text in texts) / len(texts)
 
 

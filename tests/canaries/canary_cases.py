@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import canary_cases_onnx
-import canary_cases_tf2onnx
-import canary_cases_torch_export
-import canary_cases_torch_onnx_dynamo
-from canary_harness import Canary
+from . import canary_cases_onnx, canary_cases_tf2onnx, canary_cases_torch_export, canary_cases_torch_onnx_dynamo
+from .canary_harness import Canary
 
 CASES: dict[str, Canary] = {
     **canary_cases_onnx.CASES,

@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from canary_harness import Canary, Function, dynamo_export, torchscript_export
 from torch import Tensor, nn
 from torch.nn import functional
+
+from .canary_harness import Canary, Function, dynamo_export, torchscript_export
 
 Case = tuple[Any, ...]  # a function and sets of inputs: the first is exported, with more of them every axis is dynamic
 aten: Any = torch.ops.aten

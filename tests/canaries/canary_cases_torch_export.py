@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from canary_harness import Canary, Function, capture, dynamo_export, raised, torchscript_export
 from torch import Tensor, nn
 from torch.nn import functional
+
+from .canary_harness import Canary, Function, capture, dynamo_export, raised, torchscript_export
 
 X, Y = torch.randn(3, 5, 4).round(decimals=1), torch.randn(2, 7, 4).round(decimals=1)
 PICTURE, LARGER = torch.randn(2, 3, 6, 8), torch.randn(3, 3, 9, 7)
@@ -174,7 +175,12 @@ def cells(kind: str) -> str | None:
 
 def export_flag() -> str | None:
     asked: list[bool] = []
-    torch.jit.trace(lambda x: asked.append(torch.onnx.is_in_onnx_export()) or x + 1, (X,))
+
+    def ask(x: Tensor) -> Tensor:
+        asked.append(torch.onnx.is_in_onnx_export())
+        return x + 1
+
+    torch.jit.trace(ask, (X,))
     return None if all(asked) else "is_in_onnx_export() is false in a trace outside of the exporter"
 
 
@@ -184,7 +190,9 @@ def loop_sizes() -> str | None:
     from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
     def sizes() -> None:
-        context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC] * X.dim())
+        context: StatelessSymbolicContext[Any, Any] = StatelessSymbolicContext(
+            dynamic_sizes=[DimDynamic.DYNAMIC] * X.dim()
+        )
         with FakeTensorMode(shape_env=ShapeEnv()) as mode:
             x = mode.from_tensor(X, symbolic_context=context)
             carried = while_loop(lambda at, x: at < 3, lambda at, x: (at + 1, x * 2), (torch.zeros(()), x))

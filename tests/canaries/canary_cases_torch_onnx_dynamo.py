@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from canary_harness import Canary, Function, Tensors, compared, dynamo_export, module_of, raised
 from torch.nn import functional
 
 from transload.converters.patches.ledger import DYNAMO_EXPORTER
+
+from .canary_harness import Canary, Function, Tensors, compared, dynamo_export, module_of, raised
 
 
 def open_batch(function: Function, inputs: Tensors, others: Tensors) -> str | None:
@@ -235,13 +235,11 @@ OPEN: dict[str, Canary] = {
     "aten.where.self (complex)": of_complex(lambda z: torch.where(z.real > 0, z, z * z)),
     "aten.zeros_like.default (complex)": of_complex(lambda z: torch.zeros_like(z) + z),
 }
-CASES: dict[str, Callable[[], str | None]] = {
+TRANSLATED: dict[str, Canary] = {
+    **{name: partial(dynamo_export, *case) for name, case in FIXED.items()}, **UNPORTABLE, **OPEN,
+}  # fmt: skip
+CASES: dict[str, Canary] = {
     "swap:onnxscript.rewriter._matcher.math": near_constants,
     "rewrite:torch.export.ExportedProgram.linear algebra of weights": algebra_of_weights,
-    **{
-        f"translation:{DYNAMO_EXPORTER}.{name}": canary
-        for name, canary in {
-            **{name: partial(dynamo_export, *case) for name, case in FIXED.items()}, **UNPORTABLE, **OPEN,
-        }.items()
-    },
-}  # fmt: skip
+    **{f"translation:{DYNAMO_EXPORTER}.{name}": canary for name, canary in TRANSLATED.items()},
+}

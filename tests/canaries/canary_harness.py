@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -127,10 +128,14 @@ def capture(function: Function, inputs: Tensors, *others: Tensors) -> str | None
     with TemporaryDirectory() as folder:
         if refusal := raised(write):
             return refusal
+
+    def call(sample: Tensors) -> Any:
+        return programs[0].module()(*sample)
+
     for sample in (inputs, *others):
-        if refusal := raised(lambda sample=sample: programs[0].module()(*sample)):
+        if refusal := raised(partial(call, sample)):
             return refusal
-        answers, expected = programs[0].module()(*sample), model(*sample)
+        answers, expected = call(sample), model(*sample)
         for answer, wanted in zip(*((x if isinstance(x, tuple) else (x,)) for x in (answers, expected)), strict=True):
             if answer.shape != wanted.shape or not torch.allclose(answer, wanted, TOLERANCE, TOLERANCE, equal_nan=True):
                 return f"{answer.shape}, not {wanted.shape}, or other numbers"

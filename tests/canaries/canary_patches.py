@@ -5,20 +5,17 @@ A canary that fails says that the library is right by now: take its patch out, a
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import torch
 from _pytest.mark import ParameterSet
 
-sys.path.insert(0, str(Path(__file__).parent))
-from canary_cases import CASES, NOT_SHOWN
-from canary_harness import capture, dynamo_export, torchscript_export
-
 from transload.converters.patches.ledger import all_patches
 from transload.models.patch import Patch
+
+from .canary_cases import CASES, NOT_SHOWN
+from .canary_harness import capture, dynamo_export, torchscript_export
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own; they are asked as they are
 PATCHES = all_patches()

@@ -96,7 +96,12 @@ def make_onnx(root: Path) -> None:
         node("Identity", ["values"], ["same"]),
         node("Identity", ["w"], ["scale"]),
     ]
-    weights = {"w": np.float32(SCALE), "axes": np.int64([1, 2]), "two": np.int64(2), "one": np.int64(1)}
+    weights = {
+        "w": np.array(SCALE, np.float32),
+        "axes": np.array([1, 2], np.int64),
+        "two": np.int64(2),
+        "one": np.int64(1),
+    }
     graph = helper.make_graph(
         nodes,
         "contract",
@@ -116,7 +121,7 @@ def make_tensorflow(root: Path) -> None:
     class Net(tf.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.scale = tf.Variable(np.float32(SCALE))
+            self.scale = tf.Variable(np.array(SCALE, np.float32))
 
         @tf.function(
             input_signature=[
@@ -149,9 +154,9 @@ def make_keras(root: Path) -> None:
 
     values, ids, keep = (keras.Input(spec.shape[1:], dtype=spec.dtype, name=spec.name) for spec in SIGNATURE.inputs)
     # Whatever a Keras model gives must come of what it takes: the weights are added to nothing.
-    scale = ops.sum(ops.zeros_like(values), (0, 1)) + np.float32(SCALE)
+    scale = ops.sum(ops.zeros_like(values), (0, 1)) + np.array(SCALE, np.float32)
     outputs = {
-        "zeta": ops.where(ops.reshape(keep, (-1, 1, 1)), values * np.float32(SCALE), -values),
+        "zeta": ops.where(ops.reshape(keep, (-1, 1, 1)), values * np.array(SCALE, np.float32), -values),
         "alpha": ids * 2 + 1,
         "count": ops.sum(values, (1, 2)),
         "same": values,

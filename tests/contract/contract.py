@@ -13,7 +13,7 @@ from transload.models.errors import BadRequest
 from transload.models.signature import Array, Signature
 from transload.serving.session import Session
 
-SCALE = np.float32([0.5, -3.0, 7.0])
+SCALE = np.array([0.5, -3.0, 7.0], np.float32)
 
 
 def signature_of(folder: Path) -> Signature:
@@ -100,7 +100,7 @@ def values_that_are_not_finite_come_through(session: Session) -> None:
     feeds = {**feeds_of(1), "keep": np.array([True])}
     feeds["values"][0, 0] = [np.nan, np.inf, -np.inf]
     got = session.run(feeds)
-    np.testing.assert_array_equal(got["zeta"][0, 0], np.float32([np.nan, -np.inf, -np.inf]))
+    np.testing.assert_array_equal(got["zeta"][0, 0], np.array([np.nan, -np.inf, -np.inf], np.float32))
     np.testing.assert_array_equal(got["same"], feeds["values"])
 
 

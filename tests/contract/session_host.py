@@ -64,7 +64,7 @@ def main() -> None:
             except EOFError:
                 return
             try:
-                reply = ("ok", globals()[act](*args))
+                reply: tuple[Any, ...] = ("ok", globals()[act](*args))
             except BaseException as error:  # noqa: BLE001  (the test decides)
                 traceback.print_exc()
                 reply = ("error", type(error).__name__, str(error))

@@ -15,7 +15,7 @@ import pytest
 from transload.models.signature import DTYPES
 
 HERE = Path(__file__).parent
-SCALE = np.float32([0.5, -3.0, 7.0])
+SCALE = np.array([0.5, -3.0, 7.0], np.float32)
 VALUES = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
 
 

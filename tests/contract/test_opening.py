@@ -41,7 +41,8 @@ def test_a_broken_payload_is_one_sentence(
         broken.write_bytes(HARM[harm](broken.read_bytes()))
         with pytest.raises(Exception, match=r"^BadRequest: ") as caught:
             process.hold(runtime.entry, (folder, "cpu", 1))
-        what, _, fix = caught.value.text.partition("\n  fix: ")
+        error: Any = caught.value  # a BadRequest's twin, made by the test's end of the process
+        what, _, fix = error.text.partition("\n  fix: ")
         assert what.startswith(f"{name} cannot open {payload}: ")
         assert "\n" not in what
         assert "execution error" not in what
@@ -57,7 +58,8 @@ def test_a_payload_that_is_gone_is_one_sentence(
     shutil.copytree(artifact(form), folder, ignore=shutil.ignore_patterns(PAYLOAD[form]))
     with pytest.raises(Exception, match=r"^BadRequest: ") as caught:
         process.hold(RUNTIMES[name].entry, (folder, "cpu", 1))
-    assert caught.value.text == f"{folder / PAYLOAD[form]} is not there\n  fix: make the artifact again"
+    error: Any = caught.value
+    assert error.text == f"{folder / PAYLOAD[form]} is not there\n  fix: make the artifact again"
 
 
 def test_a_payload_of_another_model_is_one_sentence(

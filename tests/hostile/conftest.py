@@ -35,7 +35,7 @@ torch.export.save(torch.export.export(Net(), (torch.randn(3, 4),)), "fixed.pt2")
 Ran = tuple[int, str, str]  # exit status, stdout, stderr
 
 
-def onnx_model(first: object = "batch", *, external: str | None = None) -> onnx.ModelProto:
+def onnx_model(first: str | int | None = "batch", *, external: str | None = None) -> onnx.ModelProto:
     """y = x @ w; `external`: where the weights are said to lie."""
     weights = numpy_helper.from_array(np.arange(12, dtype=np.float32).reshape(4, 3), "w")
     if external is not None:

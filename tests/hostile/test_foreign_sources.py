@@ -151,6 +151,11 @@ def linked(made: Path) -> None:
     file.symlink_to("../../x")
 
 
+def graph_as_text(here: Path, foreign: Path) -> None:
+    (here / "m").mkdir()
+    (here / "m" / "saved_model.pbtxt").write_text("x")
+
+
 def code(text: str) -> Make:
     """good.pt that calls something more."""
     return edited(
@@ -247,7 +252,7 @@ CASES: dict[str, tuple[Make, str, str]] = {  # what it is: how it is made, the m
         "{here}/m/saved_model.cpb would be read in place of saved_model.pb\n  fix: leave one of the two away",
     ),
     "a graph as text": (
-        lambda here, foreign: (here / "m").mkdir() or (here / "m" / "saved_model.pbtxt").write_text("x"), "m",
+        graph_as_text, "m",
         "{here}/m/saved_model.pbtxt would be read in place of saved_model.pb\n  fix: leave one of the two away",
     ),
     "a graph without its folder": (

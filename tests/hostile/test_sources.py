@@ -279,6 +279,11 @@ def test_data_inside_the_folder_is_taken_and_seen_when_it_changes(here: Path, tr
     assert b"w.bin" not in made[0]
 
 
+def linked_payload(made: Path) -> None:
+    (made / "model.onnx").rename(made.parent / "x")
+    (made / "model.onnx").symlink_to("../x")
+
+
 ARTIFACTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "its data leads out": (
         lambda made: put(made / "model.onnx", onnx_model(external="/etc/passwd")),
@@ -286,7 +291,7 @@ ARTIFACTS: dict[str, tuple[Callable[[Path], object], str]] = {
         "\n  fix: export it again with its data beside it",
     ),
     "its payload is a link": (
-        lambda made: (made / "model.onnx").rename(made.parent / "x") and (made / "model.onnx").symlink_to("../x"),
+        linked_payload,
         "{made}/model.onnx is a link, and may lead anywhere\n  fix: copy the artifact with its files",
     ),
     "its payload is gone": (

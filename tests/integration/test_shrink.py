@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,11 +33,11 @@ def save(path: Path, nodes: list, outputs: list[int | str], weights: dict[str, n
     onnx.save(model, path)
 
 
-def normal(*shape: int) -> np.ndarray:  # type: ignore[type-arg]
+def normal(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
-def with_line(node, line: str):  # type: ignore[no-untyped-def]
+def with_line(node, line: str):
     """A node with the note that torch's exporter leaves."""
     entry = node.metadata_props.add()
     entry.key, entry.value = "pkg.torch.onnx.stack_trace", f'File "/home/me/net.py", line 14, in forward\n    {line}\n'
@@ -104,7 +105,7 @@ def test_the_operator_that_onnx2tf_gets_wrong_is_found_and_shown(
 def test_an_operator_that_no_route_takes_is_cut_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from onnx import TensorProto, helper
 
-    counts = {
+    counts: dict[str, Any] = {
         "mode": "TFIDF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": [0],
         "ngram_indexes": [0, 2, 1], "pool_int64s": [0, 1, 2], "weights": [1.0, 2.0, 3.0],
     }  # fmt: skip

@@ -169,7 +169,7 @@ def test_a_module_that_gives_no_rows_is_refused(
     assert said.endswith(why)
 
 
-def load(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+def load(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
     """What is known with a module of that text installed as a package."""
     head = (
         "from transload.converters.steps import Step\nfrom transload.models.formats import Format, Precision, Target\n"

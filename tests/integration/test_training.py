@@ -215,7 +215,7 @@ def test_training_stops_early_and_keeps_the_best_weights(
     model = build_model(tmp_path / "out")
     with torch.no_grad():
         outputs = {"logits": model(torch.from_numpy(data.inputs["features"]))}
-    kept = float(recipe.training.loss(outputs, torch.from_numpy(data.labels)))  # type: ignore[arg-type]
+    kept = float(recipe.training.loss(outputs, torch.from_numpy(data.labels)))
     assert kept == pytest.approx(losses[-3], abs=1e-4)
 
 

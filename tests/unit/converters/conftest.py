@@ -70,7 +70,7 @@ class TensorFlowModels:
             assert list(got) == list(want)
             for name, value in want.items():
                 assert (got[name].shape, got[name].dtype) == (value.shape, value.dtype)
-                noise = np.linalg.norm(got[name].astype(np.float64) - value)
+                noise = float(np.linalg.norm(got[name].astype(np.float64) - value))
                 assert 20 * np.log10(np.linalg.norm(value.astype(np.float64)) / max(noise, 1e-30)) > least_db, name
 
 

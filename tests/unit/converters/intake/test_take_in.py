@@ -110,7 +110,8 @@ def test_what_outputs_lack_is_told_of_them(tmp_path: Path) -> None:
 def two_inputs(operator: str, first: str | None) -> onnx.ModelProto:
     """The sums of the rows of x and of e, in one operator."""
     nodes = [helper.make_node("ReduceSum", [each, "w"], [f"{each}s"], keepdims=1) for each in ("x", "e")]
-    nodes.append(helper.make_node(operator, ["xs", "es"], ["y"], **({"axis": 0} if operator == "Concat" else {})))
+    attributes: dict[str, Any] = {"axis": 0} if operator == "Concat" else {}
+    nodes.append(helper.make_node(operator, ["xs", "es"], ["y"], **attributes))
     inputs = [value("x", [first, 4]), value("e", [first, 2])]
     axes = [numpy_helper.from_array(np.array([1]), "w")]
     graph = helper.make_graph(nodes, "g", inputs, [value("y", [None, 1])], axes)
@@ -409,9 +410,9 @@ def test_a_program_of_nested_and_keyword_arguments_becomes_a_flat_one(tmp_path: 
 
 
 def test_a_program_with_operators_that_nothing_here_defines_is_refused_by_name(tmp_path: Path) -> None:
-    library = torch.library.Library("stranger", "DEF")  # type: ignore[no-untyped-call]
-    library.define("twice(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]
-    library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
+    library = torch.library.Library("stranger", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
 
     class Strange(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> Any:
@@ -419,7 +420,7 @@ def test_a_program_with_operators_that_nothing_here_defines_is_refused_by_name(t
 
     job = exported(tmp_path / "m.pt2", Strange(), (torch.randn(3),), None)
     assert operators(tmp_path / "m.pt2") == {"stranger": "twice"}
-    library._destroy()  # type: ignore[no-untyped-call]
+    library._destroy()
     with pytest.raises(ToolMissing, match=r"m.pt2 uses the operator stranger::twice, that nothing here defines"):
         take_in_pt2(job)
 
@@ -498,6 +499,7 @@ def test_samples_of_a_file_are_the_test_set_and_calibrate(tmp_path: Path) -> Non
     assert take_samples(job) == {"test": 300, "calibration": 256, "labels": True}
     test, calibration = (read_dataset(tmp_path / "out" / f"{name}.npz") for name in ("test", "calibration"))
     np.testing.assert_array_equal(test.labels, np.arange(300))
+    assert calibration.labels is not None
     assert set(calibration.labels) < set(range(300))
     np.testing.assert_array_equal(calibration.inputs["x"][:, 0], calibration.labels * 4)
 
@@ -506,8 +508,9 @@ def test_samples_of_a_file_are_the_test_set_and_calibrate(tmp_path: Path) -> Non
 def test_an_input_may_be_called_labels(labelled: bool, tmp_path: Path) -> None:
     """As that of SAM's prompt encoder: the labels of the samples are then called labels_."""
     path = tmp_path / "d.npz"
-    inputs = {"coords": np.ones((20, 4), np.float32), "labels": np.arange(20)}
-    np.savez(path, **inputs, **({"labels_": np.arange(20) * 2} if labelled else {}))
+    inputs: dict[str, Any] = {"coords": np.ones((20, 4), np.float32), "labels": np.arange(20)}
+    labels: dict[str, Any] = {"labels_": np.arange(20) * 2} if labelled else {}
+    np.savez(path, **inputs, **labels)
     specs = tuple(parse_input(text) for text in ("coords=float32[n,4]", "labels=int64[n]"))
     signature = Signature(specs, (TensorSpec("y", "float32", ("n",)),)).to_json()
     (tmp_path / "out").mkdir()

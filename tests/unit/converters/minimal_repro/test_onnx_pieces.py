@@ -38,7 +38,7 @@ def cutter(tmp_path: Path) -> OnnxCutter:
     return found
 
 
-def answers(piece) -> dict[str, np.ndarray]:  # type: ignore[no-untyped-def,type-arg]
+def answers(piece) -> dict[str, np.ndarray]:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(piece.model.SerializeToString(), providers=["CPUExecutionProvider"])

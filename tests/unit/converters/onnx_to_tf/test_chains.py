@@ -6,6 +6,7 @@ Only such chains bring together what no test of one operator does: a rule of our
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -45,8 +46,8 @@ class Chain:
     rng: np.random.Generator
     name: str
     axes: list[Axis]
-    nodes: list = field(default_factory=list)
-    constants: dict = field(default_factory=dict)
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    constants: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
 
     def chance(self, share):
         return self.rng.random() < share
@@ -90,10 +91,9 @@ def reshape(chain):
         groups[at : at + 2] = [groups[at] + groups[at + 1]]
     made = [(math.prod((chain.axes[at] for at in group), start=ONE), group) for group in groups]
     if chain.chance(0.4):
-        at = next((at for at, (axis, _) in enumerate(made) if axis.fixed and axis.sizes[0] % 2 == 0), None)
-        made[at or 0 : (at or 0) + 1] = made[at or 0 : (at or 0) + 1] if at is None else [
-            (fixed(2), []), (fixed(made[at][0].sizes[0] // 2), [])
-        ]  # fmt: skip
+        even = next((at for at, (axis, _) in enumerate(made) if axis.fixed and axis.sizes[0] % 2 == 0), None)
+        if even is not None:
+            made[even : even + 1] = [(fixed(2), []), (fixed(made[even][0].sizes[0] // 2), [])]
     while len(made) < 5 and chain.chance(0.4):
         made.insert(int(chain.rng.integers(len(made) + 1)), (ONE, []))
     chain.then("Reshape", target(chain, made), axes=[axis for axis, _ in made])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,15 +154,3 @@ def numbers(*shape: int, seed: int = 0, dtype: str = "float32") -> Array:
         low = 0 if np.dtype(dtype).kind == "u" else -20
         return rng.integers(low, 20, shape).astype(dtype)
     return rng.standard_normal(shape).astype(dtype)
-
-
-def _share() -> None:
-    """The tests import what lies here, as `from conftest_torch import ...` would if there were such a package."""
-    spec = importlib.util.spec_from_loader("onnx_to_torch_bench", loader=None)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    vars(module).update(Bench=Bench, numbers=numbers, close=close)
-    sys.modules["onnx_to_torch_bench"] = module
-
-
-_share()

@@ -8,7 +8,6 @@ import onnx
 import pytest
 import torch
 from onnx import helper
-from onnx_to_torch_bench import close, numbers
 
 from transload.converters.onnx_to_torch.helper_source import functions, text_of
 from transload.converters.to_pytorch.pt2_from_onnx import load_module, pt2_from_onnx
@@ -17,6 +16,8 @@ from transload.models.errors import Refused
 from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Signature, TensorSpec
+
+from .conftest import close, numbers
 
 FORWARD = """
     def forward(self, image: Tensor) -> Tensor:
@@ -128,7 +129,7 @@ def test_a_program_answers_at_a_size_at_which_torch_export_guards_it_for_nothing
 
 def steps(nodes, folder):
     """An artifact of x (batch, time, 4) to y."""
-    shape = ["batch", "time", 4]
+    shape: list[str | int] = ["batch", "time", 4]
     held = {"zero": np.array([0]), "one": np.array([1]), "last": np.array([-1])}
     graph = helper.make_graph(
         nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],

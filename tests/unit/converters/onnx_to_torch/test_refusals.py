@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from onnx_to_torch_bench import numbers
 
 from transload.models.errors import Refused
+
+from .conftest import numbers
 
 
 def refused(bench, node, *arrays, constants=None, dynamic=(), opset=20):

@@ -4,10 +4,11 @@ import ast
 
 import pytest
 from onnx import helper
-from onnx_to_torch_bench import numbers
 
 from transload.converters.onnx_to_torch.safe_names import IdentifierPool, comment, number
 from transload.models.errors import Refused
+
+from .conftest import numbers
 
 HOSTILE = [
     "x); import os #", '"""\nimport os\n"""', "x\nimport os", "'+__import__('os').abort()+'", "\\", "self", "class",

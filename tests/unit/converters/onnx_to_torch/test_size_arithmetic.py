@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 from onnx import TensorProto, helper
-from onnx_to_torch_bench import close, numbers
 
 from transload.converters.onnx_graph.graph import read_model
 from transload.converters.onnx_to_torch.generate_module import generate
 from transload.models.signature import Bounds
+
+from .conftest import close, numbers
 
 SIZES = (1, 2, 3, 5, 8)  # equal ones, too
 

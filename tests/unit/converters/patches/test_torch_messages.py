@@ -70,7 +70,7 @@ def logged(function: Callable[..., Any]) -> str:
 def trace_warnings(function: Callable[..., Any]) -> str:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        torch.jit.trace(function, (X,))  # type: ignore[no-untyped-call]
+        torch.jit.trace(function, (X,))
     return "\n".join(str(each.message) for each in caught)
 
 
@@ -99,7 +99,7 @@ class Stateless(nn.Module):
 
 
 def Doubled_forward(x: Tensor) -> Tensor:  # noqa: N802  (as compiled_functions names it)
-    return torch.not_there(x)
+    return torch.not_there(x)  # type: ignore[attr-defined]
 
 
 class CallsForward(nn.Module):
@@ -160,8 +160,8 @@ def scripted(model: type[nn.Module]) -> str:
 
 
 def saved_call() -> str:
-    trace = torch.jit.trace(OfFunction(Doubled.apply), (X,))  # type: ignore[no-untyped-call]
-    return message(lambda: torch.jit.save(trace, io.BytesIO()))  # type: ignore[no-untyped-call]
+    trace = torch.jit.trace(OfFunction(Doubled.apply), (X,))
+    return message(lambda: torch.jit.save(trace, io.BytesIO()))
 
 
 def dynamo(function: Callable[..., Any]) -> str:
@@ -170,7 +170,7 @@ def dynamo(function: Callable[..., Any]) -> str:
 
 
 def node_line() -> str:
-    trace: Any = torch.jit.trace(OfFunction(lambda x: x + 1), (X,))  # type: ignore[no-untyped-call]
+    trace: Any = torch.jit.trace(OfFunction(lambda x: x + 1), (X,))
     return "\n".join(str(node.sourceRange()) for node in trace.inlined_graph.nodes())
 
 
@@ -181,7 +181,7 @@ PRODUCED: dict[str, Callable[[], str]] = {
     "CREATED_SYMBOL": lambda: logged(lambda x: x + 1),
     "ADDED_GUARD": lambda: logged(lambda x: x + 1 if x.shape[0] > 2 else x),
     "NO_DERIVATIVE": lambda: message(lambda: torch.export.export(Slope(), (X,), strict=False)),
-    "STATELESS": lambda: message(lambda: torch.jit.trace(Stateless(), (X,))),  # type: ignore[no-untyped-call]
+    "STATELESS": lambda: message(lambda: torch.jit.trace(Stateless(), (X,))),
     "TRACED_BRANCH": lambda: trace_warnings(lambda x: x + 1 if x.sum() > 0 else x),
     "TRACED_LINE": node_line,
     "PYTHON_CALL": saved_call,

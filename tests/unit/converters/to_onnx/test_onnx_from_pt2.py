@@ -11,8 +11,8 @@ import onnxruntime
 import torch
 
 from transload.converters.to_onnx.onnx_from_pt2 import onnx_from_pt2
-from transload.converters.to_pytorch.pt2_from_source import save_program
 from transload.models.artifact import write_artifact
+from transload.models.exported_program import save_program
 from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Signature, parse_input

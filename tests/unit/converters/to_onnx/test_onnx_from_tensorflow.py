@@ -100,11 +100,11 @@ def test_inputs_that_are_outputs_and_constants_come_through(
         given = tf_models.take_in(take_in_saved_model, odd, tmp_path / "given")
     entry = onnx_from_tflite if form == "tflite" else onnx_from_saved_model
     session = open_onnx(tf_models.convert(entry, given, tmp_path / "onnx"), "cpu", 1)
-    z, a = np.float32([[1, 2, 3], [4, 5, 6]]), np.float32([[1, 1, 1, 1], [2, 2, 2, 2]])
+    z, a = np.array([[1, 2, 3], [4, 5, 6]], np.float32), np.array([[1, 1, 1, 1], [2, 2, 2, 2]], np.float32)
     got = session.run({"z": z, "a": a})
     total = a.sum(1, keepdims=True)
     want: dict[str, Array] = {f"o_{at}": z * at + total for at in (1, 2, 10)}
-    want |= {"as_it_came": z, "fixed": np.float32([1, 2])}
+    want |= {"as_it_came": z, "fixed": np.array([1, 2], np.float32)}
     assert list(got) == [spec.name for spec in session.signature.outputs]
     for name, value in want.items():
         np.testing.assert_array_equal(got[name], value)

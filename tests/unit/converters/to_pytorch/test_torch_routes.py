@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,7 +77,7 @@ def test_half_precision_is_carried_in_float32_and_its_own_distance_said(name: st
     said, _, noise = facts["notes"][0].partition(" lies ")
     assert said == f"its {half} weights are carried in float32; its own {half} arithmetic"
     assert 30 < int(noise.split()[0]) < 90
-    model = build_model(tmp_path / "out")
+    model: Any = build_model(tmp_path / "out")
     assert {weight.dtype for weight in model.parameters()} == {torch.float32}
     assert torch.equal(model.lin.weight, model.lin.weight.to(getattr(torch, half)).float()), "the same values"
 

@@ -32,7 +32,10 @@ def test_a_choice_of_several_takes_the_last_where_there_is_no_such(tmp_path: Pat
     import tensorflow as tf
     from ai_edge_litert.interpreter import Interpreter
 
-    weight, table = tf.Variable(np.float32([1, 2, 3, 4])), tf.Variable(np.float32([[1, 2], [3, 5], [7, 9], [8, 6]]))
+    weight, table = (
+        tf.Variable(np.array([1, 2, 3, 4], np.float32)),
+        tf.Variable(np.array([[1, 2], [3, 5], [7, 9], [8, 6]], np.float32)),
+    )
 
     def compute(x: Any, n: Any) -> dict[str, Any]:
         def inner() -> Any:

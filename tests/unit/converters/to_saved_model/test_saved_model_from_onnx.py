@@ -39,7 +39,7 @@ def source(folder: Path, names: tuple[str, str], outputs: tuple[str, str], recor
     def values(specs: tuple[TensorSpec, ...]) -> list[onnx.ValueInfoProto]:
         return [helper.make_tensor_value_info(spec.name, TensorProto.FLOAT, spec.shape) for spec in specs]
 
-    constants = [numpy_helper.from_array(kernel, "w"), numpy_helper.from_array(np.float32(2).reshape(()), "two")]
+    constants = [numpy_helper.from_array(kernel, "w"), numpy_helper.from_array(np.array(2, np.float32), "two")]
     graph = helper.make_graph(nodes, "g", values(signature.inputs), values(signature.outputs), constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     onnx.save(model, folder / "model.onnx")
@@ -80,7 +80,7 @@ def test_names_are_kept_whatever_they_are(tmp_path: Path, inputs: tuple[str, str
     rng = np.random.default_rng(1)
     for batch in (1, 2, 5):
         feeds = {
-            spec.name: rng.standard_normal((batch, *spec.shape[1:])).astype(np.float32)
+            spec.name: rng.standard_normal((batch, *map(int, spec.shape[1:]))).astype(np.float32)
             for spec in artifact.signature.inputs
         }
         want = session.run(list(outputs), feeds)

@@ -236,7 +236,8 @@ def test_a_dense_layer_that_makes_rows_of_other_axes_is_given_rows(given: tuple[
     rows.shape, rows.shapeSignature = [1, 16], [-1, 16]
     flat = packed(model)
     assert copies(flat)[1] == 1
-    x = np.random.default_rng(0).standard_normal((3, 5, 24)[: len(given) - 1] + given[-1:]).astype(np.float32)
+    sizes = (*(3, 5, 24)[: len(given) - 1], given[-1] or 1)
+    x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
     made = without_lost_copies(flat)
     assert copies(made) == (0, 0)
     np.testing.assert_array_equal(answer(made, x), answer(flat, x))

@@ -20,8 +20,8 @@ from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Signature, TensorSpec
 
-X = np.float32([0, -1e-30, 1e-7, -1e-5, 0.3, -0.6, -21, 21, 95, -95, -1000, 1e19, -1e19, 4, 1.5, 6])
-Y = np.float32([1, 2, 0.1, -0.1, 0.1, 0.2, 7, -7, 3, 3, 0.1, 2, 2, 2, 0.1, 0.1])
+X = np.array([0, -1e-30, 1e-7, -1e-5, 0.3, -0.6, -21, 21, 95, -95, -1000, 1e19, -1e19, 4, 1.5, 6], np.float32)
+Y = np.array([1, 2, 0.1, -0.1, 0.1, 0.2, 7, -7, 3, 3, 0.1, 2, 2, 2, 0.1, 0.1], np.float32)
 
 
 @pytest.fixture(autouse=True)

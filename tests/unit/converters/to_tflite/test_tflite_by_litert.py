@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,7 @@ def captured(folder: Path, axis: str) -> Path:
     return folder
 
 
-def converted(source: Path, place: Path, **spawn: object) -> dict[str, object]:
+def converted(source: Path, place: Path, **spawn: Any) -> dict[str, object]:
     (place / "out").mkdir()
     job = {"inputs": {"source": str(source)}, "out": str(place / "out"), "options": {}, "services": {}}
     entry = "transload.converters.to_tflite.tflite_by_litert:tflite_from_pt2"

@@ -91,7 +91,10 @@ def tower(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def feeds(signature: Signature, batch: int, seed: int) -> dict[str, np.ndarray[Any, Any]]:
     rng = np.random.default_rng(seed)
-    return {spec.name: rng.standard_normal((batch, *spec.shape[1:])).astype(spec.dtype) for spec in signature.inputs}
+    return {
+        spec.name: rng.standard_normal((batch, *map(int, spec.shape[1:]))).astype(spec.dtype)
+        for spec in signature.inputs
+    }
 
 
 def run(path: Path, given: Mapping[str, Any], *, xnnpack: bool = True) -> dict[str, Any]:
@@ -205,7 +208,9 @@ def test_probabilities_go_to_1_and_what_is_multiplied_by_them_lies_around_0(tmp_
     signature = Signature(inputs, (TensorSpec("y", "float32", ("batch", 4, 5)),))
     folder = saved_model(tmp_path / "m", nodes, signature, {})
     rng = np.random.default_rng(1)
-    given = {spec.name: rng.standard_normal((20, *spec.shape[1:])).astype(np.float32) * 0.1 for spec in inputs}
+    given = {
+        spec.name: rng.standard_normal((20, *map(int, spec.shape[1:]))).astype(np.float32) * 0.1 for spec in inputs
+    }
     given["v"] += 1
     (tmp_path / "data").mkdir()
     write_dataset(tmp_path / "data" / "calibration.npz", Dataset(given))
@@ -265,7 +270,7 @@ def test_what_is_added_up_by_index_is_added_in_float(tmp_path: Path) -> None:
     )  # fmt: skip
     signature = Signature(inputs, (TensorSpec("y", "float32", ("batch", 4)),))
     rng = np.random.default_rng(1)
-    given = {
+    given: dict[str, np.ndarray[Any, Any]] = {
         "x": rng.standard_normal((20, 9)).astype(np.float32),
         "base": rng.standard_normal((20, 4)).astype(np.float32),
         "where": rng.integers(0, 4, (20, 9)),

@@ -246,9 +246,9 @@ def test_a_models_kind_tells_what_it_takes_and_it_takes_that(
     made = construct(ref)
     specs = known_inputs(ref, made) or ()
     assert [str(spec) for spec in specs] == wanted
-    sizes = {"batch": 2, "tokens": 5, "decoder_tokens": 5}
+    sizes: dict[int | str, int] = {"batch": 2, "tokens": 5, "decoder_tokens": 5}
     given = {
-        spec.name: torch.ones([sizes.get(str(axis), axis) for axis in spec.shape], dtype=getattr(torch, spec.dtype))
+        spec.name: torch.ones([int(sizes.get(axis, axis)) for axis in spec.shape], dtype=getattr(torch, spec.dtype))
         for spec in specs
     }
     made(**given)
@@ -277,7 +277,8 @@ def test_a_configuration_with_an_infinity_is_one(tmp_path: Path) -> None:
     fields = {"num_heads": 4, "head_dim": 8, "state_size": 4, "n_groups": 1, "chunk_size": 4}
     ref = ref_to(save(tmp_path / "hf", "Mamba2Config", "Mamba2Model", **fields))
     assert "__float__" in (tmp_path / "hf" / "config.json").read_text()
-    assert construct(ref).config.time_step_limit == [0.0, float("inf")]
+    model: Any = construct(ref)
+    assert model.config.time_step_limit == [0.0, float("inf")]
 
 
 def test_a_librarys_model_that_does_not_answer_is_given_other_inputs_and_not_mended(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def job(tmp_path: Path, ref: str = NET, **options: Any) -> Job:
     return Job({}, tmp_path / "out", {"ref": ref, "root": str(tmp_path), **options})
 
 
-def saved(value: object) -> Callable[[Path], None]:
+def saved(value: object) -> Callable[[Path], object]:
     return lambda path: torch.save(value, path)
 
 
@@ -123,7 +123,7 @@ def test_a_pickle_that_is_more_than_weights_is_refused_and_not_executed(
     assert (tmp_path / "executed").exists()  # the check can fail
 
 
-def _cut(write: Callable[[Path], None], keep: float) -> Callable[[Path], None]:
+def _cut(write: Callable[[Path], object], keep: float) -> Callable[[Path], object]:
     def cut(path: Path) -> None:
         write(path)
         path.write_bytes(path.read_bytes()[: int(path.stat().st_size * keep)])
@@ -137,19 +137,19 @@ def _script(path: Path) -> None:
 
 
 WEIGHT = {"a": torch.arange(1000.0)}
-BAD: dict[str, tuple[str, Callable[[Path], None], str]] = {
+BAD: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "missing": ("w.pt", lambda _path: None, "no such file"),
-    "empty": ("w.pt", lambda path: path.write_bytes(b"") and None, "is empty"),
-    "empty safetensors": ("w.safetensors", lambda path: path.write_bytes(b"") and None, "is empty"),
+    "empty": ("w.pt", lambda path: path.write_bytes(b""), "is empty"),
+    "empty safetensors": ("w.safetensors", lambda path: path.write_bytes(b""), "is empty"),
     "cut checkpoint": ("w.pt", _cut(saved(WEIGHT), 0.6), "is not a whole checkpoint"),
     "cut safetensors": ("w.safetensors", _cut(lambda p: save_file(WEIGHT, p), 0.6), "not a whole safetensors file"),
     "checkpoint as safetensors": ("w.safetensors", saved(WEIGHT), "not a whole safetensors file"),
     "safetensors as checkpoint": ("w.pt", lambda p: save_file(WEIGHT, p), "is not a whole|holds more than weights"),
-    "huge header": ("w.safetensors", lambda p: p.write_bytes(b"\xff" * 64) and None, "not a whole safetensors file"),
-    "text": ("w.ckpt", lambda p: p.write_text("hello, world\n") and None, "is not a whole|holds more than weights"),
+    "huge header": ("w.safetensors", lambda p: p.write_bytes(b"\xff" * 64), "not a whole safetensors file"),
+    "text": ("w.ckpt", lambda p: p.write_text("hello, world\n"), "is not a whole|holds more than weights"),
     "an image": (
         "w.pt",
-        lambda p: p.write_bytes(b"\x89PNG\r\n" * 9) and None,
+        lambda p: p.write_bytes(b"\x89PNG\r\n" * 9),
         "is not a whole|holds more than weights",
     ),
     "a list": ("w.pt", saved([torch.zeros(2)]), "holds no state dict, but a list"),

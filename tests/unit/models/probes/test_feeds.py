@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,8 @@ def test_a_model_without_a_batch_gets_one_sample_a_call_and_scalars_stay_scalars
     assert {name: value.shape for name, value in feeds.items()} == {"nodes": (5, 4), "edges": (2, 7), "scale": ()}
     assert check_feeds(GRAPH.inputs, feeds) == {"nodes": 5, "edges": 7}
     np.testing.assert_array_equal(feeds["nodes"], data.inputs["nodes"][2])
-    assert (feeds["scale"], feeds["scale"].dtype) == (2.0, np.float32)
+    scale: Any = feeds["scale"]
+    assert (scale, scale.dtype) == (2.0, np.float32)
     assert sizes_in(data, GRAPH) == {"nodes": 5, "edges": 7}
 
 

@@ -89,7 +89,7 @@ def test_the_data_step_writes_the_test_split_and_calibration_samples(tmp_path: P
     splits = zoo_recipe("digits-cnn").data()
     test, calibration = read_dataset(tmp_path / "test.npz"), read_dataset(tmp_path / "calibration.npz")
     np.testing.assert_array_equal(test.inputs["image"], splits.test.inputs["image"])
-    np.testing.assert_array_equal(test.labels, splits.test.labels)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(test.labels, splits.test.labels)
     assert rows(calibration) <= rows(splits.train)
     assert len(set(np.asarray(calibration.labels).tolist())) == 10
     other = tmp_path / "again"
@@ -103,7 +103,7 @@ def test_shuffling_keeps_inputs_and_labels_together() -> None:
     mixed = shuffled(data, 1)
     assert not np.array_equal(mixed.inputs["x"], data.inputs["x"])
     np.testing.assert_array_equal(mixed.inputs["x"] * 2, mixed.inputs["y"])
-    np.testing.assert_array_equal(mixed.inputs["x"] * 3, mixed.labels)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(mixed.inputs["x"] * 3, mixed.labels)
 
 
 @pytest.mark.parametrize(

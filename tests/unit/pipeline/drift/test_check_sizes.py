@@ -431,7 +431,7 @@ def test_a_real_copy_with_a_length_baked_in_is_wrong_at_another(tmp_path: Path) 
     from onnx import TensorProto, helper, numpy_helper
 
     signature = Signature((parse_input("x=float32[batch,tokens=2..9,4]"),), (parse_input("y=float32[batch,4]"),))
-    lengths = numpy_helper.from_array(np.float32(5), "length")
+    lengths = numpy_helper.from_array(np.array(5, np.float32), "length")
     axes = numpy_helper.from_array(np.array([1]), "axes")
     nodes = {
         "right": [helper.make_node("ReduceMean", ["x", "axes"], ["y"], keepdims=0)],

@@ -61,7 +61,7 @@ def test_known_numbers() -> None:
 
 
 def test_float16_is_subtracted_in_float64() -> None:
-    drift = compare(np.float16([60000, -60000]), np.float16([-60000, 60000]))
+    drift = compare(np.array([60000, -60000], np.float16), np.array([-60000, 60000], np.float16))
     assert drift.max_abs == 120000.0  # float16 itself overflows there
     assert drift.non_finite == 0
 
@@ -80,7 +80,7 @@ def test_float16_is_subtracted_in_float64() -> None:
     ],
 )
 def test_non_finite_elements_agree_in_kind_and_sign_or_count(got: list[float], want: list[float], count: int) -> None:
-    drift = compare(np.float32([*got, 2.0]), np.float32([*want, 2.0]))
+    drift = compare(np.array([*got, 2.0], np.float32), np.array([*want, 2.0], np.float32))
     assert (drift.non_finite, drift.finite, drift.max_abs) == (count, 1, 0.0)
     assert drift.undefined == (count if not np.isfinite(want[0]) else 0)
 
@@ -198,9 +198,9 @@ def test_values_that_large_ones_hide_are_judged_by_themselves(noise: float, leas
 
 
 def test_a_mask_among_the_answers_does_not_make_them_constant() -> None:
-    assert compare(*2 * [np.float32([[1.0, -1e9], [2.0, -1e9]])]).varies
-    assert not compare(*2 * [np.float32([[1.0, -1e9], [1.0 + 1e-7, -1e9]])]).varies
-    assert not compare(*2 * [np.float32([[-1e9, -1e9], [-1e9, -1e9]])]).varies
+    assert compare(*2 * [np.array([[1.0, -1e9], [2.0, -1e9]], np.float32)]).varies
+    assert not compare(*2 * [np.array([[1.0, -1e9], [1.0 + 1e-7, -1e9]], np.float32)]).varies
+    assert not compare(*2 * [np.array([[-1e9, -1e9], [-1e9, -1e9]], np.float32)]).varies
 
 
 def test_scores_beside_boxes_in_pixels_are_judged_by_themselves() -> None:

@@ -21,5 +21,6 @@ def test_a_model_that_other_integers_end_is_asked_without_them() -> None:
             return "answers"
 
     machine: Any = Machine()
-    assert _with_integers(machine, Action("reference", "answer", options={"threads": 1})) == "answers"
+    reply: Any = _with_integers(machine, Action("reference", "answer", options={"threads": 1}))
+    assert reply == "answers"
     assert asked == [{"threads": 1, "tries": 60}, {"threads": 1, "tries": 0}]

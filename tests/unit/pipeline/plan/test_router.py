@@ -276,7 +276,8 @@ def test_the_next_step_starts_while_what_it_starts_from_is_being_checked() -> No
     executor = Held({"a": "own", "own": "lite"})
     made = route_to(LITE, executor, basis(), STEPS_HERE, ahead=True)
     assert (executor.done, str(made.route)) == (["a", "own", "lite"], "a > own > lite")
-    assert [row.status for row in made.tried].count("verified") == 1
+    statuses: list[str] = [row.status for row in made.tried]
+    assert statuses.count("verified") == 1
 
 
 def test_what_was_built_ahead_on_a_wrong_artifact_counts_for_nothing() -> None:

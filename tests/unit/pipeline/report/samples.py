@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -106,7 +106,7 @@ def latency(
     p99_s: float | None = None,
 ) -> LatencyRow:
     """A row that was timed, or one that did not run where `p50_s` is None."""
-    server = "embedded" if runtime.startswith("tfserving") else None
+    server: Literal["embedded"] | None = "embedded" if runtime.startswith("tfserving") else None
     if p50_s is None:
         return LatencyRow(
             name, runtime, server, device, 1, batch, 0, 0, None, None, None, None, None, None, None, doubts

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from transload.pipeline.report.terminal import print_result, render
+from transload.pipeline.result.schema import RunResult
 
 from . import samples
 
@@ -56,7 +57,7 @@ def test_no_word_of_the_table_is_broken(width: int) -> None:
     ],
     ids=["pass", "empty", "fail"],
 )
-def test_the_verdict_is_the_last_line(width: int, run: samples.RunResult, line: str) -> None:
+def test_the_verdict_is_the_last_line(width: int, run: RunResult, line: str) -> None:
     assert render(run, width).splitlines()[-1] == line
 
 

@@ -222,7 +222,7 @@ def test_servers_are_started_only_for_a_step_that_is_done(executor: LocalExecuto
     started = []
 
     @contextmanager
-    def services():  # type: ignore[no-untyped-def]
+    def services():
         started.append(1)
         yield {"grpc": "127.0.0.1:1"}
 

@@ -39,7 +39,7 @@ def test_a_product_with_a_number_is_dense_whatever_keras_calls_it(tmp_path: Path
     x = keras.Input((3,), name="x")
     model = keras.Model(x, {"double": x * 2})
     assert model.output["double"].sparse  # so says Keras 3.15
-    rows = np.float32([[1, 2, 3]])
+    rows = np.array([[1, 2, 3]], np.float32)
     np.testing.assert_array_equal(opened(model, tmp_path).run({"x": rows})["double"], rows * 2)
 
 
@@ -51,7 +51,7 @@ def test_an_answer_that_is_sparse_is_refused_by_name(tmp_path: Path) -> None:
     bins = keras.layers.Discretization([0.0, 1.0], output_mode="one_hot", sparse=True, name="bins")(x)
     session = opened(keras.Model(x, bins), tmp_path)
     with pytest.raises(BadRequest) as caught:
-        session.run({"x": np.float32([[1, 2, 3]])})
+        session.run({"x": np.array([[1, 2, 3]], np.float32)})
     assert caught.value.what == "the model's output bins is a sparse or ragged tensor"
     assert caught.value.fix == "save a model of dense tensors"
 

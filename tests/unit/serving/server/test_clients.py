@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from transload.models.errors import BadRequest, SessionLost, SessionTimeout
-from transload.models.signature import Signature, TensorSpec
+from transload.models.signature import Array, Signature, TensorSpec
 from transload.serving.clients import tfserving_grpc_client, tfserving_rest_client
 from transload.serving.clients.replies import check_answers
 from transload.serving.session import Session
@@ -22,7 +22,7 @@ OPEN: dict[str, Callable[..., Session]] = {
     "grpc": tfserving_grpc_client.open_session,
     "rest": tfserving_rest_client.open_session,
 }
-FEEDS = {"b": np.float32([[1, 2]]), "a": np.int64([10])}
+FEEDS: dict[str, Array] = {"b": np.array([[1, 2]], np.float32), "a": np.array([10], np.int64)}
 
 
 @pytest.fixture(params=OPEN)
@@ -40,14 +40,16 @@ def session(protocol: str, two: Any) -> Iterator[Session]:
 def test_it_answers_and_says_where_the_embedded_server_runs(session: Session) -> None:
     got = session.run(FEEDS)
     assert list(got) == ["sum", "kept"]
-    np.testing.assert_array_equal(got["sum"], np.float32([[11, 12]]))
-    np.testing.assert_array_equal(got["kept"], np.int64([10]))
+    np.testing.assert_array_equal(got["sum"], np.array([[11, 12]], np.float32))
+    np.testing.assert_array_equal(got["kept"], np.array([10], np.int64))
     assert session.device == "cuda:3"
 
 
 def test_a_single_output_that_has_no_name_in_json(protocol: str, one: Any) -> None:
     session = OPEN[protocol](one.addresses[protocol], "m", one.session.signature)
-    np.testing.assert_array_equal(session.run({"x": np.float32([[1, 2]])})["y"], np.float32([[2, 4]]))
+    np.testing.assert_array_equal(
+        session.run({"x": np.array([[1, 2]], np.float32)})["y"], np.array([[2, 4]], np.float32)
+    )
     session.close()
 
 
@@ -81,8 +83,8 @@ def test_a_model_that_never_answers_and_then_does(protocol: str, two: Any) -> No
     with pytest.raises(SessionTimeout):
         session.run(FEEDS)
     go.set()
-    other = {"b": np.float32([[5, 6]]), "a": np.int64([1])}
-    np.testing.assert_array_equal(session.run(other)["sum"], np.float32([[6, 7]]))
+    other: dict[str, Array] = {"b": np.array([[5, 6]], np.float32), "a": np.array([1], np.int64)}
+    np.testing.assert_array_equal(session.run(other)["sum"], np.array([[6, 7]], np.float32))
     session.close()
 
 
@@ -187,7 +189,7 @@ def test_a_kept_connection_that_the_server_closed_is_opened_again(two: Any) -> N
         )
         assert session.device == "unknown"
         for _ in range(2):
-            np.testing.assert_array_equal(session.run(FEEDS)["kept"], np.int64([3]))
+            np.testing.assert_array_equal(session.run(FEEDS)["kept"], np.array([3], np.int64))
         session.close()
         thread.join(5)
 
@@ -208,7 +210,7 @@ def loads(statement: str, module: str) -> bool:
 USE = """
 from importlib import import_module
 import numpy as np
-from transload.models.signature import Signature
+from transload.models.signature import Array, Signature
 
 def use(protocol, address, record):
     client = import_module(f"transload.serving.clients.tfserving_{protocol}_client")

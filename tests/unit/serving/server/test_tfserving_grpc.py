@@ -51,7 +51,7 @@ def client(two: Any) -> Iterator[Client]:
 def request(**changed: Any) -> Any:
     made = stock().PredictRequest()
     made.model_spec.name = "m"
-    feeds = {"b": np.float32([[1, 2], [3, 4]]), "a": np.int64([10, 20]), **changed}
+    feeds = {"b": np.array([[1, 2], [3, 4]], np.float32), "a": np.array([10, 20], np.int64), **changed}
     for name, value in feeds.items():
         if value is not None:
             encode(value, made.inputs[name])
@@ -61,8 +61,8 @@ def request(**changed: Any) -> Any:
 def test_predict_answers_with_the_model_that_answered(client: Client) -> None:
     reply = client.predict(request())
     got = decode_all(reply.outputs)
-    np.testing.assert_array_equal(got["sum"], np.float32([[11, 12], [23, 24]]))
-    np.testing.assert_array_equal(got["kept"], np.int64([10, 20]))
+    np.testing.assert_array_equal(got["sum"], np.array([[11, 12], [23, 24]], np.float32))
+    np.testing.assert_array_equal(got["kept"], np.array([10, 20], np.int64))
     spec = reply.model_spec
     assert (spec.name, spec.version.value, spec.signature_name) == ("m", 1, "serving_default")
 

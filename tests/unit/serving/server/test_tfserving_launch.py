@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -133,10 +134,10 @@ def alive(pid: int) -> bool:
 
 def test_the_binary_is_started_waited_for_and_stopped(binary: Binary, artifact: Artifact, tmp_path: Path) -> None:
     running = start(binary, artifact, tmp_path)
-    feeds = {"b": np.float32([[1, 2]]), "a": np.int64([10])}
+    feeds = {"b": np.array([[1, 2]], np.float32), "a": np.array([10], np.int64)}
     for client, kind in ((tfserving_grpc_client, "grpc"), (tfserving_rest_client, "rest")):
         session = client.open_session(running.addresses()[kind], "m", artifact.signature)
-        np.testing.assert_array_equal(session.run(feeds)["sum"], np.float32([[11, 12]]))
+        np.testing.assert_array_equal(session.run(feeds)["sum"], np.array([[11, 12]], np.float32))
         session.close()
     running.close()
     running.close()
@@ -178,14 +179,14 @@ def test_a_binary_that_never_listens_is_stopped_and_said(
 ) -> None:
     monkeypatch.setenv("FAKE", "mute")
     made: list[int] = []
-    popen = tfserving_launch.subprocess.Popen
+    popen = subprocess.Popen
 
     def remember(*args: Any, **named: Any) -> Any:
         process = popen(*args, **named)
         made.append(process.pid)
         return process
 
-    monkeypatch.setattr(tfserving_launch.subprocess, "Popen", remember)
+    monkeypatch.setattr(subprocess, "Popen", remember)
     with pytest.raises(SessionTimeout, match=r"TF Serving was not ready within 1 s: 127.0.0.1:\d+ gives no answer"):
         start(binary, artifact, tmp_path, timeout_s=1)
     assert not alive(made[0])

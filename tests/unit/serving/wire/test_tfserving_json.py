@@ -33,7 +33,7 @@ def test_an_array_comes_back_as_it_went(array: Array) -> None:
 
 
 def test_numbers_that_are_not_finite_are_written_and_read_as_tf_serving_does() -> None:
-    array = np.float32([np.nan, np.inf, -np.inf, 0.5])
+    array = np.array([np.nan, np.inf, -np.inf, 0.5], np.float32)
     assert dumps({"x": array}, [array]) == b'{"x":[NaN,Infinity,-Infinity,0.5]}'
     assert repr(loads(b'{"x": [NaN, Inf, -Inf, Infinity, -Infinity], "Inf": "Inf"}')) == (
         "{'x': [nan, inf, -inf, inf, -inf], 'Inf': 'Inf'}"

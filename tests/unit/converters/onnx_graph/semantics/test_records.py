@@ -168,6 +168,7 @@ def test_pad_says_the_same_by_attributes_and_by_inputs(read, values):
     ):
         padding = pad_arguments(op)
         assert (padding.mode, [*padding.axes], padding.widths) == ("constant", [0, 1], [(0, 2), (1, 3)])
+        assert padding.number is not None
         assert padding.number.array == 2
 
 
@@ -187,8 +188,8 @@ def test_split_says_the_same_by_attributes_and_by_inputs(read, values):
     ("op_type", "opset", "inputs", "attributes"),
     [
         ("Upsample", 7, [], {"scales": [1.0, 2.0]}),
-        ("Upsample", 9, [np.float32([1, 2])], {}),
-        ("Resize", 10, [np.float32([1, 2])], {}),
+        ("Upsample", 9, [np.array([1, 2], np.float32)], {}),
+        ("Resize", 10, [np.array([1, 2], np.float32)], {}),
     ],
 )
 def test_before_opset_11_places_are_divided_by_the_scales(read, values, op_type, opset, inputs, attributes):  # noqa: PLR0917
@@ -198,10 +199,10 @@ def test_before_opset_11_places_are_divided_by_the_scales(read, values, op_type,
 
 
 def test_resize_is_by_scales_or_by_sizes(read, values):
-    x, scales, sizes = values.tensor(3, 4), np.float32([1, 2]), longs(3, 8)
+    x, scales, sizes = values.tensor(3, 4), np.array([1, 2], np.float32), longs(3, 8)
     method = ResizeMethod("nearest", "half_pixel", "round_prefer_floor")
     by_scales = resize_attributes(read("Resize", [x, None, scales], opset=13), frozenset())
-    by_sizes = resize_attributes(read("Resize", [x, None, np.float32([]), sizes], opset=13), frozenset())
+    by_sizes = resize_attributes(read("Resize", [x, None, np.array([], np.float32), sizes], opset=13), frozenset())
     assert (by_scales.method, by_scales.by_sizes, by_scales.scales_at) == (method, False, 2)
     assert (by_sizes.method, by_sizes.by_sizes, by_sizes.axes) == (method, True, (0, 1))
     with pytest.raises(Refused, match="not just one of scales and sizes"):
@@ -302,8 +303,10 @@ def test_top_k_says_the_same_in_every_wording(read, values, opset, inputs, attri
 def test_bounds_of_clip_are_attributes_and_then_inputs(read, values):
     x = values.tensor(3)
     low, high = clip_bounds(read("Clip", [x], opset=6, max=6.0))
+    assert high is not None
     assert (low, high.array, high.dtype) == (None, 6, "float32")
     low, high = clip_bounds(read("Clip", [x, None, np.float32(6)], opset=13))
+    assert high is not None
     assert (low, high.array) == (None, 6)
 
 
@@ -313,7 +316,7 @@ def test_bounds_of_clip_are_attributes_and_then_inputs(read, values):
         ({"value_int": 3}, np.int64(3)),
         ({"value_ints": [1, 2]}, longs(1, 2)),
         ({"value_float": 0.5}, np.float32(0.5)),
-        ({"value_floats": [0.5, 1]}, np.float32([0.5, 1])),
+        ({"value_floats": [0.5, 1]}, np.array([0.5, 1], np.float32)),
     ],
 )
 def test_what_a_constant_holds(read, attributes, expected):

@@ -1,11 +1,14 @@
 """Operators by themselves: static and with every axis dynamic, eager and exported, against onnx's reference."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
-from onnx_to_torch_bench import close, numbers
+
+from ..conftest import close, numbers
 
 X = numbers(2, 3, 5, 7)
 ROWS = numbers(4, 6)
@@ -15,7 +18,7 @@ def ints(*numbers_):
     return np.array(numbers_, np.int64)
 
 
-UNARY = {
+UNARY: dict[str, dict[str, Any]] = {
     "Relu": {}, "Sigmoid": {}, "Erf": {}, "Gelu": {"approximate": "tanh"}, "HardSwish": {}, "Mish": {}, "Softplus": {},
     "LeakyRelu": {"alpha": 0.3}, "Elu": {"alpha": 0.7}, "Selu": {}, "Celu": {"alpha": 0.7}, "Shrink": {"bias": 0.2},
     "HardSigmoid": {"alpha": 0.3}, "ThresholdedRelu": {"alpha": 0.2}, "Round": {}, "Sign": {}, "Neg": {},
@@ -172,7 +175,7 @@ def test_pools_of_negative_numbers(bench, options):
 
 
 def test_what_a_pool_has_found_goes_back_to_its_place(bench):
-    options = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    options: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [2, 2]}
     nodes = [
         helper.make_node("MaxPool", ["x"], ["y", "places"], **options),
         helper.make_node("MaxUnpool", ["y", "places"], ["out"], **options),

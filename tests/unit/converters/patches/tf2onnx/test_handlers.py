@@ -191,8 +191,8 @@ def test_floors_of_quotients_and_what_is_left_are_the_runtimes_own(form: str, tm
             tf_models.convert(onnx_from_saved_model, given, tmp_path / "onnx"),
             open_tensorflow(given, "cpu", 1),
         )
-    x = np.float32([[-1.5, 1.5, 0.6, 1e4, -0.0, 7], [1.2, -0.3, 1e-30, np.inf, -6, np.nan]])
-    y = np.float32([[-0.1, 0.3, 0.2, -3, 2, -7], [-0.3, 0.1, 1e-31, 2, np.inf, 1]])
+    x = np.array([[-1.5, 1.5, 0.6, 1e4, -0.0, 7], [1.2, -0.3, 1e-30, np.inf, -6, np.nan]], np.float32)
+    y = np.array([[-0.1, 0.3, 0.2, -3, 2, -7], [-0.3, 0.1, 1e-31, 2, np.inf, 1]], np.float32)
     want, got = reference.run({"x": x, "y": y}), open_onnx(made, "cpu", 1).run({"x": x, "y": y})
     for name, value in want.items():
         np.testing.assert_array_equal(got[name], value, name)
@@ -206,7 +206,7 @@ def test_small_numbers_keep_their_digits(tmp_path: Path, tf_models: Any) -> None
     made = tf_models.convert(
         onnx_from_saved_model, tf_models.take_in(take_in_saved_model, folder, tmp_path / "given"), tmp_path / "onnx"
     )
-    x = np.float32([1e-30, 3e-8, -1.7e-6, 0.003, -0.49, 0.51, 0, -1, 90, np.inf, -np.inf, -2])
+    x = np.array([1e-30, 3e-8, -1.7e-6, 0.003, -0.49, 0.51, 0, -1, 90, np.inf, -np.inf, -2], np.float32)
     got = open_onnx(made, "cpu", 1).run({"x": x})
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(got["e"], np.expm1(x), rtol=1e-6)
@@ -249,6 +249,6 @@ def test_the_rectifier_that_ends_at_one(tmp_path: Path, tf_models: Any) -> None:
     tf_models.edit_tflite(tf_models.to_tflite(folder, tmp_path / "m.tflite"), change)
     given = tf_models.take_in(take_in_tflite, tmp_path / "m.tflite", tmp_path / "given")
     session = open_onnx(tf_models.convert(onnx_from_tflite, given, tmp_path / "onnx"), "cpu", 1)
-    x = np.float32([[-2, -0.5, 0.5, 1, 2]])
+    x = np.array([[-2, -0.5, 0.5, 1, 2]], np.float32)
     np.testing.assert_array_equal(session.run({"x": x})["y"], np.clip(x, 0, 1))
     tf_models.assert_agrees(session, open_tflite(given, "cpu", 1))

@@ -76,7 +76,7 @@ def check(
     given = {
         "traced": lambda: model,
         "compiled": lambda: torch.jit.script(model),
-        "frozen": lambda: torch.jit.freeze(torch.jit.trace(model, tuple(example))),  # type: ignore[no-untyped-call]
+        "frozen": lambda: torch.jit.freeze(torch.jit.trace(model, tuple(example))),
     }[how]()
     names = ["x", "lengths"][: len(example)]
     axes = {"x": {0: "a", 1: "b"}, "lengths": {0: "c"}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from transload.models.signature import Signature
 
 
 class Lines(torch.nn.Module):
-    def __init__(self, **more: object) -> None:
+    def __init__(self, **more: Any) -> None:
         super().__init__()
         self.more = more
 

@@ -33,7 +33,7 @@ def test_integers_of_64_bits_are_compared_whole(dynamo: bool, tmp_path: Path) ->
     more = {"custom_translation_table": translations(), "verbose": False} if dynamo else {"input_names": ["x"]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporters, about themselves
-        torch.onnx.export(Compared(), (x,), str(path), dynamo=dynamo, opset_version=18, **more)  # type: ignore[arg-type]
+        torch.onnx.export(Compared(), (x,), str(path), dynamo=dynamo, opset_version=18, **more)
     made = onnxruntime.InferenceSession(path).run(None, {"x": x.numpy()})
     for at, (got, want) in enumerate(zip(made, Compared()(x), strict=True)):
         np.testing.assert_array_equal(got, want, err_msg=f"output {at}")

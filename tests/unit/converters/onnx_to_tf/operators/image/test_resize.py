@@ -1,5 +1,7 @@
 """Resize in every mode, to sizes and by scales, up and down, of known sizes and of dynamic ones."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -232,7 +234,10 @@ def test_doubling_an_image_between_convolutions_is_one_kernel_without_transposes
         value = computed(image, Layout.CHANNELS_LAST)
         doubled = [(at, value.size(at), value.size(at) * 2) for at in (2, 3)]
         axes = [ResampledAxis(at, size, target, 2.0, target, exact=True) for at, size, target in doubled]
-        return resample_axes(value, axes, ResizeMethod(mode, coordinates), "float32", None).tensor(Layout.CHANNELS_LAST)
+        weights: Any = None  # no axis is resampled by a matrix
+        return resample_axes(value, axes, ResizeMethod(mode, coordinates), "float32", weights).tensor(
+            Layout.CHANNELS_LAST
+        )
 
     graph = tf.function(double).get_concrete_function(tf.TensorSpec([None, None, None, 8])).graph
     types = [each.type for each in graph.get_operations()]

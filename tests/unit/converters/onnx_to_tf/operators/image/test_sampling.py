@@ -1,6 +1,7 @@
 """Images read at computed places, and pixels rearranged."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,6 +83,7 @@ def test_a_grid_of_a_matrix(bench, case, size, corners):
         lowered = bench.lowered(made)
         feeds = {name: given for name, given in (("t", theta), ("size", np.array(size))) if name in made.inputs}
         got = lowered.module.serve(*[tf.constant(feeds[spec.name]) for spec in lowered.inputs])
+        want: Any
         (want,) = ReferenceEvaluator(str(bench.folder / "model.onnx")).run(None, feeds)
         np.testing.assert_allclose(got[lowered.outputs[0]].numpy(), want, 1e-5, 1e-5)
 

@@ -1,5 +1,8 @@
 """Convolutions: plain, transposed, deformable, and blocks laid over an image."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -129,7 +132,7 @@ def test_a_convolution_that_the_specification_does_not_allow_is_refused(bench, c
         bench.lowered(case("Conv", {"x": ("N", 4, 7, 6)}, {"w": weight(6, 4, 3, 3)}, attributes))
 
 
-TRANSPOSED = {
+TRANSPOSED: dict[str, Callable[[Any], tuple[str, tuple[int, ...], dict[str, Any]]]] = {
     "plain": lambda s: ("NCHW", (s.C, s.M, 3, 2), {}),
     "strided": lambda s: ("NCHW", (s.C, s.M, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
     "output padding": lambda s: (
@@ -213,7 +216,7 @@ def test_pads_of_a_transposed_convolution_cost_no_operator_where_the_kernel_has_
     assert [each.get_attr("padding") for each in kernels] == [b"SAME"]
 
 
-DEFORMED = {
+DEFORMED: dict[str, dict[str, Any]] = {
     "plain": {"group": 1, "offset_group": 1, "mask": False, "attributes": {}},
     "groups, a mask": {"group": 2, "offset_group": 2, "mask": True, "attributes": {"pads": [1, 0, 2, 1]}},
     "strided, dilated": {

@@ -1,11 +1,13 @@
 """Pools, and values put back where a pool found them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from ...conftest import LARGE, roomy
 
-POOLS = {
+POOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "plain": ("NCHW", {"kernel_shape": [3, 2]}),
     "strided": ("NCHW", {"kernel_shape": [2, 2], "strides": [2, 2]}),
     "padded": ("NCHW", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),

@@ -1,5 +1,7 @@
 """Recurrent layers, unrolled (few steps) and looped (many)."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ def weights(op_type, directions, width, hidden, seed=3):
 def layer(case, op_type, steps, directions=1, *, hidden=4, width=3, states=0, extra=(), outputs=2, **attributes):
     """A layer over x (steps, N, width); `states` initial states, and `extra` inputs by their places."""
     order = ["x", "w", "r", "b"]
-    inputs = {"x": (steps, "N", width)}
+    inputs: dict[str, Any] = {"x": (steps, "N", width)}
     if states or extra:
         order.append("lengths" if "lengths" in extra else "")
     if "lengths" in extra:
@@ -225,7 +227,7 @@ def test_numbers_that_no_activation_takes_are_refused(bench, case):
         bench.lowered(layer(case, "GRU", 5, **given))
 
 
-TFLITE = {
+TFLITE: dict[str, tuple[str, dict[str, Any]]] = {
     "gru": ("GRU", {"linear_before_reset": 1}),
     "affine": ("RNN", {"activations": ["Affine"], "activation_alpha": [0.7], "activation_beta": [0.1]}),
     "softplus and softsign": ("GRU", {"activations": ["Softplus", "Softsign"]}),

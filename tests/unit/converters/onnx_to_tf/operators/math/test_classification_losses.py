@@ -1,5 +1,7 @@
 """Losses of a classification."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ def weight(count):
     return np.random.default_rng(7).uniform(0.5, 2, count).astype(np.float32)
 
 
-CASES = {
+CASES: dict[str, tuple[str, str, bool, dict[str, Any]]] = {
     "plain": ("NC", "N", False, {}),
     "by weights": ("NCHW", "NHW", True, {}),
     "each": ("NCH", "NH", True, {"reduction": "none"}),

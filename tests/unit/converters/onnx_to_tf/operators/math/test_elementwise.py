@@ -1,5 +1,7 @@
 """Arithmetic, comparison and activations."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ BOOLEANS = lambda rng, shape: rng.integers(0, 2, shape).astype(bool)  # noqa: E7
 ODD = [-np.inf, -1, -0.5, 0.5, 1.5, 2.5, np.inf, np.nan]
 SPECIAL = lambda rng, shape: rng.choice(ODD, shape).astype(np.float32)  # noqa: E731
 
-UNARY = {
+UNARY: dict[str, dict[str, Any]] = {
     "Abs": {}, "Acos": {"of": BETWEEN(-1, 1)}, "Acosh": {"of": BETWEEN(1, 5)}, "Asin": {"of": BETWEEN(-1, 1)},
     "Asinh": {}, "Atan": {}, "Atanh": {"of": BETWEEN(-0.9, 0.9)}, "Ceil": {}, "Cos": {}, "Cosh": {},
     "Erf": {}, "Exp": {},

@@ -147,7 +147,10 @@ def test_a_quotient_near_a_midpoint_is_rounded_correctly(tmp_path):
 @pytest.mark.parametrize("known", [True, False])
 def test_small_dtypes_go_in_and_out(tmp_path, dtype, known):
     x = np.linspace(-40, 40, 24, dtype=np.float32).reshape(4, 6)
-    scale, zero = np.float32([0.5, 2, 3, 4, 5, 6]), np.arange(6).astype(dtype if "int" in dtype else "int8") * 0
+    scale, zero = (
+        np.array([0.5, 2, 3, 4, 5, 6], np.float32),
+        np.arange(6).astype(dtype if "int" in dtype else "int8") * 0,
+    )
     constants = {"s": scale, "z": zero.astype(dtype)}
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], axis=1),

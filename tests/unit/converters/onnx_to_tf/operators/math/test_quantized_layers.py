@@ -1,6 +1,7 @@
 """Layers as ONNX Runtime's quantize_dynamic leaves them: LSTMs and attention, compared with ONNX Runtime itself."""
 
 import logging
+from typing import Any
 
 import numpy as np
 import onnx
@@ -93,7 +94,7 @@ def lstm(folder, *, directions=1, states=False, peepholes=False, lengths=False, 
     return drawn(inputs, ({"T": steps, "N": batch} for steps, batch in ((4, 3), (1, 1), (20, 2), (hidden, hidden))))
 
 
-LSTMS = {
+LSTMS: dict[str, dict[str, Any]] = {
     "forward": {},
     "as long as it is wide": {"hidden": INPUT},
     "backward with states": {"direction": "reverse", "states": True},
@@ -152,7 +153,7 @@ def attention(folder, *, mask=None, past=False, width=8, **attributes):
     return drawn(inputs, (dict(zip("NSP", sizes, strict=True)) for sizes in ((3, 5, 4), (1, 1, 0), (4, 4, 4))))
 
 
-ATTENTIONS = {
+ATTENTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
     "as many heads as features": {"width": HEADS * 2},
     "masked": {"mask": ["N", "S"], "mask_filter_value": -50.0},

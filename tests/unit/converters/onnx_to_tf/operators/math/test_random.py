@@ -64,7 +64,7 @@ def test_without_bounds_numbers_lie_between_0_and_1(tmp_path):
 
 
 def test_bernoulli_draws_ones_with_the_probability_of_its_input(tmp_path):
-    chances = np.broadcast_to(np.float32([0.0, 0.3, 1.0]), (MANY, 3))
+    chances = np.broadcast_to(np.array([0.0, 0.3, 1.0], np.float32), (MANY, 3))
     y = call(drawn(tmp_path, "Bernoulli", [X], dtype=TensorProto.INT64), chances)
     assert (y.dtype, set(y.ravel())) == (np.int64, {0, 1})
     np.testing.assert_allclose(y.mean(0), [0, 0.3, 1], atol=0.02)
@@ -74,7 +74,7 @@ def test_bernoulli_draws_ones_with_the_probability_of_its_input(tmp_path):
 
 @pytest.mark.parametrize(("dtype", "name"), [({}, "int32"), ({"dtype": 7}, "int64")])
 def test_classes_are_drawn_by_their_log_probabilities(tmp_path, dtype, name):
-    chances = np.float32([[0.1, 0.2, 0.7], [0.5, 0.0, 0.5]])
+    chances = np.array([[0.1, 0.2, 0.7], [0.5, 0.0, 0.5]], np.float32)
     with np.errstate(divide="ignore"):
         logits = np.log(chances) + 5
     y = call(drawn(tmp_path, "Multinomial", [X], sample_size=MANY, **dtype), logits)
@@ -98,7 +98,7 @@ def test_seeds_of_fractions_differ(tmp_path):
 
 
 def test_a_scalar_can_be_drawn(tmp_path):
-    scalar = ("x", TensorProto.FLOAT, [])
+    scalar: tuple[str, int, list[int]] = ("x", TensorProto.FLOAT, [])
     assert call(drawn(tmp_path, "RandomNormalLike", [scalar]), np.float32(1)).shape == ()
 
 

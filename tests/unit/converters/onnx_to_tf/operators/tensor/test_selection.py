@@ -1,5 +1,7 @@
 """Elements selected by their values: the largest, the different, those that are not zero, those of a condition."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -86,7 +88,8 @@ def test_the_largest_channels_need_no_transpose_where_channels_lie_last(bench, c
         value = computed(image, Layout.CHANNELS_LAST)
         axis = {"axis": make_attribute("axis", 1)}
         node = Node("TopK", "", 11, "", ("x", "k"), ("values", "places"), axis, NodeOrigin(), {"": 11})
-        op = OperatorContext(node, [value, known(np.array([2]), None)], None, TENSORFLOW, None)
+        unused: Any = None  # TopK holds no weights and calls no subgraph
+        op = OperatorContext(node, [value, known(np.array([2]), unused)], unused, TENSORFLOW, unused)
         return [output.tensor(Layout.CHANNELS_LAST) for output in selection.top_k(op)]
 
     graph = tf.function(largest).get_concrete_function(tf.TensorSpec([None, 4, 5, 6])).graph

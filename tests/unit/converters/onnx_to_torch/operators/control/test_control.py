@@ -6,10 +6,11 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from onnx_to_torch_bench import close
 
 from transload.converters.onnx_to_torch.module_writer import torch_tensor
 from transload.models.errors import Refused
+
+from ...conftest import close
 
 slow = pytest.mark.slow
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'

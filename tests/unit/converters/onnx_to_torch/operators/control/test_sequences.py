@@ -4,9 +4,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from onnx_to_torch_bench import numbers
 
 from transload.models.errors import Refused
+
+from ...conftest import numbers
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
 

@@ -5,7 +5,8 @@ import onnx
 import pytest
 import torch
 from onnx import helper
-from onnx_to_torch_bench import close, numbers
+
+from ...conftest import close, numbers
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 STEPS, BATCH, WIDTH, HIDDEN = 6, 3, 4, 5

@@ -5,9 +5,10 @@ import onnx
 import pytest
 import torch
 from onnx import helper
-from onnx_to_torch_bench import close, numbers
 
 from transload.converters.onnx_to_torch.module_writer import torch_tensor
+
+from ...conftest import close, numbers
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
 
