@@ -1,4 +1,4 @@
-"""The commands in the README and in docs/ do what the page says.
+"""The commands in the README, in CONTRIBUTING.md and in docs/ do what the page says.
 
 A ```console block is preceded by a comment that says what becomes of it:
 
@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^>]*?) -->\n+)?^```(?P<kind>console|sh|bash|shell)\n(?P<body>.*?)^```$", re.M | re.S
 )

@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "design" / "lowering.md"
 
 def test_the_page_lists_lowered_and_missing_operators():
     page = PAGE.read_text()
-    assert update_page(page) == page, "write it anew: PAGE.write_text(updated(PAGE.read_text()))"
+    assert update_page(page) == page, "write it anew: PAGE.write_text(update_page(PAGE.read_text()))"
 
 
 def test_the_table_would_show_a_lowering_that_goes_missing(monkeypatch):
