@@ -27,10 +27,11 @@ def contract() -> Any:
     return module
 
 
-def hold(entry: str, args: tuple[Any, ...]) -> None:
+def hold(entry: str, args: tuple[Any, ...] | dict[str, Any]) -> None:
     """Call `module:function` and keep what it gives."""
     module, _, name = entry.partition(":")
-    HELD["held"] = getattr(import_module(module), name)(*args)
+    function = getattr(import_module(module), name)
+    HELD["held"] = function(**args) if isinstance(args, dict) else function(*args)
 
 
 def call(name: str, args: tuple[Any, ...]) -> Any:
@@ -67,7 +68,7 @@ def main() -> None:
                 reply: tuple[Any, ...] = ("ok", globals()[act](*args))
             except BaseException as error:  # noqa: BLE001  (the test decides)
                 traceback.print_exc()
-                reply = ("error", type(error).__name__, str(error))
+                reply = ("error", getattr(error, "kind", type(error).__name__), str(error))  # as a user is told
             pickle.dump(reply, stream)
             stream.flush()
 

@@ -31,7 +31,8 @@ def run(script: str, *args: str) -> str:
 def seen(artifact: Callable[[str], Path], host: Callable[[], Any]) -> Iterator[dict[str, Any]]:
     """What the official client found."""
     with host() as server:
-        server.hold("transload.serving.server:open_server", (str(artifact("saved-model")), "tiny", "cpu", 1))
+        options = {"folder": str(artifact("saved-model")), "name": "tiny", "device": "cpu", "threads": 1}
+        server.hold("transload.serving.server:open_server", options)
         at = server.call("addresses", ())
         yield json.loads(run("official_client.py", at["grpc"], at["rest"], "tiny"))
 

@@ -32,7 +32,8 @@ def held(request: pytest.FixtureRequest, artifact: Callable[[str], Path], host: 
             return
         signature = contract.signature_of(folder)
         with host() as server:
-            server.hold("transload.serving.server.embedded:open_server", (str(folder), "contract", "cpu", 1))
+            options = {"folder": str(folder), "name": "contract", "device": "cpu", "threads": 1}
+            server.hold("transload.serving.server.embedded:open_server", options)
             address = server.call("addresses", ())[name.rpartition("-")[2]]
             process.hold(runtime.entry, (address, "contract", signature))
             yield process
