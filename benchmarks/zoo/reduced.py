@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from catalogue import Entry
 from table import INT8, WRONG, Row, row_of
@@ -22,16 +22,49 @@ from transload.models.errors import StepFailed
 from transload.models.formats import Format, Precision, Target, parse_target
 from transload.models.signature import parse_input
 from transload.models.store import Stored
-from transload.pipeline.plan.route_actions import conversion
+from transload.pipeline.plan.route_actions import VerificationInputs, conversion
 from transload.pipeline.plan.router import TargetResult
 from transload.pipeline.plan.routes import Route
-
-if TYPE_CHECKING:
-    from flow import Bench, Subject
+from transload.pipeline.workers.engine import Executor
 
 COLUMNS = (INT8, f"{Format.TFLITE}:{Precision.INT8_DYNAMIC}")
 _COUNTS = Path(__file__).resolve().parent / "delegated.py"
 _OPENING_S = 120.0
+
+
+class Subject(Protocol):
+    """A model of the catalogue in the store (flow.Subject)."""
+
+    @property
+    def entry(self) -> Entry:
+        """The row of the catalogue."""
+        ...
+
+    @property
+    def variation(self) -> float:
+        """How much the reference's answers differ between samples."""
+        ...
+
+    def basis(self) -> VerificationInputs:
+        """Return what routes start from and are checked against."""
+        ...
+
+
+class Bench(Protocol):
+    """Where copies are made and checked (flow.Bench)."""
+
+    @property
+    def executor(self) -> Executor:
+        """What runs the steps."""
+        ...
+
+    def checks(self, subject: Any, basis: VerificationInputs, made: TargetResult) -> Sequence[Mapping[str, Any]]:
+        """Return the facts of the check at every size."""
+        ...
+
+    def drop(self, made: TargetResult) -> None:
+        """Delete a copy."""
+        ...
 
 
 def row(bench: Bench, subject: Subject, column: str, exported: TargetResult) -> Row:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ..onnx_graph import operator_registry
 from .values import Value
 
-if TYPE_CHECKING:
-    from .operator_context import OperatorContext
-
 Lowered: TypeAlias = Value | Sequence[Value | None]
-Lowering: TypeAlias = "Callable[[OperatorContext], Lowered]"
+Lowering: TypeAlias = Callable[..., Lowered]  # its one argument is an OperatorContext, which reads this table
 Entry: TypeAlias = operator_registry.Entry[Lowering]
 
 MICROSOFT = operator_registry.MICROSOFT

@@ -45,6 +45,46 @@ def layers_reached(source: str, depth: int) -> set[str]:
     return reached - {"__version__"}
 
 
+def modules_imported(file: Path, root: Path = ROOT) -> set[Path]:
+    """The modules of ours that a module imports at its top, for type checkers too."""
+    reached: set[Path] = set()
+    for node in _at_import(ast.parse(file.read_text()), for_types=True):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = file.parents[node.level - 1].joinpath(*(node.module.split(".") if node.module else ()))
+            names = [base / alias.name for alias in node.names]
+            reached |= {path.with_suffix(".py") for path in (base, *names) if path.with_suffix(".py").is_file()}
+    return reached
+
+
+def circles(graph: dict[Path, set[Path]]) -> list[list[str]]:
+    """The shortest way from each module back to itself, of those that have one."""
+    found = []
+    for start in graph:
+        ways = {start: [start]}
+        waiting = [start]
+        while waiting:
+            here = waiting.pop(0)
+            for after in sorted(graph.get(here, ())):
+                if after == start:
+                    found.append([file.name for file in ways[here]])
+                    waiting.clear()
+                    break
+                if after not in ways:
+                    ways[after] = [*ways[here], after]
+                    waiting.append(after)
+    return found
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    assert circles({file: modules_imported(file) for layer in MAY_IMPORT for file in modules(layer)}) == []
+
+
+def test_the_circle_check_finds_a_circle() -> None:
+    a, b, c = Path("a.py"), Path("b.py"), Path("c.py")
+    assert circles({a: {b}, b: {c}, c: set()}) == []
+    assert circles({a: {b}, b: {a}, c: {a}}) == [["a.py", "b.py"], ["b.py", "a.py"]]
+
+
 def imported(tree: ast.AST, *, top_only: bool = False) -> Iterator[str]:
     """Top-level names of the modules that are imported; `top_only`: when the module itself is."""
     for node in _at_import(tree) if top_only else ast.walk(tree):
@@ -54,15 +94,15 @@ def imported(tree: ast.AST, *, top_only: bool = False) -> Iterator[str]:
             yield (node.module or "").split(".")[0]
 
 
-def _at_import(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every node that runs when the module is imported: not in functions, and not for type checkers only."""
+def _at_import(tree: ast.AST, *, for_types: bool = False) -> Iterator[ast.AST]:
+    """Every node that runs when the module is imported: not in functions; and those for type checkers, if wanted."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             continue
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not for_types:
             continue
         yield node
-        yield from _at_import(node)
+        yield from _at_import(node, for_types=for_types)
 
 
 @pytest.mark.parametrize("layer", MAY_IMPORT)

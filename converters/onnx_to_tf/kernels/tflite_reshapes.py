@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
 from ..lazy_tensorflow import tf
 
-if TYPE_CHECKING:
-    from ..values import Size, TfTensor
+TfTensor: TypeAlias = Any  # tensorflow has no types
 
 _TRANSPOSED = {"float32", "int32", "int64", "bool"}  # the dtypes that TFLite both transposes and gathers
 _OF_SHAPE = {"Reshape", "Squeeze", "ExpandDims", "Identity"}  # operators that leave the elements in order
 
 
-def of_that_shape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor | None:
+def of_that_shape(tensor: TfTensor, target: Sequence[object]) -> TfTensor | None:
     """Return the tensor, or what it was reshaped from, where that is known to have the target's shape; else None.
 
     It is known where all sizes but one are, and the number of elements determines that one.
@@ -36,7 +35,7 @@ def of_that_shape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor | None:
     return None
 
 
-def looks_like_none(tensor: TfTensor, target: Sequence[Size]) -> bool:
+def looks_like_none(tensor: TfTensor, target: Sequence[object]) -> bool:
     """Return whether the converter may take a reshape for none."""
     if len(target) < 2 or tf.executing_eagerly() or tensor.dtype.name not in _TRANSPOSED:
         return False
@@ -53,6 +52,6 @@ def _reshaped_from(tensor: TfTensor) -> Iterator[TfTensor]:
         tensor = tensor.op.inputs[0]
 
 
-def _static(target: Sequence[Size]) -> list[int | None]:
+def _static(target: Sequence[object]) -> list[int | None]:
     """Return the sizes, None where they are not known; -1 is not known."""
     return [size if isinstance(size, int) and size >= 0 else None for size in target]
