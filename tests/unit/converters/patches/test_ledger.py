@@ -123,14 +123,6 @@ def test_every_record_has_an_id_of_its_own() -> None:
     assert [name for name, count in Counter(patch.id for patch in all_patches()).items() if count > 1] == []
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_every_record_has_a_canary_and_every_canary_a_record() -> None:
-    from ....canaries import canary_cases as cases
-
-    assert set(cases.CASES) == {patch.id for patch in all_patches()}
-    assert set(cases.CASES) >= cases.NOT_SHOWN
-
-
 def test_the_document_has_a_row_for_each_reason() -> None:
     text = document(swaps("torch", {"diff": always(1), "fix": always(1)}, **WHY))
     assert "## Names swapped for a while (2)" in text
