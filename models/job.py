@@ -42,8 +42,9 @@ class JsonRecord:
 
         Raises ValueError that names a key which is unknown or missing.
         """
-        if unknown := sorted(document.keys() - _types_of(cls).keys()):
-            raise ValueError(f"{cls.__name__} has no {', '.join(unknown)}; it has {', '.join(_types_of(cls))}")
+        names = [own.name for own in fields(cls)]
+        if unknown := sorted(document.keys() - set(names)):
+            raise ValueError(f"{cls.__name__} has no {', '.join(unknown)}; it has {', '.join(names)}")
         return cls.part_of(document)
 
     @classmethod
@@ -55,9 +56,10 @@ class JsonRecord:
         required = [own.name for own in fields(cls) if not _has_default(own)]
         if missing := [name for name in required if name not in document]:
             raise ValueError(f"{cls.__name__} lacks {', '.join(missing)}")
-        read = {name: document[name] for name in _types_of(cls) if name in document}
+        kinds = _types_of(cls)
+        read = {name: document[name] for name in kinds if name in document}
         values = {name: value for name, value in read.items() if value is not None or name in required}
-        return cls(**{name: _decoded(_types_of(cls)[name], value) for name, value in values.items()})
+        return cls(**{name: _decoded(kinds[name], value) for name, value in values.items()})
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of the record."""

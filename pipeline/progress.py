@@ -26,7 +26,7 @@ class Stage:
 
 @dataclass
 class _Screen:
-    """The stream that several models' progress shares."""
+    """The output stream, which the progress of several models shares."""
 
     stream: TextIO
     quiet: bool

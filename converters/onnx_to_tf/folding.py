@@ -19,7 +19,7 @@ from ...models.signature import Array
 from ..onnx_graph.graph import Graph, Node, attribute_value, needed, outer_names
 
 _ATTRIBUTES = {"epsilon", "momentum", "training_mode"}
-_SINCE = 9  # before, an attribute said whether a mean stood for one channel or for one place of the image
+_SINCE = 9  # wordings before have an attribute `spatial`: with 0, each place of the image has its own mean
 
 
 def fold_batch_normalizations(graph: Graph) -> Graph:

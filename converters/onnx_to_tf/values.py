@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ...models.signature import Array
-from .kernels.tflite_reshapes import looks_like_none, of_that_shape
+from .kernels.tflite_reshapes import find_tensor_of_shape, looks_like_none
 from .lazy_tensorflow import tf
 
 if TYPE_CHECKING:
@@ -246,13 +246,13 @@ def reshape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor:
 
     A reshape that a converter may drop (kernels/tflite_reshapes.py) gets one axis more, which a gather takes off.
     """
-    if looks_like_none(tensor, target) and of_that_shape(tensor, target) is None:
+    if looks_like_none(tensor, target) and find_tensor_of_shape(tensor, target) is None:
         return tf.gather(_reshape(tensor, [1, *target]), 0, axis=0)
     return _reshape(tensor, target)
 
 
 def _reshape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor:
-    same = of_that_shape(tensor, target)
+    same = find_tensor_of_shape(tensor, target)
     if same is not None:
         return same
     unknown = [at for at, size in enumerate(target) if not isinstance(size, int)]

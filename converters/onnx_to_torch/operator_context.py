@@ -10,7 +10,7 @@ from ..onnx_graph.node_reader import NodeReader
 from .common.tensor_sequence import ExpressionSequence, LoopSequence
 from .module_writer import ModuleWriter
 from .safe_names import number
-from .values import Expression, SizeTerm, SizeTerms, known, of_sizes
+from .values import Expression, SizeTerm, SizeTerms, express_sizes, known
 
 
 class CodegenContext(NodeReader[Expression, SizeTerm]):
@@ -91,4 +91,4 @@ class CodegenContext(NodeReader[Expression, SizeTerm]):
 
     def sized(self, parts: Sequence[SizeTerm] | SizeTerms, dtype: str = "int64") -> Expression:
         """Return an output that is a vector of sizes, or an array of them in another shape."""
-        return of_sizes(self.writer, parts, dtype)
+        return express_sizes(self.writer, parts, dtype)

@@ -20,7 +20,7 @@ import numpy as np
 from ...models.signature import Array
 from .module_writer import ModuleWriter
 from .operator_context import CodegenContext
-from .values import Expression, SizeTerm, SizeTerms, as_parts, of_sizes
+from .values import Expression, SizeTerm, SizeTerms, express_size_terms, express_sizes
 
 Rule = Callable[..., SizeTerm | None]  # of an element of each input; None where the answer is no whole number
 
@@ -46,7 +46,7 @@ class ElementMoves:
 
     def answer(self, writer: ModuleWriter, places: Array) -> Expression:
         """Return what lies in these places."""
-        return of_sizes(writer, np.asarray(self.pool[places], object), self.dtype)
+        return express_sizes(writer, np.asarray(self.pool[places], object), self.dtype)
 
 
 def element_moves(op_type: str, inputs: Sequence[Expression | None]) -> ElementMoves | None:
@@ -80,7 +80,7 @@ def computed_each(op: CodegenContext) -> Expression | None:
     grids = np.broadcast_arrays(*(part for part in elements if part is not None))
     answers = [rule(*row) for row in zip(*(grid.reshape(-1) for grid in grids), strict=True)]
     parts = [part for part in answers if part is not None]
-    return op.sized(as_parts(parts, grids[0].shape), _dtype(op)) if len(parts) == len(answers) else None
+    return op.sized(express_size_terms(parts, grids[0].shape), _dtype(op)) if len(parts) == len(answers) else None
 
 
 def _dtype(op: CodegenContext) -> str:

@@ -166,15 +166,15 @@ def known(writer: ExpressionWriter, array: Array, name: str = "") -> Expression:
     return Expression(writer, array.dtype.name, array.shape, array=array, name=name)
 
 
-def of_sizes(writer: ExpressionWriter, parts: Sequence[SizeTerm] | SizeTerms, dtype: str = "int64") -> Expression:
+def express_sizes(writer: ExpressionWriter, parts: Sequence[SizeTerm] | SizeTerms, dtype: str = "int64") -> Expression:
     """Return a vector of sizes, or an array of them in another shape; known as a whole where every element is."""
-    held = parts if isinstance(parts, np.ndarray) else as_parts(parts, (len(parts),))
+    held = parts if isinstance(parts, np.ndarray) else express_size_terms(parts, (len(parts),))
     if all(isinstance(part, int) for part in held.reshape(-1)):
         return known(writer, held.astype(dtype))
     return Expression(writer, dtype, held.shape, parts=held)
 
 
-def as_parts(parts: Sequence[SizeTerm], shape: tuple[int, ...] = ()) -> SizeTerms:
+def express_size_terms(parts: Sequence[SizeTerm], shape: tuple[int, ...] = ()) -> SizeTerms:
     """Return an array of sizes; of one alone, unless a shape is given."""
     held = np.empty(len(parts), object)
     held[:] = parts

@@ -58,12 +58,12 @@ class GraphWriter(GraphWalk[Expression]):
             if folded is not None:
                 return folded
         if any(value is not None and value.parts is not None for value in inputs):
-            outputs = self._of_sizes(node, inputs, entry)
+            outputs = self._write_on_sizes(node, inputs, entry)
             if outputs is not None:
                 return outputs
         return _answers(CodegenContext(node, inputs, self.writer), entry)
 
-    def _of_sizes(
+    def _write_on_sizes(
         self, node: Node, inputs: Sequence[Expression | None], entry: Entry
     ) -> Sequence[Expression | None] | None:
         """Write a node on sizes whose outputs are sizes, too; None where they are not."""

@@ -39,3 +39,11 @@ _REGISTRY = operator_registry.Registry[OperatorWriter](f"{__package__}.operators
 writes = _REGISTRY.register
 entries = _REGISTRY.entries
 find = _REGISTRY.find
+
+
+def write_call(name: str, function: str, *, since: int, dtypes: frozenset[str]) -> None:
+    """Register an operator that is one call of a PyTorch function on its only input."""
+
+    @writes(name, since=since, T=dtypes)
+    def written(op: CodegenContext) -> OutputCode:
+        return f"{function}({op.value(0)})"

@@ -14,7 +14,7 @@ from ...models.sources import read_source
 from ..conversion_records import OnnxExportOptions
 from ..patches.torch_export.distributions import unchecked_distributions
 from ..patches.torch_export.tensor_data import followed_data
-from ..patches.torch_export.traced_replacements import in_other_words
+from ..patches.torch_export.traced_replacements import swap_traced_functions
 from ..patches.torch_onnx_torchscript.full_slices import without_idle_slices
 from ..patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 from ..to_pytorch.constant_weights import model_to_export
@@ -41,7 +41,13 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
     inputs = example_inputs(source.signature)
     mend_older_exporter()
     model, note = script_or_module(model_to_export(job.inputs["source"]), source.signature, call_of(source), inputs)
-    with warnings.catch_warnings(), in_other_words(), followed_data(), without_idle_slices(), unchecked_distributions():
+    with (
+        warnings.catch_warnings(),
+        swap_traced_functions(),
+        followed_data(),
+        without_idle_slices(),
+        unchecked_distributions(),
+    ):
         warnings.simplefilter("ignore", DeprecationWarning)  # of the exporter itself, which is used on purpose
         if isinstance(model, torch.jit.ScriptModule):
             model = returning_tuple(model, source.signature)

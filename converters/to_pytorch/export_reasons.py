@@ -281,7 +281,7 @@ def one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Modul
 
 
 def left_out(left: ExcludedSizes, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> OneWay:
-    """Return the refusal of a program that is wrong at one size of an axis, or at a relation of several."""
+    """Return the error for a program that is wrong at one size of an axis, or at related sizes of several."""
     empty = next((axis for axis, size in left.sizes.items() if size == 0), None)
     if empty:  # torch.export asks no size whether it is 0, so it knows of no line
         return OneWay(

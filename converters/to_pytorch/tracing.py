@@ -29,10 +29,10 @@ from ..patches import private_torch, torch_messages
 from ..patches.torch_export.autograd_functions import compiled_functions, inlined_functions
 from ..patches.torch_export.distributions import unchecked_distributions
 from ..patches.torch_export.recurrent_cells import open_cells
-from ..patches.torch_export.temporary_settings import as_in_the_exporter
+from ..patches.torch_export.temporary_settings import claim_onnx_export
 from ..patches.torch_export.tensor_data import followed_data
 from ..patches.torch_export.traced_replacements import recomputing
-from ..patches.torch_export.transformer_layers import as_made
+from ..patches.torch_export.transformer_layers import keep_own_classes
 from .export_reasons import OneWay, stopped
 from .guards import same_way, tree_leaves
 from .pt2_from_source import other_way
@@ -85,7 +85,7 @@ def scripted(model: torch.nn.Module, call: Call | None, inputs: Sequence[torch.T
     """
     import torch
 
-    with without_deprecation(), as_made(model), open_cells(), compiled_functions(model, inputs):
+    with without_deprecation(), keep_own_classes(model), open_cells(), compiled_functions(model, inputs):
         if call is None:
             return torch.jit.script(model)
         user_module: Any = model.model
@@ -154,7 +154,7 @@ def script_or_module(
     if compiled is not None:
         return compiled, note
     try:
-        with as_in_the_exporter():
+        with claim_onnx_export():
             observed = _observe_trace(model, inputs)
     except Exception:  # noqa: BLE001  (the exporter will report it)
         return model, note

@@ -46,7 +46,7 @@ def find_example(ref: CodeRef, model: torch.nn.Module) -> Example | None:
     module = sys.modules.get(_factory_module(ref)) if not ref.library and not ref.recipe else None
     beside = getattr(module, EXAMPLES, None)
     if callable(beside):
-        return as_example(_call(beside, model), model, f"{EXAMPLES}() of {ref.place}")
+        return parse_example(_call(beside, model), model, f"{EXAMPLES}() of {ref.place}")
     return None
 
 
@@ -73,7 +73,7 @@ def _own(model: torch.nn.Module, name: str) -> Example | None:
     value = getattr(model, name, None)
     if callable(value):
         value = value()
-    return None if value is None else as_example(value, model, f"{name} of {type(model).__name__}")
+    return None if value is None else parse_example(value, model, f"{name} of {type(model).__name__}")
 
 
 def _factory_module(ref: CodeRef) -> str:
@@ -91,7 +91,7 @@ def _call(function: Callable[..., object], model: torch.nn.Module) -> object:
     return function(model) if len(needed) == 1 else function()
 
 
-def as_example(value: object, model: torch.nn.Module, origin: str) -> Example:
+def parse_example(value: object, model: torch.nn.Module, origin: str) -> Example:
     """Take example inputs as arguments of forward.
 
     A tuple is arguments by position, a dict arguments by name where its keys are forward's, anything else one argument.

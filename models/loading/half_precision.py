@@ -39,7 +39,7 @@ def _cast(model: torch.nn.Module, dtypes: Mapping[str, torch.dtype]) -> None:
 
 
 @contextmanager
-def in_float32(model: str, halves: Mapping[str, torch.dtype]) -> Iterator[None]:
+def map_half_precision_errors(model: str, halves: Mapping[str, torch.dtype]) -> Iterator[None]:
     """Turn an error that a half-precision module raises in float32 into a BadRequest: its code names a dtype."""
     try:
         yield

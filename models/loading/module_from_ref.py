@@ -10,7 +10,7 @@ from ..recipe import Recipe
 from ..sources import CodeRef
 from .code_refs import load_named
 from .factory_arguments import arguments
-from .user_code import at_root, user_code
+from .user_code import user_code, working_in_root
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +27,7 @@ def construct(ref: CodeRef, seed: int = _SEED) -> torch.nn.Module:
         torch.manual_seed(seed)
         loaded = load_named(ref)  # an instance is made while its file is imported
         torch.manual_seed(seed)
-        with at_root(ref):
+        with working_in_root(ref):
             model = _call_factory(loaded, ref)
     if not isinstance(model, torch.nn.Module):
         raise BadRequest(

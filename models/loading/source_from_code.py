@@ -19,7 +19,7 @@ from .build import call_model
 from .call_convention import Call, Leaf, flat, parameter_names
 from .code_refs import load_named, ref_digest
 from .example_inputs import dummy_example, find_example, specs_of, widen_example
-from .half_precision import in_float32, own_distance, widen
+from .half_precision import map_half_precision_errors, own_distance, widen
 from .infer_signature import infer_signature
 from .library_models import known_inputs
 from .model_notes import notes_of
@@ -52,7 +52,7 @@ def take_weights(job: Job) -> Mapping[str, Any]:
     parameters = sum(weight.numel() for weight in model.parameters())
     del state
     halves = widen(model)
-    with user_code(f"calling {ref.text}", ref, _OTHERWISE, CallFailed), in_float32(ref.text, halves):
+    with user_code(f"calling {ref.text}", ref, _OTHERWISE, CallFailed), map_half_precision_errors(ref.text, halves):
         before = ModuleState.of(model)
         called = _find_call(options, model, bool(halves))
         flattened = model if called.call is None else flat(model, called.call)

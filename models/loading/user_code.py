@@ -30,7 +30,7 @@ def load_object(ref: CodeRef) -> Any:
     """Load the object that `ref` names from a file or a module of the user's.
     Raises BadRequest where the file, the module or the name is not there, or the import raises."""
     mend_torchvision()  # their code may import it, or timm
-    with at_root(ref):
+    with working_in_root(ref):
         module = _from_file(ref.file, ref.root) if ref.file else _from_name(ref)
     value: Any = module
     for part in ref.name.split("."):
@@ -43,7 +43,7 @@ def load_object(ref: CodeRef) -> Any:
 
 
 @contextmanager
-def at_root(ref: CodeRef) -> Iterator[None]:
+def working_in_root(ref: CodeRef) -> Iterator[None]:
     """Make the user's root the current folder while their code makes a model: `configs/x.yaml` starts there."""
     before = Path.cwd()
     if ref.root is not None:

@@ -67,7 +67,7 @@ def _row(series: Series, reference: Series | None, about: About, load: Load | No
         ratio_to_reference=None if ratio_to_reference is None else ratio_to_reference[0],
         ratio_ci95=interval,
         peak_rss_bytes=about.peak_rss_bytes,
-        doubts=(*_of_device(device, about), *doubts(series, interval, load=load)),
+        doubts=(*_doubt_device(device, about), *doubts(series, interval, load=load)),
     )
 
 
@@ -93,7 +93,7 @@ def failed_row(pair: Pair, batch: int, why: str, about: About, device: str | Non
     )
 
 
-def _of_device(device: str, about: About) -> tuple[str, ...]:
+def _doubt_device(device: str, about: About) -> tuple[str, ...]:
     if runs_on(device, about.device):
         return ()
     return (f"it was asked to run on {about.device} and ran on {device}: transload doctor says what is missing",)

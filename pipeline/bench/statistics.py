@@ -83,19 +83,19 @@ def doubts(series: Series, interval: tuple[float, float] | None = None, *, load:
     if not len(samples_s):
         return ()
     return (
-        *_of_count(samples_s),
-        *_of_spread(samples_s),
-        *_of_modes(samples_s),
-        *_of_trend(series),
-        *_of_timer(series, samples_s),
-        *_of_first_call(series, samples_s),
-        *_of_rounds(series),
-        *_of_interval(interval),
-        *_of_load(load),
+        *_doubt_count(samples_s),
+        *_doubt_spread(samples_s),
+        *_doubt_modes(samples_s),
+        *_doubt_trend(series),
+        *_doubt_timer(series, samples_s),
+        *_doubt_first_call(series, samples_s),
+        *_doubt_rounds(series),
+        *_doubt_interval(interval),
+        *_doubt_load(load),
     )
 
 
-def _of_count(samples_s: Array) -> Iterator[str]:
+def _doubt_count(samples_s: Array) -> Iterator[str]:
     if len(samples_s) < _P99_SAMPLES:
         yield (
             f"a p99 from {len(samples_s)} calls is a guess: {_P99_SAMPLES} bound it at 99 % confidence, "
@@ -103,13 +103,13 @@ def _of_count(samples_s: Array) -> Iterator[str]:
         )
 
 
-def _of_spread(samples_s: Array) -> Iterator[str]:
+def _doubt_spread(samples_s: Array) -> Iterator[str]:
     low, mid, high = np.percentile(samples_s, (25, 50, 75))
     if high - low > _SPREAD * mid:
         yield f"the middle half of the calls spreads over {(high - low) / mid:.0%} of the median: close other programs"
 
 
-def _of_modes(samples_s: Array) -> Iterator[str]:
+def _doubt_modes(samples_s: Array) -> Iterator[str]:
     """Two heaps far apart: Otsu's split, Ashman's D = sqrt(2) |m1 - m2| / sqrt(s1^2 + s2^2)."""
     values = np.sort(samples_s[:: max(1, len(samples_s) // _MODES_OF)])
     values = values[len(values) // 100 : len(values) - len(values) // 100]
@@ -130,7 +130,7 @@ def _of_modes(samples_s: Array) -> Iterator[str]:
         )
 
 
-def _of_trend(series: Series) -> Iterator[str]:
+def _doubt_trend(series: Series) -> Iterator[str]:
     """Mann-Kendall over the medians of the rounds, sized by the Theil-Sen slope."""
     if len(series.rounds) < _TREND_ROUNDS:
         return
@@ -145,30 +145,30 @@ def _of_trend(series: Series) -> Iterator[str]:
         yield f"the rounds drift by {drift:+.0%} from first to last: let the machine come to rest and measure longer"
 
 
-def _of_timer(series: Series, samples_s: Array) -> Iterator[str]:
+def _doubt_timer(series: Series, samples_s: Array) -> Iterator[str]:
     share = series.timer_s / max(float(np.median(samples_s)), _TICK_S)
     if share > _TIMER:
         yield f"reading the clock is {share:.1%} of a call: compare ratios and not microseconds, or use a larger batch"
 
 
-def _of_first_call(series: Series, samples_s: Array) -> Iterator[str]:
+def _doubt_first_call(series: Series, samples_s: Array) -> Iterator[str]:
     times = (series.first_call_s or 0.0) / max(float(np.median(samples_s)), _TICK_S)
     if times > _FIRST_CALLS and (series.first_call_s or 0.0) > _FIRST_S:
         yield f"the first call took {series.first_call_s:.2f} s, {times:.0f} times the median: warm it up before use"
 
 
-def _of_rounds(series: Series) -> Iterator[str]:
+def _doubt_rounds(series: Series) -> Iterator[str]:
     if len(series.rounds) < LEAST_ROUNDS:
         yield f"{len(series.rounds)} rounds give no interval: measure at least {LEAST_ROUNDS}"
 
 
-def _of_interval(interval: tuple[float, float] | None) -> Iterator[str]:
+def _doubt_interval(interval: tuple[float, float] | None) -> Iterator[str]:
     if interval is not None and interval[1] / interval[0] - 1 > _WIDE:
         low, high = interval
         yield f"the ratio lies anywhere in {low:.2f} to {high:.2f}: measure more rounds on a quiet machine"
 
 
-def _of_load(load: Load | None) -> Iterator[str]:
+def _doubt_load(load: Load | None) -> Iterator[str]:
     if load is not None and load.other_cores > 0.25 * load.cores:
         yield f"other programs used {load.other_cores:.1f} of {load.cores} cores: measure on a quiet machine"
 

@@ -27,7 +27,7 @@ from .drift_records import CheckOptions
 from .metric import metric_row
 from .mismatch_hints import explain, join, structure
 from .numeric import Drift, OutputDrift, combine, compare
-from .recorded_answers import ANSWERS, PROBES, by_sample, read_calls, read_record
+from .recorded_answers import ANSWERS, PROBES, read_calls, read_record, split_by_sample
 from .rules import FAIL, INCONCLUSIVE, PASS, Judgement, Rule, judge
 from .sessions import batches_of, default_runtime, read_test_set
 from .wrong_integers import Call, lower_floor_db, name_culprits, name_suspects
@@ -90,7 +90,7 @@ class _Tally:
         if self.kept < PROBE_SAMPLES:
             self.calls.append((candidate, reference))
             self.kept += samples
-        candidate, reference = (by_sample(side, batched=self.batched) for side in (candidate, reference))
+        candidate, reference = (split_by_sample(side, batched=self.batched) for side in (candidate, reference))
         for name, array in reference.items():
             self.drifts[name] = self.drifts.get(name, OutputDrift()).merge(compare(candidate[name], array))
 
@@ -99,7 +99,7 @@ class _Tally:
         candidate, reference = zip(*self.calls, strict=True)
         of_first = explain(candidate[0], reference[0], batched=self.batched)
         return of_first or explain(
-            *(join([by_sample(call, batched=self.batched) for call in side]) for side in (candidate, reference))
+            *(join([split_by_sample(call, batched=self.batched) for call in side]) for side in (candidate, reference))
         )
 
 
@@ -351,9 +351,9 @@ class Check:
         return f"{axis} {', '.join(map(str, sizes))}{' alone' if len(sizes) < 2 else ''}{self._limits(axis)}"
 
     def _limits(self, axis: str | None) -> str:
-        """Say where an axis was limited.
+        """Describe the sizes of an axis that show nothing, for the line of the copy.
 
-        The copy may be for fewer sizes of it than the model, and at some sizes the model itself may have told nothing.
+        The copy may accept fewer sizes than the model; the model may fail at a size, or answer all samples alike there.
         """
         own, models = (bounds.get(axis or "") for bounds in (self._bounds, self._signature.bounds))
         limits = f" (this copy is for {axis}={own} alone)" if own and own != models else ""

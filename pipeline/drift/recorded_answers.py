@@ -109,6 +109,6 @@ def read_calls(path: Path) -> list[Series]:
     return [[calls[at] for at in sorted(calls)] for _, calls in sorted(series.items())]
 
 
-def by_sample(answers: Answers, *, batched: bool) -> Answers:
+def split_by_sample(answers: Answers, *, batched: bool) -> Answers:
     """Return answers with samples along axis 0; those of a model without a batch are one sample."""
     return answers if batched else {name: array[np.newaxis] for name, array in answers.items()}

@@ -38,7 +38,7 @@ from ...serving.runtimes.provider_check import check_device
 from ...serving.session import Session
 from .drift_records import AnswerFacts, AnswerOptions
 from .numeric import combine, compare
-from .recorded_answers import ANSWERS, PROBES, ReferenceRecord, by_sample, write_calls, write_record
+from .recorded_answers import ANSWERS, PROBES, ReferenceRecord, split_by_sample, write_calls, write_record
 from .sessions import batches_of, default_runtime, open_for, read_test_set
 
 _VALUES_FIX = "give samples of yours that hold such as it takes: --data FILE.npz"
@@ -249,7 +249,7 @@ class _ReferenceProbing:
 
     def _varies(self, calls: Iterable[Answers]) -> bool:
         """Return whether answers differ between samples: else any constant agrees with them."""
-        parts = [by_sample(call, batched=self.session.signature.batch is not None) for call in calls]
+        parts = [split_by_sample(call, batched=self.session.signature.batch is not None) for call in calls]
         drifts = {name: compare(array, array) for name, array in parts[0].items()}
         for part in parts[1:]:
             drifts = {name: drift.merge(compare(part[name], part[name])) for name, drift in drifts.items()}

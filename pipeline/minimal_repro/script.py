@@ -282,11 +282,11 @@ def script_of_onnx(options: SearchOptions, facts: PieceFacts, signature: Signatu
         inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
         body = _ONNX2TF.format(inputs=inputs, outputs=outputs)
     else:
-        body = by_step(options, signature, Format.ONNX)
+        body = conversion_by_step(options, signature, Format.ONNX)
     return script_head(options, facts, kind) + body + comparison(options.least_db)
 
 
-def by_step(
+def conversion_by_step(
     options: SearchOptions, signature: Signature, form: Format, *, suffix: str = "", write: str = "", imports: str = ""
 ) -> str:
     """Return the part of a script that converts by the step itself, of transload or another package, and runs it.

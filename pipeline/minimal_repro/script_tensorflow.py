@@ -15,7 +15,7 @@ from ...converters.patches.tf2onnx.registry import REPLACED_OPERATORS
 from ...converters.to_onnx.onnx_from_tensorflow import OPSET
 from ...models.formats import Format
 from ...models.signature import Signature, TensorSpec
-from .script import by_step, comparison, script_head
+from .script import comparison, conversion_by_step, script_head
 from .search_records import PieceFacts, SearchOptions
 
 _TF2ONNX = """
@@ -134,12 +134,12 @@ def script_of(form: Format, options: SearchOptions, facts: PieceFacts, piece: Sc
     if step == "tf2onnx" and REPLACED_OPERATORS.isdisjoint(piece.runs):
         body = _tf2onnx(piece, suffix)
     elif form is Format.TFLITE:
-        body = by_step(options, piece.signature, form)
+        body = conversion_by_step(options, piece.signature, form)
     elif step == "tflite":
         body = _tflite(options, piece)
     else:
         write = _WRITE.format(tensors=dict(piece.tensors))
-        body = by_step(options, piece.signature, form, suffix=suffix, write=write, imports=_IMPORTS)
+        body = conversion_by_step(options, piece.signature, form, suffix=suffix, write=write, imports=_IMPORTS)
     return script_head(options, facts, kind) + body + comparison(options.least_db)
 
 

@@ -95,7 +95,7 @@ def verdict_of(rows: Iterable[GateRow], artifacts: Sequence[ArtifactRow]) -> tup
     """
     if any(no_route_left(row) for row in artifacts):
         return Verdict.FAIL, Exit.TOOLCHAIN
-    worst = worst_verdict([*(row.verdict for row in rows), *(_of_status(row.status) for row in artifacts)])
+    worst = worst_verdict([*(row.verdict for row in rows), *(_verdict_of_status(row.status) for row in artifacts)])
     return worst, {Verdict.PASS: Exit.PASS, Verdict.FAIL: Exit.FAIL, Verdict.INCONCLUSIVE: Exit.INCONCLUSIVE}[worst]
 
 
@@ -207,11 +207,11 @@ def _drift(evidence: _Evidence) -> Iterator[GateRow]:
 def _verified(evidence: _Evidence) -> Iterator[GateRow]:
     for row in evidence.artifacts:
         degraded = row.status is Status.DEGRADED
-        verdict = Verdict.FAIL if degraded else _of_status(row.status)
+        verdict = Verdict.FAIL if degraded else _verdict_of_status(row.status)
         yield GateRow("verified", str(Status.VERIFIED), str(row.status), verdict, row.name, None)
 
 
-def _of_status(status: Status) -> Verdict:
+def _verdict_of_status(status: Status) -> Verdict:
     return {Status.FAILED: Verdict.FAIL, Status.UNVERIFIED: Verdict.INCONCLUSIVE}.get(status, Verdict.PASS)
 
 

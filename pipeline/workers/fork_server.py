@@ -44,7 +44,7 @@ LOADED = {
 
 
 def framework_of(requires: Sequence[str]) -> str:
-    """Return the one of a step's libraries that it is worth forking for, or an empty name."""
+    """Return the framework that a fork server should load for a step ("torch", "tensorflow"), "" if it needs none."""
     return next((name for name in LOADED if name in requires), "")
 
 

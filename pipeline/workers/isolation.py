@@ -123,7 +123,7 @@ class Worker:
             reason = f"gave no answer in {limit_s:g} s"
             self.kill(reason)
             failure = StepTimeout if self._killed == reason else StepFailed
-            raise self._failed(self._how_it_ended(), failure=failure) from None
+            raise self._failed(self._describe_exit(), failure=failure) from None
         except (OSError, ValueError):
             reply = None
         if isinstance(reply, dict) and "value" in reply:
@@ -131,7 +131,7 @@ class Worker:
             return reply["value"]
         if isinstance(reply, dict) and isinstance(reply.get("error"), dict):
             raise self._error(reply["error"])
-        raise self._failed(self._how_it_ended())
+        raise self._failed(self._describe_exit())
 
     def close(self) -> None:
         """End the worker; what it held is let go."""
@@ -172,7 +172,7 @@ class Worker:
             self._stream.write(json.dumps(request).encode() + b"\n")
             self._stream.flush()
         except (OSError, ValueError):
-            raise self._failed(self._how_it_ended()) from None
+            raise self._failed(self._describe_exit()) from None
 
     def _error(self, record: Mapping[str, str]) -> Exception:
         if record["kind"] in ERRORS:
@@ -183,7 +183,7 @@ class Worker:
         again = f", or repeat it alone: {self._spawn.repeat}" if self._spawn.repeat else ""
         return failure(how, fix=f"read {self._spawn.log}{again}", decided=decided)
 
-    def _how_it_ended(self) -> str:
+    def _describe_exit(self) -> str:
         ended = self._process.ended(_GRACE_S)
         if self._killed:
             return f"the worker {self._killed}"

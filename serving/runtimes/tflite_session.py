@@ -104,10 +104,10 @@ def _details(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     if served is not None:
         runner = interpreter.get_signature_runner(served)
         return runner.get_input_details(), runner.get_output_details()
-    return _by_tensor(interpreter.get_input_details()), _by_tensor(interpreter.get_output_details())
+    return _details_by_tensor(interpreter.get_input_details()), _details_by_tensor(interpreter.get_output_details())
 
 
-def _by_tensor(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _details_by_tensor(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return dict(zip(plain_names([row["name"] for row in rows]), rows, strict=True))
 
 

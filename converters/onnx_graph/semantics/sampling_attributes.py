@@ -47,7 +47,10 @@ def roi_align_attributes(op: NodeReader[V, S]) -> RoiAlignAttributes:
 
 
 def transformed_axis(op: NodeReader[V, S]) -> int:
-    """Return the axis of DFT: an attribute before opset 20, and else an input. It is not the one of complex parts."""
+    """Return the axis that DFT transforms: an attribute before opset 20, an input since then.
+
+    Raises Refused where it is the last axis, which holds the real and imaginary parts.
+    """
     rank = op.value(0).rank
     named = op.integer("axis") if op.version < 20 else op.integers(2, "axis")[0] if op.has_input(2) else -2
     axis = op.placed(named, rank)

@@ -19,7 +19,7 @@ _TRANSPOSED = {"float32", "int32", "int64", "bool"}  # the dtypes that TFLite bo
 _OF_SHAPE = {"Reshape", "Squeeze", "ExpandDims", "Identity"}  # operators that leave the elements in order
 
 
-def of_that_shape(tensor: TfTensor, target: Sequence[object]) -> TfTensor | None:
+def find_tensor_of_shape(tensor: TfTensor, target: Sequence[object]) -> TfTensor | None:
     """Return the tensor, or what it was reshaped from, where that is known to have the target's shape; else None.
 
     It is known where all sizes but one are, and the number of elements determines that one.

@@ -229,25 +229,25 @@ def _transform(
     return write(w, node)
 
 
-def _of_pairs(compute: Callable[..., str]) -> _ComplexCompute:
+def _pair_function(compute: Callable[..., str]) -> _ComplexCompute:
     """Return the function of an operator that takes nothing but complex numbers."""
     return lambda w, node, are_pairs: compute(w, *node.input) if all(are_pairs) else None
 
 
 _WRITTEN: Mapping[str, _ComplexCompute] = {
-    "Angle": _of_pairs(_angle),
+    "Angle": _pair_function(_angle),
     "Cast": _cast,
     "Complex": lambda w, node, _: paired(w, *node.input),
-    "ComplexAbs": _of_pairs(lambda w, x: w.call("ReduceL2", x, w.constant([-1]), keepdims=0)),
-    "Conj": _of_pairs(_conjugate),
+    "ComplexAbs": _pair_function(lambda w, x: w.call("ReduceL2", x, w.constant([-1]), keepdims=0)),
+    "Conj": _pair_function(_conjugate),
     "Const": _constant,
-    "Exp": _of_pairs(_exponential),
-    "Imag": _of_pairs(imaginary),
-    "Mul": _of_pairs(_product),
-    "Real": _of_pairs(real),
+    "Exp": _pair_function(_exponential),
+    "Imag": _pair_function(imaginary),
+    "Mul": _pair_function(_product),
+    "Real": _pair_function(real),
     "Shape": _shape,
-    "Square": _of_pairs(lambda w, x: _product(w, x, x)),
-    **dict.fromkeys(("Div", "RealDiv"), _of_pairs(_quotient)),
+    "Square": _pair_function(lambda w, x: _product(w, x, x)),
+    **dict.fromkeys(("Div", "RealDiv"), _pair_function(_quotient)),
     **{name: partial(_transform, write) for name, write in TRANSFORMS.items()},
 }
 

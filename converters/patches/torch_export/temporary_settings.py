@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from ..ledger import always, swapped, swaps
 
 
-def as_in_the_exporter() -> AbstractContextManager[None]:
+def claim_onnx_export() -> AbstractContextManager[None]:
     """Let a model that asks torch.onnx.is_in_onnx_export() take the way that it takes in the TorchScript exporter."""
     return swapped([_IN_EXPORT])
 

@@ -24,7 +24,7 @@ _Function: TypeAlias = Callable[..., Any]
 _Axes: TypeAlias = int | tuple[int, ...] | list[int] | None
 
 
-def in_other_words() -> AbstractContextManager[None]:
+def swap_traced_functions() -> AbstractContextManager[None]:
     """Swap the functions, while a model is traced for the TorchScript exporter."""
     return swapped(PATCHES)
 

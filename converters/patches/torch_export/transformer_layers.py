@@ -24,7 +24,7 @@ def make_capturable(model: nn.Module) -> None:
 
 
 @contextmanager
-def as_made(model: nn.Module) -> Iterator[None]:
+def keep_own_classes(model: nn.Module) -> Iterator[None]:
     """Give the layers their own classes back while a model is compiled: TorchScript keeps PyTorch's own branches."""
     _change_classes(model, {ours: own for own, ours in _capturable_classes().items()})
     try:

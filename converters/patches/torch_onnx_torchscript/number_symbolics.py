@@ -15,7 +15,7 @@ from ..torch_shared.graph_types import TracedGraph, TracedValue
 from ..torch_shared.traced_symbolics import BOOL, Traced, constant, helper
 
 
-def _of_booleans(name: str) -> Callable[..., Any]:
+def _boolean_reduction(name: str) -> Callable[..., Any]:
     """Return a symbolic of the booleans: the exporter's own asks whether the sum of truncated numbers is above 0."""
 
     def symbolic(g: TracedGraph, self: TracedValue, *more: TracedValue) -> Any:
@@ -66,7 +66,7 @@ _AXES_ARE_INPUTS = 18
 
 PATCHES = (
     *symbolics(
-        {"aten::all": _of_booleans("_all"), "aten::any": _of_booleans("_any")},
+        {"aten::all": _boolean_reduction("_all"), "aten::any": _boolean_reduction("_any")},
         why="Sums numbers that are truncated to integers, so that 0.5 counts as 0, and 1 and -1 as nothing.",
         upstream="torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py (_any)",
         until="the TorchScript exporter is no longer used",

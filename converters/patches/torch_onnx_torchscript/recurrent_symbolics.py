@@ -142,7 +142,7 @@ def _unpacked(  # noqa: PLR0917  (the operator's own arguments)
         rows = _filled(g, rows, lengths, value)
     most = helper._maybe_get_const(total, "i")
     if isinstance(most, int):
-        rows = _of_length(g, rows, most, value)
+        rows = _pad_to_length(g, rows, most, value)
     elif _is_length(total, sizes):
         rows = _cut(g, rows, g.op("ReduceMax", lengths, keepdims_i=1))
     if helper._get_const(batch_first, "i", "batch_first"):
@@ -167,7 +167,7 @@ def _filled(g: TracedGraph, rows: TracedValue, lengths: TracedValue, value: obje
     return g.op("Where", g.op("Unsqueeze", ended, constant(g, [2])), filling, rows)
 
 
-def _of_length(g: TracedGraph, rows: TracedValue, length: int, value: object) -> TracedValue:
+def _pad_to_length(g: TracedGraph, rows: TracedValue, length: int, value: object) -> TracedValue:
     missing = g.op("Max", g.op("Sub", constant(g, [length]), _length(g, rows)), constant(g, [0]))
     pads = g.op("Concat", constant(g, [0, 0, 0]), missing, constant(g, [0, 0]), axis_i=0)
     filling = g.op("CastLike", g.op("Constant", value_t=value), rows)

@@ -50,7 +50,7 @@ def _signs_differ(op: OpWriter[GraphValue], rest: GraphValue, y: GraphValue) -> 
     return op.And(differ, op.Not(op.Equal(rest, zero)))
 
 
-def of_floats(formula: Formula[OnnxValue], self: Number, other: Number) -> OnnxValue | None:
+def write_float_quotient(formula: Formula[OnnxValue], self: Number, other: Number) -> OnnxValue | None:
     """Write a quotient for the dynamo exporter; None where both are integers."""
     dtype = _promoted(self, other)
     if dtype is None:
@@ -83,7 +83,7 @@ def _promoted(*values: Number) -> DataType | None:
     return is_float if any(isinstance(value, float) for value in values) else None
 
 
-def of_traced_floats(
+def write_traced_float_quotient(
     formula: Formula[TracedValue], g: TracedGraph, self: TracedValue, other: TracedValue
 ) -> TracedValue | None:
     """Write a quotient for the TorchScript exporter; None where both are integers."""

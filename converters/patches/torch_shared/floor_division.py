@@ -15,11 +15,11 @@ from ..ledger import symbolics, translation_table, translations
 from .float_quotients import (
     Formula,
     floor_quotient,
-    of_floats,
-    of_traced_floats,
     remainder,
     tensor_of,
     truncated_quotient,
+    write_float_quotient,
+    write_traced_float_quotient,
 )
 from .graph_types import Number, OnnxNode, OnnxValue, TracedGraph, TracedValue
 from .onnxscript_opset import Translations, op
@@ -37,7 +37,7 @@ def division() -> Translations:
 def _divide(self: Number, other: Number, rounding_mode: str | None = None) -> Any:
     if rounding_mode is None:
         return private_onnxscript.core.aten_div_mode(self, other, None)
-    quotient = of_floats(_FORMULAS[rounding_mode], self, other)
+    quotient = write_float_quotient(_FORMULAS[rounding_mode], self, other)
     if quotient is not None:
         return quotient
     dividend, divisor = _integers(self, other)
@@ -50,7 +50,7 @@ _FORMULAS: dict[str, Formula[Any]] = {"floor": floor_quotient, "trunc": truncate
 
 
 def _remainder(self: Number, other: Number) -> OnnxValue:
-    rest = of_floats(remainder, self, other)
+    rest = write_float_quotient(remainder, self, other)
     return op.Mod(*_integers(self, other)) if rest is None else rest
 
 
@@ -65,7 +65,7 @@ def _divide_sizes(self: Number, other: Number) -> OnnxValue:
 
     `-h // 8` and `(h - 9) // 2` can be.
     """
-    quotient = of_floats(floor_quotient, self, other)
+    quotient = write_float_quotient(floor_quotient, self, other)
     if quotient is not None:
         return quotient
     if _never_negative(self) and _never_negative(other):
@@ -98,17 +98,17 @@ _KEEP = (*_MOVE, "Add", "Mul", "Div", "Mod", "Max", "Min")
 def _divide_traced(g: TracedGraph, self: TracedValue, other: TracedValue, mode: TracedValue | None = None) -> Any:
     if mode is None or helper._is_none(mode):
         return private_torch.symbolic_opset10.div(g, self, other)
-    quotient = of_traced_floats(_FORMULAS[helper._parse_arg(mode, "s")], g, self, other)
+    quotient = write_traced_float_quotient(_FORMULAS[helper._parse_arg(mode, "s")], g, self, other)
     return private_torch.symbolic_opset10.div(g, self, other, mode) if quotient is None else quotient
 
 
 def _remainder_traced(g: TracedGraph, self: TracedValue, other: TracedValue) -> Any:
-    rest = of_traced_floats(remainder, g, self, other)
+    rest = write_traced_float_quotient(remainder, g, self, other)
     return private_torch.symbolic_opset11.remainder(g, self, other) if rest is None else rest
 
 
 def _floor_divide(g: TracedGraph, self: TracedValue, other: TracedValue) -> Any:
-    quotient = of_traced_floats(floor_quotient, g, self, other)
+    quotient = write_traced_float_quotient(floor_quotient, g, self, other)
     if quotient is not None:
         return quotient
     like = other if _is_size(self) else self  # of a number and a tensor the tensor's dtype counts

@@ -13,7 +13,7 @@ from ...lowerings import FLOATS, INDICES, MICROSOFT, lowers
 from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, computed, reshape
 from ..math.quantization import EIGHT_BITS
-from ..math.quantized import dequantize_sums, multiply_quantized, of_columns, single_number
+from ..math.quantized import dequantize_sums, multiply_quantized, shape_for_columns, single_number
 from .attention import rotate_pairs
 
 
@@ -87,7 +87,9 @@ def quantized_attention(op: OperatorContext) -> list[Value | None]:
     """Lower QAttention: as Attention, with queries, keys and values by a product of quantised numbers."""
     value, weights = op.value(0), op.value(1)
     sums = multiply_quantized(op, value, op.optional(6), weights, op.optional(7))
-    projected = dequantize_sums(sums, single_number(op, op.value(3)), of_columns(op, op.value(4), weights), op.value(2))
+    projected = dequantize_sums(
+        sums, single_number(op, op.value(3)), shape_for_columns(op, op.value(4), weights), op.value(2)
+    )
     return _self_attention(op, projected, past=op.optional(8), mask=op.optional(5), added=None)
 
 

@@ -72,7 +72,9 @@ def qlinear_matmul(op: OperatorContext) -> Value:
     left, right = op.value(0), op.value(3)
     sums = multiply_quantized(op, left, op.value(2), right, op.value(5))
     scale = _scale_ratio(
-        _of_rows(op, op.value(1), left), of_columns(op, op.value(4), right), single_number(op, op.value(6))
+        _shape_for_rows(op, op.value(1), left),
+        shape_for_columns(op, op.value(4), right),
+        single_number(op, op.value(6)),
     )
     return _rescale(op, computed(sums), scale, op.value(7))
 
@@ -81,8 +83,10 @@ def multiply_quantized(
     op: OperatorContext, left: Value, left_zero: Value | None, right: Value, right_zero: Value | None
 ) -> TfTensor:
     """Multiply two matrices of 8 bits, less their zero points, as int32."""
-    a = subtract_zero_point(op, left, left_zero and _of_rows(op, left_zero, left))
-    return multiply_matrices(op, a, subtract_zero_point(op, right, right_zero and of_columns(op, right_zero, right)))
+    a = subtract_zero_point(op, left, left_zero and _shape_for_rows(op, left_zero, left))
+    return multiply_matrices(
+        op, a, subtract_zero_point(op, right, right_zero and shape_for_columns(op, right_zero, right))
+    )
 
 
 def single_number(op: OperatorContext, part: Value) -> Value:
@@ -94,14 +98,14 @@ def single_number(op: OperatorContext, part: Value) -> Value:
     return reshape_parameter(part, ())
 
 
-def _of_rows(op: OperatorContext, part: Value, matrix: Value) -> Value:
+def _shape_for_rows(op: OperatorContext, part: Value, matrix: Value) -> Value:
     """Return a scale or a zero point of the left matrix: one, one for each row, or in the shape (..., rows, 1)."""
     if part.rank == 0 or part.shape == (1,) or matrix.rank == 1:
         return single_number(op, part)
     return reshape_parameter(part, [part.size(0), 1]) if part.rank == 1 else part
 
 
-def of_columns(op: OperatorContext, part: Value, matrix: Value) -> Value:
+def shape_for_columns(op: OperatorContext, part: Value, matrix: Value) -> Value:
     """Return a scale or a zero point of the right matrix: one, one for each column, or as (..., 1, columns)."""
     return single_number(op, part) if part.rank == 0 or part.shape == (1,) or matrix.rank == 1 else part
 
@@ -211,7 +215,7 @@ def qgemm(op: OperatorContext) -> Value:
     bias, scale = op.optional(6), op.optional(7)
     sums = sums if bias is None else sums + bias.tensor()
     unit = op.known(np.array(1, np.float32)) if scale is None else single_number(op, scale)
-    ratio = _scale_ratio(single_number(op, op.value(1)), of_columns(op, op.value(4), right), unit) * alpha
+    ratio = _scale_ratio(single_number(op, op.value(1)), shape_for_columns(op, op.value(4), right), unit) * alpha
     if scale is None:
         return computed(tf.cast(sums, tf.float32) * ratio)
     return _rescale(op, computed(sums), ratio, op.value(8))
@@ -228,7 +232,9 @@ def matmul_integer_to_float(op: OperatorContext) -> Value:
     """Lower MatMulIntegerToFloat: a product of quantised matrices as real numbers, plus a bias."""
     left, right = op.value(0), op.value(1)
     sums = multiply_quantized(op, left, op.optional(4), right, op.optional(5))
-    return dequantize_sums(sums, single_number(op, op.value(2)), of_columns(op, op.value(3), right), op.optional(6))
+    return dequantize_sums(
+        sums, single_number(op, op.value(2)), shape_for_columns(op, op.value(3), right), op.optional(6)
+    )
 
 
 @lowers("DynamicQuantizeMatMul", domain=MICROSOFT, T=_MIXED)
@@ -240,7 +246,7 @@ def dynamic_quantize_matmul(op: OperatorContext) -> Value:
     right = op.value(1)
     numbers, scale, zero = quantize_dynamically(op.value(0))
     sums = multiply_quantized(op, numbers, zero, right, op.optional(3))
-    return dequantize_sums(sums, scale, of_columns(op, op.value(2), right), op.optional(4))
+    return dequantize_sums(sums, scale, shape_for_columns(op, op.value(2), right), op.optional(4))
 
 
 def dequantize_sums(sums: TfTensor, a: Value, b: Value, bias: Value | None) -> Value:

@@ -12,7 +12,7 @@ import numpy as np
 from ....onnx_graph.semantics.sequence_operators import part_lengths, place_among
 from ...common.tensor_sequence import ExpressionSequence, LoopSequence, sequence_of
 from ...operator_context import CodegenContext
-from ...values import Expression, SizeTerm, as_parts
+from ...values import Expression, SizeTerm, express_size_terms
 from ...writers import HELD, INDICES, OutputCode, writes
 from ..tensor.shape import as_tuple
 
@@ -36,7 +36,7 @@ def sequence_length(op: CodegenContext) -> OutputCode:
     """Write SequenceLength."""
     sequence = op.any_sequence(0)
     if isinstance(sequence, LoopSequence):
-        return op.sized(as_parts([sequence.stack.size(0)]))
+        return op.sized(express_size_terms([sequence.stack.size(0)]))
     return op.known(np.array(len(sequence.tensors), np.int64))
 
 

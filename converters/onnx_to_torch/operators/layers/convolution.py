@@ -41,8 +41,8 @@ def convolution_of_integers(op: CodegenContext) -> OutputCode:
 def quantized_convolution(op: CodegenContext) -> OutputCode:
     """Write QLinearConv: ConvInteger and a bias, from the scale of the products to that of the output."""
     sums, bias, axes = _whole_sums(op, (0, 2), (3, 5)), op.optional(8), op.value(0).rank - 2
-    more = "" if bias is None else f" + {_of_filters(bias, axes)}"
-    scale = f"{op.value(1)} * {_of_filters(op.value(4), axes)} / {op.value(6)}"
+    more = "" if bias is None else f" + {_align_with_filters(bias, axes)}"
+    scale = f"{op.value(1)} * {_align_with_filters(op.value(4), axes)} / {op.value(6)}"
     return f"rescaled({sums}{more}, {scale}, {op.value(7)})"
 
 
@@ -51,12 +51,12 @@ def _whole_sums(op: CodegenContext, *places: tuple[int, int]) -> str:
     parts = []
     for at, place in places:
         value, zero = op.value(at), op.optional(place)
-        less = "" if zero is None else f" - {_of_filters(zero, value.rank - 1)}.double()"
+        less = "" if zero is None else f" - {_align_with_filters(zero, value.rank - 1)}.double()"
         parts.append(op.let(f"{value}.double(){less}", "widened"))
     return _convolved(op, *parts)
 
 
-def _of_filters(part: Expression, axes: int) -> str:
+def _align_with_filters(part: Expression, axes: int) -> str:
     """Return a number, or one for each filter with so many axes behind."""
     return f"{part}" if part.rank == 0 or part.shape == (1,) else f"{part}.reshape(-1{', 1' * axes})"
 

@@ -5,19 +5,13 @@ from __future__ import annotations
 from ....onnx_graph.semantics.axis_lists import softmax_axes
 from ...operator_context import CodegenContext
 from ...safe_names import number
-from ...writers import FLOATS, NUMBERS, OutputCode, writes
+from ...writers import FLOATS, NUMBERS, OutputCode, write_call, writes
 
 _PLAIN = {"HardSwish": "F.hardswish", "Mish": "F.mish", "Softsign": "F.softsign"}
 
 
-def _plain(name: str, function: str) -> None:
-    @writes(name, since=1, T=FLOATS)
-    def written(op: CodegenContext) -> OutputCode:
-        return f"{function}({op.value(0)})"
-
-
 for _name, _function in _PLAIN.items():
-    _plain(_name, _function)
+    write_call(_name, _function, since=1, dtypes=FLOATS)
 
 
 @writes("Relu", since=6, T=NUMBERS)

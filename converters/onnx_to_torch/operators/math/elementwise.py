@@ -7,7 +7,7 @@ from functools import reduce
 from ....onnx_graph.semantics.selection_arguments import clip_bounds
 from ...operator_context import CodegenContext
 from ...values import Expression
-from ...writers import FLOATS, HELD, INTEGERS, NUMBERS, OutputCode, writes
+from ...writers import FLOATS, HELD, INTEGERS, NUMBERS, OutputCode, write_call, writes
 
 _UNARY = {
     "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
@@ -18,14 +18,8 @@ _UNARY = {
 }  # fmt: skip
 
 
-def _unary(name: str, function: str) -> None:
-    @writes(name, since=6, T=NUMBERS if name == "Abs" else FLOATS)
-    def written(op: CodegenContext) -> OutputCode:
-        return f"torch.{function}({op.value(0)})"
-
-
 for _name, _function in _UNARY.items():
-    _unary(_name, _function)
+    write_call(_name, f"torch.{_function}", since=6, dtypes=NUMBERS if _name == "Abs" else FLOATS)
 
 
 @writes("Neg", since=6, T=NUMBERS)

@@ -7,7 +7,7 @@ from math import prod
 
 from ....onnx_graph.semantics.axis_lists import squeezed_axes, unsqueezed_axes
 from ...operator_context import CodegenContext
-from ...values import Expression, SizeTerm, SymbolicSize, as_parts
+from ...values import Expression, SizeTerm, SymbolicSize, express_size_terms
 from ...writers import HELD, OutputCode, writes
 
 
@@ -27,7 +27,7 @@ def shape(op: CodegenContext) -> OutputCode:
 @writes("Size", since=1, T=HELD)
 def size(op: CodegenContext) -> OutputCode:
     """Write Size: the number of elements."""
-    return op.sized(as_parts([op.writer.product(op.value(0).sizes())]))
+    return op.sized(express_size_terms([op.writer.product(op.value(0).sizes())]))
 
 
 @writes("Reshape", since=5, T=HELD)

@@ -12,7 +12,7 @@ import torch
 from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.loading.build import build_model
-from transload.models.loading.half_precision import in_float32
+from transload.models.loading.half_precision import map_half_precision_errors
 from transload.models.loading.source_from_code import take_weights
 from transload.models.sources import read_source
 
@@ -93,5 +93,8 @@ def test_a_half_precision_model_that_names_its_dtype_is_refused_with_the_line(tm
 
 
 def test_a_batched_product_that_mixes_the_two_is_told_the_same() -> None:
-    with pytest.raises(BadRequest, match="mixes the two at"), in_float32("net.py:Net", {"w": torch.float16}):
+    with (
+        pytest.raises(BadRequest, match="mixes the two at"),
+        map_half_precision_errors("net.py:Net", {"w": torch.float16}),
+    ):
         torch.bmm(torch.ones(1, 2, 2), torch.ones(1, 2, 2, dtype=torch.float16))

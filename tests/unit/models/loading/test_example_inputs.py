@@ -14,7 +14,7 @@ from transload.models.errors import BadRequest
 from transload.models.job import Job
 from transload.models.loading.build import build_model, call_model
 from transload.models.loading.call_convention import Call, Leaf
-from transload.models.loading.example_inputs import as_example, dummy_example, find_example, widen_example
+from transload.models.loading.example_inputs import dummy_example, find_example, parse_example, widen_example
 from transload.models.loading.source_from_code import take_weights
 from transload.models.probes.random_inputs import sample_inputs
 from transload.models.sources import CodeRef, read_source
@@ -181,7 +181,7 @@ GIVEN = [
 
 @pytest.mark.parametrize(("given", "call"), GIVEN)
 def test_examples_become_arguments(given: Any, call: Call) -> None:
-    assert as_example(given, Net(), "examples").call == call
+    assert parse_example(given, Net(), "examples").call == call
 
 
 class Library(Net):

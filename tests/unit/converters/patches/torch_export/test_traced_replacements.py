@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 import torch
 
-from transload.converters.patches.torch_export.traced_replacements import in_other_words
+from transload.converters.patches.torch_export.traced_replacements import swap_traced_functions
 from transload.converters.patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -59,7 +59,7 @@ def test_the_older_exporter_has_a_word_for_it(name: str, tmp_path: Path) -> None
     own = torch.sort, torch.Tensor.mT
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # the exporter is deprecated, and its tracer warns of sizes
-        with in_other_words():
+        with swap_traced_functions():
             torch.onnx.export(
                 Model(), (torch.randn(3, 5, 4),), str(path), dynamo=False, opset_version=18, input_names=["x"],
                 dynamic_axes={"x": {0: "batch", 1: "length"}},

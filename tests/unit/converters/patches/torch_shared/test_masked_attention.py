@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as attend
 
-from transload.converters.patches.torch_export.transformer_layers import as_made, make_capturable
+from transload.converters.patches.torch_export.transformer_layers import keep_own_classes, make_capturable
 from transload.converters.patches.torch_onnx_dynamo.translations import translations
 from transload.converters.patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 
@@ -152,6 +152,6 @@ def test_a_padded_transformer_answers_as_pytorch_does_by_its_masks(capture: Any,
 def test_a_padded_encoder_is_compiled_from_pytorchs_own_source() -> None:
     model = Padded().eval()
     make_capturable(model)
-    with as_made(model):
+    with keep_own_classes(model):
         torch.jit.script(model)
     assert type(model.encoder) is not torch.nn.TransformerEncoder

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from transload.converters.patches.torch_export.traced_replacements import in_other_words
+from transload.converters.patches.torch_export.traced_replacements import swap_traced_functions
 from transload.converters.patches.torch_onnx_dynamo.translations import translations
 from transload.converters.patches.torch_shared import nearest_resize
 from transload.converters.patches.torch_shared.traced_symbolics import register
@@ -61,7 +61,7 @@ def exported(function: Function, path: Path, *, dynamo: bool) -> onnx.ModelProto
             torch.onnx.export(program, f=path, dynamo=True, verbose=False, custom_translation_table=translations())
         else:
             register(nearest_resize.PATCHES)
-            with in_other_words():
+            with swap_traced_functions():
                 torch.onnx.export(
                     Model(function), (example,), path, dynamo=False, opset_version=18, input_names=["x"],
                     dynamic_axes={"x": {2: "length"}},
