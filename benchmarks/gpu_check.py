@@ -15,7 +15,6 @@ import os
 import platform
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,10 +37,9 @@ from transload.models.store import Store, Stored, digest_of_json  # noqa: E402
 from transload.pipeline.bench.machine_load import LoadMeter  # noqa: E402
 from transload.pipeline.bench.rounds import RoundsPlan, Series, run_rounds  # noqa: E402
 from transload.pipeline.bench.statistics import Load, doubts, ratio, summary  # noqa: E402
-from transload.pipeline.bench.worker_subject import HeldSubject  # noqa: E402
 from transload.pipeline.workers.devices import list_gpus, resolve_device  # noqa: E402
 from transload.pipeline.workers.engine import Action, LocalExecutor  # noqa: E402
-from transload.pipeline.workers.isolation import Limits  # noqa: E402
+from transload.pipeline.workers.isolation import Limits, Worker  # noqa: E402
 from transload.pipeline.workers.toolchain import version_of  # noqa: E402
 from transload.serving.runtimes.runtime_table import RUNTIMES  # noqa: E402
 
@@ -162,8 +160,9 @@ class Check:
     ) -> None:
         """All subjects of a recipe in the same rounds; ratios to eager torch on the same device."""
         with opened(self, subjects, data) as workers:
-            meter = LoadMeter.start([held.worker.pid for held in workers.values()], os.cpu_count() or 1)
-            series = run_rounds(workers, plan, rng=Random(0), clock=time.monotonic)  # noqa: S311  (an order)
+            meter = LoadMeter.start([worker.pid for worker in workers.values()], os.cpu_count() or 1)
+            asks = {pair: worker.ask for pair, worker in workers.items()}
+            series = run_rounds(asks, plan, rng=Random(0))  # noqa: S311  (an order)
             load = meter.read()
         held = {one.batch: one for one in series if one.pair == ("source", "torch")}
         for one in series:
@@ -204,9 +203,9 @@ def latency(recipe: str, series: Series, reference: Series, load: Load | None) -
 @contextmanager
 def opened(
     check: Check, subjects: Mapping[tuple[str, str], tuple[Stored, str]], data: Stored
-) -> Iterator[dict[tuple[str, str], HeldSubject]]:
+) -> Iterator[dict[tuple[str, str], Worker]]:
     """A worker per subject; those that cannot be opened are left out."""
-    workers: dict[tuple[str, str], HeldSubject] = {}
+    workers: dict[tuple[str, str], Worker] = {}
     try:
         for pair, (stored, device) in subjects.items():
             limits = Limits(seconds=300, threads=1, device=device, spin=True)
@@ -225,11 +224,11 @@ def opened(
                 print(f"{pair[0]} in {pair[1]} cannot be opened: {error.what}", flush=True)
                 worker.close()
             else:
-                workers[pair] = HeldSubject(worker)
+                workers[pair] = worker
         yield workers
     finally:
-        for held in workers.values():
-            held.worker.close()
+        for worker in workers.values():
+            worker.close()
 
 
 def machine() -> dict[str, Any]:

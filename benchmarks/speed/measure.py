@@ -30,12 +30,16 @@ class Called:
     def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
 
+    def __call__(self, method: str, **options: Any) -> Any:
+        """Call a method, as a worker would."""
+        return getattr(self, method)(**options)
+
     def prepare(self, batch: int) -> Mapping[str, Any]:
         """Warm up."""
         first, *others = self.chunk(batch, 1 + WARM_UP)["samples_s"]
         return {"first_call_s": first, "call_s": min(others), "calls": 1, "timer_s": 0.0}
 
-    def chunk(self, _batch: int, calls: int) -> Mapping[str, Any]:
+    def chunk(self, batch: int, calls: int) -> Mapping[str, Any]:  # noqa: ARG002
         """The seconds of each call."""
         samples = []
         for _ in range(calls):
@@ -99,7 +103,6 @@ def main() -> None:
         subjects,
         plan,
         rng=Random(0),  # noqa: S311  the order of turns
-        clock=time.monotonic,
     )
     found = {}
     for each in series:

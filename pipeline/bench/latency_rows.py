@@ -7,7 +7,7 @@ order, and `ARTIFACT|RUNTIME|BATCH|round`, int32, the round that each belongs to
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -49,24 +49,14 @@ def _row(series: Series, reference: Series | None, about: About, load: Load | No
         return failed_row(series.pair, series.batch, series.lost or "it was not measured", about, series.device)
     ratio_to_reference = None if reference is None else ratio(series, reference)
     interval = None if ratio_to_reference is None else ratio_to_reference[1]
-    numbers = summary(series.samples_s, series.batch)
     device = series.device or about.device
-    return LatencyRow(
-        artifact=series.pair[0],
-        runtime=series.pair[1],
-        server=about.server,
-        device=device,
-        threads=about.threads,
-        batch=series.batch,
+    return replace(
+        failed_row(series.pair, series.batch, "", about, device),
         rounds=len(series.rounds),
         samples=len(series.samples_s),
-        p50_s=numbers.p50_s,
-        p90_s=numbers.p90_s,
-        p99_s=numbers.p99_s,
-        throughput_per_s=numbers.throughput_per_s,
+        **asdict(summary(series.samples_s, series.batch)),
         ratio_to_reference=None if ratio_to_reference is None else ratio_to_reference[0],
         ratio_ci95=interval,
-        peak_rss_bytes=about.peak_rss_bytes,
         doubts=(*_doubt_device(device, about), *doubts(series, interval, load=load)),
     )
 

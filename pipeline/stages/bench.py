@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,6 @@ from ..bench.latency_rows import About, failed_row, latency_rows
 from ..bench.machine_load import LoadMeter
 from ..bench.rounds import Pair, RoundsPlan, Series, run_rounds
 from ..bench.subject import SubjectOptions
-from ..bench.worker_subject import HeldSubject
 from ..context import Context, cores
 from ..intake.loaded_model import ModelDescription
 from ..intake.run_inputs import RunInputs
@@ -54,7 +52,7 @@ class Measurements:
 class _OpenSubjects:
     """The subjects that are loaded, and the sentence of each that could not be."""
 
-    subjects: dict[Pair, HeldSubject] = field(default_factory=dict)
+    subjects: dict[Pair, Worker] = field(default_factory=dict)
     lost: dict[Pair, str] = field(default_factory=dict)
 
     @contextmanager
@@ -116,9 +114,10 @@ class _Bench:
         plan = RoundsPlan(batches=batches_within(specs, request.batches), rounds=request.rounds)
         rng = Random(request.seed)  # noqa: S311  (an order, not a secret)
         with self._open_all(subjects) as opened:
-            pids = [subject.worker.pid for subject in opened.subjects.values()]
+            pids = [worker.pid for worker in opened.subjects.values()]
             meter = LoadMeter.start([*pids, *self.servers.pids], cores())
-            series = run_rounds(opened.subjects, plan, rng=rng, clock=time.monotonic, progress=self._show_round)
+            asks = {pair: worker.ask for pair, worker in opened.subjects.items()}
+            series = run_rounds(asks, plan, rng=rng, progress=self._show_round)
             load = meter.read()
             about = {subject[0]: self._about(subject, opened) for subject in subjects}
         rows = latency_rows(series, subjects[0][0], about, load=load)
@@ -147,7 +146,7 @@ class _Bench:
                 for pair, worker in loading:
                     with opened.recorded_loss(pair):
                         worker.receive()
-                        opened.subjects[pair] = HeldSubject(worker)
+                        opened.subjects[pair] = worker
                     self.context.progress.step(f"{pair[0]} in {pair[1]} is loaded")
             yield opened
 
@@ -179,7 +178,7 @@ class _Bench:
 
     def _about(self, subject: BenchSubject, opened: _OpenSubjects) -> About:
         pair, stored, runtime = subject
-        peak = opened.subjects[pair].worker.peak_rss_bytes if pair in opened.subjects else None
+        peak = opened.subjects[pair].peak_rss_bytes if pair in opened.subjects else None
         if runtime.served:  # the memory is the server's
             peak = self.servers.peak_rss_bytes.get(stored.digest, peak)
         return About(

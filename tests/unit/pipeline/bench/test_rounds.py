@@ -1,4 +1,4 @@
-"""Interleaved rounds, over subjects and a clock that are made up."""
+"""Interleaved rounds, over subjects that are made up."""
 
 from __future__ import annotations
 
@@ -13,14 +13,10 @@ from transload.pipeline.bench.rounds import Pair, RoundsPlan, Series, run_rounds
 
 
 class Bench:
-    """A clock that only calls move, and the order in which subjects were asked."""
+    """The order in which subjects were asked."""
 
     def __init__(self) -> None:
-        self.now = 0.0
         self.asked: list[tuple[str, int, int]] = []
-
-    def clock(self) -> float:
-        return self.now
 
 
 class Fake:
@@ -32,6 +28,9 @@ class Fake:
         self.bench, self.name, self.call_s, self.dies_at = bench, name, call_s, dies_at
         self.claims_s = call_s if claims_s is None else claims_s
         self.chunks = 0
+
+    def __call__(self, method: str, **options: Any) -> Any:
+        return getattr(self, method)(**options)
 
     def device(self) -> str:
         return "cpu"
@@ -46,13 +45,12 @@ class Fake:
         if self.chunks == self.dies_at:
             raise SessionLost(f"{self.name} died", fix="read its log")
         self.bench.asked.append((self.name, batch, calls))
-        self.bench.now += calls * self.call_s
         return {"samples_s": [self.call_s] * calls}
 
 
 def run(bench: Bench, fakes: list[Fake], plan: RoundsPlan, seed: int = 1) -> list[Series]:
     subjects: dict[Pair, Fake] = {(fake.name, "torch"): fake for fake in fakes}
-    return run_rounds(subjects, plan, rng=Random(seed), clock=bench.clock)  # noqa: S311  (an order, no secret)
+    return run_rounds(subjects, plan, rng=Random(seed))  # noqa: S311  (an order, no secret)
 
 
 def orders(bench: Bench, count: int) -> list[tuple[str, ...]]:
@@ -128,18 +126,6 @@ def test_a_subject_that_cannot_be_prepared_is_out() -> None:
     assert len(kept.rounds) == 5
 
 
-def test_a_time_budget_ends_the_rounds_but_never_below_five() -> None:
-    bench = Bench()
-    (series,) = run(bench, [Fake(bench, "a", 0.01)], RoundsPlan((1,), rounds=100, budget_s=0.195))
-    assert len(series.rounds) == 10
-    bench = Bench()
-    (series,) = run(bench, [Fake(bench, "a", 1.0)], RoundsPlan((1,), rounds=100, budget_s=0.2))
-    assert len(series.rounds) == 5
-    bench = Bench()
-    found = run(bench, [Fake(bench, "a", 0.01)], RoundsPlan((1, 8), rounds=100, budget_s=0.39))
-    assert [len(one.rounds) for one in found] == [10, 10]
-
-
 def test_nobody_left_ends_the_rounds() -> None:
     bench = Bench()
     (series,) = run(bench, [Fake(bench, "a", 0.01, dies_at=2)], RoundsPlan((1,), rounds=50))
@@ -153,7 +139,6 @@ def test_progress_counts_rounds() -> None:
         {("a", "torch"): Fake(bench, "a", 0.01)},
         RoundsPlan((1, 8), rounds=2),
         rng=Random(0),  # noqa: S311
-        clock=bench.clock,
         progress=lambda batch, done: seen.append((batch, done)),
     )
     assert seen == [(1, 1), (1, 2), (8, 1), (8, 2)]
