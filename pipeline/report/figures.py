@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ import numpy as np
 from ...models.signature import Array
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..result.gate import answered
-from ..result.schema import DriftRow, LatencyRow, RunResult, Verdict
+from ..result.schema import DriftRow, LatencyRow, MetricRow, RunResult, Verdict
 from . import units, view
 
 Samples: TypeAlias = Mapping[tuple[str, str, int], Array]  # (artifact, runtime, batch) -> seconds, one-dimensional
@@ -43,23 +43,18 @@ class Plot:
 def plots(result: RunResult, samples: Samples) -> tuple[Plot, ...]:
     """Every plot that there is something to show in, in reading order."""
     formats = {line.name: line.format for line in view.lines(result)}
-    plots = [*_latency_plots(result, samples, formats), _drift_plot(result, formats), _metric_plot(result, formats)]
-    plots.append(_size_plot(result, formats))
-    return tuple(plot for plot in plots if plot is not None)
+    others = (_drift_plot(result, formats), _metric_plot(result, formats), _size_plot(result, formats))
+    return tuple(plot for plot in (*_latency_plots(result, samples, formats), *others) if plot is not None)
 
 
-def _latency_plots(result: RunResult, samples: Samples, formats: Mapping[str, str]) -> list[Plot]:
+def _latency_plots(result: RunResult, samples: Samples, formats: Mapping[str, str]) -> Iterator[Plot | None]:
     """One plot for each condition and batch size: only rows that may be compared share an axis."""
     groups: dict[tuple[str, int, int], list[LatencyRow]] = {}
     for row in result.latency:
         if answered(row):
             groups.setdefault((row.device, row.threads, row.batch), []).append(row)
-    plots = []
-    for number, (key, rows) in enumerate(groups.items()):
-        plot = _latency_plot(f"latency-{number}", key[2], rows, samples, formats)
-        if plot:
-            plots.append(plot)
-    return plots
+    for number, ((_, _, batch), rows) in enumerate(groups.items()):
+        yield _latency_plot(f"latency-{number}", batch, rows, samples, formats)
 
 
 def _latency_plot(
@@ -78,10 +73,9 @@ def _latency_plot(
     low = min(float(np.quantile(samples_s, 0.002)) for _, samples_s in timed) * 1e3
     high = max(float(np.quantile(samples_s, 0.998)) for _, samples_s in timed) * 1e3
     layout["xaxis"] |= {"range": [float(np.log10(low)) - 0.05, float(np.log10(high)) + 0.05], **_ticks(low, high)}
-    first = timed[0][0]
     return Plot(
         key,
-        f"Latency at batch {batch}: {view.condition(first)}",
+        f"Latency at batch {batch}: {view.condition(rows[0])}",
         "Each shape is the distribution of all samples; dot: p50, thick line: middle half, bars: p90 and p99.",
         tuple(traces),
         layout,
@@ -139,7 +133,7 @@ def _drift_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
     rows = [row for row in result.drift if answered(row) and (row.sqnr_db is not None or row.max_abs == 0)]
     if not rows:
         return None
-    names = list(dict.fromkeys(row.artifact for row in result.drift if row in rows))[::-1]
+    names = list(dict.fromkeys(row.artifact for row in rows))[::-1]
     loudest = max((row.sqnr_db for row in rows if row.sqnr_db is not None), default=100.0)
     right_edge = max(loudest * 1.06, 100.0)
     traces = [
@@ -150,7 +144,7 @@ def _drift_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
             formats.get(group[0].artifact, ""),
             [_runtime_symbol(row.runtime, result) for row in group],
         )
-        for group in _by_artifact(rows)
+        for group in ([row for row in rows if row.artifact == name] for name in reversed(names))
     ]
     limits = {(row.artifact, row.tolerance.sqnr_db) for row in rows if row.tolerance.sqnr_db is not None}
     layout = _layout(len(names), [_safe(name) for name in names], "SQNR in dB, more is better")
@@ -166,14 +160,14 @@ def _drift_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
 
 def _metric_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
     """Draw the paired difference of the task's metric with its interval, and how much may be lost."""
-    rows = [row for row in result.drift if row.metric is not None]
-    if not rows:
+    measured = [(row, row.metric) for row in reversed(result.drift) if row.metric is not None]
+    if not measured:
         return None
-    share = all(row.metric is not None and units.is_share(row.metric) for row in rows)
+    rows = [row for row, _ in measured]
+    share = all(units.is_share(metric) for _, metric in measured)
     scale = 100.0 if share else 1.0
-    rows = rows[::-1]
-    traces = [_metric_mark(at, row, scale, formats.get(row.artifact, "")) for at, row in enumerate(rows)]
-    name = rows[0].metric.name if rows[0].metric else "metric"
+    traces = [_metric_mark(at, *pair, scale, formats.get(pair[0].artifact, "")) for at, pair in enumerate(measured)]
+    name = measured[0][1].name
     title = f"{name}, candidate \u2212 reference" + (", percentage points" if share else "")
     layout = _layout(len(rows), [_safe(f"{row.artifact} \u00b7 {row.runtime}") for row in rows], title)
     layout["shapes"] = [
@@ -186,9 +180,7 @@ def _metric_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
     return Plot("metric", f"What it costs the task: {name}", note, tuple(traces), layout)
 
 
-def _metric_mark(at: int, row: DriftRow, scale: float, form: str) -> Trace:
-    metric = row.metric
-    assert metric is not None  # noqa: S101  (the caller has looked)
+def _metric_mark(at: int, row: DriftRow, metric: MetricRow, scale: float, form: str) -> Trace:
     low, high = metric.ci95
     hover = f"<b>{_safe(units.where(row))}</b><br>{units.score(metric)}, {units.change(metric)}"
     trace = _markers([metric.delta * scale], [at], [f"{hover} {units.change_interval(metric)}"], form, ["circle"])
@@ -206,30 +198,27 @@ def _metric_mark(at: int, row: DriftRow, scale: float, form: str) -> Trace:
 def _size_plot(result: RunResult, formats: Mapping[str, str]) -> Plot | None:
     """Bytes against p50 at the smallest batch size, under the main condition."""
     batch = next(iter(view.batches(result)), 0)
-    points = [
-        (line, speed, speed.by_batch[batch])
-        for line in view.lines(result)
-        for speed in line.speeds
-        if line.row and line.row.bytes and batch in speed.by_batch and answered(speed.by_batch[batch])
-    ]
-    if not points:
+    traces: list[Trace] = []
+    spots: dict[tuple[str, str], tuple[float, float]] = {}  # (artifact, runtime) -> milliseconds, KB
+    for line in view.lines(result):
+        for speed in line.speeds:
+            row, size = speed.by_batch.get(batch), line.row.bytes if line.row else None
+            if row is None or not answered(row) or not size:
+                continue
+            x, y = spots[line.name, speed.runtime] = (row.p50_s or 1e-9) * 1e3, size / 1e3
+            hover = f"<b>{_label(row)}</b><br>{units.size(size)}, p50 {units.duration(row.p50_s)}"
+            trace = _markers([x], [y], [hover], formats[line.name], [_runtime_symbol(speed.runtime, result)])
+            trace["marker"]["size"] = 14
+            traces.append(trace)
+    if not traces:
         return None
-    traces = []
-    for line, speed, row in points:
-        size = (line.row.bytes or 0) if line.row else 0
-        hover = f"<b>{_label(row)}</b><br>{units.size(size)}, p50 {units.duration(row.p50_s)}"
-        symbol = _runtime_symbol(speed.runtime, result)
-        trace = _markers([(row.p50_s or 0) * 1e3], [size / 1e3], [hover], formats[line.name], [symbol])
-        trace["marker"]["size"] = 14
-        traces.append(trace)
     layout = _layout(11, None, f"p50 in milliseconds at batch {batch}, logarithmic", log=True)
-    sizes = [(line.row.bytes if line.row else 0) or 1 for line, _, _ in points]
-    speeds = [(row.p50_s or 1e-9) * 1e3 for _, _, row in points]
+    speeds, sizes = zip(*spots.values(), strict=True)
     layout["xaxis"] |= _ticks(min(speeds), max(speeds))
     layout["yaxis"] |= {"type": "log", "title": {"text": "size in KB, logarithmic", "font": {"size": 12}}}
-    layout["yaxis"] |= _ticks(min(sizes) / 1e3, max(sizes) / 1e3)
-    layout["annotations"] = _names_beside(points)
-    note = f"Lower left is small and fast. {_symbol_key(result, (speed.runtime for _, speed, _ in points))}"
+    layout["yaxis"] |= _ticks(min(sizes), max(sizes))
+    layout["annotations"] = _names_beside(spots)
+    note = f"Lower left is small and fast. {_symbol_key(result, (runtime for _, runtime in spots))}"
     return Plot("size", "Size against speed", note, tuple(traces), layout)
 
 
@@ -247,13 +236,9 @@ _LETTER_PX, _LINE_PX = 7.5, 15.0
 _Box: TypeAlias = tuple[float, float, float, float]  # left, right, bottom, top in pixels
 
 
-def _names_beside(points: Sequence[tuple[view.Line, view.Speed, LatencyRow]]) -> list[dict[str, Any]]:
+def _names_beside(spots: Mapping[tuple[str, str], tuple[float, float]]) -> list[dict[str, Any]]:
     """Each artifact's name once, beside its fastest mark, where it covers no other name or mark."""
-    at = {
-        (line.name, speed.runtime): (math.log10((row.p50_s or 1e-9) * 1e3), math.log10((line.row.bytes or 1) / 1e3))
-        for line, speed, row in points
-        if line.row
-    }
+    at = {pair: (math.log10(x), math.log10(y)) for pair, (x, y) in spots.items()}
     fastest: dict[str, tuple[float, float]] = {}
     for (name, _), spot in sorted(at.items(), key=lambda item: item[1]):
         fastest.setdefault(name, spot)
@@ -266,14 +251,9 @@ def _names_beside(points: Sequence[tuple[view.Line, view.Speed, LatencyRow]]) ->
             (candidate for candidate in boxes if not any(_overlap(candidate[1], other) for other in occupied)), boxes[0]
         )
         occupied.append(box)
-        labels.append(_name_at(name, x, y, place))
+        side = dict(zip(("xanchor", "xshift", "yshift"), place, strict=True))
+        labels.append({"x": x, "y": y, "yanchor": "middle", **side, "text": _safe(name), "showarrow": False})
     return labels
-
-
-def _name_at(name: str, x: float, y: float, place: tuple[str, int, int]) -> dict[str, Any]:
-    anchor, x_shift, y_shift = place
-    side = {"x": x, "y": y, "xanchor": anchor, "yanchor": "middle", "xshift": x_shift, "yshift": y_shift}
-    return {**side, "text": _safe(name), "showarrow": False}
 
 
 def _scale(values: Sequence[float], pixels: float) -> float:
@@ -292,8 +272,7 @@ def _overlap(box: _Box, other: _Box) -> bool:
 
 
 def _symbol_key(result: RunResult, runtimes: Iterable[str]) -> str:
-    used = dict.fromkeys(runtimes)
-    words = (f"{name} {_runtime_symbol(name, result).replace('-', ' ')}" for name in used)
+    words = (f"{name} {_runtime_symbol(name, result).replace('-', ' ')}" for name in dict.fromkeys(runtimes))
     return f"Marks: {', '.join(words)}."
 
 
@@ -324,23 +303,14 @@ def _drift_hover(row: DriftRow) -> str:
     return f"<b>{_safe(units.where(row))}</b>, batch {row.batch}<br>{loud}"
 
 
-def _by_artifact(rows: Sequence[DriftRow]) -> list[list[DriftRow]]:
-    groups: dict[str, list[DriftRow]] = {}
-    for row in rows:
-        groups.setdefault(row.artifact, []).append(row)
-    return list(groups.values())
-
-
 def _limit_line(x: float, at: int) -> dict[str, Any]:
     return {"type": "line", "x0": x, "x1": x, "y0": at - 0.4, "y1": at + 0.4, "line": {"width": 2}}
 
 
 def _layout(rows: int, labels: list[str] | None, x_title: str, *, log: bool = False) -> dict[str, Any]:
     """Rows one above the other, 1 apart; the page adds the colours."""
-    x: dict[str, Any] = {"title": {"text": x_title, "font": {"size": 12}}, "zeroline": False, "automargin": True}
     y: dict[str, Any] = {"zeroline": False, "automargin": True}
-    if log:
-        x |= {"type": "log"}
+    x = {"title": {"text": x_title, "font": {"size": 12}}, **y, **({"type": "log"} if log else {})}
     if labels is not None:
         y |= {"tickvals": list(range(rows)), "ticktext": labels, "range": [-0.7, rows - 0.3], "showgrid": False}
     return {

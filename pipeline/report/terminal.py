@@ -5,8 +5,6 @@ Narrow terminals get the same facts in fewer columns with more lines. Colour onl
 
 from __future__ import annotations
 
-import io
-
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -40,13 +38,6 @@ def print_result(
         console.print(Text(f"\nreport: {report}"), soft_wrap=True)
     console.print()
     console.print(_verdict(result), soft_wrap=True)
-
-
-def render(result: RunResult, width: int, *, logs: view.Links | None = None, report: str | None = None) -> str:
-    """Return what `print_result` prints on a plain terminal of this width: no colour, no escape codes."""
-    out = io.StringIO()
-    print_result(result, Console(file=out, width=width, force_terminal=False), logs=logs, report=report)
-    return out.getvalue()
 
 
 def _verdict(result: RunResult) -> Text:
@@ -137,9 +128,9 @@ def _notes(result: RunResult) -> list[str]:
 def _print_finding(finding: view.Finding, console: Console) -> None:
     word = Text(f"\n{finding.verdict}", style=_STYLES[finding.verdict])
     console.print(word.append(f"  {finding.subject}", style="bold default"))
-    console.print(Padding(Text(finding.sentence), (0, 0, 0, 2), expand=False))
+    console.print(_indented(Text(finding.sentence)))
     if finding.log:
-        console.print(Padding(Text(f"log: {finding.log}", style="dim"), (0, 0, 0, 2), expand=False), soft_wrap=True)
+        console.print(_indented(Text(f"log: {finding.log}", style="dim")), soft_wrap=True)
 
 
 def _print_doubts(result: RunResult, console: Console) -> None:
@@ -151,8 +142,10 @@ def _print_doubts(result: RunResult, console: Console) -> None:
     console.print(Text(f"\ndoubts on {len(rows)} of {timed} latencies", style="yellow"))
     for doubt in doubts[:_MOST_DOUBTS]:
         more = f" (and {len(doubt.rows) - 1} like it)" if len(doubt.rows) > 1 else ""
-        console.print(Padding(Text(f"{units.where(doubt.rows[0])}: {doubt.text}{more}"), (0, 0, 0, 2), expand=False))
+        console.print(_indented(Text(f"{units.where(doubt.rows[0])}: {doubt.text}{more}")))
     if len(doubts) > _MOST_DOUBTS:
-        console.print(
-            Padding(Text(f"{len(doubts) - _MOST_DOUBTS} more kinds in the report"), (0, 0, 0, 2), expand=False)
-        )
+        console.print(_indented(Text(f"{len(doubts) - _MOST_DOUBTS} more kinds in the report")))
+
+
+def _indented(text: Text) -> Padding:
+    return Padding(text, (0, 0, 0, 2), expand=False)

@@ -126,15 +126,12 @@ def quantity(rule: str, value: float | str | None) -> str:
     if value is None or isinstance(value, str):
         return NONE if value is None else plain(value)
     name = rule.partition(" ")[0]
-    if name == "p99_s":
-        return duration(value)
-    if name == "size_bytes":
-        return size(value)
-    if name == "sqnr_db":
-        return decibel(value)
-    if name in ("latency_ratio", "size_ratio"):
-        return ratio(value)
-    return signed(f"{value * 100:.2f} pp") if name == "metric_loss" and abs(value) <= 1 else digits(value)
+    if name == "metric_loss" and abs(value) <= 1:
+        return signed(f"{value * 100:.2f} pp")
+    return _FORMATS.get(name, digits)(value)
+
+
+_FORMATS = {"p99_s": duration, "size_bytes": size, "sqnr_db": decibel, "latency_ratio": ratio, "size_ratio": ratio}
 
 
 def where(row: GateRow | LatencyRow | DriftRow) -> str:

@@ -23,7 +23,6 @@ class Speed:
     """One artifact in one runtime, under the run's main condition."""
 
     runtime: str
-    server: str | None
     by_batch: Mapping[int, LatencyRow]
 
 
@@ -128,12 +127,11 @@ def _line(result: RunResult, name: str, row: ArtifactRow | None) -> Line:
 
 def _speeds(result: RunResult, name: str) -> tuple[Speed, ...]:
     main = main_condition(result)
-    rows = [row for row in result.latency if row.artifact == name and (condition(row) == main or not answered(row))]
     by_runtime: dict[str, dict[int, LatencyRow]] = {}
-    for row in rows:
-        by_runtime.setdefault(row.runtime, {})[row.batch] = row
-    servers = {row.runtime: row.server for row in rows}
-    return tuple(Speed(runtime, servers[runtime], by_batch) for runtime, by_batch in by_runtime.items())
+    for row in result.latency:
+        if row.artifact == name and (condition(row) == main or not answered(row)):
+            by_runtime.setdefault(row.runtime, {})[row.batch] = row
+    return tuple(Speed(runtime, by_batch) for runtime, by_batch in by_runtime.items())
 
 
 def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
@@ -159,16 +157,15 @@ def findings(result: RunResult, logs: Links) -> tuple[Finding, ...]:
 
 
 def _said_better(row: GateRow, result: RunResult) -> bool:
-    """Whether this is the drift rule speaking of nothing but the metric, and the metric's own rule says the same."""
-    same = (row.artifact, row.runtime, row.verdict)
-    return (
-        row.rule == "drift"
-        and str(row.limit).startswith("metric loss")
-        and any(
-            other.rule == "metric_loss" and (other.artifact, other.runtime, other.verdict) == same
-            for other in result.gate
-        )
-    )
+    """Whether this is the drift rule judging by nothing but the metric, and the metric's own rule says the same."""
+
+    def of_same(other: GateRow | DriftRow) -> bool:
+        return (other.artifact, other.runtime, other.verdict) == (row.artifact, row.runtime, row.verdict)
+
+    held = [other.tolerance for other in result.drift if of_same(other)]
+    by_metric = all(limits.sqnr_db is None and limits.metric_loss is not None for limits in held)
+    said = any(other.rule == "metric_loss" and of_same(other) for other in result.gate)
+    return row.rule == "drift" and by_metric and said
 
 
 def doubts(result: RunResult) -> tuple[Doubt, ...]:
@@ -231,12 +228,8 @@ def headline(result: RunResult) -> str:
         names = _listed(list(dict.fromkeys(row.artifact for row in bad)))
         rules = _listed(list(dict.fromkeys(units.rule_words(row.rule).partition(" at ")[0] for row in bad)))
         return units.plain(f"{rules} {word} for {names}; {counted}")
-    return f"{counted}; {_rules_kept(result)}"
-
-
-def _rules_kept(result: RunResult) -> str:
     kept = sum(row.verdict is Verdict.PASS for row in result.gate)
-    return f"{kept} of {len(result.gate)} checks passed"
+    return f"{counted}; {kept} of {len(result.gate)} checks passed"
 
 
 def _listed(names: list[str], most: int = 3) -> str:

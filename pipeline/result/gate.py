@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 from ...models.errors import Exit
 from ...models.formats import Format
@@ -40,13 +41,8 @@ class GateRules:
     runtimes: tuple[str, ...] | None = None  # the runtimes asked for; None: those that any row speaks of
 
     def __post_init__(self) -> None:
-        limits = (
-            self.metric_loss,
-            self.size_bytes,
-            self.size_ratio,
-            *_limits(self.latency_ratio),
-            *_limits(self.p99_s),
-        )
+        by_batch = (*_limits(self.latency_ratio), *_limits(self.p99_s))
+        limits = (self.metric_loss, self.size_bytes, self.size_ratio, *by_batch)
         if any(limit is not None and not 0 <= limit < math.inf for limit in limits):
             raise ValueError(f"a limit is a finite number from 0 up, got {limits}")
         if self.sqnr_db is not None and not math.isfinite(self.sqnr_db):
@@ -61,8 +57,8 @@ class _Evidence:
     artifacts: Sequence[ArtifactRow]
     drift: Sequence[DriftRow]
     latency: Sequence[LatencyRow]
-    failures: Mapping[Pair, str] = field(default_factory=dict)
-    reasons: Mapping[Pair, str] = field(default_factory=dict)
+    failures: Mapping[Pair, str]
+    reasons: Mapping[Pair, str]
 
 
 def gate(
@@ -136,24 +132,16 @@ def _answers(evidence: _Evidence) -> Iterator[GateRow]:
     if not evidence.rules.answers:
         return
     for artifact in evidence.artifacts:
-        limit = "answers"
-        if artifact.path is None:
-            yield GateRow("answers", limit, why_not_made(artifact), Verdict.FAIL, artifact.name, None)
-            continue
-        runtimes = _runtimes_to_answer(evidence, artifact)
+        runtimes = _runtimes_to_answer(evidence, artifact) if artifact.path else []
         if not runtimes:
-            yield GateRow("answers", limit, "it was run in no runtime", Verdict.FAIL, artifact.name, None)
+            reason = "it was run in no runtime" if artifact.path else why_not_made(artifact)
+            yield GateRow("answers", "answers", reason, Verdict.FAIL, artifact.name, None)
         for runtime in runtimes:
             device = _device_for(evidence.rules.device, runtime)
-            reason = _why_no_answer(evidence, artifact.name, runtime, device)
-            yield GateRow(
-                "answers",
-                f"answers on {device}" if device else limit,
-                reason or "answers",
-                Verdict.FAIL if reason else Verdict.PASS,
-                artifact.name,
-                runtime,
-            )
+            failure = _why_no_answer(evidence, artifact.name, runtime, device)
+            verdict = Verdict.FAIL if failure else Verdict.PASS
+            limit = f"answers on {device}" if device else "answers"
+            yield GateRow("answers", limit, failure or "answers", verdict, artifact.name, runtime)
 
 
 def _runtimes_to_answer(evidence: _Evidence, artifact: ArtifactRow) -> list[str]:
@@ -200,14 +188,11 @@ def _drift(evidence: _Evidence) -> Iterator[GateRow]:
         row = min((row for row in judged if row.verdict is worst), key=_telling)
         reason = None if worst is Verdict.PASS else evidence.reasons.get((artifact, runtime))
         yield GateRow("drift", _tolerance(row), reason or _drift_numbers(row), worst, artifact, runtime)
-    if evidence.rules.require_verified:
-        yield from _verified(evidence)
 
 
 def _verified(evidence: _Evidence) -> Iterator[GateRow]:
-    for row in evidence.artifacts:
-        degraded = row.status is Status.DEGRADED
-        verdict = Verdict.FAIL if degraded else _verdict_of_status(row.status)
+    for row in evidence.artifacts if evidence.rules.require_verified else ():
+        verdict = Verdict.FAIL if row.status is Status.DEGRADED else _verdict_of_status(row.status)
         yield GateRow("verified", str(Status.VERIFIED), str(row.status), verdict, row.name, None)
 
 
@@ -293,46 +278,37 @@ def _metric(evidence: _Evidence) -> Iterator[GateRow]:
             yield GateRow("metric_loss", float(limit), loss, worst, artifact, runtime)
 
 
+def _at_most(value: float, limit: float) -> Verdict:
+    return Verdict.PASS if value <= limit else Verdict.FAIL
+
+
 def _upper_limit(low: float, high: float, limit: float) -> Verdict:
     """Judge an interval by an upper limit; an interval that ends on the limit keeps it."""
-    if high <= limit:
-        return Verdict.PASS
-    return Verdict.FAIL if low > limit else Verdict.INCONCLUSIVE
+    return Verdict.INCONCLUSIVE if low <= limit < high else _at_most(high, limit)
 
 
-def _latency_ratio(evidence: _Evidence) -> Iterator[GateRow]:
-    def judge(row: LatencyRow, limit: float) -> tuple[float | str, Verdict]:
-        if row.ratio_to_reference is None or row.ratio_ci95 is None:
-            return row.ratio_to_reference or "no ratio", Verdict.INCONCLUSIVE
-        return row.ratio_to_reference, _upper_limit(*row.ratio_ci95, limit)
-
-    yield from _per_batch("latency_ratio", evidence, evidence.rules.latency_ratio, judge)
+def _latency_ratio(row: LatencyRow, limit: float) -> tuple[float | str, Verdict]:
+    if row.ratio_to_reference is None or row.ratio_ci95 is None:
+        return row.ratio_to_reference or "no ratio", Verdict.INCONCLUSIVE
+    return row.ratio_to_reference, _upper_limit(*row.ratio_ci95, limit)
 
 
-def _p99(evidence: _Evidence) -> Iterator[GateRow]:
+def _p99(row: LatencyRow, limit: float) -> tuple[float | str, Verdict]:
     """Judge the p99. A doubted one decides nothing, unless the p90 lies above the limit: the p99 is never below it."""
-
-    def judge(row: LatencyRow, limit: float) -> tuple[float | str, Verdict]:
-        if row.p99_s is None:
-            return "no p99", Verdict.INCONCLUSIVE
-        if row.p90_s is not None and row.p90_s > limit:
-            return row.p99_s, Verdict.FAIL
-        if any("p99" in doubt for doubt in row.doubts):
-            return row.p99_s, Verdict.INCONCLUSIVE
-        return row.p99_s, Verdict.PASS if row.p99_s <= limit else Verdict.FAIL
-
-    yield from _per_batch("p99_s", evidence, evidence.rules.p99_s, judge)
+    if row.p99_s is None:
+        return "no p99", Verdict.INCONCLUSIVE
+    if row.p90_s is not None and row.p90_s > limit:
+        return row.p99_s, Verdict.FAIL
+    if any("p99" in doubt for doubt in row.doubts):
+        return row.p99_s, Verdict.INCONCLUSIVE
+    return row.p99_s, _at_most(row.p99_s, limit)
 
 
 def _per_batch(
-    rule: str,
-    evidence: _Evidence,
-    limits: PerBatch | None,
-    judge: Callable[[LatencyRow, float], tuple[float | str, Verdict]],
+    rule: str, judge: Callable[[LatencyRow, float], tuple[float | str, Verdict]], evidence: _Evidence
 ) -> Iterator[GateRow]:
     """Yield a row for each latency row that has a limit; the batch size stands in the rule's name."""
-    if limits is None:
-        return
+    limits: PerBatch | None = getattr(evidence.rules, rule)
     for row in evidence.latency:
         limit = limits.get(row.batch) if isinstance(limits, Mapping) else limits
         if limit is None or is_reference(row) or (evidence.rules.answers and not answered(row)):
@@ -347,19 +323,12 @@ def _size(evidence: _Evidence) -> Iterator[GateRow]:
     for row in evidence.artifacts:
         if row.bytes is None:
             continue
-        if evidence.rules.size_bytes is not None:
-            kept = row.bytes <= evidence.rules.size_bytes
-            yield _kept("size_bytes", evidence.rules.size_bytes, float(row.bytes), kept, row.name)
-        if evidence.rules.size_ratio is not None and reference:
-            kept = row.bytes <= evidence.rules.size_ratio * reference
-            yield _kept("size_ratio", evidence.rules.size_ratio, row.bytes / reference, kept, row.name)
-        elif evidence.rules.size_ratio is not None:
-            limit, reason = float(evidence.rules.size_ratio), "no pt2 to compare with"
-            yield GateRow("size_ratio", limit, reason, Verdict.INCONCLUSIVE, row.name, None)
-
-
-def _kept(rule: str, limit: float, value: float, kept: bool, artifact: str) -> GateRow:
-    return GateRow(rule, float(limit), value, Verdict.PASS if kept else Verdict.FAIL, artifact, None)
+        if (limit := evidence.rules.size_bytes) is not None:
+            yield GateRow("size_bytes", float(limit), float(row.bytes), _at_most(row.bytes, limit), row.name, None)
+        if (limit := evidence.rules.size_ratio) is not None:
+            ratio = row.bytes / reference if reference else "no pt2 to compare with"
+            verdict = _at_most(row.bytes, limit * reference) if reference else Verdict.INCONCLUSIVE
+            yield GateRow("size_ratio", float(limit), ratio, verdict, row.name, None)
 
 
 def _by_pair(rows: Iterable[DriftRow]) -> dict[Pair, list[DriftRow]]:
@@ -374,5 +343,6 @@ def _limits(limits: PerBatch | None) -> tuple[float | None, ...]:
 
 
 RULES: tuple[Callable[[_Evidence], Iterator[GateRow]], ...] = (
-    _answers, _drift, _sqnr, _metric, _latency_ratio, _p99, _size,
+    _answers, _drift, _verified, _sqnr, _metric, partial(_per_batch, "latency_ratio", _latency_ratio),
+    partial(_per_batch, "p99_s", _p99), _size,
 )  # fmt: skip

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import TypeAdapter
+from rich.console import Console
 
 from transload.models.signature import Array
+from transload.pipeline.report.terminal import print_result
+from transload.pipeline.report.view import Links
 from transload.pipeline.result.gate import GateRules, gate, verdict_of
 from transload.pipeline.result.schema import (
     ArtifactRow,
@@ -273,3 +277,10 @@ def samples(run: RunResult, count: int = 2000, seed: int = 7) -> dict[tuple[str,
             late = rng.random(count) < 0.03
             found[(row.artifact, row.runtime, row.batch)] = row.p50_s * (body + late * rng.gamma(2, 0.3, count))
     return found
+
+
+def render(run: RunResult, width: int, *, logs: Links | None = None, report: str | None = None) -> str:
+    """What is printed on a plain terminal of this width: no colour, no escape codes."""
+    out = io.StringIO()
+    print_result(run, Console(file=out, width=width, force_terminal=False), logs=logs, report=report)
+    return out.getvalue()

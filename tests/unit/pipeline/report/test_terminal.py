@@ -9,10 +9,11 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from transload.pipeline.report.terminal import print_result, render
+from transload.pipeline.report.terminal import print_result
 from transload.pipeline.result.schema import RunResult
 
 from . import samples
+from .samples import render
 
 WIDTHS = pytest.mark.parametrize("width", [80, 120])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from transload.pipeline.report import html_page, markdown, terminal, view
+from transload.pipeline.report import html_page, markdown, view
 from transload.pipeline.result.schema import Status, Verdict
 
 from . import samples
@@ -132,6 +132,6 @@ def test_what_needs_flex_is_named_with_its_operators_in_every_report() -> None:
         "tflite needs TensorFlow's Flex delegate for Erf, Mul: what needs it is run in tflite-flex, another build"
     )
     assert view.flex(needy).startswith(sentence)
-    flat = " ".join(terminal.render(needy, 400).split())
+    flat = " ".join(samples.render(needy, 400).split())
     for shown in (flat, markdown.render_markdown(needy), html_page.render_html(needy, {}).replace("&#39;", "'")):
         assert sentence in shown
