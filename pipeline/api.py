@@ -17,14 +17,13 @@ from .commands import bench as bench_command
 from .commands import convert as convert_command
 from .commands import validate as validate_command
 from .commands.bench import BenchResult
-from .commands.convert import ConvertResult
-from .commands.convert_many import ConvertManyResult, convert_models
+from .commands.convert import ConvertManyResult, ConvertResult, convert_models
 from .commands.validate import ValidateResult
+from .context import LocalSettings
 from .intake.model_argument import ModelRequest
 from .progress import Progress
 from .request import RunRequest, read_request
 from .result.schema import RunResult
-from .settings import LocalSettings
 
 _Path = str | Path
 

@@ -1,9 +1,9 @@
-"""The context that the stages of a run share."""
+"""What a command works with: the settings of this machine, and the context that the stages of a run share."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .progress import Progress
@@ -49,3 +49,21 @@ class Context:
 def cores() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+STORE_VARIABLE = "TRANSLOAD_STORE"
+
+
+@dataclass(frozen=True)
+class LocalSettings:
+    """The folders that a command works in, and its number of workers side by side."""
+
+    store: Path = field(default_factory=lambda: Path(os.environ.get(STORE_VARIABLE) or ".transload"))
+    runs: Path = Path("runs")
+    jobs: int = field(default_factory=lambda: min(cores(), 4))
+
+    @staticmethod
+    def with_defaults(store: Path | None, runs: Path | None = None, jobs: int | None = None) -> LocalSettings:
+        """Return the settings of a command line: the defaults where an option is None."""
+        default = LocalSettings()
+        return LocalSettings(store or default.store, runs or default.runs, jobs or default.jobs)

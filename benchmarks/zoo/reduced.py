@@ -24,7 +24,7 @@ from transload.models.signature import parse_input
 from transload.models.store import Stored
 from transload.pipeline.plan.route_actions import VerificationInputs, conversion
 from transload.pipeline.plan.router import TargetResult
-from transload.pipeline.plan.routes import Route
+from transload.pipeline.plan.run_plan import Route
 from transload.pipeline.workers.engine import Executor
 
 COLUMNS = (INT8, f"{Format.TFLITE}:{Precision.INT8_DYNAMIC}")

@@ -13,8 +13,7 @@ from .render import print_json, print_lines
 
 if TYPE_CHECKING:
     from ...models.formats import Target
-    from ..commands.convert import ConvertResult
-    from ..commands.convert_many import ConvertManyResult
+    from ..commands.convert import ConvertManyResult, ConvertResult
 
 MODEL = (
     "FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
@@ -93,12 +92,12 @@ def _convert(
 
 def _explain(models: Sequence[str], targets: Sequence[Target], requested: Collection[str], *, json: bool) -> None:
     from ..commands.convert import explain
-    from .explain_output import lines, rows
+    from .convert_output import plan_lines, plan_rows
 
     plans = {model: explain(model, targets, requested) for model in models}
     if json:
-        documents = [{"model": model, "routes": rows(plan)} for model, plan in plans.items()]
-        print_json({"routes": rows(plans[models[0]])} if len(models) == 1 else {"models": documents})
+        documents = [{"model": model, "routes": plan_rows(plan)} for model, plan in plans.items()]
+        print_json({"routes": plan_rows(plans[models[0]])} if len(models) == 1 else {"models": documents})
         return
     for number, (model, plan) in enumerate(plans.items()):
-        print_lines([*([""] if number else []), *([f"{model}"] if len(models) > 1 else []), *lines(plan)])
+        print_lines([*([""] if number else []), *([f"{model}"] if len(models) > 1 else []), *plan_lines(plan)])

@@ -9,7 +9,7 @@ import typer
 
 from ...models.errors import Exit
 from ..commands.doctor import Diagnosis, State, examine, exit_code
-from ..settings import LocalSettings
+from ..context import LocalSettings
 from .options import Json, Store
 from .render import print_json, print_lines, table
 

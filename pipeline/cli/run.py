@@ -44,9 +44,9 @@ def command(
     run finished is not done again. The exit status is the verdict: 0 pass, 1 fail, 3 inconclusive, 4 no route left.
     """
     from ..commands.run import run
+    from ..context import LocalSettings
     from ..progress import Progress
     from ..request import read_request
-    from ..settings import LocalSettings
 
     pipeline, recipe = _named(request)
     runtimes = options.split(runtime) or None

@@ -11,6 +11,7 @@ from ...models.errors import Exit
 from ...models.signature import TensorSpec
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ..bench.latency_rows import write_samples
+from ..context import LocalSettings
 from ..intake.loaded_model import LoadedModel
 from ..intake.model_argument import ModelRequest, candidate_request
 from ..intake.run_inputs import load_model, resolve_data
@@ -18,7 +19,6 @@ from ..progress import Progress
 from ..request import RunRequest
 from ..result.gate import answered
 from ..result.schema import LatencyRow, Verdict
-from ..settings import LocalSettings
 from ..stages.bench import BenchSubject, Measurements, measure
 from ..stages.servers import Servers
 from .candidates import check_candidate, check_operators, check_same_inputs, fitting_runtimes

@@ -18,7 +18,7 @@ from ...models.store import Store, disk_errors
 from ...models.whole_files import write_whole
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.server.tfserving_launch import find_tfserving
-from ..context import Context
+from ..context import Context, LocalSettings
 from ..intake.code_model import weights_file
 from ..intake.run_inputs import resolve_inputs
 from ..plan.router import TargetResult
@@ -27,10 +27,8 @@ from ..progress import Progress
 from ..request import RunRequest
 from ..result.environment import describe_environment
 from ..result.gate import GateRules, gate, verdict_of
-from ..result.rows import artifact_row
-from ..result.run_folder import link_artifacts, links, new_run_folder
+from ..result.run_folder import artifact_row, link_artifacts, links, new_run_folder
 from ..result.schema import SCHEMA, RunResult, to_json
-from ..settings import LocalSettings
 from ..stages.bench import Measurements, measure_all
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks
 from ..stages.servers import Servers

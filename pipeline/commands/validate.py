@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from ...models.errors import Exit
+from ..context import LocalSettings
 from ..intake.loaded_model import LoadedModel
 from ..intake.model_argument import ModelRequest, candidate_request, kind_of, without_inputs_of
 from ..intake.run_inputs import load_model, resolve_inputs
 from ..plan.router import TargetResult
-from ..plan.routes import Route
+from ..plan.run_plan import Route
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.gate import GateRules, gate, verdict_of
-from ..result.rows import artifact_row
+from ..result.run_folder import artifact_row
 from ..result.schema import DriftRow, GateRow, Verdict
-from ..settings import LocalSettings
 from ..stages.servers import Servers
 from ..stages.validate import validate_all
 from .candidates import check_candidate, check_operators, check_same_inputs

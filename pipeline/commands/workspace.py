@@ -18,12 +18,11 @@ from ... import __version__
 from ...models.errors import BadRequest, Exit
 from ...models.store import Store
 from ...models.whole_files import write_whole
-from ..context import Context
+from ..context import Context, LocalSettings
 from ..progress import Progress
 from ..request import RunRequest
 from ..result.run_folder import new_run_folder
 from ..result.schema import SCHEMA, Verdict
-from ..settings import LocalSettings
 from ..workers.devices import resolve_device
 from ..workers.engine import LocalExecutor
 from ..workers.worker_slots import WorkerSlots

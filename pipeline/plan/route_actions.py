@@ -16,8 +16,7 @@ from ..workers.engine import Action
 from ..workers.fork_server import framework_of
 from ..workers.interpreters import interpreter_of
 from ..workers.isolation import Limits
-from .routes import Route
-from .run_plan import action_name
+from .run_plan import Route, action_name
 
 VERIFY = "transload.pipeline.drift.jobs:verify"
 

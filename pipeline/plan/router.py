@@ -23,8 +23,7 @@ from ..drift.drift_records import VerifyFacts
 from ..result.schema import RouteStatus, TriedRow
 from ..workers.engine import Action, Executor
 from .route_actions import ConversionInputs, VerificationInputs, conversion, verification
-from .routes import Route
-from .run_plan import Plan, action_name, log_of
+from .run_plan import Plan, Route, action_name, log_of
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ class Router:
     def make_by_detour(self, lost: TargetResult, results: Sequence[TargetResult]) -> TargetResult:
         """Make a target that no route of the plan led to, by one step from another target that is there.
 
-        Such a route may be a detour (routes.py), and is the last that is left.
+        Such a route may be a detour (run_plan.py), and is the last that is left.
         """
         detours = (
             Route((*result.route.steps, step))

@@ -1,4 +1,4 @@
-"""The folder that a run leaves: runs/<id>/ with the result, the reports, the artifacts, the logs and repeat scripts."""
+"""What a run leaves: the folder runs/<id>/ (result, reports, artifacts, logs, repeat scripts), and artifacts' rows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ...models.artifact import read_artifact
 from ...models.formats import PAYLOAD, Target
-from ...models.store import Stored, disk_errors
+from ...models.signature import Signature
+from ...models.store import Stored, digest_of, disk_errors, size_of
+from ..drift.rules import status_of
 from ..plan.router import TargetResult
-from .schema import DriftRow, LatencyRow, RunResult
+from .schema import ArtifactRow, DriftRow, LatencyRow, RunResult, SignatureRow, Status, TensorRow
 
 
 def new_run_folder(runs: Path, name: str, now: datetime) -> Path:
@@ -66,3 +69,33 @@ def _link(link: Path, to: Path) -> None:
     """Make a relative link: a project folder that moves keeps its links."""
     link.unlink(missing_ok=True)
     link.symlink_to(os.path.relpath(to, link.parent))
+
+
+def artifact_row(result: TargetResult, drift: Sequence[DriftRow]) -> ArtifactRow:
+    """Return the row of a wanted target, with the status that its drift rows give it."""
+    target, stored = result.target, result.stored
+    artifact = read_artifact(stored.folder) if stored and result.route else None
+    return ArtifactRow(
+        name=str(target),
+        format=str(target.format),
+        precision=str(target.precision),
+        path=artifact_path(target) if artifact else None,
+        sha256=digest_of(artifact.path) if artifact else None,
+        bytes=size_of(artifact.path) if artifact else None,
+        status=status_of([row for row in drift if row.artifact == str(target)]) if artifact else Status.FAILED,
+        route=result.route.names if artifact and result.route else (),
+        tried=result.tried,
+        seconds=result.seconds,
+        signature=signature_row(artifact.signature) if artifact else None,
+        batches_verified=result.batches if artifact else (),
+        flex=artifact.flex if artifact else (),
+    )
+
+
+def signature_row(signature: Signature) -> SignatureRow:
+    """Return a signature as run.json has it."""
+    inputs, outputs = (
+        tuple(TensorRow(spec.name, spec.dtype, spec.shape) for spec in specs)
+        for specs in (signature.inputs, signature.outputs)
+    )
+    return SignatureRow(inputs, outputs)

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 from ..context import Context
 from ..drift.drift_records import CheckOptions
-from ..intake.reference_outputs import batch_sizes
-from ..intake.run_inputs import ModelWithData, RunInputs
+from ..intake.run_inputs import ModelWithData, RunInputs, batch_sizes
 from ..plan.route_actions import ConversionInputs, VerificationInputs, verification_runtime
 from ..plan.router import HeadStart, Router, TargetResult
 from ..plan.run_plan import Plan

@@ -16,8 +16,7 @@ from ...serving.runtimes.runtime_table import Runtime, runtimes_for
 from ..context import Context
 from ..drift.drift_records import CheckOptions, ValidateFacts
 from ..intake.loaded_model import ModelDescription
-from ..intake.reference_outputs import batch_sizes
-from ..intake.run_inputs import RunInputs
+from ..intake.run_inputs import RunInputs, batch_sizes
 from ..plan.router import TargetResult
 from ..plan.run_plan import log_of
 from ..result.gate import answered

@@ -14,7 +14,7 @@ import pytest
 
 from transload.models.artifact import RECORD
 from transload.models.errors import BadRequest
-from transload.pipeline.commands.convert_many import unique_names
+from transload.pipeline.commands.convert import unique_names
 
 NETS = """
 import torch

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from transload.models.formats import parse_target
 from transload.pipeline.cli.convert_output import lines, lines_of_all
-from transload.pipeline.commands.convert import ConvertResult
-from transload.pipeline.commands.convert_many import ConvertedModel, ConvertManyResult
+from transload.pipeline.commands.convert import ConvertedModel, ConvertManyResult, ConvertResult
 from transload.pipeline.minimal_repro.search import MinimalRepro
 from transload.pipeline.result.schema import ArtifactRow, RouteStatus, Status, TriedRow
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from transload.converters.steps import STEPS, Step
 from transload.models.formats import Format, Precision, Target
-from transload.pipeline.cli.explain_output import lines
+from transload.pipeline.cli.convert_output import plan_lines
 from transload.pipeline.cli.formats import edges_of, tree
 from transload.pipeline.plan.run_plan import plan_routes
 
@@ -40,14 +40,14 @@ def test_every_step_of_ours_has_a_line() -> None:
 
 def test_explain_lists_the_first_routes_and_says_how_many_more_there_are() -> None:
     ways = [step(f"way{at}", None, ONNX) for at in range(9)]
-    assert lines(plan_routes([ONNX], None, tuple(ways)))[:8] == [
+    assert plan_lines(plan_routes([ONNX], None, tuple(ways)))[:8] == [
         "onnx:", *[f"  {at}  way{at - 1}" for at in range(1, 7)], "  and 3 more (--json lists them)",
     ]  # fmt: skip
 
 
 def test_explain_shows_one_route_of_each_reason_and_all_steps_that_are_closed() -> None:
     closed = [step(f"far{at}", None, ONNX, ("no_such_module",)) for at in range(3)]
-    assert lines(plan_routes([ONNX, LITE], None, (*closed, step("near", None, ONNX)))) == [
+    assert plan_lines(plan_routes([ONNX, LITE], None, (*closed, step("near", None, ONNX)))) == [
         "onnx:",
         "  1  near",
         "  -  far0  closed here",
@@ -64,4 +64,4 @@ def test_explain_shows_one_route_of_each_reason_and_all_steps_that_are_closed() 
 
 
 def test_what_is_given_needs_no_step() -> None:
-    assert lines(plan_routes([ONNX], ONNX, ()))[:2] == ["onnx:", "  1  as given"]
+    assert plan_lines(plan_routes([ONNX], ONNX, ()))[:2] == ["onnx:", "  1  as given"]

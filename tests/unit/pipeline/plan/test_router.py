@@ -16,8 +16,7 @@ from transload.models.store import Stored, disk_full
 from transload.pipeline.drift.drift_records import CheckOptions
 from transload.pipeline.plan.route_actions import VERIFY, VerificationInputs, verification
 from transload.pipeline.plan.router import HeadStart, Router, TargetResult
-from transload.pipeline.plan.routes import Route, routes_to, steps_for
-from transload.pipeline.plan.run_plan import plan_routes
+from transload.pipeline.plan.run_plan import Route, plan_routes, routes_to, steps_for
 from transload.pipeline.request import ALL_TARGETS
 from transload.pipeline.workers.engine import Action
 from transload.pipeline.workers.isolation import Limits

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from transload.models.errors import StepFailed
-from transload.pipeline.intake.reference_outputs import _with_integers
+from transload.pipeline.intake.run_inputs import _with_integers
 from transload.pipeline.workers.engine import Action
 
 
