@@ -55,7 +55,7 @@ def run(
         "bench": {"runtimes": runtimes, "enabled": None if bench else False},
         "device": device,
     }
-    request = read_request(Path(pipeline) if pipeline else None, _without_none(sections))
+    request = read_request(Path(pipeline) if pipeline else None, sections)
     return run_command(request, _local(store, jobs, runs), Progress(quiet=quiet)).result
 
 
@@ -92,8 +92,8 @@ def convert(
 
     The result has the rows, the verdict and the folder.
     """
-    section = _model_section(weights, weights_key, settings, model_seconds, trust=trust)
-    requests = _convert_requests(model, to, inputs, data, section, flex=flex, search=search_seconds, device=device)
+    section = _model_section(model, weights, weights_key, settings, model_seconds, trust=trust)
+    requests = _convert_requests(section, to, inputs, data, flex=flex, search=search_seconds, device=device)
     return convert_command.convert(*requests, Path(out), _local(store, jobs), Progress(quiet=quiet))
 
 
@@ -119,20 +119,19 @@ def convert_all(
 
     The result has a row for each model, the worst verdict, and the folder.
     """
-    section = _model_section(None, None, None, model_seconds, trust=trust)
+    sections = [_model_section(model, None, None, None, model_seconds, trust=trust) for model in models]
     requests = [
-        _convert_requests(model, to, inputs, data, section, flex=flex, search=search_seconds, device=device)
-        for model in models
+        _convert_requests(section, to, inputs, data, flex=flex, search=search_seconds, device=device)
+        for section in sections
     ]
     return convert_models(requests, Path(out), _local(store, jobs), Progress(quiet=quiet))
 
 
 def _convert_requests(
-    model: str,
+    model: Mapping[str, Any],
     to: Sequence[str | Target],
     inputs: Sequence[str | TensorSpec],
     data: _Path | None,
-    section: Mapping[str, Any],
     *,
     flex: bool,
     search: float | None,
@@ -141,13 +140,10 @@ def _convert_requests(
     targets = [str(target if isinstance(target, Target) else parse_target(target)) for target in to]
     if not targets:
         raise BadRequest("no target is named", fix="name what to make, as in --to onnx,tflite")
-    request = _request(
-        model={"recipe": model, **section},
-        # Without a cross-check: the other routes took three quarters of the time.
-        convert={"targets": targets, "cross_check": False, "flex": flex, "search_seconds": search},
-        device=device,
-    )
-    return request, ModelRequest(model, _specs(inputs), _path(data))
+    # Without a cross-check: the other routes took three quarters of the time.
+    section = {"targets": targets, "cross_check": False, "flex": flex, "search_seconds": search}
+    request = read_request(None, {"model": model, "convert": section, "device": device})
+    return request, ModelRequest(model["recipe"], _specs(inputs), _path(data))
 
 
 def validate(
@@ -175,11 +171,9 @@ def validate(
 
     The result has the rows, the rules that were applied, the verdict and the folder.
     """
-    request = _request(
-        model={"recipe": against, **_model_section(weights, weights_key, settings, model_seconds, trust=trust)},
-        validate={"runtimes": runtimes, "batches": batches},
-        device=device,
-    )
+    section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
+    checks = {"runtimes": runtimes, "batches": batches}
+    request = read_request(None, {"model": section, "validate": checks, "device": device})
     model = ModelRequest(against, _specs(inputs), _path(data))
     return validate_command.validate(request, str(candidate), model, _local(store, jobs, runs), Progress(quiet=quiet))
 
@@ -213,11 +207,9 @@ def bench(
     """
     if not candidates:
         raise BadRequest("nothing to measure is named", fix="name the folders of artifacts")
-    request = _request(
-        model={"recipe": against, **_model_section(weights, weights_key, settings, model_seconds, trust=trust)},
-        bench={"runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds},
-        device=device,
-    )
+    section = _model_section(against, weights, weights_key, settings, model_seconds, trust=trust)
+    rule = {"runtimes": runtimes, "batches": batches, "threads": threads, "rounds": rounds}
+    request = read_request(None, {"model": section, "bench": rule, "device": device})
     return bench_command.bench(
         request,
         [str(candidate) for candidate in candidates],
@@ -230,6 +222,7 @@ def bench(
 
 
 def _model_section(
+    model: str | None,
     weights: _Path | None,
     key: str | None,
     settings: Mapping[str, Any] | None,
@@ -237,19 +230,9 @@ def _model_section(
     *,
     trust: bool,
 ) -> dict[str, Any]:
-    """Return the keys of the request's section `model` other than its name."""
-    keys = {"weights": _absolute(weights), "weights_key": key, "set": dict(settings or {}), "seconds": seconds}
-    return {**keys, "trust": trust}
-
-
-def _request(**sections: Any) -> RunRequest:
-    return read_request(None, _without_none(sections))
-
-
-def _without_none(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop the sections and keys that are None."""
-    present = {name: value for name, value in sections.items() if value is not None}
-    return {name: _without_none(value) if isinstance(value, Mapping) else value for name, value in present.items()}
+    """Return the section `model` of a request."""
+    code = {"recipe": model, "weights": _absolute(weights), "weights_key": key, "set": dict(settings or {})}
+    return {**code, "seconds": seconds, "trust": trust}
 
 
 def _specs(inputs: Sequence[str | TensorSpec]) -> tuple[TensorSpec, ...]:

@@ -48,12 +48,11 @@ RuntimeText = Annotated[str, AfterValidator(_runtime)]
 Batches = Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(min_length=1)]
 
 
-def _tfserving(text: str | None) -> str | None:
-    if text is not None:
-        try:
-            parse_url(text)
-        except BadRequest as error:
-            raise ValueError(f"{error.what}; {error.fix}") from error
+def _tfserving(text: str) -> str:
+    try:
+        parse_url(text)
+    except BadRequest as error:
+        raise ValueError(f"{error.what}; {error.fix}") from error
     return text
 
 
@@ -144,9 +143,8 @@ class RunRequest(_Section):
     bench: BenchSection = BenchSection()
     gate: GateSection = GateSection()
     device: Annotated[str, AfterValidator(_device)] = "auto"
-    tfserving_url: Annotated[str | None, AfterValidator(_tfserving)] = (
-        None  # a running TF Serving, HOST:GRPC_PORT[,REST_PORT]
-    )
+    # A running TF Serving, HOST:GRPC_PORT[,REST_PORT].
+    tfserving_url: Annotated[str, AfterValidator(_tfserving)] | None = None
     tfserving_model: str = "model"  # the name that the model has, or gets, on the server
     root: str | None = Field(default=None, exclude=True)  # the pipeline file's folder: paths in it are relative to it
 
@@ -164,7 +162,7 @@ class RunRequest(_Section):
 def read_request(path: Path | None, overrides: Mapping[str, Mapping[str, Any] | Any] | None = None) -> RunRequest:
     """Read a pipeline file, or return the default request.
 
-    `overrides` are sections of the same form from the command line, and have precedence.
+    `overrides` are sections of the same form from the command line, and have precedence; what is None is not given.
 
     Raises BadRequest with the line of the file and the fix.
     """
@@ -174,17 +172,16 @@ def read_request(path: Path | None, overrides: Mapping[str, Mapping[str, Any] | 
             text = path.read_text()
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or "it is not text"
-            raise BadRequest(
-                f"{path} cannot be read: {why}", fix="name a pipeline file (docs/pipeline-file.md)"
-            ) from error
+            fix = "name a pipeline file (docs/pipeline-file.md)"
+            raise BadRequest(f"{path} cannot be read: {why}", fix=fix) from error
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadRequest(f"{path} is not TOML: {error}", fix="mend that line") from error
     for section, values in (overrides or {}).items():
         if isinstance(values, Mapping):
-            document.setdefault(section, {}).update(values)
-        else:
+            document.setdefault(section, {}).update({key: value for key, value in values.items() if value is not None})
+        elif values is not None:
             document[section] = values
     root = str((path.parent if path else Path()).absolute())
     try:
@@ -208,9 +205,8 @@ def _refused(path: Path | None, text: str, error: ValidationError) -> BadRequest
     message = first["msg"].removeprefix("Value error, ")
     statement, _, fix = message.partition("; ")
     value = "" if repr(first["input"]) in statement else f", got {first['input']!r}"
-    return BadRequest(
-        f"{file}: {where}: {statement}{value}"[:500], fix=fix or "docs/pipeline-file.md lists what is taken"
-    )
+    fix = fix or "docs/pipeline-file.md lists what is taken"
+    return BadRequest(f"{file}: {where}: {statement}{value}"[:500], fix=fix)
 
 
 def _known_keys(section: list[str]) -> list[str]:

@@ -46,7 +46,7 @@ def command(
     if json:
         sys.stdout.write((folder / "run.json").read_text())
     elif form is Form.TERMINAL:
-        _print(folder, result)
+        print_run(folder, result, with_report=(folder / "report.html").is_file())
     else:
         print_lines([f"wrote {_write(folder, result, form)}"])
 
@@ -64,14 +64,14 @@ def newest(runs: Path) -> Path:
     return folders[-1]
 
 
-def _print(folder: Path, result: RunResult) -> None:
+def print_run(folder: Path, result: RunResult, *, with_report: bool = True) -> None:
+    """Print the result of a run: the table with the verdict last. `with_report` names the run's report.html."""
     from rich.console import Console
 
     from ..report.terminal import print_result
 
     logs, _ = links(folder, result)
-    page = folder / "report.html"
-    print_result(result, Console(), logs=logs, report=str(page) if page.is_file() else None)
+    print_result(result, Console(), logs=logs, report=str(folder / "report.html") if with_report else None)
 
 
 def _write(folder: Path, result: RunResult, form: Form) -> Path:

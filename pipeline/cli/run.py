@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from . import options
-
-if TYPE_CHECKING:
-    from ..commands.run import FinishedRun
 
 
 def command(
@@ -47,43 +44,22 @@ def command(
     from ..context import LocalSettings
     from ..progress import Progress
     from ..request import read_request
+    from .report import print_run
 
-    pipeline, recipe = _named(request)
+    pipeline, recipe = (Path(request), None) if request and request.endswith(".toml") else (None, request)
     runtimes = options.split(runtime) or None
     batches = options.parse_batches(batch) or None
-    changes: dict[str, Any] = {
-        "model": _present(recipe=recipe, weights=str(weights.absolute()) if weights else None),
-        "convert": _present(targets=options.split(to) or None),
-        "validate": _present(runtimes=runtimes),
-        "bench": _present(runtimes=runtimes, batches=batches, threads=threads, enabled=False if no_bench else None),
-        **_present(device=device, tfserving_url=tfserving_url),
+    changes = {
+        "model": {"recipe": recipe, "weights": str(weights.absolute()) if weights else None},
+        "convert": {"targets": options.split(to) or None},
+        "validate": {"runtimes": runtimes},
+        "bench": {"runtimes": runtimes, "batches": batches, "threads": threads, "enabled": False if no_bench else None},
+        "device": device,
+        "tfserving_url": tfserving_url,
     }
     outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(store, out, jobs), Progress(quiet=quiet))
-    _show(outcome, json=json)
-    raise typer.Exit(outcome.result.exit_code)
-
-
-def _named(word: str | None) -> tuple[Path | None, str | None]:
-    """Return WHAT as a pipeline file, or as a recipe."""
-    if word is None:
-        return None, None
-    return (Path(word), None) if word.endswith(".toml") else (None, word)
-
-
-def _present(**values: Any) -> dict[str, Any]:
-    """Those of the options that were given."""
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _show(outcome: FinishedRun, *, json: bool) -> None:
-    """Print the result on stdout: the document alone, or the table with the verdict last."""
-    from rich.console import Console
-
-    from ..report.terminal import print_result
-    from ..result.run_folder import links
-
     if json:
         sys.stdout.write((outcome.folder / "run.json").read_text())
-        return
-    logs, _ = links(outcome.folder, outcome.result)
-    print_result(outcome.result, Console(), logs=logs, report=str(outcome.folder / "report.html"))
+    else:
+        print_run(outcome.folder, outcome.result)
+    raise typer.Exit(outcome.result.exit_code)

@@ -19,7 +19,7 @@ from ..progress import Progress
 from ..request import RunRequest
 from ..result.gate import answered
 from ..result.schema import LatencyRow, Verdict
-from ..stages.bench import BenchSubject, Measurements, measure
+from ..stages.bench import Bench, BenchSubject
 from ..stages.servers import Servers
 from .candidates import check_candidate, check_operators, check_same_inputs, fitting_runtimes
 from .workspace import close_workers, document_of, new_run_context, report_disk_full, write_document
@@ -42,7 +42,7 @@ class BenchResult:
     @property
     def document(self) -> dict[str, Any]:
         """bench.json."""
-        return document_of(self.decided, latency=(tuple[LatencyRow, ...], self.latency))
+        return document_of(self.decided, latency=self.latency)
 
 
 def bench(
@@ -75,10 +75,12 @@ def bench(
         samples = resolve_data(context, first, data)
         wanted = _wanted(reference, _by_label(candidates, loaded), request.bench.runtimes)
         with Servers(context) as servers, progress.stage("bench") as stage:
-            measured = measure(context, samples, wanted, servers, first.model)
+            measured = Bench(context, samples, servers, first.model).measure(wanted)
             stage.note = measured.note or ""
         result = BenchResult(measured.rows, context.folder, measured.note)
-        _write(measured, result)
+        if measured.series:
+            write_samples(context.folder / "latency.npz", measured.series)
+        write_document(context.folder / "bench.json", result.document)
     return result
 
 
@@ -86,8 +88,8 @@ def _by_label(candidates: Sequence[str], loaded: Sequence[LoadedModel]) -> dict[
     """Return the candidates by a unique label: the target, else the path, else the path with a number."""
     labelled: dict[str, LoadedModel] = {}
     targets = [str(model.start) for model in loaded]
-    for text, model in zip(candidates, loaded, strict=True):
-        label = str(model.start) if targets.count(str(model.start)) == 1 else text
+    for text, target, model in zip(candidates, targets, loaded, strict=True):
+        label = target if targets.count(target) == 1 else text
         labelled[label if label not in labelled else f"{label}#{len(labelled) + 1}"] = model
     return labelled
 
@@ -103,9 +105,3 @@ def _wanted(
         fitting = [runtime for runtime in fitting_runtimes(model) if runtime.name in runtimes]
         wanted += [((label, runtime.name), model.stored, runtime) for runtime in fitting]
     return wanted
-
-
-def _write(measured: Measurements, result: BenchResult) -> None:
-    if measured.series:
-        write_samples(result.folder / "latency.npz", measured.series)
-    write_document(result.folder / "bench.json", result.document)

@@ -52,11 +52,8 @@ class ConvertResult:
     @property
     def document(self) -> dict[str, Any]:
         """convert.json."""
-        return document_of(
-            self.decided,
-            artifacts=(tuple[ArtifactRow, ...], self.artifacts),
-            smallest=(tuple[dict[str, object], ...], tuple(repro.to_json() for repro in self.smallest)),
-        )
+        smallest = [repro.to_json() for repro in self.smallest]
+        return document_of(self.decided, artifacts=self.artifacts, smallest=smallest)
 
 
 def explain(model: str, targets: Sequence[Target], requested: Collection[str] = ()) -> Plan:

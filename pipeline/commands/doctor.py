@@ -70,10 +70,6 @@ def _requirements() -> list[str] | None:
         return None
 
 
-def _free_bytes(path: Path) -> int:
-    return shutil.disk_usage(path).free
-
-
 def _onnxruntime_folder() -> Path | None:
     """Return the folder of the package without importing it."""
     spec = find_spec("onnxruntime")
@@ -92,7 +88,7 @@ class Machine:
     onnxruntime_folder: Callable[[], Path | None] = _onnxruntime_folder
     which: Callable[[str], str | None] = shutil.which
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    free_bytes: Callable[[Path], int] = _free_bytes
+    free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
 
 
 def examine(store: Path, machine: Machine | None = None) -> tuple[Diagnosis, ...]:
@@ -132,42 +128,26 @@ def _libraries(here: Machine) -> Iterable[Diagnosis]:
         yield Diagnosis("libraries", "transload", State.WARN, "not installed: versions are not checked", "make setup")
         return
     absent: dict[str, list[str]] = {}
-    for requirement in _without_repeats(wanted):
+    first: dict[str, Requirement] = {}
+    for requirement in map(Requirement, wanted):
+        first.setdefault(requirement.name, requirement)  # dev repeats what models has
+    for requirement in first.values():
         extra = next((name for name in EXTRAS if f'extra == "{name}"' in str(requirement.marker or "")), "")
         version = here.version(requirement.name)
         if version is None:
             absent.setdefault(extra, []).append(requirement.name)
-        elif extra and not requirement.specifier:
-            continue
+        elif requirement.specifier.contains(version, prereleases=True):
+            if requirement.specifier or not extra:
+                yield Diagnosis("libraries", requirement.name, State.OK, version)
         else:
-            yield _installed(requirement, version)
+            text = f"{version}, and {requirement.specifier} is what is tested"
+            yield Diagnosis("libraries", requirement.name, State.WARN, text, "make setup")
     for name in absent.get("", ()):
         yield Diagnosis("libraries", name, State.FAIL, "not installed", "make setup")
     for extra in ("gpu", "models", "dev"):
         if extra in absent:
-            yield Diagnosis(
-                "libraries", f"extra {extra}", State.NOTE, f"without {', '.join(absent[extra])}", FIXES[extra]
-            )
-
-
-def _without_repeats(wanted: Iterable[str]) -> Iterable[Requirement]:
-    """Return each library once, for the first extra that names it: dev repeats what models has."""
-    first: dict[str, Requirement] = {}
-    for requirement in map(Requirement, wanted):
-        first.setdefault(requirement.name, requirement)
-    return first.values()
-
-
-def _installed(requirement: Requirement, version: str) -> Diagnosis:
-    if requirement.specifier.contains(version, prereleases=True):
-        return Diagnosis("libraries", requirement.name, State.OK, version)
-    return Diagnosis(
-        "libraries",
-        requirement.name,
-        State.WARN,
-        f"{version}, and {requirement.specifier} is what is tested",
-        "make setup",
-    )
+            text = f"without {', '.join(absent[extra])}"
+            yield Diagnosis("libraries", f"extra {extra}", State.NOTE, text, FIXES[extra])
 
 
 def _onnxruntime_builds(here: Machine) -> Iterable[Diagnosis]:
@@ -204,13 +184,12 @@ def _steps(here: Machine) -> Iterable[Diagnosis]:
     open_steps = []
     known = third_party.known_steps()
     for step in known.steps:
-        closed = lacking(step, here.find)
-        if closed is None:
-            open_steps.append(step)
         label = f"{step.source or 'source'} -> {step.target} ({step.name})"
-        yield Diagnosis(
-            "steps", label, State.NOTE if closed else State.OK, closed or "open", _step_fix(step) if closed else None
-        )
+        if closed := lacking(step, here.find):
+            yield Diagnosis("steps", label, State.NOTE, closed, _step_fix(step))
+        else:
+            open_steps.append(step)
+            yield Diagnosis("steps", label, State.OK, "open")
     for why in known.refused:
         yield Diagnosis("steps", "of a third party", State.WARN, why, "ask its author, or uninstall it")
     reached: set[Target | None] = {None}
@@ -246,23 +225,18 @@ def _store(here: Machine, store: Path) -> Iterable[Diagnosis]:
         yield Diagnosis("store", str(place), State.FAIL, "cannot be written to", "name another folder with --store")
         return
     free = here.free_bytes(there)
-    text = f"{free / 1e9:.1f} GB free"
+    state, fix = State.OK, None
     if free < LEAST_FREE_BYTES:
-        yield Diagnosis(
-            "store", str(place), State.WARN, text, "free some space, or name a folder elsewhere with --store"
-        )
-    else:
-        yield Diagnosis("store", str(place), State.OK, text)
+        state, fix = State.WARN, "free some space, or name a folder elsewhere with --store"
+    yield Diagnosis("store", str(place), state, f"{free / 1e9:.1f} GB free", fix)
 
 
 def _tfserving(here: Machine) -> Iterable[Diagnosis]:
     """Check for a real TensorFlow Serving; without one the embedded server speaks its API."""
     named = here.environ.get("TRANSLOAD_TFSERVING_BIN")
     if named and not here.which(named):
-        yield Diagnosis(
-            "serving", TFSERVING, State.FAIL, f"TRANSLOAD_TFSERVING_BIN names {named}, which does not run",
-            "unset it, or name the program",
-        )  # fmt: skip
+        text = f"TRANSLOAD_TFSERVING_BIN names {named}, which does not run"
+        yield Diagnosis("serving", TFSERVING, State.FAIL, text, "unset it, or name the program")
     elif program := named or here.which(TFSERVING):
         yield Diagnosis("serving", TFSERVING, State.OK, program)
     else:

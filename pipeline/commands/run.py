@@ -14,7 +14,7 @@ from pathlib import Path
 from ... import __version__
 from ...converters.steps import missing
 from ...models.errors import BadRequest, ToolMissing
-from ...models.store import Store, disk_errors
+from ...models.store import disk_errors
 from ...models.whole_files import write_whole
 from ...serving.runtimes.runtime_table import RUNTIMES
 from ...serving.server.tfserving_launch import find_tfserving
@@ -27,15 +27,13 @@ from ..progress import Progress
 from ..request import RunRequest
 from ..result.environment import describe_environment
 from ..result.gate import GateRules, gate, verdict_of
-from ..result.run_folder import artifact_row, link_artifacts, links, new_run_folder
+from ..result.run_folder import artifact_row, link_artifacts, links
 from ..result.schema import SCHEMA, RunResult, to_json
 from ..stages.bench import Measurements, measure_all
 from ..stages.convert import convert_ahead, convert_all, expect_frameworks
 from ..stages.servers import Servers
 from ..stages.validate import ValidationRows, validate_all
-from ..workers.devices import resolve_device
-from ..workers.engine import LocalExecutor
-from ..workers.worker_slots import WorkerSlots
+from .workspace import close_workers, new_run_context
 
 
 @dataclass(frozen=True)
@@ -63,19 +61,15 @@ def run(
     plan = plan_run(request)
     check_tools(request, plan)
     started_at, started = now(), time.monotonic()
-    device, store = resolve_device(request.device), Store(local.store)
-    folder = new_run_folder(local.runs, Path(request.model.recipe.removeprefix("zoo:")).stem, started_at)
-    executor = LocalExecutor(store, folder, WorkerSlots(local.jobs))
-    context = Context(request, executor, folder, progress or Progress(), device, local.jobs)
+    name = Path(request.model.recipe.removeprefix("zoo:")).stem
+    context = new_run_context(request, name, local, progress or Progress(), started_at)
     try:
-        with disk_errors(folder):
-            plan.write(folder)
+        with close_workers(context), disk_errors(context.folder):
+            plan.write(context.folder)
             return _run(context, plan, started_at, started)
     finally:
-        executor.close()
-        shutil.rmtree(folder / "tmp", ignore_errors=True)
-        if not any((folder / "logs").iterdir()):
-            shutil.rmtree(folder)  # the run did not begin: there is nothing to read
+        if not any((context.folder / "logs").iterdir()):
+            shutil.rmtree(context.folder)  # the run did not begin: there is nothing to read
 
 
 def check_tools(request: RunRequest, plan: Plan) -> None:

@@ -36,9 +36,7 @@ class ValidateResult:
     @property
     def document(self) -> dict[str, Any]:
         """validate.json."""
-        return document_of(
-            self.decided, drift=(tuple[DriftRow, ...], self.drift), gate=(tuple[GateRow, ...], self.gate)
-        )
+        return document_of(self.decided, drift=self.drift, gate=self.gate)
 
 
 def validate(

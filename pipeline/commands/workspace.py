@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from ... import __version__
 from ...models.errors import BadRequest, Exit
-from ...models.store import Store
+from ...models.store import Store, is_disk_full
 from ...models.whole_files import write_whole
 from ..context import Context, LocalSettings
 from ..progress import Progress
@@ -38,9 +38,13 @@ def new_context(
     return Context(request, executor, folder, progress, device, local.jobs)
 
 
-def new_run_context(request: RunRequest, name: str, local: LocalSettings, progress: Progress) -> Context:
-    """Return a context with a new folder runs/<id>, for a command that leaves no artifacts."""
-    return new_context(request, new_run_folder(local.runs, name, datetime.now(UTC)), local, progress)
+def new_run_context(
+    request: RunRequest, name: str, local: LocalSettings, progress: Progress, now: datetime | None = None
+) -> Context:
+    """Return a context with a new folder runs/<id>, which is made once device and store are there."""
+    resolve_device(request.device)
+    Store(local.store)
+    return new_context(request, new_run_folder(local.runs, name, now or datetime.now(UTC)), local, progress)
 
 
 def check_writable(folder: Path, option: str) -> None:
@@ -59,11 +63,11 @@ def check_writable(folder: Path, option: str) -> None:
 
 @contextmanager
 def report_disk_full(folder: Path) -> Iterator[None]:
-    """Map ENOSPC and EDQUOT in the output folder to BadRequest; the store maps its own."""
+    """Map a full disk under the output folder to BadRequest; the store maps its own."""
     try:
         yield
-    except OSError as error:  # copytree gathers the errors of its files and keeps their texts only
-        if error.errno in (errno.ENOSPC, errno.EDQUOT) or os.strerror(errno.ENOSPC) in str(error):
+    except OSError as error:
+        if is_disk_full(error):
             raise BadRequest(
                 f"the disk under {folder} is full", fix="free some space, or name another folder with --out"
             ) from error
@@ -80,11 +84,16 @@ def close_workers(context: Context) -> Iterator[None]:
         shutil.rmtree(context.folder / "tmp", ignore_errors=True)
 
 
-def document_of(decided: tuple[Verdict, Exit], **parts: tuple[Any, Any]) -> dict[str, Any]:
-    """Return the parts of run.json that a command has; each part is given as (type, rows)."""
+_adapter_of = cache(TypeAdapter)
+
+
+def document_of(decided: tuple[Verdict, Exit], **parts: Sequence[object]) -> dict[str, Any]:
+    """Return the parts of run.json that a command has, as JSON values."""
     verdict, status = decided
     head = {"schema": SCHEMA, "transload_version": __version__, "verdict": str(verdict), "exit_code": int(status)}
-    return head | {name: TypeAdapter(kind).dump_python(rows, mode="json") for name, (kind, rows) in parts.items()}
+    return head | {
+        name: [_adapter_of(type(row)).dump_python(row, mode="json") for row in rows] for name, rows in parts.items()
+    }
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:

@@ -66,26 +66,12 @@ class _OpenSubjects:
 
 def measure_all(context: Context, inputs: RunInputs, results: Sequence[TargetResult], servers: Servers) -> Measurements:
     """Measure the latency of the source in PyTorch, eager, and of every artifact in every wanted runtime."""
-    subjects = [
-        (REFERENCE, inputs.source, RUNTIMES["torch"]),
-        *(
-            ((str(result.target), runtime.name), result.stored, runtime)
-            for result, runtime in pairs(results, context.request.bench.runtimes)
-            if result.stored
-        ),
+    subjects: list[BenchSubject] = [(REFERENCE, inputs.source, RUNTIMES["torch"])]
+    subjects += [
+        ((str(target), runtime.name), stored, runtime)
+        for target, stored, runtime in pairs(results, context.request.bench.runtimes)
     ]
-    return measure(context, inputs.data, subjects, servers, inputs.model)
-
-
-def measure(
-    context: Context, data: Stored, subjects: Sequence[BenchSubject], servers: Servers, model: ModelDescription
-) -> Measurements:
-    """Measure the latency of each subject on the test set of `data`. Ratios are to the first subject.
-
-    `model` is that of the data. Its signature says how calls are put together, at which batches; its root is the folder
-    that the code of a source imports from.
-    """
-    return _Bench(context, data, servers, model).measure(subjects)
+    return Bench(context, inputs.data, servers, inputs.model).measure(subjects)
 
 
 def batches_note(requested: Sequence[int], batches: Sequence[int], specs: Sequence[TensorSpec]) -> str | None:
@@ -101,14 +87,20 @@ def batches_note(requested: Sequence[int], batches: Sequence[int], specs: Sequen
 
 
 @dataclass(frozen=True)
-class _Bench:
+class Bench:
+    """Measures latencies on the test set of `data`.
+
+    `model` is that of the data. Its signature says how calls are put together, at which batches; its root is the folder
+    that the code of a source imports from.
+    """
+
     context: Context
     data: Stored
     servers: Servers
     model: ModelDescription
 
     def measure(self, subjects: Sequence[BenchSubject]) -> Measurements:
-        """Open every subject, then measure them in turns."""
+        """Open every subject, then measure them in turns. Ratios are to the first subject."""
         request = self.context.request.bench
         specs = self.model.signature.inputs
         plan = RoundsPlan(batches=batches_within(specs, request.batches), rounds=request.rounds)

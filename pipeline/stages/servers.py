@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -44,15 +43,6 @@ class Servers:
         """The name under which every artifact is served."""
         return self._context.request.tfserving_model
 
-    def services(self, artifact: Stored, device: str) -> Callable[[], AbstractContextManager[Mapping[str, str]]]:
-        """Return what opens a server of `artifact`, for an action that may or may not need its addresses."""
-
-        @contextmanager
-        def lease() -> Iterator[Mapping[str, str]]:
-            yield self.addresses(artifact, device)
-
-        return lease
-
     def addresses(self, artifact: Stored, device: str) -> dict[str, str]:
         """Return {"grpc": "127.0.0.1:p", "rest": "127.0.0.1:q"} of the server of `artifact`; start it if need be."""
         with self._lock:
@@ -73,9 +63,8 @@ class Servers:
         place = self.place
         if isinstance(place, Remote):
             return {"addresses": {"grpc": place.grpc, **({} if place.rest is None else {"rest": place.rest})}}
-        model: dict[str, Any] = {
-            "folder": str(folder), "name": self.model, "threads": self._context.request.bench.threads,
-        }  # fmt: skip
+        threads = self._context.request.bench.threads
+        model: dict[str, Any] = {"folder": str(folder), "name": self.model, "threads": threads}
         if isinstance(place, Binary):
             binary = BinaryOptions(**model, program=place.program, container=place.container)
             return {"entry": BINARY, "options": binary.to_json()}

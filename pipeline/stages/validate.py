@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...converters.conversion_records import ConversionFacts
 from ...models.code_digest import entry_digest
 from ...models.errors import DiskFull, TransloadError
-from ...models.formats import Precision, parse_target
+from ...models.formats import Precision, Target
 from ...models.store import Stored
 from ...serving.runtimes.runtime_table import Runtime, runtimes_for
 from ..context import Context
@@ -39,10 +40,10 @@ class ValidationRows:
     reasons: Mapping[Pair, str] = field(default_factory=dict)
 
 
-def pairs(results: Sequence[TargetResult], runtimes: Sequence[str]) -> list[tuple[TargetResult, Runtime]]:
+def pairs(results: Sequence[TargetResult], runtimes: Sequence[str]) -> list[tuple[Target, Stored, Runtime]]:
     """Return every artifact with each of the runtimes that takes it."""
     return [
-        (result, runtime)
+        (result.target, result.stored, runtime)
         for result in results
         if result.stored
         for runtime in runtimes_for(result.target.format, ConversionFacts.part_of(result.stored.facts).flex)
@@ -64,67 +65,67 @@ def validate_all(
     reasons: dict[Pair, str] = {}
     with stopped_on_error(context.executor):
         checks = [
-            (result, runtime, _begin(context, inputs, result, runtime, servers))
-            for result, runtime in pairs(results, context.request.validate_.runtimes)
+            (target, runtime, _begin(context, inputs, target, stored, runtime, servers))
+            for target, stored, runtime in pairs(results, context.request.validate_.runtimes)
         ]
-        for result, runtime, check in checks:
-            artifact = str(result.target)
-            pair_rows, sentence = _rows(context, inputs.model, (artifact, runtime.name), check)
+        for target, runtime, check in checks:
+            pair_rows, sentence = _rows(context, inputs.model, target, runtime.name, check)
             rows += pair_rows
             if sentence:
                 sentences = reasons if all(answered(row) for row in pair_rows) else failures
-                sentences[artifact, runtime.name] = sentence
+                sentences[str(target), runtime.name] = sentence
     return ValidationRows(tuple(rows), failures, reasons)
 
 
 def _begin(
-    context: Context, inputs: RunInputs, result: TargetResult, runtime: Runtime, servers: Servers
+    context: Context, inputs: RunInputs, target: Target, stored: Stored, runtime: Runtime, servers: Servers
 ) -> Future[Stored] | str:
     """Begin the check of a pair, or return the sentence that says why there is none."""
     if reason := lacking(runtime):
         return f"{runtime.name} {reason}"
     try:
-        check = context.executor.submit(_action(context, inputs, result, runtime, servers))
+        check = context.executor.submit(_action(context, inputs, target, stored, runtime, servers))
     except DiskFull:
         raise
     except TransloadError as error:
         return error.what
-    check.add_done_callback(lambda _: context.progress.step(f"{result.target} in {runtime.name}"))
+    check.add_done_callback(lambda _: context.progress.step(f"{target} in {runtime.name}"))
     return check
 
 
 def _rows(
-    context: Context, model: ModelDescription, pair: Pair, check: Future[Stored] | str
+    context: Context, model: ModelDescription, target: Target, runtime: str, check: Future[Stored] | str
 ) -> tuple[list[DriftRow], str | None]:
     """Wait for a check; return its rows and the sentence on it."""
+    silent = _no_answer(context, model, str(target), runtime)
     if isinstance(check, str):
-        return [_no_answer(context, model, *pair)], check
-    log = log_of(_check_name(*pair))
+        return [silent], check
+    log = log_of(_check_name(target, runtime))
     try:
         stored = check.result()
     except DiskFull:
         raise
     except TransloadError as error:
-        return [replace(_no_answer(context, model, *pair), log=log)], error.what
+        return [replace(silent, log=log)], error.what
     facts = ValidateFacts.from_json(stored.facts)
-    return [replace(drift_row(pair[0], row), log=log) for row in facts.rows], facts.reason or facts.note
+    return [_drift_row(row, artifact=str(target), log=log) for row in facts.rows], facts.reason or facts.note
 
 
-def _check_name(artifact: str, runtime: str) -> str:
-    return f"validate.{parse_target(artifact).slug}.{runtime}"
+def _check_name(target: Target, runtime: str) -> str:
+    return f"validate.{target.slug}.{runtime}"
 
 
-def _action(context: Context, inputs: RunInputs, result: TargetResult, runtime: Runtime, servers: Servers) -> Action:
-    if result.stored is None:
-        raise ValueError(f"{result.target} has no artifact")
+def _action(
+    context: Context, inputs: RunInputs, target: Target, stored: Stored, runtime: Runtime, servers: Servers
+) -> Action:
     device = device_for(runtime, context.device)
     interpreter = interpreter_of(runtime)
     request = context.request.validate_
     recipe = inputs.model.recipe_options
     action = Action(
-        name=_check_name(str(result.target), runtime.name),
+        name=_check_name(target, runtime.name),
         entry=VALIDATE,
-        inputs={"artifact": result.stored, "data": inputs.data, "reference": inputs.reference},
+        inputs={"artifact": stored, "data": inputs.data, "reference": inputs.reference},
         options=CheckOptions(
             ref=recipe.ref if recipe else None,
             root=recipe.root if recipe else None,
@@ -133,8 +134,8 @@ def _action(context: Context, inputs: RunInputs, result: TargetResult, runtime: 
             runtime=runtime.name,
             device=device,
             batches=batch_sizes(context, inputs.model),
-            precision=str(result.target.precision),
-            tolerance_sqnr_db=request.sqnr_db if result.target.precision is Precision.FP32 else None,
+            precision=str(target.precision),
+            tolerance_sqnr_db=request.sqnr_db if target.precision is Precision.FP32 else None,
             allowed_loss=inputs.model.allowed_loss,
         ).to_json(),
         requires=runtime.requires,
@@ -147,13 +148,12 @@ def _action(context: Context, inputs: RunInputs, result: TargetResult, runtime: 
     )
     if not runtime.served:
         return action
-    code = action.code + entry_digest(EMBEDDED)
     return replace(
         action,
-        services=servers.services(result.stored, device),
-        server=servers.start_of(result.stored.folder, device),
+        services=lambda: nullcontext(servers.addresses(stored, device)),
+        server=servers.start_of(stored.folder, device),
         volatile=servers.kind != "embedded",  # the answers of another server depend on more than its name
-        code=code,
+        code=action.code + entry_digest(EMBEDDED),
     )
 
 
@@ -175,15 +175,8 @@ def _no_answer(context: Context, model: ModelDescription, artifact: str, runtime
     )
 
 
-def drift_row(artifact: str, row: Mapping[str, Any]) -> DriftRow:
-    """Return a row as a worker has told it."""
-    metric = row["metric"]
-    return DriftRow(
-        **{
-            **row,
-            "artifact": artifact,
-            "tolerance": Tolerance(**row["tolerance"]),
-            "verdict": Verdict(row["verdict"]),
-            "metric": MetricRow(**{**metric, "ci95": tuple(metric["ci95"])}) if metric else None,
-        }
-    )
+def _drift_row(row: Mapping[str, Any], **own: str) -> DriftRow:
+    """Return a row as a worker has told it, with what is its `own` here."""
+    metric = row["metric"] and MetricRow(**{**row["metric"], "ci95": tuple(row["metric"]["ci95"])})
+    tolerance, verdict = Tolerance(**row["tolerance"]), Verdict(row["verdict"])
+    return DriftRow(**{**row, **own, "tolerance": tolerance, "verdict": verdict, "metric": metric})
