@@ -87,7 +87,7 @@ def close_workers(context: Context) -> Iterator[None]:
 _adapter_of = cache(TypeAdapter)
 
 
-def document_of(decided: tuple[Verdict, Exit], **parts: Sequence[object]) -> dict[str, Any]:
+def document_of(decided: tuple[Verdict, Exit], **parts: Sequence[Any]) -> dict[str, Any]:
     """Return the parts of run.json that a command has, as JSON values."""
     verdict, status = decided
     head = {"schema": SCHEMA, "transload_version": __version__, "verdict": str(verdict), "exit_code": int(status)}

@@ -29,6 +29,7 @@ from .servers import EMBEDDED, Servers
 
 VALIDATE = "transload.pipeline.drift.jobs:validate"
 Pair = tuple[str, str]  # artifact, runtime
+CheckedArtifact = tuple[Target, Stored, Runtime]
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class ValidationRows:
     reasons: Mapping[Pair, str] = field(default_factory=dict)
 
 
-def pairs(results: Sequence[TargetResult], runtimes: Sequence[str]) -> list[tuple[Target, Stored, Runtime]]:
+def pairs(results: Sequence[TargetResult], runtimes: Sequence[str]) -> list[CheckedArtifact]:
     """Return every artifact with each of the runtimes that takes it."""
     return [
         (result.target, result.stored, runtime)
@@ -65,10 +66,10 @@ def validate_all(
     reasons: dict[Pair, str] = {}
     with stopped_on_error(context.executor):
         checks = [
-            (target, runtime, _begin(context, inputs, target, stored, runtime, servers))
-            for target, stored, runtime in pairs(results, context.request.validate_.runtimes)
+            (checked, _begin(context, inputs, checked, servers))
+            for checked in pairs(results, context.request.validate_.runtimes)
         ]
-        for target, runtime, check in checks:
+        for (target, _, runtime), check in checks:
             pair_rows, sentence = _rows(context, inputs.model, target, runtime.name, check)
             rows += pair_rows
             if sentence:
@@ -77,14 +78,13 @@ def validate_all(
     return ValidationRows(tuple(rows), failures, reasons)
 
 
-def _begin(
-    context: Context, inputs: RunInputs, target: Target, stored: Stored, runtime: Runtime, servers: Servers
-) -> Future[Stored] | str:
+def _begin(context: Context, inputs: RunInputs, checked: CheckedArtifact, servers: Servers) -> Future[Stored] | str:
     """Begin the check of a pair, or return the sentence that says why there is none."""
+    target, _, runtime = checked
     if reason := lacking(runtime):
         return f"{runtime.name} {reason}"
     try:
-        check = context.executor.submit(_action(context, inputs, target, stored, runtime, servers))
+        check = context.executor.submit(_action(context, inputs, checked, servers))
     except DiskFull:
         raise
     except TransloadError as error:
@@ -115,9 +115,8 @@ def _check_name(target: Target, runtime: str) -> str:
     return f"validate.{target.slug}.{runtime}"
 
 
-def _action(
-    context: Context, inputs: RunInputs, target: Target, stored: Stored, runtime: Runtime, servers: Servers
-) -> Action:
+def _action(context: Context, inputs: RunInputs, checked: CheckedArtifact, servers: Servers) -> Action:
+    target, stored, runtime = checked
     device = device_for(runtime, context.device)
     interpreter = interpreter_of(runtime)
     request = context.request.validate_
