@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...models.errors import BadRequest
+from ..intake.model_argument import ACCEPTED
 from . import options
 from .render import print_json, print_lines
 
@@ -15,14 +16,9 @@ if TYPE_CHECKING:
     from ...models.formats import Target
     from ..commands.convert import ConvertManyResult, ConvertResult
 
-MODEL = (
-    "FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
-    "FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, or the folder of an artifact."
-)
-
 
 def command(
-    model: Annotated[list[str], typer.Argument(metavar="MODEL", help=MODEL)],
+    model: Annotated[list[str], typer.Argument(metavar="MODEL", help=f"{ACCEPTED}.")],
     *,
     to: options.To = None,
     out: options.Out = None,

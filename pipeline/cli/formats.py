@@ -10,8 +10,8 @@ from ...converters import third_party
 from ...converters.steps import Step
 from ...models.formats import Target
 from ...serving.runtimes.runtime_table import RUNTIMES, Runtime
+from ..intake.model_argument import ACCEPTED
 from ..workers.interpreters import lacking
-from .convert import MODEL
 from .options import Json
 from .render import print_json, print_lines, table
 
@@ -36,7 +36,7 @@ def command(json: Json = False) -> None:
         return
     edges = edges_of(known.steps)
     lines = [
-        *wrap(f"A model is {MODEL}", WIDTH, subsequent_indent="  "),
+        *wrap(f"A model is {ACCEPTED}.", WIDTH, subsequent_indent="  "),
         "",
         "Steps:",
         *tree(edges),

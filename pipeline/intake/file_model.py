@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ...converters.intake.intake_records import ArtifactFacts, FileFacts, FileOptions
 from ...models.artifact import read_artifact
@@ -16,7 +17,7 @@ from ..drift.sessions import DEFAULT_RUNTIME
 from ..workers.engine import Action
 from ..workers.fork_server import framework_of
 from .loaded_model import LoadedModel, ModelDescription, require_libraries
-from .model_argument import ModelKind, ModelRequest
+from .model_argument import ModelRequest
 
 _INTAKE = "transload.converters.intake.take_in"
 # The libraries with which a worker reads a file or an artifact of a format.
@@ -26,39 +27,21 @@ _READ_WITH: Mapping[Format, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def load_file(context: Context, request: ModelRequest, kind: ModelKind) -> LoadedModel:
+def load_file(context: Context, request: ModelRequest, model_format: Format) -> LoadedModel:
     """Load a model that is a file, or a SavedModel's folder.
 
     Raises BadRequest where it is refused, ToolMissing where a library that reads it is not installed.
     """
-    path = Path(request.text).absolute()
-    target = Target(Format(kind))
-    requires = _READ_WITH[target.format]
-    require_libraries(request.text, requires)
-    options = FileOptions(
-        path=str(path), sha256=digest_of(path), inputs=request.inputs, trust=context.request.model.trust
-    )
-
-    def load(external: Mapping[str, str]) -> Stored:
-        return context.executor.perform(
-            Action(
-                f"given.{path.stem}",
-                f"{_INTAKE}:take_in_{kind.replace('-', '_')}",
-                options=replace(options, external=external).to_json(),
-                requires=requires,
-                framework=framework_of(requires),
-                limits=context.limits(),
-            )
-        )
-
-    stored = load({})
+    path, work = Path(request.text).absolute(), f"take_in_{model_format.replace('-', '_')}"
+    take_in = partial(_take_in, context, request, path, name=path.stem, work=work, model_format=model_format)
+    stored = take_in()
     facts = FileFacts.from_json(stored.facts)
     recorded = facts.external or {}
     present = {name: _digest_or_none(path.parent / name) for name in recorded}
     if present != recorded:  # the store had the model, and the data files beside it have changed since
-        stored = load({name: digest or "" for name, digest in present.items()})
+        stored = take_in(external={name: digest or "" for name, digest in present.items()})
         facts = FileFacts.from_json(stored.facts)
-    return LoadedModel(ModelDescription(path.stem, facts.signature), stored, target)
+    return LoadedModel(ModelDescription(path.stem, facts.signature), stored, Target(model_format))
 
 
 def load_artifact(context: Context, request: ModelRequest) -> LoadedModel:
@@ -72,23 +55,29 @@ def load_artifact(context: Context, request: ModelRequest) -> LoadedModel:
     model_format = read_artifact(folder).target.format
     if model_format not in DEFAULT_RUNTIME:
         raise BadRequest(f"no runtime takes {model_format}", fix=f"name an artifact of {', '.join(DEFAULT_RUNTIME)}")
-    requires = _READ_WITH.get(model_format, ())
-    require_libraries(request.text, requires)
-    stored = context.executor.perform(
-        Action(
-            f"given.{folder.name}",
-            f"{_INTAKE}:take_in_artifact",
-            options=FileOptions(
-                path=str(folder), sha256=digest_of(folder), trust=context.request.model.trust
-            ).to_json(),
-            requires=requires,
-            framework=framework_of(requires),
-            limits=context.limits(),
-        )
-    )
+    stored = _take_in(context, request, folder, name=folder.name, work="take_in_artifact", model_format=model_format)
     facts = ArtifactFacts.from_json(stored.facts)
     description = ModelDescription(Path(request.text).name, facts.signature)
     return LoadedModel(description, stored, parse_target(facts.target), facts.flex)
+
+
+def _take_in(
+    context: Context, request: ModelRequest, path: Path, *, name: str, work: str, model_format: Format, **known: Any
+) -> Stored:
+    """Let a worker read the model at `path`. `known`: `external` of the options, where data files lie beside it."""
+    requires = _READ_WITH[model_format]
+    require_libraries(request.text, requires)
+    trust = context.request.model.trust
+    options = FileOptions(path=str(path), sha256=digest_of(path), inputs=request.inputs, trust=trust, **known)
+    action = Action(
+        f"given.{name}",
+        f"{_INTAKE}:{work}",
+        options=options.to_json(),
+        requires=requires,
+        framework=framework_of(requires),
+        limits=context.limits(),
+    )
+    return context.executor.perform(action)
 
 
 def _digest_or_none(path: Path) -> str | None:

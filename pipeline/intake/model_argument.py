@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import Enum
 from pathlib import Path
 
 from ...models.artifact import RECORD, read_artifact
@@ -23,40 +23,29 @@ ACCEPTED = (
     "FILE.py[:NAME], package.module:NAME, zoo:NAME, torchvision:NAME, timm:NAME, hf:FOLDER, FILE.onnx, FILE.pt2, "
     "FILE.pt (TorchScript), FILE.keras, FILE.tflite, a SavedModel's folder, or the folder of an artifact"
 )
-# Suffixes that are refused by name.
+_NO_CODE = "name the model's code, and this file with --weights"
+_NO_FOLDER = "name the folder of a SavedModel, with its variables"
+_HDF5 = (
+    "a file of HDF5, which Keras 2 kept models in, with code that is run",
+    "where you trust it, load it with Keras and save it with model.save(FILE.keras)",
+)
+# Suffixes that are refused by name: what such a file is, and the fix.
 _REFUSED = {
-    ".ckpt": "a checkpoint", ".safetensors": "weights without their model", ".pb": "a TensorFlow graph",
-    ".h5": "a file of HDF5, which Keras 2 kept models in, with code that is run", ".pbtxt": "a TensorFlow graph",
-    ".hdf5": "a file of HDF5, which Keras 2 kept models in, with code that is run", ".toml": "a pipeline file",
+    ".ckpt": ("a checkpoint", _NO_CODE), ".safetensors": ("weights without their model", _NO_CODE),
+    ".pb": ("a TensorFlow graph", _NO_FOLDER), ".pbtxt": ("a TensorFlow graph", _NO_FOLDER),
+    ".h5": _HDF5, ".hdf5": _HDF5, ".toml": ("a pipeline file", f"name {ACCEPTED}"),
 }  # fmt: skip
-_FIXES = {
-    ".ckpt": "name the model's code, and this file with --weights",
-    ".safetensors": "name the model's code, and this file with --weights",
-    ".pb": "name the folder of a SavedModel, with its variables",
-    ".pbtxt": "name the folder of a SavedModel, with its variables",
-    ".h5": "where you trust it, load it with Keras and save it with model.save(FILE.keras)",
-    ".hdf5": "where you trust it, load it with Keras and save it with model.save(FILE.keras)",
-}
+_SUFFIXES = {
+    ".onnx": Format.ONNX, ".pt2": Format.PT2, ".pt": Format.TORCHSCRIPT, ".pth": Format.TORCHSCRIPT,
+    ".keras": Format.KERAS, ".tflite": Format.TFLITE,
+}  # fmt: skip
 
 
-class ModelKind(StrEnum):
-    """The form in which a model is kept."""
+class ModelKind(Enum):
+    """A model that is neither a file nor a folder of another program."""
 
     CODE = "code"
     ARTIFACT = "artifact"
-    # A file, or a folder that transload did not write: the value is that of the format.
-    ONNX = "onnx"
-    PT2 = "pt2"
-    TORCHSCRIPT = "torchscript"
-    SAVED_MODEL = "saved-model"
-    KERAS = "keras"
-    TFLITE = "tflite"
-
-
-_SUFFIXES = {
-    ".onnx": ModelKind.ONNX, ".pt2": ModelKind.PT2, ".pt": ModelKind.TORCHSCRIPT, ".pth": ModelKind.TORCHSCRIPT,
-    ".keras": ModelKind.KERAS, ".tflite": ModelKind.TFLITE,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,8 +57,10 @@ class ModelRequest:
     data: Path | None = None
 
 
-def kind_of(text: str) -> ModelKind:
+def kind_of(text: str) -> ModelKind | Format:
     """Return which kind of model a MODEL argument names, by its form and by the files at its path.
+
+    For a file, or a folder that transload did not write, that is its format.
 
     Raises BadRequest where there is no such file, or none of a known kind.
     """
@@ -79,21 +70,17 @@ def kind_of(text: str) -> ModelKind:
     if path.is_dir() and (path / RECORD).is_file():
         return ModelKind.ARTIFACT
     if path.is_dir() and any((path / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt")):
-        return ModelKind.SAVED_MODEL
+        return Format.SAVED_MODEL
     if path.is_dir():
         raise _folder_error(path)
     suffix = path.suffix.lower()
-    if (
-        suffix not in _SUFFIXES
-        and suffix not in _REFUSED
-        and (".py" in path.suffixes or ".py:" in text or _is_module(text))
-    ):
+    of_code = ".py" in path.suffixes or ".py:" in text or _is_module(text)
+    if of_code and suffix not in _SUFFIXES and suffix not in _REFUSED:
         return ModelKind.CODE
     if not path.exists():
         raise BadRequest(f"no such file: {text}", fix="check the path; it starts at the folder you run transload in")
     if suffix not in _SUFFIXES:
-        content = _REFUSED.get(suffix, "no model of a kind that is known")
-        fix = _FIXES.get(suffix, f"name {ACCEPTED}")
+        content, fix = _REFUSED.get(suffix, ("no model of a kind that is known", f"name {ACCEPTED}"))
         raise BadRequest(f"{text} is {content}, and is not taken as a model", fix=fix)
     return _SUFFIXES[suffix]
 
@@ -118,15 +105,15 @@ def start_of(text: str) -> Target | None:
     kind = kind_of(text)
     if kind is ModelKind.ARTIFACT:
         return read_artifact(Path(text)).target
-    return None if kind is ModelKind.CODE else Target(Format(kind))
+    return None if kind is ModelKind.CODE else Target(kind)
 
 
 def candidate_request(text: str, inputs: Sequence[TensorSpec]) -> ModelRequest:
     """Return the request for a candidate. Only a TorchScript file needs `inputs`: all others record their own."""
-    return ModelRequest(text, tuple(inputs) if kind_of(text) is ModelKind.TORCHSCRIPT else ())
+    return ModelRequest(text, tuple(inputs) if kind_of(text) is Format.TORCHSCRIPT else ())
 
 
 def without_inputs_of(candidate: str, against: ModelRequest) -> ModelRequest:
     """Drop the inputs of the reference model's request where they were meant for the candidate."""
-    for_candidate = kind_of(candidate) is ModelKind.TORCHSCRIPT and kind_of(against.text) is ModelKind.ARTIFACT
+    for_candidate = kind_of(candidate) is Format.TORCHSCRIPT and kind_of(against.text) is ModelKind.ARTIFACT
     return replace(against, inputs=()) if for_candidate else against

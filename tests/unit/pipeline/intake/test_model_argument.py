@@ -31,14 +31,14 @@ def test_the_folder_that_a_command_left_names_the_artifacts_in_it(tmp_path: Path
         ("net.py", ModelKind.CODE, None),
         ("lib/net.py:Net", ModelKind.CODE, None),
         ("package.module:make", ModelKind.CODE, None),
-        ("m.onnx", ModelKind.ONNX, Target(Format.ONNX)),
-        ("M.ONNX", ModelKind.ONNX, Target(Format.ONNX)),
-        ("m.pt2", ModelKind.PT2, Target(Format.PT2)),
+        ("m.onnx", Format.ONNX, Target(Format.ONNX)),
+        ("M.ONNX", Format.ONNX, Target(Format.ONNX)),
+        ("m.pt2", Format.PT2, Target(Format.PT2)),
         ("made", ModelKind.ARTIFACT, Target(Format.ONNX)),
     ],
 )
 def test_the_form_of_an_argument_names_its_kind(
-    argument: str, kind: ModelKind, start: Target | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    argument: str, kind: ModelKind | Format, start: Target | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("m.onnx", "M.ONNX", "m.pt2"):
