@@ -79,34 +79,32 @@ def _log_median(series: Series, at: int) -> float:
 def doubts(series: Series, interval: tuple[float, float] | None = None, *, load: Load | None = None) -> tuple[str, ...]:
     """Why these numbers should not be believed yet, each with its number and what mends it; empty where nothing
     speaks against them. `interval` is that of the ratio to the reference."""
+    return tuple(_doubts(series, interval, load)) if len(series.samples_s) else ()
+
+
+def _doubts(series: Series, interval: tuple[float, float] | None, load: Load | None) -> Iterator[str]:
     samples_s = series.samples_s
-    if not len(samples_s):
-        return ()
-    return (
-        *_doubt_count(samples_s),
-        *_doubt_spread(samples_s),
-        *_doubt_modes(samples_s),
-        *_doubt_trend(series),
-        *_doubt_timer(series, samples_s),
-        *_doubt_first_call(series, samples_s),
-        *_doubt_rounds(series),
-        *_doubt_interval(interval),
-        *_doubt_load(load),
-    )
-
-
-def _doubt_count(samples_s: Array) -> Iterator[str]:
     if len(samples_s) < _P99_SAMPLES:
         yield (
             f"a p99 from {len(samples_s)} calls is a guess: {_P99_SAMPLES} bound it at 99 % confidence, "
             "so measure more rounds"
         )
-
-
-def _doubt_spread(samples_s: Array) -> Iterator[str]:
     low, mid, high = np.percentile(samples_s, (25, 50, 75))
     if high - low > _SPREAD * mid:
         yield f"the middle half of the calls spreads over {(high - low) / mid:.0%} of the median: close other programs"
+    yield from _doubt_modes(samples_s)
+    yield from _doubt_trend(series)
+    call_s, first_s = max(float(mid), _TICK_S), series.first_call_s or 0.0
+    if (share := series.timer_s / call_s) > _TIMER:
+        yield f"reading the clock is {share:.1%} of a call: compare ratios and not microseconds, or use a larger batch"
+    if (times := first_s / call_s) > _FIRST_CALLS and first_s > _FIRST_S:
+        yield f"the first call took {first_s:.2f} s, {times:.0f} times the median: warm it up before use"
+    if len(series.rounds) < LEAST_ROUNDS:
+        yield f"{len(series.rounds)} rounds give no interval: measure at least {LEAST_ROUNDS}"
+    if interval is not None and interval[1] / interval[0] - 1 > _WIDE:
+        yield f"the ratio lies anywhere in {interval[0]:.2f} to {interval[1]:.2f}: measure more rounds on a quiet machine"
+    if load is not None and load.other_cores > 0.25 * load.cores:
+        yield f"other programs used {load.other_cores:.1f} of {load.cores} cores: measure on a quiet machine"
 
 
 def _doubt_modes(samples_s: Array) -> Iterator[str]:
@@ -143,34 +141,6 @@ def _doubt_trend(series: Series) -> Iterator[str]:
     drift = slope * float(at[-1] - at[0]) / max(float(np.median(medians)), _TICK_S)
     if score > _TREND_Z * sigma and abs(drift) > _TREND:
         yield f"the rounds drift by {drift:+.0%} from first to last: let the machine come to rest and measure longer"
-
-
-def _doubt_timer(series: Series, samples_s: Array) -> Iterator[str]:
-    share = series.timer_s / max(float(np.median(samples_s)), _TICK_S)
-    if share > _TIMER:
-        yield f"reading the clock is {share:.1%} of a call: compare ratios and not microseconds, or use a larger batch"
-
-
-def _doubt_first_call(series: Series, samples_s: Array) -> Iterator[str]:
-    times = (series.first_call_s or 0.0) / max(float(np.median(samples_s)), _TICK_S)
-    if times > _FIRST_CALLS and (series.first_call_s or 0.0) > _FIRST_S:
-        yield f"the first call took {series.first_call_s:.2f} s, {times:.0f} times the median: warm it up before use"
-
-
-def _doubt_rounds(series: Series) -> Iterator[str]:
-    if len(series.rounds) < LEAST_ROUNDS:
-        yield f"{len(series.rounds)} rounds give no interval: measure at least {LEAST_ROUNDS}"
-
-
-def _doubt_interval(interval: tuple[float, float] | None) -> Iterator[str]:
-    if interval is not None and interval[1] / interval[0] - 1 > _WIDE:
-        low, high = interval
-        yield f"the ratio lies anywhere in {low:.2f} to {high:.2f}: measure more rounds on a quiet machine"
-
-
-def _doubt_load(load: Load | None) -> Iterator[str]:
-    if load is not None and load.other_cores > 0.25 * load.cores:
-        yield f"other programs used {load.other_cores:.1f} of {load.cores} cores: measure on a quiet machine"
 
 
 def _ms(seconds: float) -> str:

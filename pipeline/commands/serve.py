@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory, mkstemp
 from types import FrameType
+
+import psutil
 
 from ...models.artifact import read_artifact
 from ...models.errors import BadRequest, StepFailed
@@ -28,6 +30,7 @@ from ..workers.isolation import Limits, Spawn, Worker
 
 _CHECK = "transload.converters.intake.take_in:check_artifact"
 _SERVER = "transload.serving.server.embedded:open_server"
+_PREFIX = "transload-serve-"  # of what it leaves in the system's folder for temporary files
 _POLL_S = 0.5  # between two checks that the worker lives
 
 
@@ -52,8 +55,9 @@ def serve(
     device = resolve_device(read_request(None, {"device": device}).device)
     folder = _folder(artifact)
     runtime = _check_libraries(folder)
-    with _stop_on_signals() as stop, _scratch_folder() as scratch:
-        limits = Limits(memory_bytes=_machine_bytes(), threads=threads, device=device, loopback=True, spin=True)
+    with _stop_on_signals() as stop, TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as folder_name:
+        scratch, memory_bytes = Path(folder_name), psutil.virtual_memory().total
+        limits = Limits(memory_bytes=memory_bytes, threads=threads, device=device, loopback=True, spin=True)
         with Worker(Spawn(scratch / "log", scratch / "cwd", limits)) as worker:
             worker.work(_CHECK, {"inputs": {"artifact": str(folder)}, "out": str(scratch), "options": {}})
             options = EmbeddedOptions(
@@ -97,7 +101,7 @@ def _watch(worker: Worker, stop: threading.Event, log: Path) -> None:
         while not stop.wait(_POLL_S):
             worker.ask("addresses")
     except StepFailed as error:
-        handle, kept = tempfile.mkstemp(prefix="transload-serve-", suffix=".log")
+        handle, kept = mkstemp(prefix=_PREFIX, suffix=".log")
         os.close(handle)
         shutil.copyfile(log, kept)
         raise StepFailed(f"the server stopped: {error.what}", fix=f"read {kept}, and start it again") from error
@@ -117,16 +121,3 @@ def _stop_on_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _scratch_folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="transload-serve-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _machine_bytes() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

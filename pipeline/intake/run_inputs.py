@@ -46,20 +46,13 @@ class RunInputs(ModelWithData):
     reference: Stored
 
 
-DuringReference = Callable[[ModelWithData], AbstractContextManager[None]]
-
-
-def _nothing(inputs: ModelWithData) -> AbstractContextManager[None]:  # noqa: ARG001
-    return nullcontext()
-
-
 def resolve_inputs(
     context: Context,
     request: ModelRequest | None,
     *,
     probes_only: bool = False,
     when_loaded: Callable[[], None] | None = None,
-    during_reference: DuringReference = _nothing,
+    during_reference: Callable[[ModelWithData], AbstractContextManager[object]] = nullcontext,
 ) -> RunInputs:
     """Resolve a MODEL argument to a loaded model, its data and the reference outputs.
 
@@ -113,15 +106,13 @@ def resolve_data(context: Context, loaded: LoadedModel, file: Path | None) -> St
     if file is None and loaded.model.metric:
         return _recipe_data(context, loaded.model)
     if file is None:
-        random = RandomSamplesOptions(signature=signature).to_json()
-        action = Action("data", f"{_SAMPLES}:make_samples", options=random, limits=context.limits())
-        return context.executor.perform(action)
-    if not file.is_file():
+        work, options = "make_samples", RandomSamplesOptions(signature=signature).to_json()
+    elif file.is_file():
+        taken = FileSamplesOptions(path=str(file.absolute()), sha256=digest_of(file), signature=signature)
+        work, options = "take_samples", taken.to_json()
+    else:
         raise BadRequest(f"no such file: {file}", fix="check --data; it names an .npz file of inputs by name")
-    options = FileSamplesOptions(path=str(file.absolute()), sha256=digest_of(file), signature=signature).to_json()
-    return context.executor.perform(
-        Action("data", f"{_SAMPLES}:take_samples", options=options, limits=context.limits())
-    )
+    return context.executor.perform(Action("data", f"{_SAMPLES}:{work}", options=options, limits=context.limits()))
 
 
 def _recipe_data(context: Context, recipe: ModelDescription) -> Stored:

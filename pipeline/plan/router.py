@@ -10,8 +10,10 @@ wrong. The next step may build on it, and then only agreement with the reference
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -275,34 +277,25 @@ class Router:
         return [note for note in dict.fromkeys(notes) if note]
 
 
-class HeadStart:
-    """Conversions along the cheapest routes, one at a time, while the reference is being answered.
+@contextmanager
+def head_start(executor: Executor, inputs: ConversionInputs, plan: Plan) -> Iterator[None]:
+    """Convert along the cheapest routes, one step at a time, until the end of the block.
 
     A router later finds each done, or under way. An error is met by the router, which submits the action again.
     """
+    conversions, over = _conversions(inputs, plan), threading.Event()
 
-    def __init__(self, executor: Executor, inputs: ConversionInputs, plan: Plan) -> None:
-        self._executor = executor
-        self._conversions = _conversions(inputs, plan)
-        self._is_over = False
-
-    def begin(self) -> None:
-        """Submit the first conversion; each submits the next."""
-        self._advance(None)
-
-    def end(self) -> None:
-        """Submit no more."""
-        self._is_over = True
-
-    def _advance(self, done: Future[Stored] | None) -> None:
-        if self._is_over:
-            return
+    def advance(done: Future[Stored] | None) -> None:
         stored = None if done is None or done.cancelled() or done.exception() else done.result()
-        try:
-            action = self._conversions.send(stored)
-        except StopIteration:
-            return
-        self._executor.submit(action).add_done_callback(self._advance)
+        if not over.is_set():
+            with suppress(StopIteration):
+                executor.submit(conversions.send(stored)).add_done_callback(advance)
+
+    advance(None)
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def _conversions(inputs: ConversionInputs, plan: Plan) -> Generator[Action, Stored | None, None]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from ..context import Context
 from ..drift.drift_records import CheckOptions
 from ..intake.run_inputs import ModelWithData, RunInputs, batch_sizes
 from ..plan.route_actions import ConversionInputs, VerificationInputs, verification_runtime
-from ..plan.router import HeadStart, Router, TargetResult
+from ..plan.router import Router, TargetResult, head_start
 from ..plan.run_plan import Plan
 from ..workers.engine import stopped_on_error
 from ..workers.fork_server import framework_of
@@ -27,14 +27,10 @@ def expect_frameworks(context: Context, plan: Plan) -> None:
 @contextmanager
 def convert_ahead(context: Context, plan: Plan, model: ModelWithData) -> Iterator[None]:
     """Convert along the cheapest routes while the block runs, where there is a core for it. Nothing is checked yet."""
-    head_start = HeadStart(context.executor, _conversion_inputs(context, model), plan)
-    if context.jobs > 1:
-        head_start.begin()
-    with stopped_on_error(context.executor):
-        try:
-            yield
-        finally:
-            head_start.end()
+    inputs = _conversion_inputs(context, model)
+    ahead = head_start(context.executor, inputs, plan) if context.jobs > 1 else nullcontext()
+    with stopped_on_error(context.executor), ahead:
+        yield
 
 
 def convert_all(context: Context, plan: Plan, inputs: RunInputs) -> list[TargetResult]:

@@ -15,7 +15,7 @@ from transload.models.formats import Format, Precision, Target, parse_target
 from transload.models.store import Stored, disk_full
 from transload.pipeline.drift.drift_records import CheckOptions
 from transload.pipeline.plan.route_actions import VERIFY, VerificationInputs, verification
-from transload.pipeline.plan.router import HeadStart, Router, TargetResult
+from transload.pipeline.plan.router import Router, TargetResult, head_start
 from transload.pipeline.plan.run_plan import Route, plan_routes, routes_to, steps_for
 from transload.pipeline.request import ALL_TARGETS
 from transload.pipeline.workers.engine import Action
@@ -446,17 +446,18 @@ def test_what_is_queued_for_a_route_that_is_lost_is_taken_back(monkeypatch: pyte
 def test_a_head_start_converts_along_the_cheapest_routes_and_checks_nothing() -> None:
     executor = FakeExecutor(refuse=("a",))
     steps = (*STEPS_HERE, step("script", None, TORCHSCRIPT, 1))
-    HeadStart(executor, basis(), plan_routes([LITE, TORCHSCRIPT, ONNX], None, steps)).begin()
+    with head_start(executor, basis(), plan_routes([LITE, TORCHSCRIPT, ONNX], None, steps)):
+        pass
     assert executor.done == ["a", "script", "a"], "whoever takes a step later meets its error"
     executor = FakeExecutor()
-    HeadStart(executor, basis(), plan_routes([LITE], None, steps)).begin()
+    with head_start(executor, basis(), plan_routes([LITE], None, steps)):
+        pass
     assert executor.done == ["a", "own", "lite"]
 
 
 def test_a_head_start_that_has_ended_submits_no_more() -> None:
     executor = Queue()
-    ahead = HeadStart(executor, basis(), plan_routes([LITE], None, STEPS_HERE))
-    ahead.begin()
-    ahead.end()
+    with head_start(executor, basis(), plan_routes([LITE], None, STEPS_HERE)):
+        pass
     executor.now("convert.onnx.a")
     assert (executor.done, executor.queued) == (["a"], {})
