@@ -102,7 +102,8 @@ def _doubts(series: Series, interval: tuple[float, float] | None, load: Load | N
     if len(series.rounds) < LEAST_ROUNDS:
         yield f"{len(series.rounds)} rounds give no interval: measure at least {LEAST_ROUNDS}"
     if interval is not None and interval[1] / interval[0] - 1 > _WIDE:
-        yield f"the ratio lies anywhere in {interval[0]:.2f} to {interval[1]:.2f}: measure more rounds on a quiet machine"
+        least, most = interval
+        yield f"the ratio lies anywhere in {least:.2f} to {most:.2f}: measure more rounds on a quiet machine"
     if load is not None and load.other_cores > 0.25 * load.cores:
         yield f"other programs used {load.other_cores:.1f} of {load.cores} cores: measure on a quiet machine"
 
