@@ -43,10 +43,8 @@ def command(
     """
     folder = run or newest(RUNS)
     result = read_result(folder / "run.json")
-    if json:
-        sys.stdout.write((folder / "run.json").read_text())
-    elif form is Form.TERMINAL:
-        print_run(folder, result, with_report=(folder / "report.html").is_file())
+    if json or form is Form.TERMINAL:
+        print_run(folder, result, json=json)
     else:
         print_lines([f"wrote {_write(folder, result, form)}"])
 
@@ -64,14 +62,18 @@ def newest(runs: Path) -> Path:
     return folders[-1]
 
 
-def print_run(folder: Path, result: RunResult, *, with_report: bool = True) -> None:
-    """Print the result of a run: the table with the verdict last. `with_report` names the run's report.html."""
+def print_run(folder: Path, result: RunResult, *, json: bool) -> None:
+    """Print the result of a run on stdout: the document alone, or the table with the verdict last."""
     from rich.console import Console
 
     from ..report.terminal import print_result
 
+    if json:
+        sys.stdout.write((folder / "run.json").read_text())
+        return
     logs, _ = links(folder, result)
-    print_result(result, Console(), logs=logs, report=str(folder / "report.html") if with_report else None)
+    page = folder / "report.html"
+    print_result(result, Console(), logs=logs, report=str(page) if page.is_file() else None)
 
 
 def _write(folder: Path, result: RunResult, form: Form) -> Path:

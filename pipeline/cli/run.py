@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -58,8 +57,5 @@ def command(
         "tfserving_url": tfserving_url,
     }
     outcome = run(read_request(pipeline, changes), LocalSettings.with_defaults(store, out, jobs), Progress(quiet=quiet))
-    if json:
-        sys.stdout.write((outcome.folder / "run.json").read_text())
-    else:
-        print_run(outcome.folder, outcome.result)
+    print_run(outcome.folder, outcome.result, json=json)
     raise typer.Exit(outcome.result.exit_code)

@@ -108,8 +108,8 @@ def resolve_data(context: Context, loaded: LoadedModel, file: Path | None) -> St
     if file is None:
         work, options = "make_samples", RandomSamplesOptions(signature=signature).to_json()
     elif file.is_file():
-        taken = FileSamplesOptions(path=str(file.absolute()), sha256=digest_of(file), signature=signature)
-        work, options = "take_samples", taken.to_json()
+        own = FileSamplesOptions(path=str(file.absolute()), sha256=digest_of(file), signature=signature)
+        work, options = "take_samples", own.to_json()
     else:
         raise BadRequest(f"no such file: {file}", fix="check --data; it names an .npz file of inputs by name")
     return context.executor.perform(Action("data", f"{_SAMPLES}:{work}", options=options, limits=context.limits()))

@@ -43,8 +43,8 @@ class Plot:
 def plots(result: RunResult, samples: Samples) -> tuple[Plot, ...]:
     """Every plot that there is something to show in, in reading order."""
     formats = {line.name: line.format for line in view.lines(result)}
-    others = (_drift_plot(result, formats), _metric_plot(result, formats), _size_plot(result, formats))
-    return tuple(plot for plot in (*_latency_plots(result, samples, formats), *others) if plot is not None)
+    summaries = (_drift_plot(result, formats), _metric_plot(result, formats), _size_plot(result, formats))
+    return tuple(plot for plot in (*_latency_plots(result, samples, formats), *summaries) if plot is not None)
 
 
 def _latency_plots(result: RunResult, samples: Samples, formats: Mapping[str, str]) -> Iterator[Plot | None]:
