@@ -1,37 +1,93 @@
-"""The ledger of patches: every change to a third party's behaviour is one frozen record, `models/patch.py:Patch`.
+"""The ledger of patches: every change to a third party's behaviour is one frozen record, a `Patch`.
 
 How a module of this package declares its patches, and how they take effect:
 
 * It imports no framework at its top, and ends with `PATCHES: tuple[Patch, ...]`, built by `swaps`, `translations`,
-  `symbolics`, `handlers` (or `patches` for the other kinds) with `why`, `upstream`, `until`; by `missing_translations`
-  and `missing_handlers` without, for operators that a library lacks. Names that share these share a call:
+  `symbolics`, `handlers`, `rewrites` (or `patches` for the other kinds) with `why`, `upstream`, `until`; by
+  `missing_translations` and `missing_handlers` without, for operators that a library lacks. Names that share these
+  share a call:
   `PATCHES = translations({"aten.mode.default": _mode}, why=..., upstream=..., until=...)`.
 * `swaps(owner, {name: replacement})`: `replacement` maps the library's own value to the one that stands in its place
   (`always(value)` for a constant). `with swapped(PATCHES): ...` swaps all of them, or none, and restores them;
   `swap_for_good(PATCHES)` does not restore. A value that is known only at run time: `swapped([bound(PATCH, value)])`.
 * `translations({"aten.mode.default": f})`: names below torch.ops, or Python's `math.floor`, `operator.mul`;
   `translation_table(PATCHES)` is the dynamo exporter's argument `custom_translation_table`.
-* `symbolics({"aten::mode": f})`: registered by torch_shared/traced_symbolics.py:register.
+* `symbolics({"aten::mode": f})`: registered by torch_onnx_torchscript/symbolics.py.
 * `handlers({"Erfc": f})`: names of TensorFlow's operators, or TFLite's as "TFL_GELU", in tf2onnx's tables.
 * A name that its owner lacks raises MissingName before anything is swapped.
 
-`all_patches()` gathers every PATCHES of this package and of models/. `python -m transload.converters.patches.ledger`
-prints docs/patches.md. Each record has a canary under its `id` in tests/canaries, which shows that the unpatched
-library is still wrong.
+`all_patches()` gathers every PATCHES of this package. `python -m transload.converters.patches.ledger` prints
+docs/patches.md. Each record has a canary under its `id` in tests/canaries: the unpatched library is still wrong.
 """
 
 from __future__ import annotations
 
 import pkgutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial, reduce
 from importlib import import_module
 from types import ModuleType
 
-from ...models.patch import TF2ONNX, Kind, Patch, patches
+# The versions whose canaries were last seen to fail (`make canaries`).
+TORCH, TRANSFORMERS, TORCHVISION = "torch 2.13.0", "transformers 5.23.0", "torchvision 0.28.0"
+ONNXSCRIPT, TF2ONNX, ONNX_RUNTIME = "onnxscript 0.7.2", "tf2onnx 1.17.0", "onnxruntime 1.31.1"
+
+
+class Kind(StrEnum):
+    """How a patch takes effect. A swap's `replacement` maps the library's value to ours; any other's is ours itself."""
+
+    SWAP = "Names swapped for a while"  # of a capture or an export
+    TRACE = "Names swapped while a model is traced for torch's TorchScript exporter"
+    PERMANENT = "Names swapped for good"  # for the rest of a worker process
+    TRANSLATION = "Translations of torch's dynamo exporter"
+    SYMBOLIC = "Symbolics of torch's TorchScript exporter"
+    HANDLER = "Handlers of tf2onnx"
+    REWRITE = "Rewrites of the model or the captured program"
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One change to a third party's behaviour: `owner`.`name` does something else while the patch is applied."""
+
+    kind: Kind
+    owner: str  # the module, or a class in it, by its full name; or the table that the name is registered in
+    name: str
+    replacement: Callable[..., object]
+    why: str  # what the unpatched library does
+    upstream: str  # the issue, or the source line that is to blame
+    until: str  # what would make the patch unnecessary
+    seen: str  # library and version
+
+    def __post_init__(self) -> None:
+        missing = [field for field in ("owner", "name", "why", "upstream", "until", "seen") if not getattr(self, field)]
+        if missing:
+            raise ValueError(f"a patch must say its {', '.join(missing)}: {self.id}")
+
+    @property
+    def id(self) -> str:
+        """What names the patch in docs/patches.md, and its canary in tests/canaries."""
+        return f"{self.kind.name.lower()}:{self.owner}.{self.name}"
+
+
+def patches(
+    kind: Kind,
+    owner: str,
+    replacements: Mapping[str, Callable[..., object]],
+    *,
+    why: str,
+    upstream: str,
+    until: str,
+    seen: str = TORCH,
+) -> tuple[Patch, ...]:
+    """Return one record for each name, with what they have in common."""
+    return tuple(
+        Patch(kind, owner, name, replacement, why, upstream, until, seen) for name, replacement in replacements.items()
+    )
+
 
 DYNAMO_EXPORTER, TORCHSCRIPT_EXPORTER = "torch.onnx.export(dynamo=True)", "torch.onnx.export(dynamo=False)"
 swaps = partial(patches, Kind.SWAP)
@@ -42,7 +98,10 @@ missing_translations = partial(
     upstream="onnxscript/function_libs/torch_lib/ops",
     until="torchlib translates it",
 )
-symbolics = partial(patches, Kind.SYMBOLIC, TORCHSCRIPT_EXPORTER)
+rewrites = partial(patches, Kind.REWRITE)
+RETIRED = "the TorchScript exporter is no longer used"
+SYMBOLICS = "torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py"
+symbolics = partial(patches, Kind.SYMBOLIC, TORCHSCRIPT_EXPORTER, upstream=SYMBOLICS, until=RETIRED)
 handlers = partial(patches, Kind.HANDLER, "tf2onnx", seen=TF2ONNX)
 missing_handlers = partial(
     handlers,
@@ -50,10 +109,6 @@ missing_handlers = partial(
     upstream="tf2onnx/onnx_opset",
     until="tf2onnx has a handler of it",
 )
-_IN_MODELS = (
-    "models.loading.module_from_ref",
-    "models.loading.torchvision_ops",
-)  # models/ imports nothing of converters/
 _NOTHING = object()
 
 
@@ -72,24 +127,19 @@ def bound(patch: Patch, value: object) -> Patch:
 
 
 def owner_of(patch: Patch) -> object:
-    """Return the module or class that a patch names as its owner."""
-    return _resolved(patch.owner)
-
-
-def _resolved(path: str) -> object:
-    """Return what a dotted path names: a module, or an attribute of one."""
-    parts = path.split(".")
+    """Return the module, or the attribute of one, that a patch names as its owner."""
+    parts = patch.owner.split(".")
     for count in range(len(parts), 0, -1):
         try:
             value: object = import_module(".".join(parts[:count]))
         except ModuleNotFoundError as error:
-            if not f"{path}.".startswith(f"{error.name}."):  # the module is there, and imports another that is not
-                raise
+            if not f"{patch.owner}.".startswith(f"{error.name}."):
+                raise  # the module is there, and imports another that is not
             continue
         for part in parts[count:]:
             value = getattr(value, part)
         return value
-    raise ModuleNotFoundError(path)
+    raise ModuleNotFoundError(patch.owner)
 
 
 @contextmanager
@@ -134,8 +184,8 @@ def _values(group: Iterable[Patch]) -> Iterator[tuple[Patch, object]]:
 
 
 def translation_table(group: Iterable[Patch]) -> dict[Callable[..., object], Callable[..., object]]:
-    """Return translations by the operators that the dynamo exporter looks up; a missing operator raises."""
-    return {operator_named(patch.name): patch.replacement for patch in group}
+    """Return the translations among some patches by the exporter's operators; a missing operator raises."""
+    return {operator_named(patch.name): patch.replacement for patch in group if patch.kind is Kind.TRANSLATION}
 
 
 def operator_named(name: str) -> Callable[..., object]:
@@ -153,11 +203,9 @@ def operator_named(name: str) -> Callable[..., object]:
 
 def all_patches() -> tuple[Patch, ...]:
     """Return every record, in the order of the modules' names. Imports no framework."""
-    root = str(__package__).partition(".")[0]
-    package = import_module(f"{root}.converters.patches")
+    package = import_module(str(__package__))
     names = sorted(module.name for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))
-    modules = [import_module(name) for name in (*(f"{root}.{name}" for name in _IN_MODELS), *names)]
-    return tuple(patch for module in modules for patch in vars(module).get("PATCHES", ()))
+    return tuple(patch for name in names for patch in vars(import_module(name)).get("PATCHES", ()))
 
 
 def document(records: Iterable[Patch]) -> str:

@@ -13,8 +13,7 @@ from ...models.job import Job
 from ..conversion_records import OnnxExportOptions
 from ..patches.torch_onnx_dynamo.complex_numbers import complex_refused, register_complex_translations
 from ..patches.torch_onnx_dynamo.constant_algebra import fold_constant_algebra
-from ..patches.torch_onnx_dynamo.exact_rewrites import exact_rewriting
-from ..patches.torch_onnx_dynamo.translations import translations
+from ..patches.torch_onnx_dynamo.translations import exact_rewriting, translations
 from ..patches.torch_onnx_dynamo.untranslated import untranslated
 from .embed_weights import embed_weights
 from .finish_model import PROTOBUF_LIMIT_BYTES, check_names_differ, finish, output_alias

@@ -12,10 +12,9 @@ from ...models.job import Job
 from ...models.signature import Signature
 from ...models.sources import read_source
 from ..conversion_records import OnnxExportOptions
-from ..patches.torch_export.distributions import unchecked_distributions
-from ..patches.torch_export.tensor_data import followed_data
+from ..patches.torch_export.temporary_settings import followed_data, unchecked_distributions
 from ..patches.torch_export.traced_replacements import swap_traced_functions
-from ..patches.torch_onnx_torchscript.full_slices import without_idle_slices
+from ..patches.torch_onnx_torchscript.multi_index import without_idle_slices
 from ..patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 from ..to_pytorch.constant_weights import model_to_export
 from ..to_pytorch.pt2_from_source import example_inputs

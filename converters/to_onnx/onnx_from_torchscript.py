@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...models.artifact import read_artifact
 from ...models.errors import Refused
 from ...models.job import Job
-from ..patches.torch_onnx_torchscript.full_slices import without_idle_slices
+from ..patches.torch_onnx_torchscript.multi_index import without_idle_slices
 from ..patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 from ..to_pytorch.pt2_from_source import example_inputs
 from ..to_pytorch.pt2_from_torchscript import load_archive

@@ -15,11 +15,10 @@ from ...models.probes.sizes import example_sizes, other_axes
 from ...models.signature import ANY_SIZE, Signature
 from ...models.sources import read_source
 from ..patches import torch_messages
-from ..patches.torch_export.distributions import unchecked_distributions
 from ..patches.torch_export.integer_conversions import open_numbers
 from ..patches.torch_export.open_sizes import keeping_sizes
 from ..patches.torch_export.rounded_sizes import write_out_rounding
-from ..patches.torch_export.tensor_data import followed_data
+from ..patches.torch_export.temporary_settings import followed_data, unchecked_distributions
 from .constant_weights import model_to_export
 from .export_reasons import OneWay, held, left_out, one_way, refusal
 from .guards import lift_guards

@@ -27,10 +27,8 @@ from ...models.signature import Signature
 from ...models.sources import Source
 from ..patches import private_torch, torch_messages
 from ..patches.torch_export.autograd_functions import compiled_functions, inlined_functions
-from ..patches.torch_export.distributions import unchecked_distributions
 from ..patches.torch_export.recurrent_cells import open_cells
-from ..patches.torch_export.temporary_settings import claim_onnx_export
-from ..patches.torch_export.tensor_data import followed_data
+from ..patches.torch_export.temporary_settings import claim_onnx_export, followed_data, unchecked_distributions
 from ..patches.torch_export.traced_replacements import recomputing
 from ..patches.torch_export.transformer_layers import keep_own_classes
 from .export_reasons import OneWay, stopped

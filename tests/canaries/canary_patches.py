@@ -11,8 +11,7 @@ import pytest
 import torch
 from _pytest.mark import ParameterSet
 
-from transload.converters.patches.ledger import all_patches
-from transload.models.patch import Patch
+from transload.converters.patches.ledger import Patch, all_patches
 
 from .canary_cases import CASES, NOT_SHOWN
 from .canary_harness import capture, dynamo_export, torchscript_export

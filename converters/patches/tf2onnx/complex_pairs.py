@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ....models.errors import Refused
-from ....models.patch import TF2ONNX, Kind, patches
 from .. import private_tf2onnx
-from ..ledger import always, handlers
+from ..ledger import TF2ONNX, Kind, always, handlers, patches
 from .fourier import TRANSFORMS, imaginary, leading_sizes, numpy_dtype, paired, real
 from .graph_reader import constant_of
 from .graph_writer import TfGraphWriter

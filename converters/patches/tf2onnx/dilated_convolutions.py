@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from ....models.patch import TF2ONNX, Kind, patches
+from ..ledger import TF2ONNX, Kind, patches
 from .graph_reader import constant_of, copy_source
 from .tf2onnx_graphs import Rewriter, TfGraph, TfNode
 

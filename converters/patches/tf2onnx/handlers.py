@@ -8,9 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ....models.patch import TF2ONNX, Kind, patches
 from .. import private_tf2onnx
-from ..ledger import handlers, missing_handlers
+from ..ledger import TF2ONNX, Kind, handlers, missing_handlers, patches
 from .crop_and_resize import crop_and_resize
 from .graph_reader import constant_of, copy_source
 from .graph_writer import INT64, Compute, NodeWriter, computed

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from ....models.patch import Kind
 from .. import private_tf2onnx
-from ..ledger import swap_for_good
+from ..ledger import Kind, swap_for_good
 from . import (
     complex_pairs,
     dilated_convolutions,

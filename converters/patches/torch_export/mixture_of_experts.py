@@ -11,7 +11,7 @@ from __future__ import annotations
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-from ....models.patch import TRANSFORMERS, Kind, patches
+from ..ledger import TRANSFORMERS, rewrites
 
 if TYPE_CHECKING:
     import torch
@@ -60,8 +60,7 @@ def _products(experts: Any, name: str, values: torch.Tensor) -> torch.Tensor:
     return products
 
 
-PATCHES = patches(
-    Kind.REWRITE,
+PATCHES = rewrites(
     "transformers.integrations.moe",
     {"use_experts_implementation": ask_every_expert},
     why="The number of tokens of an expert is data: torch.export keeps an operator of transformers' own, or stops.",

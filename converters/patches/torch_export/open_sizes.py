@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial, wraps
+from functools import partial, reduce, wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ....models.patch import Patch
-from ..ledger import swapped, swaps
+from ..ledger import Patch, swapped, swaps
 from ..torch_shared.linspace import line
-from .einsum_pairs import bilinear, einsum
 from .global_pools import avg_pool, max_pool
-from .spectra import fftfreq, istft, rfftfreq
 from .traced_replacements import take_along_dim
 
 if TYPE_CHECKING:
@@ -75,10 +72,7 @@ def _cdist(x1: Tensor, x2: Tensor, p: float = 2.0, **_: object) -> Tensor | None
 
 
 def _affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor | None:
-    """Return the places (N, [D,] H, W, 2 or 3) in a picture of `size` (N, C, [D,] H, W).
-
-    Formula: AffineGridGenerator.cpp.
-    """
+    """Return places (N, [D,] H, W, 2 or 3) in a picture of `size` (N, C, [D,] H, W), by AffineGridGenerator.cpp."""
     import torch
 
     if not any(isinstance(length, torch.SymInt) for length in size):
@@ -93,10 +87,7 @@ def _affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None 
 
 
 def _between_edges(like: Tensor, steps: int, align_corners: bool | None) -> Tensor:
-    """Return steps whose first and last middle lie at -1 and 1 with `align_corners`, else their edges do.
-
-    A single step lies at 0.
-    """
+    """Return steps whose outer middles lie at -1 and 1 with `align_corners`, else their outer edges; one alone at 0."""
     import torch
 
     least: Any = torch.sym_min
@@ -116,6 +107,117 @@ def _has_open_axis(value: Tensor) -> bool:
     return any(isinstance(size, torch.SymInt) for size in value.shape)
 
 
+def _einsum(equation: object, *operands: Tensor | Sequence[Tensor]) -> Tensor | None:
+    """Return the einsum of three tensors and more as einsums of two, one after another.
+
+    PyTorch chooses the order of the products by the sizes. None for up to two tensors, and for unnamed axes (`...`).
+    """
+    import torch
+
+    first = operands[0]
+    tensors: Sequence[Tensor] = first if len(operands) == 1 and isinstance(first, tuple | list) else operands  # type: ignore[assignment]  # a list, or tensors
+    if not isinstance(equation, str) or "." in equation or len(tensors) <= _TWO:
+        return None
+    terms, output = _parsed(equation)
+    labels, product = terms[0], tensors[0]
+    for at, (term, tensor) in enumerate(zip(terms[1:], tensors[1:], strict=True), 2):
+        later = set(output).union(*terms[at:])
+        kept = "".join(label for label in dict.fromkeys(labels + term) if label in later)
+        product = torch.einsum(f"{labels},{term}->{kept}", product, tensor)
+        labels = kept
+    return torch.einsum(f"{labels}->{output}", product)
+
+
+_TWO = 2
+
+
+def _parsed(equation: str) -> tuple[Sequence[str], str]:
+    """Return the labels of each tensor, and of the output: by default those that occur once, sorted."""
+    inputs, arrow, output = equation.replace(" ", "").partition("->")
+    single = (label for label in sorted(set(inputs) - {","}) if inputs.count(label) == 1)
+    return inputs.split(","), output if arrow else "".join(single)
+
+
+def _bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return nn.Bilinear's answer, which is such an einsum."""
+    import torch
+
+    product = (torch.einsum("...i,kij->...kj", input1, weight) * input2.unsqueeze(-2)).sum(-1)
+    return product if bias is None else product + bias
+
+
+def _frequencies(
+    n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, from_zero: bool = False, **settings: object
+) -> Tensor | None:
+    """Return all frequencies, (n,), the negative ones last; or those from 0 on, (n // 2 + 1,).
+
+    None for settings other than the device.
+    """
+    import torch
+
+    if settings.keys() - {"device"}:
+        return None
+    at = torch.arange(n // 2 + 1 if from_zero else n, **settings)  # type: ignore[call-overload]  # the device
+    at = at if from_zero else torch.where(at < (n + 1) // 2, at, at - n)
+    return at.to(dtype or torch.get_default_dtype()) * (1.0 / (n * d))
+
+
+def _istft(  # noqa: PLR0917  (PyTorch's own arguments)
+    input: Tensor,  # noqa: A002
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Tensor | None:
+    """Return the wave (..., samples) of a spectrum (..., frequencies, frames); None where PyTorch's own will do.
+
+    Formula: istft in SpectralOps.cpp. Where the windows sum to 0, which PyTorch refuses, the sample is 0.
+    """
+    import torch
+
+    is_open = any(isinstance(size, torch.SymInt) for size in (*input.shape, length))
+    if not is_open or return_complex or onesided is False or input.shape[-2] != n_fft // 2 + 1:
+        return None
+    hop, size = hop_length or n_fft // 4, win_length or n_fft
+    taper = torch.ones(size, dtype=input.dtype.to_real(), device=input.device) if window is None else window
+    before = (n_fft - size) // 2
+    taper = torch.nn.functional.pad(taper, (before, n_fft - size - before))
+    frames = torch.fft.irfft(input.transpose(-1, -2), n_fft, norm="ortho" if normalized else "backward")
+    total = _overlap_added(frames * taper, hop)
+    weight = _overlap_added((taper * taper).expand(input.shape[-1], n_fft), hop)
+    wave = total / torch.where(weight > _LEAST_WEIGHT, weight, 1.0)
+    edge = n_fft // 2 if center else 0
+    if length is None:
+        return wave[..., edge : edge + n_fft - 2 * edge + hop * (input.shape[-1] - 1)]
+    return torch.nn.functional.pad(wave[..., edge:], (0, length))[..., :length]
+
+
+def _overlap_added(frames: Tensor, hop: int) -> Tensor:
+    """Return the sum of frames (..., count, size), each shifted by `hop` against the one before: (..., samples).
+
+    Each frame is cut into pieces of `hop` samples. The first pieces make a wave, and the second ones a wave that
+    begins one piece later.
+    """
+    import torch
+
+    pad = torch.nn.functional.pad
+    count = -(-frames.shape[-1] // hop)
+    filled = pad(frames, (0, count * hop - frames.shape[-1]))
+    shifted = (
+        pad(filled[..., at * hop : (at + 1) * hop], (0, 0, at, count - 1 - at))  # (..., frames + count - 1, hop)
+        for at in range(count)
+    )
+    return reduce(torch.add, shifted).flatten(-2)
+
+
+_LEAST_WEIGHT = 1e-11  # of the sum of squares of windows: PyTorch refuses less
+
+
 def _rewritten(
     owner: str, why: str, upstream: str, functions: Mapping[str, _Function], until: str = "torch.export keeps it open"
 ) -> tuple[Patch, ...]:
@@ -128,7 +230,9 @@ _WINDOW = "torch.export pools with windows of known sizes alone."
 _DECIDES = "Decides by an open size, of which torch.export makes a constant."
 _AVERAGES = {f"avg_pool{axes}d": partial(avg_pool, axes=axes) for axes in (1, 2, 3)}
 _MAXIMA = {f"max_pool{axes}d": partial(max_pool, axes=axes) for axes in (1, 2, 3)}
-_POOLS = "aten/src/ATen/native/Pool.h"
+_FREQUENCIES: Mapping[str, _Function] = {"fftfreq": _frequencies, "rfftfreq": partial(_frequencies, from_zero=True)}
+_ATEN = "aten/src/ATen"
+_POOLS = f"{_ATEN}/native/Pool.h"
 PATCHES = (
     *_rewritten("torch", _CONSTANT, "torch/_refs/__init__.py (linspace)", {"linspace": line}),
     *_rewritten("torch", _WINDOW, _POOLS, {"avg_pool1d": _AVERAGES["avg_pool1d"], **_MAXIMA}),
@@ -136,26 +240,21 @@ PATCHES = (
     *_rewritten(
         "torch",
         "Chooses a matrix product from 26 rows on, so that a program holds for one side of it.",
-        "aten/src/ATen/native/Distance.cpp (cdist_impl)",
+        f"{_ATEN}/native/Distance.cpp (cdist_impl)",
         {"cdist": _cdist},
     ),
     *_rewritten(
         "torch.nn.functional", _CONSTANT, "torch/nn/functional.py", {"one_hot": _one_hot, "affine_grid": _affine_grid}
     ),
+    *_rewritten("torch", _CONSTANT, f"{_ATEN}/native/AffineGridGenerator.cpp", {"affine_grid_generator": _affine_grid}),
+    *_rewritten("torch", _CONSTANT, f"{_ATEN}/native/SpectralOps.cpp", {"istft": _istft}),
+    *_rewritten("torch.fft", _CONSTANT, "torch/_refs/fft.py", _FREQUENCIES),
+    *_rewritten("torch", _DECIDES, f"{_ATEN}/ExpandUtils.h", {"take_along_dim": _take_along}),
+    *_rewritten("torch.Tensor", _DECIDES, f"{_ATEN}/ExpandUtils.h", {"take_along_dim": _take_along}),
     *_rewritten(
-        "torch",
-        _CONSTANT,
-        "aten/src/ATen/native/AffineGridGenerator.cpp",
-        {"affine_grid_generator": _affine_grid},
+        "torch", "Orders the products of three tensors by their sizes.", "torch/functional.py", {"einsum": _einsum}
     ),
-    *_rewritten("torch", _CONSTANT, "aten/src/ATen/native/SpectralOps.cpp", {"istft": istft}),
-    *_rewritten("torch.fft", _CONSTANT, "torch/_refs/fft.py", {"fftfreq": fftfreq, "rfftfreq": rfftfreq}),
-    *_rewritten("torch", _DECIDES, "aten/src/ATen/ExpandUtils.h", {"take_along_dim": _take_along}),
-    *_rewritten("torch.Tensor", _DECIDES, "aten/src/ATen/ExpandUtils.h", {"take_along_dim": _take_along}),
-    *_rewritten(
-        "torch", "Orders the products of three tensors by their sizes.", "torch/functional.py", {"einsum": einsum}
-    ),
-    *_rewritten("torch.nn.functional", _DECIDES, "aten/src/ATen/native/Linear.cpp", {"bilinear": bilinear}),
+    *_rewritten("torch.nn.functional", _DECIDES, f"{_ATEN}/native/Linear.cpp", {"bilinear": _bilinear}),
     *_rewritten(
         "torch",
         "Makes one complex tensor, which the dynamo exporter does not hold as a pair of real ones.",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from ..ledger import swapped, swaps
+from ..ledger import RETIRED, swapped, swaps
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -91,6 +91,6 @@ PATCHES = tuple(
         why="The cell asks for the rank of its input, which compiled code does not know in a loop: the TorchScript "
         "exporter fails.",
         upstream="torch/nn/modules/rnn.py",
-        until="the TorchScript exporter is no longer used",
+        until=RETIRED,
     )
 )

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ....models.patch import Kind, patches
+from ..ledger import rewrites
 
 if TYPE_CHECKING:
     import torch
@@ -83,8 +83,7 @@ def _to_integer(write: _SizeWriter, value: Node, up: bool) -> Node:
     return write(operator.sub, write(operator.add, truncated, step), 1)
 
 
-PATCHES = patches(
-    Kind.REWRITE,
+PATCHES = rewrites(
     "torch.export.save",
     {"math.ceil, math.floor, round": write_out_rounding},
     why="It does not serialise these three functions of a size.",

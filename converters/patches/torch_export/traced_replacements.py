@@ -11,8 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ....models.patch import Kind, patches
-from ..ledger import always, swapped
+from ..ledger import RETIRED, SYMBOLICS, Kind, always, patches, swapped
 from ..torch_shared.linspace import traced_line
 from ..torch_shared.nearest_resize import is_exact
 
@@ -31,25 +30,17 @@ def swap_traced_functions() -> AbstractContextManager[None]:
 
 def recomputing() -> AbstractContextManager[None]:
     """Compute the sizes of F.interpolate(recompute_scale_factor=True) in float64, while a model is traced."""
-    return swapped([replace(_INTERPOLATE, replacement=_recomputed)])
+    return swapped(replace(patch, replacement=_recomputed) for patch in _INTERPOLATE)
 
 
 def _adjoint(self: Tensor) -> Tensor:
     return (self.conj() if self.is_complex() else self).transpose(-2, -1)
 
 
-def _argwhere(self: Tensor) -> Tensor:
-    return self.nonzero()
-
-
 def _channel_shuffle(self: Tensor, groups: int) -> Tensor:
     sizes = self.shape
     grouped = self.reshape(sizes[0], groups, sizes[1] // groups, *sizes[2:])
     return grouped.transpose(1, 2).reshape(sizes)
-
-
-def _count_nonzero(self: Tensor, dim: _Axes = None) -> Tensor:
-    return (self != 0).sum() if dim is None else (self != 0).sum(dim)
 
 
 def _diff(
@@ -69,10 +60,6 @@ def _trunc(self: Tensor) -> Tensor:
     import torch
 
     return torch.where(self < 0, self.ceil(), self.floor()) if self.is_floating_point() else self
-
-
-def _frac(self: Tensor) -> Tensor:
-    return self - _trunc(self)
 
 
 def _float_power(self: Any, exponent: Any) -> Tensor:
@@ -95,18 +82,6 @@ def _isin(
 ) -> Tensor:
     is_in = (elements.unsqueeze(-1) == test_elements.reshape(-1)).any(-1)
     return ~is_in if invert else is_in
-
-
-def _isneginf(self: Tensor) -> Tensor:
-    return self == float("-inf")
-
-
-def _isposinf(self: Tensor) -> Tensor:
-    return self == float("inf")
-
-
-def _msort(self: Tensor) -> Tensor:
-    return self.sort(0).values
 
 
 def _nanmean(self: Tensor, dim: _Axes = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
@@ -146,10 +121,7 @@ def _rot90(self: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 
 def take_along_dim(self: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """Take along an axis by gather, without asking whether an open axis has length 1.
-
-    torch.export would make a constant of the answer.
-    """
+    """Take along an axis by gather: of whether an open axis has length 1 torch.export would make a constant."""
     if dim is None:
         return self.reshape(-1).gather(0, indices.reshape(-1))
     at = dim % self.dim()
@@ -241,22 +213,30 @@ def _unstable(own: _Function) -> _Function:
     return call
 
 
-_swaps = partial(patches, Kind.TRACE)
-_SYMBOLICS = "torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py"
-_RETIRED = "the TorchScript exporter is no longer used"
-_SHARED = {  # of torch and of torch.Tensor
-    "adjoint": _adjoint, "argwhere": _argwhere, "count_nonzero": _count_nonzero, "diff": _diff, "fix": _trunc,
-    "float_power": _float_power, "frac": _frac, "isclose": _isclose, "isneginf": _isneginf, "isposinf": _isposinf,
-    "msort": _msort, "nanmean": _nanmean, "nansum": _nansum, "rot90": _rot90, "take_along_dim": take_along_dim,
-    "trunc": _trunc, "unflatten": _unflatten,
-}  # fmt: skip
+_swaps = partial(patches, Kind.TRACE, upstream=SYMBOLICS, until=RETIRED)
 _FUNCTIONAL = {"channel_shuffle": _channel_shuffle, "rms_norm": _rms_norm}
-_REWRITTEN = {
+_SHARED = {  # of torch and of torch.Tensor
+    "adjoint": _adjoint, "argwhere": lambda self: self.nonzero(), "diff": _diff,
+    "count_nonzero": lambda self, dim=None: _sum(self != 0, dim, keepdim=False),
+    "fix": _trunc, "float_power": _float_power, "frac": lambda self: self - _trunc(self), "isclose": _isclose,
+    "isneginf": lambda self: self == float("-inf"), "isposinf": lambda self: self == float("inf"),
+    "msort": lambda self: self.sort(0).values, "nanmean": _nanmean, "nansum": _nansum, "rot90": _rot90,
+    "take_along_dim": take_along_dim, "trunc": _trunc, "unflatten": _unflatten,
+}  # fmt: skip
+_OWNERS = {
     "torch": {**_SHARED, **_FUNCTIONAL, "isin": _isin},
     "torch.Tensor": _SHARED,
     "torch.nn.functional": _FUNCTIONAL,
 }
-(_INTERPOLATE,) = _swaps(
+_NO_SYMBOLIC = "The TorchScript exporter has no symbolic of it, or writes another function."
+_REWRITTEN = tuple(
+    patch
+    for owner, functions in _OWNERS.items()
+    for patch in _swaps(owner, {name: always(function) for name, function in functions.items()}, why=_NO_SYMBOLIC)
+)
+_SORTS = {"sort": _unstable, "argsort": _unstable}
+_NO_STABLE_SORT = "The TorchScript exporter has no symbolic of a stable sort."
+_INTERPOLATE = _swaps(
     "torch.nn.functional",
     {"interpolate": lambda own: _by_factor(_recomputed(own))},
     why="A trace turns a factor into a size, with which PyTorch takes other nearest elements; with "
@@ -265,42 +245,20 @@ _REWRITTEN = {
     until="a trace keeps the factor, and computes these sizes in float64",
 )
 PATCHES = (
-    *(
-        patch
-        for owner, functions in _REWRITTEN.items()
-        for patch in _swaps(
-            owner,
-            {name: always(function) for name, function in functions.items()},
-            why="The TorchScript exporter has no symbolic of it, or writes another function.",
-            upstream=_SYMBOLICS,
-            until=_RETIRED,
-        )
-    ),
-    *(
-        patch
-        for owner in ("torch", "torch.Tensor")
-        for patch in _swaps(
-            owner,
-            {"sort": _unstable, "argsort": _unstable},
-            why="The TorchScript exporter has no symbolic of a stable sort.",
-            upstream=_SYMBOLICS,
-            until=_RETIRED,
-        )
-    ),
+    *_REWRITTEN,
+    *_swaps("torch", _SORTS, why=_NO_STABLE_SORT),
+    *_swaps("torch.Tensor", _SORTS, why=_NO_STABLE_SORT),
     *_swaps(
         "torch.Tensor",
         {name: lambda _own: property(_adjoint) for name in ("mT", "mH")},
         why="The TorchScript exporter has no symbolic of the attribute.",
-        upstream=_SYMBOLICS,
-        until=_RETIRED,
     ),
     *_swaps(
         "torch",
         {"linspace": traced_line},
         why="The TorchScript exporter counts from the start alone, and misses the end by a bit: "
         "`linspace(0, 31, 8).long()` ends in 30.",
-        upstream=f"{_SYMBOLICS} (linspace)",
-        until=_RETIRED,
+        upstream=f"{SYMBOLICS} (linspace)",
     ),
-    _INTERPOLATE,
+    *_INTERPOLATE,
 )

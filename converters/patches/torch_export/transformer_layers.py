@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ....models.patch import Kind, patches
+from ..ledger import rewrites
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -95,16 +95,14 @@ def _packed_places(mask: Tensor) -> Tensor:
 
 
 PATCHES = (
-    *patches(
-        Kind.REWRITE,
+    *rewrites(
         "torch.nn.TransformerEncoder",
         {"forward": make_capturable},
         why="Packs the rows by a mask at hand, or not: a capture records one of the two for every mask.",
         upstream="torch/nn/modules/transformer.py (TransformerEncoder.forward)",
         until="the encoder no longer packs where a model is captured",
     ),
-    *patches(
-        Kind.REWRITE,
+    *rewrites(
         "torch.nn.TransformerDecoder",
         {"forward": make_capturable},
         why="Asks a mask whether it is causal, which torch.export takes for a branch on data.",

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..ledger import translations
-from ..torch_shared.graph_types import Number, OnnxValue
-from ..torch_shared.onnxscript_opset import ir, op
+from ..torch_shared.dynamo_graph import Number, OnnxValue, ir, op
 
 if TYPE_CHECKING:
     from onnxscript.ir import DataType

@@ -10,13 +10,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ....models.errors import Refused
-from ....models.patch import Kind, patches
 from ...minimal_repro.onnx_pieces import line_in
 from .. import private_onnxscript, private_torch, torch_messages
-from ..ledger import DYNAMO_EXPORTER, operator_named
-from ..torch_shared.graph_types import Number, OnnxValue
-from ..torch_shared.onnxscript_opset import op
-from .rolls import rolled
+from ..ledger import operator_named, translations
+from ..torch_shared.dynamo_graph import Number, OnnxValue, op
+from .moved_elements import rolled
 from .untranslated import causes
 
 if TYPE_CHECKING:
@@ -27,21 +25,13 @@ _FIX = "compute that line with real numbers: the real and the imaginary part as 
 
 @cache
 def register_complex_translations() -> None:
-    """Register the translations for every later export of this process.
-
-    The exporter's argument `custom_translation_table` is for real numbers alone.
-    """
+    """Register the translations for good: the exporter's `custom_translation_table` is for real numbers alone."""
     for patch in PATCHES:
-        register = private_torch._torchlib_registry.onnx_impl(operator_named(_operator(patch.name)), **_AS_COMPLEX)
-        register(patch.replacement)
+        operator = operator_named(patch.name.removesuffix(COMPLEX))
+        private_torch._torchlib_registry.onnx_impl(operator, no_compile=True, complex=True)(patch.replacement)
 
 
-_AS_COMPLEX = {"no_compile": True, "complex": True}
-_SUFFIX = " (complex)"
-
-
-def _operator(name: str) -> str:
-    return name.removesuffix(_SUFFIX)
+COMPLEX = " (complex)"  # how the names of these records end
 
 
 def _identity(self: OnnxValue) -> OnnxValue:
@@ -77,30 +67,10 @@ def _einsum(equation: str, tensors: Sequence[OnnxValue], path: Sequence[int] | N
     return _pair(op.Sub(ac, bd), op.Add(ad, bc))
 
 
-def _cumsum(self: OnnxValue, dim: int, dtype: int = -1) -> OnnxValue:  # noqa: ARG001  (complex numbers stay so)
-    return op.CumSum(self, op.Constant(value_int=_axis(dim)))
-
-
-def _roll(self: OnnxValue, shifts: Sequence[Number], dims: Sequence[int] = ()) -> OnnxValue:
-    return rolled(self, shifts, list(map(_axis, dims)), [-1, 2])
-
-
-def _unsqueeze(self: OnnxValue, dim: int) -> OnnxValue:
-    return op.Unsqueeze(self, [_axis(dim)])
-
-
-def _where(condition: OnnxValue, self: OnnxValue, other: OnnxValue) -> OnnxValue:
-    return op.Where(op.Unsqueeze(condition, [-1]), self, other)
-
-
 def _zeros_like(self: OnnxValue, dtype: int = -1, **_: object) -> OnnxValue:
     if dtype is not None and dtype != -1:
         raise NotImplementedError(dtype)  # the exporter names the operator
     return op.Expand(op.CastLike(0.0, self), op.Shape(self))
-
-
-def _copy(self: OnnxValue, src: OnnxValue, non_blocking: bool = False) -> OnnxValue:  # noqa: ARG001  (when, not what)
-    return op.Expand(src, op.Shape(self))
 
 
 def _slice_scatter(  # noqa: PLR0917  (the operator's own arguments)
@@ -145,21 +115,19 @@ def _is_complex(node: torch.fx.Node) -> bool:
 
 _TRANSLATIONS: Mapping[str, Callable[..., object]] = {
     "aten.alias.default": _identity,
-    "aten.copy.default": _copy,
-    "aten.cumsum.default": _cumsum,
+    "aten.copy.default": lambda self, src, *_: op.Expand(src, op.Shape(self)),
+    "aten.cumsum.default": lambda self, dim, **_: op.CumSum(self, op.Constant(value_int=_axis(dim))),
     "aten.einsum.default": _einsum,
     "aten.exp.default": _exp,
     "aten.mul.Scalar": _multiply,
-    "aten.roll.default": _roll,
+    "aten.roll.default": lambda self, shifts, dims=(): rolled(self, shifts, list(map(_axis, dims)), [-1, 2]),
     "aten.slice_scatter.default": _slice_scatter,
-    "aten.unsqueeze.default": _unsqueeze,
-    "aten.where.self": _where,
+    "aten.unsqueeze.default": lambda self, dim: op.Unsqueeze(self, [_axis(dim)]),
+    "aten.where.self": lambda condition, self, other: op.Where(op.Unsqueeze(condition, [-1]), self, other),
     "aten.zeros_like.default": _zeros_like,
 }
-PATCHES = patches(
-    Kind.TRANSLATION,
-    DYNAMO_EXPORTER,
-    {f"{name}{_SUFFIX}": function for name, function in _TRANSLATIONS.items()},
+PATCHES = translations(
+    {f"{name}{COMPLEX}": function for name, function in _TRANSLATIONS.items()},
     why="torchlib has no translation of it for complex numbers",
     upstream="onnxscript/function_libs/torch_lib/ops/core.py: the functions registered with complex=True",
     until="torchlib translates it for complex numbers",

@@ -7,8 +7,8 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ....models.patch import Kind, patches
 from .. import private_torch
+from ..ledger import rewrites
 
 if TYPE_CHECKING:
     import torch
@@ -130,8 +130,7 @@ def _add_constant(program: torch.export.ExportedProgram, value: torch.Tensor, li
     return node
 
 
-PATCHES = patches(
-    Kind.REWRITE,
+PATCHES = rewrites(
     "torch.export.ExportedProgram",
     {"linear algebra of weights": fold_constant_algebra},
     why="torch's dynamo exporter has no ONNX of most of linear algebra, and folds no constants before it translates",

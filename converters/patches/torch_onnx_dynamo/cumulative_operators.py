@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from .. import private_torch
 from ..ledger import missing_translations, translations
+from ..torch_shared.dynamo_graph import OnnxValue, ir, op, size_of
 from ..torch_shared.formulas import log_of_two
-from ..torch_shared.graph_types import OnnxValue
-from ..torch_shared.onnxscript_opset import ir, op, size_of
 
 if TYPE_CHECKING:
     from onnxscript.ir import DataType, Graph
@@ -40,14 +39,6 @@ def _cumprod(self: OnnxValue, dim: int, dtype: int = -1) -> OnnxValue:
         return [op.Mul(states[0], elements[0])]
 
     return _scan(self, dim, [_ScanTrack(op.Cast(self, to=result_dtype), result_dtype, 1)], step)[0]
-
-
-def _cummax(self: OnnxValue, dim: int) -> tuple[OnnxValue, OnnxValue]:
-    return _cumulative_extreme(self, dim, largest=True)
-
-
-def _cummin(self: OnnxValue, dim: int) -> tuple[OnnxValue, OnnxValue]:
-    return _cumulative_extreme(self, dim, largest=False)
 
 
 def _cumulative_extreme(self: OnnxValue, dim: int, *, largest: bool) -> tuple[OnnxValue, OnnxValue]:
@@ -140,7 +131,11 @@ def _step_graph(name: str, dtypes: Sequence[DataType], step: _Step, rank: int) -
 
 PATCHES = (
     *missing_translations(
-        {"aten.cumprod.default": _cumprod, "aten.cummax.default": _cummax, "aten.cummin.default": _cummin},
+        {
+            "aten.cumprod.default": _cumprod,
+            "aten.cummax.default": lambda self, dim: _cumulative_extreme(self, dim, largest=True),
+            "aten.cummin.default": lambda self, dim: _cumulative_extreme(self, dim, largest=False),
+        }
     ),
     *translations(
         {"aten.logcumsumexp.default": _logcumsumexp},

@@ -11,8 +11,7 @@ import inspect
 from dataclasses import dataclass
 
 from ..ledger import translations
-from ..torch_shared.graph_types import OnnxValue
-from ..torch_shared.onnxscript_opset import op
+from ..torch_shared.dynamo_graph import OnnxValue, op
 
 _SUM, _MEAN, _MAX = 0, 1, 2
 _INT64 = 7  # of onnx.TensorProto

@@ -12,8 +12,7 @@ from typing import TypeAlias
 
 from .. import private_onnxscript
 from ..ledger import translations
-from ..torch_shared.graph_types import Number, OnnxValue
-from ..torch_shared.onnxscript_opset import op
+from ..torch_shared.dynamo_graph import Number, OnnxValue, op
 from .cumulative_operators import FAR
 
 

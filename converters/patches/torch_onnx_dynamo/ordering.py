@@ -6,8 +6,7 @@ ONNX leaves open where TopK puts NaN: a median of NaN is mended here, the other 
 from __future__ import annotations
 
 from ..ledger import missing_translations, translations
-from ..torch_shared.graph_types import Number, OnnxValue
-from ..torch_shared.onnxscript_opset import ir, op
+from ..torch_shared.dynamo_graph import Number, OnnxValue, ir, op
 from .cumulative_operators import FAR, limit_of
 
 

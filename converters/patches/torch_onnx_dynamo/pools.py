@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 from .. import private_onnxscript
 from ..ledger import missing_translations, translations
-from ..torch_shared.graph_types import OnnxValue
-from ..torch_shared.onnxscript_opset import ir, op, size_of
+from ..torch_shared.dynamo_graph import OnnxValue, ir, op, size_of
 from .cumulative_operators import limit_of
 from .grouped_convolutions import per_axis
 
@@ -119,9 +118,7 @@ def _in_window(size: OnnxValue, count: int) -> OnnxValue:
 
 
 PATCHES = (
-    *missing_translations(
-        {"aten.adaptive_max_pool2d.default": _adaptive_maximum},
-    ),
+    *missing_translations({"aten.adaptive_max_pool2d.default": _adaptive_maximum}),
     *translations(
         {"aten.adaptive_avg_pool2d.default": _adaptive_mean, "aten._adaptive_avg_pool2d.default": _adaptive_mean},
         why="torch decomposes it for the size that was traced: the mean is right at that size alone",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from .. import private_onnxscript
 from ..ledger import missing_translations, translations
+from ..torch_shared.dynamo_graph import Number, OnnxValue, ir, op
 from ..torch_shared.formulas import (
     angle_of,
     is_negative,
@@ -20,13 +20,7 @@ from ..torch_shared.formulas import (
     log_of_two,
     scaled_erfc,
 )
-from ..torch_shared.graph_types import Number, OnnxValue
-from ..torch_shared.onnxscript_opset import ir, op
 from ..torch_shared.wide_integers import clamped, is_wide, larger, smaller
-from .cumulative_operators import limit_of
-
-if TYPE_CHECKING:
-    from onnxscript.ir import DataType
 
 
 def _logsumexp(self: OnnxValue, dim: object, keepdim: bool = False) -> OnnxValue:
@@ -105,8 +99,7 @@ def _rrelu(  # noqa: PLR0917  (the operator's own arguments)
 
 
 def _hypot(self: OnnxValue, other: OnnxValue) -> OnnxValue:
-    """Write the hypotenuse by its ratio to the longer leg: the square of a large number is infinite, and that of a
-    small one 0."""
+    """Write the hypotenuse by its ratio to the longer leg: squares of large numbers are infinite, of small ones 0."""
     leg, other_leg = op.Abs(self), op.Abs(other)
     long, short = op.Max(leg, other_leg), op.Min(leg, other_leg)
     unit = op.CastLike(op.Constant(value_float=1.0), self)
@@ -129,40 +122,6 @@ def _cdist(x1: OnnxValue, x2: OnnxValue, p: float, compute_mode: int | None = No
         return op.ReduceMax(apart, [-1], keepdims=False)
     power, root = (op.Constant(value=ir.tensor(value, dtype=x1.dtype)) for value in (p, 1 / p))
     return op.Pow(op.ReduceSum(op.Pow(apart, power), [-1], keepdims=False), root)
-
-
-def scatter(  # noqa: PLR0917  (the operator's own arguments)
-    self: OnnxValue, dim: int, index: OnnxValue, src: OnnxValue, reduce: str, include_self: bool = True
-) -> OnnxValue:
-    """Lower scatter_reduce: reduce the elements of `src` into their places along `dim`."""
-    dtype, rank = self.dtype, self.rank
-    if rank == 0:
-        self, index, src = (op.Reshape(value, [1]) for value in (self, index, src))
-    elif index.shape != src.shape:  # elements of src beyond the index are not read
-        src = op.Slice(src, [0] * rank, op.Shape(index), list(range(rank)))
-    if not include_self:
-        starts = {"amin": limit_of(dtype, lowest=False), "amax": limit_of(dtype, lowest=True), "prod": 1}
-        self = op.ScatterElements(self, index, _filled(starts.get(reduce, 0), dtype, index), axis=dim)
-    result = op.ScatterElements(self, index, src, axis=dim, reduction=_REDUCTIONS[reduce])
-    if reduce == "mean":
-        start = _filled(int(include_self), dtype, self)
-        times = op.ScatterElements(start, index, _filled(1, dtype, index), axis=dim, reduction="add")
-        result = _mean(result, op.Max(times, _filled(1, dtype, self)), dtype)
-    return op.Squeeze(result, [0]) if rank == 0 else result
-
-
-_REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amin": "min", "amax": "max"}
-
-
-def _mean(total: OnnxValue, count: OnnxValue, dtype: DataType) -> OnnxValue:
-    """Divide a sum by its count; of integers rounded down."""
-    if dtype.is_floating_point():
-        return op.Div(total, count)
-    return op.Div(op.Sub(total, op.Mod(total, count)), count)
-
-
-def _filled(value: float, dtype: DataType, like: OnnxValue) -> OnnxValue:
-    return op.Expand(op.Constant(value=ir.tensor(value, dtype=dtype)), op.Shape(like))
 
 
 _CORE = "onnxscript/function_libs/torch_lib/ops/core.py"
@@ -223,11 +182,5 @@ PATCHES = (
         "one value is clamped twice, as it gives the bounds of both one name",
         upstream=f"{_CORE}: aten_clamp_tensor",
         until="the optimiser's rule of Max and Min names each constant anew",
-    ),
-    *translations(
-        {"aten.scatter_reduce.two": scatter},
-        why="torchlib's takes the last number for a mean, and the least finite one where all are -inf",
-        upstream=f"{_CORE}: aten_scatter_reduce",
-        until="torchlib computes means, and starts from infinities",
     ),
 )

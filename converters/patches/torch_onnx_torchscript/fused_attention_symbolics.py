@@ -13,11 +13,9 @@ from typing import Any, NoReturn
 from ....models.errors import Refused
 from .. import private_torch
 from ..ledger import symbolics
-from ..torch_shared.graph_types import TracedGraph as Graph
-from ..torch_shared.graph_types import TracedValue as Value
-from ..torch_shared.traced_symbolics import constant, helper
-
-OPSETS = range(17, 21)  # LayerNormalization begins at 17
+from ..torch_shared.traced_graph import TracedGraph as Graph
+from ..torch_shared.traced_graph import TracedValue as Value
+from ..torch_shared.traced_graph import constant, helper
 
 
 def _encoder_layer(  # noqa: PLR0917 - as the operator has them
@@ -154,12 +152,10 @@ PATCHES = (
         },
         why="Has no symbolic of the operators that PyTorch fuses attention into.",
         upstream="torch/onnx/_internal/torchscript_exporter (none)",
-        until="the TorchScript exporter is no longer used",
     ),
     *symbolics(
         {"aten::unflatten": _unflatten},
         why="The rank of its result is unknown.",
         upstream="torch/onnx/_internal/torchscript_exporter/symbolic_opset13.py (unflatten)",
-        until="the TorchScript exporter is no longer used",
     ),
 )

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import private_torch
-from ..ledger import symbolics
+from ..ledger import SYMBOLICS, symbolics
 from ..torch_shared.formulas import angle_of, log2_of_two, log_of_gamma, log_of_sigmoid, log_of_sum, log_of_two
-from ..torch_shared.graph_types import TracedGraph, TracedValue
-from ..torch_shared.traced_symbolics import BOOL, Traced, constant, helper
+from ..torch_shared.traced_graph import BOOL, Traced, TracedGraph, TracedValue, constant, helper
 
 
 def _boolean_reduction(name: str) -> Callable[..., Any]:
@@ -68,8 +67,7 @@ PATCHES = (
     *symbolics(
         {"aten::all": _boolean_reduction("_all"), "aten::any": _boolean_reduction("_any")},
         why="Sums numbers that are truncated to integers, so that 0.5 counts as 0, and 1 and -1 as nothing.",
-        upstream="torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py (_any)",
-        until="the TorchScript exporter is no longer used",
+        upstream=f"{SYMBOLICS} (_any)",
     ),
     *symbolics(
         {
@@ -79,8 +77,6 @@ PATCHES = (
             "aten::logaddexp2": _by(log2_of_two),
         },
         why="Has no symbolic of it, or one that overflows.",
-        upstream="torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py",
-        until="the TorchScript exporter is no longer used",
     ),
     *symbolics(
         {
@@ -90,7 +86,5 @@ PATCHES = (
             "aten::softplus": _softplus,
         },
         why="Answers otherwise at the ends of the range: zeros of atan2, logs of 0, softplus above its threshold.",
-        upstream="torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py",
-        until="the TorchScript exporter is no longer used",
     ),
 )

@@ -10,9 +10,8 @@ from typing import Any, NoReturn
 
 from ....models.errors import Refused
 from .. import private_torch
-from ..ledger import symbolics
-from ..torch_shared.graph_types import TracedGraph, TracedValue
-from ..torch_shared.traced_symbolics import constant, helper
+from ..ledger import SYMBOLICS, symbolics
+from ..torch_shared.traced_graph import TracedGraph, TracedValue, constant, helper
 
 _INT64 = 7  # onnx.TensorProto's
 _WORST_CONDITION = 1e4  # of a projection that a state is led back through: float32 then keeps three digits of it
@@ -186,13 +185,11 @@ PATCHES = (
     *symbolics(
         {"aten::lstm": _lstm},
         why="Refuses an LSTM with proj_size.",
-        upstream="torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py (lstm); torch/csrc/jit/passes/onnx",
-        until="the TorchScript exporter is no longer used",
+        upstream=f"{SYMBOLICS} (lstm); torch/csrc/jit/passes/onnx",
     ),
     *symbolics(
         {"aten::_pad_packed_sequence": _unpacked},
         why="Ignores padding_value and total_length.",
-        upstream="torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py (_pad_packed_sequence)",
-        until="the TorchScript exporter is no longer used",
+        upstream=f"{SYMBOLICS} (_pad_packed_sequence)",
     ),
 )

@@ -7,8 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Protocol, TypeVar
 
-from .graph_types import GraphValue, OpWriter
+GraphValue = TypeVar("GraphValue")  # a tensor of the graph: an OnnxValue or a TracedValue
+GraphValue_co = TypeVar("GraphValue_co", covariant=True)
+
+
+class OpWriter(Protocol[GraphValue_co]):
+    """Writes ONNX operators into the graph of either exporter, as in `op.Add(x, 1.0)`: numbers become constants."""
+
+    def __getattr__(self, operator: str, /) -> Callable[..., GraphValue_co]: ...
 
 
 def log_of_sigmoid(op: OpWriter[GraphValue], x: GraphValue) -> GraphValue:
@@ -27,17 +35,13 @@ def log_of_sum(op: OpWriter[GraphValue], x: GraphValue, reduced: Callable[[str, 
     return op.Add(op.Log(reduced("ReduceSum", op.Exp(op.Sub(x, base)))), base)
 
 
-def log_of_two(op: OpWriter[GraphValue], self: GraphValue, other: GraphValue) -> GraphValue:
-    """Write log(exp(self) + exp(other)) relative to the larger one: exp of 89 is infinite."""
-    return _log_of_two(op, self, other, 1.0)
-
-
 def log2_of_two(op: OpWriter[GraphValue], self: GraphValue, other: GraphValue) -> GraphValue:
     """Write log2(2**self + 2**other)."""
-    return _log_of_two(op, self, other, math.log(2))
+    return log_of_two(op, self, other, math.log(2))
 
 
-def _log_of_two(op: OpWriter[GraphValue], self: GraphValue, other: GraphValue, unit: float) -> GraphValue:
+def log_of_two(op: OpWriter[GraphValue], self: GraphValue, other: GraphValue, unit: float = 1.0) -> GraphValue:
+    """Write log(exp(self) + exp(other)) relative to the larger one: exp of 89 is infinite. `unit`: log of the base."""
     high, low = op.Max(self, other), op.Min(self, other)
     scale = op.CastLike(unit, high)
     more = op.Div(op.Softplus(op.Mul(op.Sub(low, high), scale)), scale)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import private_onnxscript
-from ..ledger import translation_table, translations
-from .onnxscript_opset import Translations, ir, op
+from ..ledger import translations
+from .dynamo_graph import ir, op
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,11 +33,6 @@ def line(start: Any, end: Any, steps: Any = None, *, dtype: Any = None, **more: 
     left = at.flip(0)
     step = (at * 0 + end - start) / (at + left).clamp(min=1)  # the number of steps less one, at every place
     return torch.where((at < left) | (at == 0), start + step * at, end - step * left)
-
-
-def lines() -> Translations:
-    """Return this part of the dynamo exporter's `custom_translation_table`."""
-    return translation_table(PATCHES)
 
 
 def _known_line(start: Any, end: Any, steps: Any, dtype: Any = -1, **more: Any) -> Any:

@@ -10,17 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....models.patch import Kind
 from .. import private_onnxscript, private_torch
-from ..ledger import symbolics, translation_table, translations
-from .graph_types import OnnxValue, TracedGraph, TracedValue
-from .onnxscript_opset import Translations, ir, op
-from .traced_symbolics import constant, helper
-
-
-def attention() -> Translations:
-    """Return this part of the dynamo exporter's `custom_translation_table`."""
-    return translation_table(patch for patch in PATCHES if patch.kind is Kind.TRANSLATION)
+from ..ledger import symbolics, translations
+from .dynamo_graph import OnnxValue, ir, op
+from .traced_graph import TracedGraph, TracedValue, constant, helper
 
 
 def _attend(  # noqa: PLR0917  (the operator's own arguments)
@@ -106,6 +99,5 @@ PATCHES = (
         {"aten::scaled_dot_product_attention": _attend_traced},
         why="Answers NaN, or the mean of the values, for a query that sees no key, where PyTorch answers 0.",
         upstream="torch/onnx/_internal/torchscript_exporter/symbolic_opset14.py",
-        until="the TorchScript exporter is no longer used",
     ),
 )

@@ -14,18 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ....models.patch import Kind
 from .. import private_onnxscript, private_torch
-from ..ledger import symbolics, translation_table, translations
-from .graph_types import GraphValue, OnnxValue, OpWriter, TracedGraph, TracedValue
-from .onnxscript_opset import Translations, op, size_of
+from ..ledger import symbolics, translations
+from .dynamo_graph import OnnxValue, op, size_of
+from .formulas import GraphValue, OpWriter
 from .size_products import multiplied
-from .traced_symbolics import DOUBLE, FLOAT, INT64, Traced, constant, helper
-
-
-def nearest() -> Translations:
-    """Return this part of the dynamo exporter's `custom_translation_table`."""
-    return translation_table(patch for patch in PATCHES if patch.kind is Kind.TRANSLATION)
+from .traced_graph import DOUBLE, FLOAT, INT64, Traced, TracedGraph, TracedValue, constant, helper
 
 
 def _resized(input: Any, output_size: Any = None, scale_factors: Any = None) -> Any:  # noqa: A002  (PyTorch's name)
@@ -36,10 +30,6 @@ def _resized(input: Any, output_size: Any = None, scale_factors: Any = None) -> 
     if is_same:
         return private_onnxscript.nn.aten_upsample_nearestnd_vec(input, output_size, scale_factors)
     return _nearest_elements(input, output_size, scale_factors)
-
-
-def _nearest_middles(input: Any, output_size: Any = None, scale_factors: Any = None) -> OnnxValue:  # noqa: A002
-    return _nearest_elements(input, output_size, scale_factors, middle=0.5)
 
 
 def _nearest_elements(input: OnnxValue, output_size: Any, scale_factors: Any, middle: float = 0.0) -> OnnxValue:  # noqa: A002
@@ -167,7 +157,12 @@ PATCHES = (
         until="Resize can be told PyTorch's rounding",
     ),
     *translations(
-        {f"aten._upsample_nearest_exact{axes}d.vec": _nearest_middles for axes in (1, 2, 3)},
+        {
+            f"aten._upsample_nearest_exact{axes}d.vec": lambda value, size, factors: _nearest_elements(
+                value, size, factors, 0.5
+            )
+            for axes in (1, 2, 3)
+        },
         why="Has no ONNX of it.",
         upstream="onnxscript/function_libs/torch_lib/ops/nn.py",
         until="the exporter translates it",
@@ -176,6 +171,5 @@ PATCHES = (
         {f"aten::upsample_nearest{axes}d": _resized_traced(axes) for axes in (1, 2, 3)},
         why=_WHY,
         upstream="torch/onnx/_internal/torchscript_exporter/symbolic_opset11.py (_interpolate)",
-        until="the TorchScript exporter is no longer used",
     ),
 )

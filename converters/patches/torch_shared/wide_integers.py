@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....models.patch import ONNX_RUNTIME, Kind
 from .. import private_onnxscript, private_torch
-from ..ledger import symbolics, translation_table, translations
-from .graph_types import GraphValue, OnnxValue, OpWriter, TracedGraph, TracedValue
-from .onnxscript_opset import Translations, ir, op
-from .traced_symbolics import INT64, Traced, constant, helper, scalar_of
+from ..ledger import ONNX_RUNTIME, symbolics, translations
+from .dynamo_graph import OnnxValue, ir, op
+from .formulas import GraphValue, OpWriter
+from .traced_graph import INT64, Traced, TracedGraph, TracedValue, constant, helper, scalar_of
 
 
 def larger(op: OpWriter[GraphValue], x: GraphValue, y: GraphValue) -> GraphValue:
@@ -40,11 +39,6 @@ def _sign(op: OpWriter[GraphValue], value: GraphValue, zero: GraphValue) -> Grap
     return op.Sub(above, below)
 
 
-def integers() -> Translations:
-    """Return this part of the dynamo exporter's `custom_translation_table`."""
-    return translation_table(patch for patch in PATCHES if patch.kind is Kind.TRANSLATION)
-
-
 def is_wide(*values: OnnxValue) -> bool:
     """Return whether values of the dynamo exporter are int64, and one of them has axes."""
     return all(value.dtype == ir.DataType.INT64 for value in values) and any(value.rank != 0 for value in values)
@@ -58,14 +52,6 @@ def _clamp(self: OnnxValue, min: Any = None, max: Any = None) -> Any:  # noqa: A
     if not is_wide(self) or isinstance(min, float) or isinstance(max, float):
         return private_onnxscript.core.aten_clamp(self, min, max)
     return clamped(op, self, *(_number(bound) if isinstance(bound, int) else bound for bound in (min, max)))
-
-
-def _clamp_min(self: OnnxValue, min: Any) -> Any:  # noqa: A002
-    return _clamp(self, min, None)
-
-
-def _clamp_max(self: OnnxValue, max: Any) -> Any:  # noqa: A002
-    return _clamp(self, None, max)
 
 
 def _chosen(choose: Callable[..., Any], own: str) -> Callable[..., Any]:
@@ -126,8 +112,8 @@ PATCHES = (
     *translations(
         {
             "aten.clamp.default": _clamp,
-            "aten.clamp_min.default": _clamp_min,
-            "aten.clamp_max.default": _clamp_max,
+            "aten.clamp_min.default": lambda self, least: _clamp(self, least, None),
+            "aten.clamp_max.default": lambda self, most: _clamp(self, None, most),
             "aten.clamp_min.Tensor": _chosen(larger, "aten_clamp_min_tensor"),
             "aten.clamp_max.Tensor": _chosen(smaller, "aten_clamp_max_tensor"),
             "aten.maximum.default": _chosen(larger, "aten_maximum"),

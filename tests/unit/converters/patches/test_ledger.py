@@ -11,7 +11,9 @@ from types import ModuleType
 import pytest
 
 from transload.converters.patches.ledger import (
+    Kind,
     MissingName,
+    Patch,
     all_patches,
     always,
     bound,
@@ -21,7 +23,6 @@ from transload.converters.patches.ledger import (
     swapped,
     swaps,
 )
-from transload.models.patch import Kind, Patch
 
 ROOT = Path(__file__).parents[4]
 WHY = {"why": "it is wrong", "upstream": "none", "until": "it is right"}

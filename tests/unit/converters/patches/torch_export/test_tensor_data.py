@@ -7,7 +7,7 @@ import io
 import torch
 from torch import Tensor
 
-from transload.converters.patches.torch_export.tensor_data import followed_data
+from transload.converters.patches.torch_export.temporary_settings import followed_data
 from transload.converters.to_pytorch.pt2_from_source import export
 from transload.converters.to_pytorch.tracing import traced
 from transload.models.signature import Signature, parse_input

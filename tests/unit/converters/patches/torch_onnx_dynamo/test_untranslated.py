@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
 from transload.converters.patches.torch_onnx_dynamo.translations import translations
 from transload.converters.patches.torch_onnx_dynamo.untranslated import untranslated
-from transload.converters.patches.torch_shared.onnxscript_opset import Translations, op
+from transload.converters.patches.torch_shared.dynamo_graph import op
+
+Table = dict[Callable[..., Any], Callable[..., Any]]
 
 
 class Lacking(torch.nn.Module):
@@ -23,7 +27,7 @@ class Plain(torch.nn.Module):
         return x * y
 
 
-def refused(model: torch.nn.Module, table: Translations | None = None) -> str:
+def refused(model: torch.nn.Module, table: Table | None = None) -> str:
     program = torch.export.export(model, (torch.randn(3, 3),))
     with warnings.catch_warnings(), pytest.raises(Exception, match="Failed to convert") as caught:
         warnings.simplefilter("ignore")  # the exporter's own
@@ -33,7 +37,7 @@ def refused(model: torch.nn.Module, table: Translations | None = None) -> str:
 
 def test_an_operator_that_has_no_onnx_is_named_with_the_line_that_it_was_taken_from() -> None:
     assert refused(Lacking()) == (
-        "torch's exporter has no ONNX of aten._linalg_svd.default, at test_untranslated.py:17 "
+        "torch's exporter has no ONNX of aten._linalg_svd.default, at test_untranslated.py:21 "
         "(`return torch.linalg.svdvals(x) * 2`)\n"
         "  fix: write that line with other operators, or name a target that another route leads to"
     )
@@ -49,9 +53,9 @@ def test_an_operator_that_it_fails_at_is_named_with_why() -> None:
             raise ValueError("no such mode\nand more")
         return op.Mul(self, self)
 
-    table: Translations = {torch.ops.aten.mul.Tensor: fails}
+    table: Table = {torch.ops.aten.mul.Tensor: fails}
     assert refused(Plain(), table).startswith(
-        "torch's exporter fails at aten.mul.Tensor, at test_untranslated.py:23 (`return x * y`): no such mode"
+        "torch's exporter fails at aten.mul.Tensor, at test_untranslated.py:27 (`return x * y`): no such mode"
     )
 
 

@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from transload.converters.patches.torch_export.traced_replacements import swap_traced_functions
 from transload.converters.patches.torch_onnx_dynamo.translations import translations
+from transload.converters.patches.torch_onnx_torchscript.symbolics import register
 from transload.converters.patches.torch_shared import nearest_resize
-from transload.converters.patches.torch_shared.traced_symbolics import register
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 FUNCTIONS: dict[str, Function] = {
