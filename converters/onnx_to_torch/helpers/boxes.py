@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ..lazy_torch import Tensor, torch
 from .basics import size_tensor
 from .bounded_loops import counted_loop
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    from ..lazy_torch import torch
 
 
 def corners(boxes: Tensor, centred: bool) -> tuple[Tensor, Tensor]:

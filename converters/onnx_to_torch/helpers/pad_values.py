@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    from ..lazy_torch import torch
+from ..lazy_torch import Tensor, torch
 
 
 def surrounded(x: Tensor, widths: tuple[int, ...], mode: str) -> Tensor:

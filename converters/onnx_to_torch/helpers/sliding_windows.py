@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
-    import torch.nn.functional as F
-    from torch import Tensor
-else:
-    from ..lazy_torch import F, torch
+from ..lazy_torch import F, Tensor, torch
 
 
 def ceiling_widths(
