@@ -1,20 +1,25 @@
-"""Operators that the specification itself writes in other operators: their bodies are converted in their place.
+"""Bodies that are converted in the place of a call: of the model's own functions, and of operators by specification.
 
-An operator with a function of its own in operators/ does not come here. One that has none is as right as the operators
-of its body, and is refused by their names.
+An operator with a function of its own in operators/ does not come here. One that the specification itself writes in
+other operators is as right as those, and is refused by their names.
+
+A model's functions are not inlined before by onnx: its inliner (1.23) drops an attribute that an outer function has by
+default and hands on to an inner one, leaves functions of another opset alone, and forgets where a call comes from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ...models.errors import Refused
-from .graph import Graph, GraphValue, Node, graph_of, graphs_in, opsets_of
-
-if TYPE_CHECKING:
-    import onnx
+from .graph import STANDARD, Graph, GraphValue, Node, graph_of, graphs_in, opsets_of, schema_of
+from .lazy_onnx import onnx
+from .patterns import fused
 
 _CHECK = "check the model with onnx.checker"
 
@@ -25,12 +30,8 @@ def body_of(node: Node, inputs: Sequence[GraphValue | None]) -> Graph | None:
 
     Raises Refused where the node has attributes, inputs or outputs that the specification does not know.
     """
-    import onnx.defs
-
-    if not onnx.defs.has(node.op_type, node.opset, node.domain):
-        return None
-    schema: Any = onnx.defs.get_schema(node.op_type, node.opset, node.domain)
-    function = _function(schema, node, inputs)
+    schema = schema_of(node.op_type, node.opset, node.domain)
+    function = schema and _function(schema, node, inputs)
     if function is None or any(it.op_type == node.op_type for it in function.node):
         return None
     check_call(node, inputs, function, schema.attributes, "operator")
@@ -40,8 +41,6 @@ def body_of(node: Node, inputs: Sequence[GraphValue | None]) -> Graph | None:
 
 def _function(schema: Any, node: Node, inputs: Sequence[GraphValue | None]) -> onnx.FunctionProto | None:
     """Return the body in the newest wording that the model's opset has; some depend on the inputs."""
-    import onnx
-
     if schema.has_context_dependent_function:
         version = _newest(schema.context_dependent_function_opset_versions, node.opset)
         types = [_type(value) for value in inputs]
@@ -69,8 +68,6 @@ def _newest(versions: Iterable[int], opset: int) -> int | None:
 
 def _call(node: Node) -> bytes:
     """Return the node as onnx's serialized message."""
-    import onnx
-
     call = onnx.NodeProto(op_type=node.op_type, domain=node.domain, input=node.inputs, output=node.outputs)
     call.attribute.extend(node.attributes.values())
     return bytes(call.SerializeToString())
@@ -78,13 +75,10 @@ def _call(node: Node) -> bytes:
 
 def _type(value: GraphValue | None) -> bytes:
     """Return a value's type as onnx's serialized message; empty for an input that is left out."""
-    import numpy as np
-    from onnx import helper
-
     if value is None:
         return b""
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype))
-    return bytes(helper.make_tensor_type_proto(kind, value.shape).SerializeToString())
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype))
+    return bytes(onnx.helper.make_tensor_type_proto(kind, value.shape).SerializeToString())
 
 
 def instance(
@@ -97,15 +91,13 @@ def instance(
 
     Nodes without an origin of their own have that of the call.
     """
-    from onnx import GraphProto, ValueInfoProto
-
     present = [name for name, value in zip(function.input, inputs, strict=False) if value is not None]
     left_out = set(function.input).difference(present)
-    graph = GraphProto(name=node.op_type)
+    graph = onnx.GraphProto(name=node.op_type)
     graph.node.extend(function.node)
-    graph.input.extend(ValueInfoProto(name=name) for name in present)
+    graph.input.extend(onnx.ValueInfoProto(name=name) for name in present)
     wanted = [formal for formal, name in zip(function.output, node.outputs, strict=False) if name]
-    graph.output.extend(ValueInfoProto(name=name) for name in wanted)
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
     _bind(graph, attributes, left_out)
     body = graph_of(graph, {**node.opsets, **opsets_of(function.opset_import)}, node.origin)
     caller = node.name or node.outputs[0]
@@ -129,15 +121,45 @@ def _bind(graph: onnx.GraphProto, attributes: Mapping[str, onnx.AttributeProto],
 
 
 def _bound(attribute: onnx.AttributeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.AttributeProto | None:
-    """Return an attribute of a body's node; one that refers to an attribute of the call has that one's value, or is
-    None."""
-    from onnx import AttributeProto
-
+    """Return an attribute of a body's node; one that refers to the call's has that one's value, or is None."""
     if not attribute.ref_attr_name:
         return attribute
     if attribute.ref_attr_name not in attributes:
         return None
-    bound = AttributeProto()
+    bound = onnx.AttributeProto()
     bound.CopyFrom(attributes[attribute.ref_attr_name])
     bound.name = attribute.name
     return bound
+
+
+class LocalFunctions:
+    """A model's own functions by domain, name and overload. They go before operators of the same name."""
+
+    def __init__(self, functions: Sequence[onnx.FunctionProto]) -> None:
+        self._functions = {("" if it.domain in STANDARD else it.domain, it.name, it.overload): it for it in functions}
+        self._called: list[tuple[str, str, str]] = []  # those whose bodies are being carried
+
+    def knows(self, node: Node) -> bool:
+        """Return whether the node calls one of them."""
+        return (node.domain, node.op_type, node.overload) in self._functions
+
+    @contextmanager
+    def called(self, node: Node, inputs: Sequence[GraphValue | None]) -> Iterator[Graph]:
+        """Enter one call: yields the function's graph, with the present inputs and the wanted outputs in its order.
+
+        Raises Refused where the call does not fit the function, or calls itself.
+        """
+        name = (node.domain, node.op_type, node.overload)
+        if name in self._called:
+            raise Refused(f"{node}: the function calls itself", fix=_CHECK)
+        self._called.append(name)
+        try:
+            yield self._body_of(node, inputs)
+        finally:
+            self._called.pop()
+
+    def _body_of(self, node: Node, inputs: Sequence[GraphValue | None]) -> Graph:
+        function = self._functions[node.domain, node.op_type, node.overload]
+        defaults = {it.name: it for it in function.attribute_proto}
+        check_call(node, inputs, function, {*defaults, *function.attribute}, "function")
+        return fused(instance(function, node, inputs, {**defaults, **node.attributes}))

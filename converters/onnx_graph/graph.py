@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ...models.errors import BadRequest, Refused
 from ...models.signature import Array, TensorSpec
-
-if TYPE_CHECKING:
-    import onnx
+from .lazy_onnx import onnx
 
 STANDARD = ("", "ai.onnx")
 
@@ -60,8 +59,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Nodes in an order in which the inputs of each are computed before it; inputs and outputs in the model's own
-    order."""
+    """Nodes, each behind those that compute its inputs; inputs and outputs in the model's own order."""
 
     nodes: tuple[Node, ...]
     constants: Mapping[str, Array]
@@ -85,22 +83,18 @@ class GraphValue(Protocol):
     @property
     def dtype(self) -> str:
         """The numpy name of the dtype."""
-        ...
 
     @property
     def shape(self) -> Sequence[int | None]:
         """The size of each axis, None where it is dynamic."""
-        ...
 
     @property
     def rank(self) -> int:
         """The number of axes."""
-        ...
 
     @property
     def array(self) -> Array | None:
         """The elements of a value that is known while converting."""
-        ...
 
 
 def read_model(path: Path) -> OnnxModel:
@@ -108,7 +102,6 @@ def read_model(path: Path) -> OnnxModel:
 
     Raises BadRequest where the file is no ONNX model, Refused where it uses something that no back-end knows.
     """
-    import onnx
     from google.protobuf.message import DecodeError
 
     try:
@@ -124,7 +117,7 @@ def read_model(path: Path) -> OnnxModel:
     graph = _graph(model.graph, opsets, constants)
     declared = {value.name: value for value in model.graph.input}
     inputs = tuple(_spec(declared[name]) for name in graph.inputs)
-    return OnnxModel(graph, inputs, opsets.get("", 0), tuple(map(_own, model.functions)))
+    return OnnxModel(graph, inputs, opsets.get("", 0), tuple(map(deepcopy, model.functions)))
 
 
 def opsets_of(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
@@ -156,18 +149,19 @@ def needed(nodes: Sequence[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
     for node in reversed(nodes):
         if wanted.intersection(node.outputs):
             kept.append(node)
-            wanted.update(node.inputs)
-            wanted.update(name for attribute in node.attributes.values() for name in outer_names(attribute))
+            wanted.update(_names_read(node))
     return tuple(reversed(kept))
 
 
 def reads(graph: Graph) -> set[str]:
     """Return every name that a graph reads, from around it or its own."""
-    wanted = {*graph.outputs}
-    for node in graph.nodes:
-        wanted.update(node.inputs)
-        wanted.update(name for attribute in node.attributes.values() for name in outer_names(attribute))
-    return wanted
+    return {*graph.outputs, *(name for node in graph.nodes for name in _names_read(node))}
+
+
+def _names_read(node: Node) -> Iterator[str]:
+    yield from node.inputs
+    for attribute in node.attributes.values():
+        yield from outer_names(attribute)
 
 
 def outer_names(attribute: onnx.AttributeProto) -> Iterator[str]:
@@ -187,41 +181,29 @@ def graphs_in(attribute: onnx.AttributeProto) -> list[onnx.GraphProto]:
 
 def _node(node: onnx.NodeProto, opsets: Mapping[str, int], origin: NodeOrigin) -> Node:
     domain = "" if node.domain in STANDARD else node.domain
+    opset = opsets.get(domain, 1)
     return Node(
         op_type=node.op_type,
         domain=domain,
-        version=_version(node.op_type, domain, opsets.get(domain, 1)),
+        version=schema.since_version if (schema := schema_of(node.op_type, opset, domain)) else opset,
         name=node.name,
         inputs=tuple(node.input),
         outputs=tuple(node.output),
-        attributes={attribute.name: _own(attribute) for attribute in node.attribute},
+        # Copies: a part of the model itself would keep the whole model and its weights in memory.
+        attributes={attribute.name: deepcopy(attribute) for attribute in node.attribute},
         origin=own if str(own := _origin(node)) else origin,
         opsets=opsets,
         overload=node.overload,
     )
 
 
-def _own(message: Any) -> Any:
-    """Return a copy of a part of a model: the part itself would keep the whole model and its weights in memory."""
-    copy = type(message)()
-    copy.CopyFrom(message)
-    return copy
-
-
-def _version(op_type: str, domain: str, opset: int) -> int:
-    import onnx.defs
-
-    try:
-        return onnx.defs.get_schema(op_type, opset, domain).since_version
-    except onnx.defs.SchemaError:  # an operator that onnx itself does not define, as those of com.microsoft
-        return opset
+def schema_of(op_type: str, opset: int, domain: str) -> Any:
+    """Return the wording of an operator in an opset; None where onnx does not define it, as those of com.microsoft."""
+    return onnx.defs.get_schema(op_type, opset, domain) if onnx.defs.has(op_type, opset, domain) else None
 
 
 def _origin(node: onnx.NodeProto) -> NodeOrigin:
-    """Return a node's origin.
-
-    The dynamo exporter writes both parts into the metadata; the older one only makes the node's name of the path.
-    """
+    """Read the metadata, where the dynamo exporter writes both parts; the older one only names the node by the path."""
     kept = {entry.key: entry.value for entry in node.metadata_props}
     frames = re.findall(r'File "([^"]+)", line (\d+)', kept.get("pkg.torch.onnx.stack_trace", ""))
     module = _last_scope(kept.get("pkg.torch.onnx.name_scopes", ""))
@@ -231,8 +213,7 @@ def _origin(node: onnx.NodeProto) -> NodeOrigin:
 
 
 def _last_scope(text: str) -> str:
-    """Return the innermost module of `['', 'layers.0', 'layers.0.norm', 'layer_norm']`; the last entry is the call
-    itself."""
+    """Return the innermost module of `['', 'layers.0', 'layers.0.norm', 'layer_norm']`: the last is the call itself."""
     try:
         scopes = ast.literal_eval(text) if text else []
     except (ValueError, SyntaxError):
@@ -242,8 +223,6 @@ def _last_scope(text: str) -> str:
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
     """Return an input's declaration. An axis without a size or a name is named after the input."""
-    from onnx.helper import tensor_dtype_to_np_dtype
-
     kind = value.type.tensor_type
     if not value.type.HasField("tensor_type") or not kind.HasField("shape"):
         raise Refused(
@@ -254,37 +233,33 @@ def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
         for at, dim in enumerate(kind.shape.dim)
     ]
     try:
-        return TensorSpec(value.name, tensor_dtype_to_np_dtype(kind.elem_type).name, tuple(axes))
+        return TensorSpec(value.name, onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name, tuple(axes))
     except (ValueError, KeyError) as error:
         raise Refused(f"the input {value.name}: {error}", fix="give the model inputs of a numeric dtype") from error
 
 
 def tensor_array(tensor: onnx.TensorProto) -> Array:
     """Return a tensor that an attribute holds."""
-    from onnx import numpy_helper
-
-    return numpy_helper.to_array(tensor)
+    return onnx.numpy_helper.to_array(tensor)
 
 
 def _array(tensor: onnx.TensorProto, folder: Path) -> Array:
     """Return an initializer, wherever it is kept."""
-    from onnx import external_data_helper, numpy_helper
-
-    read = _own(tensor) if external_data_helper.uses_external_data(tensor) else tensor
+    if tensor.data_location != tensor.EXTERNAL:
+        return tensor_array(tensor)
+    read = deepcopy(tensor)  # so that only one such tensor is in memory twice
     _load(read, folder)
-    array: Array = numpy_helper.to_array(read)
-    return array
+    return tensor_array(read)
 
 
 def _load(tensor: onnx.TensorProto, folder: Path) -> None:
     """Read what a tensor keeps outside, from `folder`, by onnx's own check of the location."""
-    import onnx.checker
-    from onnx import external_data_helper
+    from onnx.external_data_helper import load_external_data_for_tensor
 
-    if not external_data_helper.uses_external_data(tensor):
+    if tensor.data_location != tensor.EXTERNAL:
         return
     try:
-        external_data_helper.load_external_data_for_tensor(tensor, str(folder))
+        load_external_data_for_tensor(tensor, str(folder))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
         raise BadRequest(
             f"the weights of {tensor.name} cannot be read: {error}", fix="keep the weights file beside the model"
@@ -307,25 +282,16 @@ def _load_inside(node: onnx.NodeProto, folder: Path) -> None:
 
 def attribute_value(attribute: onnx.AttributeProto) -> Any:
     """Return a number, a str, a list of either, a TensorProto or a GraphProto."""
-    from onnx.helper import get_attribute_value
-
-    value = get_attribute_value(attribute)
-    if isinstance(value, bytes):
+    value = onnx.helper.get_attribute_value(attribute)
+    if attribute.type == attribute.STRING:
         return value.decode()
-    return [part.decode() if isinstance(part, bytes) else part for part in value] if _listed(value) else value
-
-
-def _listed(value: object) -> bool:
-    return not hasattr(value, "SerializeToString") and not isinstance(value, str) and hasattr(value, "__len__")
+    return [text.decode() for text in value] if attribute.type == attribute.STRINGS else value
 
 
 def type_variable(node: Node, at: int, *, of_output: bool = False) -> str:
-    """Return the name of the type variable of an input or of an output, as "T"; a fixed type's own text where it has
-    none."""
-    import onnx.defs
-
-    if not onnx.defs.has(node.op_type, node.opset, node.domain):
+    """Return the type variable of an input or output, as "T", or a fixed type's own text; T of an unknown operator."""
+    schema = schema_of(node.op_type, node.opset, node.domain)
+    if schema is None:
         return "T"
-    schema = onnx.defs.get_schema(node.op_type, node.opset, node.domain)
     formal = schema.outputs if of_output else schema.inputs
     return str(formal[min(at, len(formal) - 1)].type_str)

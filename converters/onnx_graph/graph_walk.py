@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic
+from typing import ClassVar, Generic
 
 from ...models.errors import Refused
-from .function_bodies import body_of
+from .function_bodies import LocalFunctions, body_of
 from .graph import Graph, Node
-from .local_functions import LocalFunctions
+from .lazy_onnx import onnx
 from .node_reader import NodeReader, V
-
-if TYPE_CHECKING:
-    import onnx
 
 
 class GraphWalk(ABC, Generic[V]):

@@ -6,6 +6,7 @@ is left over. So a back-end cannot overlook an attribute that it does not handle
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cache
@@ -15,7 +16,8 @@ import numpy as np
 
 from ...models.errors import Refused
 from ...models.signature import Array
-from .graph import Graph, GraphValue, Node, attribute_value, graph_of, tensor_array, type_variable
+from .graph import Graph, GraphValue, Node, attribute_value, graph_of, schema_of, tensor_array, type_variable
+from .lazy_onnx import onnx
 
 _CHECK = "check the model with onnx.checker"
 _MISSING: Any = object()
@@ -31,17 +33,13 @@ def attribute_defaults(op_type: str, version: int, domain: str) -> Mapping[str, 
 
     Floats are the shortest decimal numbers with the same float32, as the text of the specification has them.
     """
-    import onnx.defs
-
-    if not onnx.defs.has(op_type, version, domain):
-        return {}
-    schema: Any = onnx.defs.get_schema(op_type, version, domain)
-    defaults = {name: attribute.default_value for name, attribute in schema.attributes.items()}
+    schema = schema_of(op_type, version, domain)
+    defaults = {name: attribute.default_value for name, attribute in schema.attributes.items()} if schema else {}
     values = {name: attribute_value(default) for name, default in defaults.items() if default.name}
     return {name: float(str(np.float32(it))) if isinstance(it, float) else it for name, it in values.items()}
 
 
-class NodeReader(Generic[V, S]):
+class NodeReader(ABC, Generic[V, S]):
     """One node and its inputs. A back-end derives the context of its operator functions from it."""
 
     other_route = "write that part of the model in other operators"
@@ -113,10 +111,8 @@ class NodeReader(Generic[V, S]):
 
     def dtype(self, name: str, default: int = _MISSING) -> str:
         """Return the numpy name of the dtype that an integer attribute stands for; "" for 0."""
-        from onnx.helper import tensor_dtype_to_np_dtype
-
         number = self.integer(name, default)
-        return str(tensor_dtype_to_np_dtype(number).name) if number else ""
+        return str(onnx.helper.tensor_dtype_to_np_dtype(number).name) if number else ""
 
     def tensor_attribute(self, name: str) -> Array:
         """Return a tensor attribute."""
@@ -190,9 +186,9 @@ class NodeReader(Generic[V, S]):
         """Return a known vector or scalar of integers."""
         return tuple(int(number) for number in self.array(at, name).reshape(-1))
 
+    @abstractmethod
     def sizes(self, at: int, name: str) -> tuple[S, ...]:
         """Return a vector or scalar of sizes, known or computed."""
-        raise NotImplementedError
 
     def ignore_input(self, at: int, because: str) -> None:
         """Mark an input as read that cannot change the outputs, and say why."""
@@ -205,9 +201,9 @@ class NodeReader(Generic[V, S]):
         """Return whether an output is read by another node or is one of the graph's."""
         return at < self.outputs and bool(self.node.outputs[at])
 
+    @abstractmethod
     def known(self, array: Array) -> V:
         """Return an output that is known while converting."""
-        raise NotImplementedError
 
     def refuse(self, reason: str, *, fix: str = "") -> NoReturn:
         """Raise Refused with the node's name and origin."""

@@ -6,13 +6,10 @@ ONNX Runtime runs a file in any order, and its converter to float16 writes the c
 from __future__ import annotations
 
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING
 
 from ...models.errors import BadRequest
 from .graph import graphs_in, outer_names
-
-if TYPE_CHECKING:
-    import onnx
+from .lazy_onnx import onnx
 
 
 def sort_nodes(graph: onnx.GraphProto) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...models.errors import Refused
 from ...models.signature import Array, Bounds
@@ -12,14 +11,12 @@ from ..onnx_graph.graph import OnnxModel
 from ..onnx_graph.patterns import fused
 from .common.tensor_sequence import ExpressionSequence
 from .helper_source import text_of
+from .lazy_torch import torch
 from .module_writer import ModuleWriter
 from .safe_names import comment
 from .statements import spaced
 from .values import Expression
 from .write_graph import GraphWriter
-
-if TYPE_CHECKING:
-    import torch
 
 WEIGHTS = "weights.safetensors"
 _PARAMETERS = ("float16", "bfloat16", "float32", "float64")  # the dtypes of which a gradient can be taken

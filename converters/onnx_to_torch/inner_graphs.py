@@ -7,17 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..onnx_graph.graph import Graph
+from .lazy_torch import torch
+from .module_writer import ModuleWriter
 from .operator_context import CodegenContext
 from .statements import FunctionStatement
 from .values import Expression, computed
-
-if TYPE_CHECKING:
-    import torch
-
-    from .module_writer import ModuleWriter
 
 Scope = dict[str, Expression]
 GraphRunner = Callable[[Graph, Sequence[Expression], Scope], list[Expression]]
@@ -70,8 +67,6 @@ def _sharing(block: FunctionStatement, scope: Mapping[str, Any]) -> tuple[str, .
 
     PyTorch's branches and loops refuse two such tensors.
     """
-    import torch
-
     inside = set(block.arguments) | set(block.targets)
     held: dict[int, str] = {}
     shared = []

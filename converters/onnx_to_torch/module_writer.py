@@ -13,8 +13,9 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +24,10 @@ from ...models.signature import ANY_SIZE, Array, Bounds, TensorSpec
 from ..patches import private_torch
 from ..patches.torch_export.temporary_settings import single_turn_loops
 from .helper_source import functions
+from .lazy_torch import torch
 from .safe_names import IdentifierPool, comment
 from .statements import FunctionStatement, Statement, tupled
 from .values import Expression, SizeTerm, SymbolicSize, atom, computed
-
-if TYPE_CHECKING:
-    import torch
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -49,8 +48,6 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 def torch_tensor(array: Array) -> torch.Tensor:
     """Return an array as a tensor of its own, also of the dtypes that numpy has from ml_dtypes."""
-    import torch
-
     array = np.array(array, order="C")  # a copy that may be written to
     dtype = getattr(torch, array.dtype.name)
     try:
@@ -61,8 +58,6 @@ def torch_tensor(array: Array) -> torch.Tensor:
 
 def array_of(tensor: torch.Tensor) -> Array:
     """Return a tensor as an array, of ml_dtypes' dtypes where numpy has none."""
-    import torch
-
     tensor = tensor.detach().contiguous()
     if tensor.dtype.is_floating_point and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
         import ml_dtypes
@@ -76,8 +71,6 @@ class ModuleWriter:
     """Text and trial of a module that is being written."""
 
     def __init__(self) -> None:
-        import torch
-
         self.names = IdentifierPool([*functions(), "weights"])
         self.attributes = IdentifierPool([*dir(torch.nn.Module), *vars(torch.nn.Module())])
         self.lines: list[Statement | FunctionStatement] = []
@@ -95,7 +88,7 @@ class ModuleWriter:
         self._module = SimpleNamespace()
         self._fake = private_torch.FakeTensorMode(shape_env=private_torch.ShapeEnv())
         self.scope: dict[str, Any] = {
-            "torch": torch, "F": torch.nn.functional, "math": math, "self": self._module, **functions()
+            "torch": import_module("torch"), "F": torch.nn.functional, "math": math, "self": self._module, **functions()
         }  # fmt: skip
 
     @contextmanager
@@ -156,8 +149,6 @@ class ModuleWriter:
 
     def run(self, code: str) -> Any:
         """Return the trial of an expression."""
-        import torch
-
         compiled = compile(code, "<forward>", "eval")
         self.helpers.update(set(compiled.co_names) & functions().keys())
         with torch.no_grad(), self.mode():
@@ -248,8 +239,6 @@ class ModuleWriter:
     def part(self, code: str, trial: Any) -> SizeTerm:
         """Return a size, or a condition about sizes, by its shortest name; as a number where the signature allows only
         one."""
-        import torch
-
         if isinstance(trial, int):
             return trial
         expression = trial.node.expr
@@ -295,8 +284,6 @@ class ModuleWriter:
         if isinstance(b, int) and (sign, b) in (("+", 0), ("-", 0), ("*", 1), ("//", 1)):
             return a
         if sign in ("max", "min"):
-            import torch
-
             for low, high in ((a, b), (b, a)):
                 if self.combine("<=", low, high) is True:
                     return high if sign == "max" else low
@@ -305,8 +292,6 @@ class ModuleWriter:
 
     def negated(self, condition: SizeTerm) -> SizeTerm:
         """Return the opposite of a condition."""
-        import torch
-
         if isinstance(condition, int):
             return not condition
         opposite: Callable[[Any], Any] = torch.sym_not
@@ -324,8 +309,6 @@ class ModuleWriter:
 
     def counted(self, part: SizeTerm) -> SizeTerm:
         """Return a condition as 1 or 0, and a size as it is."""
-        import torch
-
         if isinstance(part, SymbolicSize) and isinstance(part.trial, torch.SymBool):
             return self.chosen(part, 1, 0)
         return part if isinstance(part, SymbolicSize) else int(part)

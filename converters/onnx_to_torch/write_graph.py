@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...models.errors import Refused
 from ...models.foreign_errors import first_line
 from ...models.signature import Array
 from ..onnx_graph.graph import Graph, Node
 from ..onnx_graph.graph_walk import GraphWalk
+from ..onnx_graph.lazy_onnx import onnx
 from .module_writer import EagerWriter, ModuleWriter, array_of
 from .operator_context import CodegenContext
 from .operators.control.conditional import CONTROL, control
@@ -18,9 +19,6 @@ from .safe_names import comment
 from .size_arithmetic import computed_each, element_moves
 from .values import Expression, known
 from .writers import ORDINARY, Entry, find
-
-if TYPE_CHECKING:
-    import onnx
 
 Scope = dict[str, Expression]
 _MOST_FOLDED_BYTES = 2**28  # what is larger is computed when the module runs

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ..onnx_graph import operator_registry
+from .operator_context import CodegenContext
 from .values import Expression
-
-if TYPE_CHECKING:
-    from .operator_context import CodegenContext
 
 OutputTerm: TypeAlias = "str | Expression | None"  # a Python expression, or a value that the function has made
 OutputCode: TypeAlias = "OutputTerm | Sequence[OutputTerm]"

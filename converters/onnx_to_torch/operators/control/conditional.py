@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ....onnx_graph.semantics.sequence_operators import check_mapped
 from ...common.tensor_sequence import ExpressionSequence, sequence_of
 from ...inner_graphs import GraphRunner, InnerGraphWriter, Scope, assign_outputs, known_truth, same_size
+from ...lazy_torch import torch
 from ...operator_context import CodegenContext
 from ...values import Expression
 from .loops import loop, scan
-
-if TYPE_CHECKING:
-    import torch
 
 
 def control(op: CodegenContext, run: GraphRunner, scope: Scope) -> Sequence[Expression | None]:

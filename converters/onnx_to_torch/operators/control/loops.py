@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,12 +26,10 @@ from ....onnx_graph.semantics.loop_signature import (
 )
 from ...common.tensor_sequence import ExpressionSequence, LoopSequence
 from ...inner_graphs import InnerFunction, InnerGraphWriter, assign_outputs, known_truth, same_size
+from ...lazy_torch import torch
 from ...operator_context import CodegenContext
 from ...statements import tupled
 from ...values import Expression, SizeTerm, atom, known
-
-if TYPE_CHECKING:
-    import torch
 
 _MOST_UNROLLED = 16
 _MOST_LISTED = 256  # steps, where sequences leave no other way
