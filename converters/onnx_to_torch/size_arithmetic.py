@@ -85,7 +85,7 @@ def computed_each(op: CodegenContext) -> Expression | None:
 
 def _dtype(op: CodegenContext) -> str:
     """Return the dtype of the answer."""
-    if op.node.op_type in _COMPARED:
+    if op.node.op_type in COMPARISONS:
         return "bool"
     if op.node.op_type == "Cast":
         return op.dtype("to")
@@ -168,10 +168,10 @@ def _cast(op: CodegenContext) -> Rule | None:
     return writer.counted if dtype in ("int32", "int64", "float32", "float64") else None
 
 
-_COMPARED = {"Equal": "==", "Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">="}
+COMPARISONS = {"Equal": "==", "Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">="}
 _REDUCED = {"ReduceProd": "*", "ReduceSum": "+", "ReduceMax": "max", "ReduceMin": "min"}
 _OF_ONE = frozenset({"Cast", "CastLike"})  # only the dtype of their second input matters
-_COMBINED = {"Max": "max", "Min": "min", "And": "&", "Or": "|", **_COMPARED}
+_COMBINED = {"Max": "max", "Min": "min", "And": "&", "Or": "|", **COMPARISONS}
 _EACH: dict[str, Callable[[CodegenContext], Rule | None]] = {
     **{name: _combined(sign) for name, sign in _COMBINED.items()},
     **{name: _exactly(sign) for name, sign in {"Add": "+", "Sub": "-", "Mul": "*"}.items()},

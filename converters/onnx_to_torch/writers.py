@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from string import Formatter
 from typing import TypeAlias
 
 from ..onnx_graph import operator_registry
 from .operator_context import CodegenContext
+from .safe_names import number
 from .values import Expression
 
 OutputTerm: TypeAlias = "str | Expression | None"  # a Python expression, or a value that the function has made
@@ -14,7 +16,7 @@ OutputCode: TypeAlias = "OutputTerm | Sequence[OutputTerm]"
 OperatorWriter: TypeAlias = "Callable[[CodegenContext], OutputCode]"
 Entry: TypeAlias = operator_registry.Entry[OperatorWriter]
 
-MICROSOFT = operator_registry.MICROSOFT
+MICROSOFT, NEWEST_READ = operator_registry.MICROSOFT, operator_registry.NEWEST_READ
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8"})
 NUMBERS = FLOATS | INTEGERS
@@ -27,7 +29,7 @@ HELD = ORDINARY | {
 
 FAMILIES = (
     "control.conditional", "control.loops", "control.sequences", "image.detection", "image.resize", "image.sampling",
-    "layers.convolution", "layers.fused", "layers.normalization", "layers.pooling", "layers.recurrent",
+    "layers.convolution", "layers.normalization", "layers.pooling", "layers.recurrent",
     "math.activation", "math.casting", "math.elementwise", "math.linear", "math.logic", "math.quantization",
     "math.reduction", "math.signal", "tensor.constants", "tensor.indexing", "tensor.joining", "tensor.padding",
     "tensor.selection", "tensor.shape", "tensor.slicing",
@@ -39,9 +41,13 @@ entries = _REGISTRY.entries
 find = _REGISTRY.find
 
 
-def write_call(name: str, function: str, *, since: int, dtypes: frozenset[str]) -> None:
-    """Register an operator that is one call of a PyTorch function on its only input."""
+def write_as(op_type: str, code: str, *, since: int, until: int = NEWEST_READ, **dtypes: frozenset[str]) -> None:
+    """Register an operator by its code, in which {0} is its first input, and {alpha} the float attribute alpha."""
+    fields = {field for _, field, _, _ in Formatter().parse(code) if field}
+    inputs = range(len([field for field in fields if field.isdigit()]))
 
-    @writes(name, since=since, T=dtypes)
+    @writes(op_type, since=since, until=until, **dtypes)
     def written(op: CodegenContext) -> OutputCode:
-        return f"{function}({op.value(0)})"
+        values = [op.value(at) for at in inputs]
+        attributes = {name: number(op.real(name), values[0].dtype) for name in fields if not name.isdigit()}
+        return code.format(*values, **attributes)

@@ -7,7 +7,7 @@ from functools import reduce
 from ....onnx_graph.semantics.selection_arguments import clip_bounds
 from ...operator_context import CodegenContext
 from ...values import Expression
-from ...writers import FLOATS, HELD, INTEGERS, NUMBERS, OutputCode, write_call, writes
+from ...writers import FLOATS, HELD, INTEGERS, NUMBERS, OutputCode, write_as, writes
 
 _UNARY = {
     "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
@@ -19,13 +19,10 @@ _UNARY = {
 
 
 for _name, _function in _UNARY.items():
-    write_call(_name, f"torch.{_function}", since=6, dtypes=NUMBERS if _name == "Abs" else FLOATS)
+    write_as(_name, f"torch.{_function}({{0}})", since=6, T=NUMBERS if _name == "Abs" else FLOATS)
 
-
-@writes("Neg", since=6, T=NUMBERS)
-def negative(op: CodegenContext) -> OutputCode:
-    """Write Neg: -x."""
-    return f"-{op.value(0)}"
+write_as("Neg", "-{0}", since=6, T=NUMBERS)
+write_as("IsNaN", "torch.isnan({0})", since=9, T1=FLOATS)
 
 
 @writes("Sign", since=9, T=NUMBERS)
@@ -44,17 +41,16 @@ def pair(a: Expression, b: Expression) -> tuple[str, str]:
     return f"{a}", f"{b}"
 
 
-_BINARY = {"Add": "+", "Sub": "-", "Mul": "*"}
+def write_binary(name: str, sign: str, dtypes: frozenset[str]) -> None:
+    """Register an operator on two tensors for which Python has a sign."""
 
-
-def _binary(name: str, sign: str) -> None:
-    @writes(name, since=7, T=NUMBERS)
+    @writes(name, since=7, T=dtypes)
     def written(op: CodegenContext) -> OutputCode:
         return f" {sign} ".join(pair(op.value(0), op.value(1)))
 
 
-for _name, _sign in _BINARY.items():
-    _binary(_name, _sign)
+for _name, _sign in {"Add": "+", "Sub": "-", "Mul": "*"}.items():
+    write_binary(_name, _sign, NUMBERS)
 
 
 @writes("Div", since=7, T=NUMBERS)
@@ -134,12 +130,6 @@ def clamped(x: Expression, low: str | None, high: str | None) -> str | Expressio
         return f"torch.relu({x})"
     arguments = [f"{name}={bound}" for name, bound in (("min", low), ("max", high)) if bound is not None]
     return f"torch.clamp({x}, {', '.join(arguments)})"
-
-
-@writes("IsNaN", since=9, T1=FLOATS)
-def is_nan(op: CodegenContext) -> OutputCode:
-    """Write IsNaN."""
-    return f"torch.isnan({op.value(0)})"
 
 
 @writes("IsInf", since=10, T1=FLOATS)

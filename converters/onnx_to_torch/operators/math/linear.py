@@ -7,16 +7,14 @@ import re
 from ...operator_context import CodegenContext
 from ...safe_names import number
 from ...values import Expression
-from ...writers import NUMBERS, OutputCode, writes
+from ...writers import FLOATS, MICROSOFT, NUMBERS, OutputCode, write_as, writes
 
 _EIGHT_BITS = frozenset({"int8", "uint8"})
 _SCALES = frozenset({"float32"})
 
 
-@writes("MatMul", since=1, T=NUMBERS)
-def matmul(op: CodegenContext) -> OutputCode:
-    """Write MatMul: the product of the last two axes, the others broadcast."""
-    return f"torch.matmul({op.value(0)}, {op.value(1)})"
+write_as("MatMul", "torch.matmul({0}, {1})", since=1, T=NUMBERS)
+write_as("Det", "torch.linalg.det({0})", since=11)
 
 
 @writes("Gemm", since=7, T=NUMBERS)
@@ -32,8 +30,20 @@ def gemm(op: CodegenContext) -> OutputCode:
     return product if c is None else f"{product} + {_times(f'{c}', beta, a.dtype)}"
 
 
-def _turned(value: Expression, turn: bool) -> str:
-    return f"{value}.transpose(0, 1)" if turn else f"{value}"
+@writes("FusedMatMul", domain=MICROSOFT, T=FLOATS)
+def fused_matmul(op: CodegenContext) -> OutputCode:
+    """Write alpha A B, with either matrix transposed where the attributes say so."""
+    if op.flag("transBatchA") or op.flag("transBatchB"):
+        op.refuse("its attributes transBatchA and transBatchB are not carried", fix="export without this fusion")
+    left, right, alpha = op.value(0), op.value(1), op.real("alpha", 1.0)
+    if left.rank < 2 or right.rank < 2:
+        op.refuse("it multiplies a vector", fix="export without this fusion")
+    a, b = _turned(left, op.flag("transA"), "-2, -1"), _turned(right, op.flag("transB"), "-2, -1")
+    return _times(f"torch.matmul({a}, {b})", alpha, left.dtype)
+
+
+def _turned(value: Expression, turn: bool, axes: str = "0, 1") -> str:
+    return f"{value}.transpose({axes})" if turn else f"{value}"
 
 
 def _times(code: str, factor: float, dtype: str) -> str:
@@ -75,9 +85,3 @@ def _less_zero(op: CodegenContext, at: int, place: int, *, rows: bool = False) -
 def _spread(part: Expression, *, rows: bool = False) -> str:
     """Return a scale or a zero point: one, or one for each row or column of a matrix."""
     return f"{part}.unsqueeze(-1)" if rows and part.rank == 1 and part.shape != (1,) else f"{part}"
-
-
-@writes("Det", since=11)
-def determinant(op: CodegenContext) -> OutputCode:
-    """Write Det."""
-    return f"torch.linalg.det({op.value(0)})"

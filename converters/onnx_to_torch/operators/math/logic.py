@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 from ...operator_context import CodegenContext
-from ...writers import BOOL, INTEGERS, NUMBERS, ORDINARY, OutputCode, writes
-from .elementwise import pair
+from ...size_arithmetic import COMPARISONS
+from ...writers import BOOL, INTEGERS, NUMBERS, ORDINARY, OutputCode, write_as, writes
+from .elementwise import write_binary
 
-_COMPARED = {"Equal": "==", "Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">="}
-
-
-def _comparison(name: str, sign: str) -> None:
-    @writes(name, since=7, T=ORDINARY if name == "Equal" else NUMBERS)
-    def written(op: CodegenContext) -> OutputCode:
-        a, b = pair(op.value(0), op.value(1))
-        return f"{a} {sign} {b}"
-
-
-for _name, _sign in _COMPARED.items():
-    _comparison(_name, _sign)
+for _name, _sign in COMPARISONS.items():
+    write_binary(_name, _sign, ORDINARY if _name == "Equal" else NUMBERS)
 
 _LOGICAL = {"And": "&", "Or": "|", "Xor": "^", "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^"}
 
 
-def _logical(name: str, sign: str) -> None:
-    @writes(name, since=7, T=INTEGERS if name.startswith("Bitwise") else BOOL)
-    def written(op: CodegenContext) -> OutputCode:
-        return f"{op.value(0)} {sign} {op.value(1)}"
-
-
 for _name, _sign in _LOGICAL.items():
-    _logical(_name, _sign)
+    write_as(_name, f"{{0}} {_sign} {{1}}", since=7, T=INTEGERS if _name.startswith("Bitwise") else BOOL)
 
-
-@writes("Not", since=1, T=BOOL)
-@writes("BitwiseNot", since=18, T=INTEGERS)
-def inverted(op: CodegenContext) -> OutputCode:
-    """Write Not or BitwiseNot."""
-    return f"~{op.value(0)}"
+write_as("Not", "~{0}", since=1, T=BOOL)
+write_as("BitwiseNot", "~{0}", since=18, T=INTEGERS)
 
 
 @writes("BitShift", since=11, T=INTEGERS)

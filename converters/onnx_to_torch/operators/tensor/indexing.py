@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...operator_context import CodegenContext
 from ...values import Expression
-from ...writers import HELD, INDICES, ORDINARY, OutputCode, writes
+from ...writers import HELD, INDICES, ORDINARY, OutputCode, write_as, writes
 
 
 @writes("Gather", since=1, T=HELD, Tind=INDICES)
@@ -86,10 +86,7 @@ def one_hot(op: CodegenContext) -> OutputCode:
     return f"one_hot({indices}, {depth}, {off_on}, {axis})"
 
 
-@writes("NonZero", since=9, T=ORDINARY)
-def non_zero(op: CodegenContext) -> OutputCode:
-    """Write NonZero: a row of places for each axis."""
-    return f"torch.nonzero({op.value(0)}).transpose(0, 1)"
+write_as("NonZero", "torch.nonzero({0}).transpose(0, 1)", since=9, T=ORDINARY)
 
 
 @writes("Compress", since=9, until=28, T=HELD)
