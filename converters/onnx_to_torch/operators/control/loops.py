@@ -8,8 +8,8 @@ sizes around the loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ....onnx_graph.semantics.loop_signature import (
     UNKNOWN_LIST,
     UNKNOWN_LIST_FIX,
     LoopArguments,
+    ScanArguments,
     ends_of,
     loop_arguments,
     scan_of,
@@ -36,110 +37,116 @@ _MOST_LISTED = 256  # steps, where sequences leave no other way
 _FAR = 2**31 - 1  # a trip count that stands for none
 
 
-@dataclass(frozen=True)
-class _LoopCode:
-    """A loop to be written: how many steps there are, the states, and the function of one step."""
+LoopResults = tuple[Sequence[Expression], list[Expression]]  # the last states, and the outputs stacked along axis 0
 
-    op: CodegenContext
-    count: SizeTerm | None  # None: as many as the condition says
-    counting: str  # the same as code for the condition of a loop
-    states: Sequence[Expression]
-    asks: Expression | None = None  # whether there is a first step; each step says whether there is another
 
-    def written(self, step: InnerFunction) -> tuple[list[Expression], list[Expression]]:
-        """Write the loop, and return the last states and the outputs stacked along a first axis."""
-        op, writer = self.op, self.op.writer
-        asks = int(self.asks is not None)
-        after, rows_made = step.trials[asks : asks + len(self.states)], step.trials[asks + len(self.states) :]
-        self._check_states(after)
-        blanks = [self._blank(blank) for blank in rows_made]
-        writer.lines.append(step.block)
-        helper = "asking_loop" if asks else "counted_loop"
-        writer.helpers.add(helper)
-        first = f"{self.asks}, " if asks else ""
-        held, room = tupled([*map(str, self.states)]), tupled(blanks)
-        code = f"{helper}({step.block.name}, {first}{self.counting}, {held}, {room})"
-        rows = [writer.run(blank) for blank in blanks]
-        rows = [writer.unsure(blank, [False, *[True] * (blank.dim() - 1)]) for blank in rows] if asks else rows
-        values = assign_outputs(op, code, [*after, *rows])
-        return values[: len(self.states)], values[len(self.states) :]
+def loop(op: CodegenContext, inside: InnerGraphWriter) -> Sequence[Expression]:
+    """Write Loop: its body, as often as the trip count says and for as long as the condition holds."""
+    arguments = _with_needed_condition(op, loop_arguments(op))
+    states, body = arguments.states, arguments.body
+    listing = any(isinstance(state, ExpressionSequence) for state in states)
+    makes = len(body.outputs) > 1 + len(states)
+    count = arguments.most if arguments.condition is None else None
+    if count is not None and count <= (_MOST_LISTED if listing else _MOST_UNROLLED) and (count or not makes):
+        going = op.known(np.array(True))
 
-    def _check_states(self, after: Sequence[torch.Tensor]) -> None:
-        for at, (state, trial) in enumerate(zip(self.states, after, strict=True)):
-            before: Any = self.op.writer.run(f"{state}")
-            same = len(before.shape) == trial.dim() and all(map(same_size, before.shape, trial.shape))
-            if before.dtype != trial.dtype or not same:
-                self.op.refuse(
-                    f"what it carries at place {at} is {_worded(before)} before a step and {_worded(trial)} after it, "
-                    "and PyTorch's loop keeps shapes and dtypes",
-                    fix="collect what grows as a scan output, or make the number of steps a constant",
-                )
+        def step(at: int, before: Sequence[Expression]) -> list[Expression]:
+            return inside.here(body, [op.known(np.array(at, np.int64)), going, *before])[1:]
 
-    def _blank(self, row: torch.Tensor) -> str:
-        """Return the code of a tensor with room for an output of every step."""
-        if self.count is None:
-            self.op.refuse("how many steps it has at most is not known before the first", fix="give it a trip count")
-        sizes = [str(size) if isinstance(size, int) else self._named(size) for size in row.shape]
-        return f"torch.zeros({tupled([str(self.count), *sizes])}, dtype={row.dtype}{self.op.writer.device})"
+        final, outputs = _unrolled(op, count, states, step)
+        return [*final, *outputs]
+    return (_growing_loop if listing else _repeated_loop)(inside, arguments)
 
-    def _named(self, size: Any) -> str:
-        code = self.op.writer.size_code(size)
-        if code is None:
-            self.op.refuse(
-                "what a step makes has a size that shows only inside of it", fix="give it a size that an input has"
+
+def _with_needed_condition(op: CodegenContext, loop: LoopArguments[Expression]) -> LoopArguments[Expression]:
+    """Return a loop without a condition that never ends it, and without steps where there is not even the first."""
+    first = None if loop.condition is None else known_truth(loop.condition)
+    if first is False or loop.most == 0:
+        return replace(loop, trips=op.known(np.array(0)), condition=None)
+    return replace(loop, condition=None) if first and _never_ends(loop.body) else loop
+
+
+def _unrolled(
+    op: CodegenContext,
+    count: int,
+    states: Sequence[Expression],
+    step: Callable[[int, Sequence[Expression]], Sequence[Expression]],
+) -> LoopResults:
+    """Write steps one after the other; `step` makes states and outputs of its number and the states before it."""
+    carried, rows = len(states), []
+    for at in range(count):
+        answers = step(at, states)
+        states = answers[:carried]
+        rows.append(answers[carried:])
+    return states, [op.let(f"torch.stack({tupled([*map(str, parts)])})") for parts in zip(*rows, strict=True)]
+
+
+def _write_loop(
+    op: CodegenContext,
+    step: InnerFunction,
+    limit: tuple[SizeTerm | None, str],
+    states: Sequence[Expression],
+    asks: Expression | None = None,
+) -> LoopResults:
+    """Write a loop of a function.
+
+    `limit`: how many steps there are at most, None if that is not known before, and the same as code; `asks`: whether
+    there is a first step, where each step says whether there is another.
+    """
+    writer, asking = op.writer, int(asks is not None)
+    count, counting = limit
+    after, rows_made = step.trials[asking : asking + len(states)], step.trials[asking + len(states) :]
+    _check_states(op, states, after)
+    blanks = [_blank(op, count, blank) for blank in rows_made]
+    writer.lines.append(step.block)
+    helper = "asking_loop" if asking else "counted_loop"
+    writer.helpers.add(helper)
+    first = f"{asks}, " if asking else ""
+    held, room = tupled([*map(str, states)]), tupled(blanks)
+    code = f"{helper}({step.block.name}, {first}{counting}, {held}, {room})"
+    rows = [writer.run(blank) for blank in blanks]
+    rows = [writer.unsure(blank, [False, *[True] * (blank.dim() - 1)]) for blank in rows] if asking else rows
+    values = assign_outputs(op, code, [*after, *rows])
+    return values[: len(states)], values[len(states) :]
+
+
+def _check_states(op: CodegenContext, states: Sequence[Expression], after: Sequence[torch.Tensor]) -> None:
+    for at, (state, trial) in enumerate(zip(states, after, strict=True)):
+        before: Any = op.writer.run(f"{state}")
+        same = len(before.shape) == trial.dim() and all(map(same_size, before.shape, trial.shape))
+        if before.dtype != trial.dtype or not same:
+            op.refuse(
+                f"what it carries at place {at} is {_worded(before)} before a step and {_worded(trial)} after it, "
+                "and PyTorch's loop keeps shapes and dtypes",
+                fix="collect what grows as a scan output, or make the number of steps a constant",
             )
-        return code
 
 
 def _worded(trial: torch.Tensor) -> str:
     return f"{str(trial.dtype).removeprefix('torch.')}[{', '.join(map(str, trial.shape))}]"
 
 
-@dataclass(frozen=True)
-class _LoopLimits:
-    """How often a loop runs: its trip count, that number if known, and the condition if it may end the loop."""
-
-    trips: Expression | None
-    most: int | None
-    condition: Expression | None
-
-    @property
-    def count(self) -> int | None:
-        """How many steps there are, where that is known."""
-        return self.most if self.condition is None else None
+def _blank(op: CodegenContext, count: SizeTerm | None, row: torch.Tensor) -> str:
+    """Return the code of a tensor with room for an output of every step."""
+    if count is None:
+        op.refuse("how many steps it has at most is not known before the first", fix="give it a trip count")
+    sizes = [str(size) if isinstance(size, int) else op.writer.size_code(size) for size in row.shape]
+    known_sizes = [size for size in sizes if size is not None]
+    if len(known_sizes) < len(sizes):
+        op.refuse("what a step makes has a size that shows only inside of it", fix="give it a size that an input has")
+    return f"torch.zeros({tupled([str(count), *known_sizes])}, dtype={row.dtype}{op.writer.device})"
 
 
-def _loop_limits(loop: LoopArguments[Expression]) -> _LoopLimits:
-    first = None if loop.condition is None else known_truth(loop.condition)
-    if first is False or loop.most == 0:
-        return _LoopLimits(loop.trips, 0, None)
-    return _LoopLimits(loop.trips, loop.most, None if first and _never_ends(loop.body) else loop.condition)
-
-
-def loop(op: CodegenContext, inside: InnerGraphWriter) -> Sequence[Expression]:
-    """Write Loop: its body, as often as the trip count says and for as long as the condition holds."""
-    arguments = loop_arguments(op)
-    states, body, turns = arguments.states, arguments.body, _loop_limits(arguments)
-    listing = any(isinstance(state, ExpressionSequence) for state in states)
-    makes = len(body.outputs) > 1 + len(states)
-    few = turns.count is not None and turns.count <= (_MOST_LISTED if listing else _MOST_UNROLLED)
-    if few and (turns.count or not makes):
-        return _unrolled_loop(inside, body, turns.count or 0, states)
-    return (_growing_loop if listing else _repeated_loop)(inside, body, turns, states)
-
-
-def _growing_loop(
-    inside: InnerGraphWriter, body: Graph, turns: _LoopLimits, states: Sequence[Expression]
-) -> list[Expression]:
+def _growing_loop(inside: InnerGraphWriter, loop: LoopArguments[Expression]) -> list[Expression]:
     """Write a loop that appends a tensor to an empty sequence at every step: the tensors are a scan output."""
-    op = inside.op
+    op, states = inside.op, loop.states
     places = [at for at, state in enumerate(states) if isinstance(state, ExpressionSequence)]
     lists = [state for state in states if isinstance(state, ExpressionSequence)]
-    plain = without_lists(body, len(states), places) if all(state.is_empty for state in lists) else None
+    plain = without_lists(loop.body, len(states), places) if all(state.is_empty for state in lists) else None
     if plain is None:
         op.refuse(UNKNOWN_LIST, fix=UNKNOWN_LIST_FIX)
     kept = [at for at in range(len(states)) if at not in places]
-    outputs = _repeated_loop(inside, plain, turns, [states[at] for at in kept])
+    outputs = _repeated_loop(inside, replace(loop, body=plain, states=[states[at] for at in kept]))
     first = len(outputs) - len(places)
     if any(state.dtype != before.dtype for state, before in zip(outputs[first:], lists, strict=True)):
         op.refuse("it appends tensors of another dtype than its sequence has", fix="cast them in the model")
@@ -147,16 +154,14 @@ def _growing_loop(
     return [*(after[at] for at in range(len(states))), *outputs[len(kept) : first]]
 
 
-def _repeated_loop(
-    inside: InnerGraphWriter, body: Graph, turns: _LoopLimits, states: Sequence[Expression]
-) -> list[Expression]:
-    op = inside.op
+def _repeated_loop(inside: InnerGraphWriter, loop: LoopArguments[Expression]) -> list[Expression]:
+    op, body, states = inside.op, loop.body, loop.states
     fixed = {at: state for at, state in enumerate(states) if _is_handed_on(body, 1 + at, body.inputs[2 + at])}
     moving = [at for at in range(len(states)) if at not in fixed]
     place, *inner = _arguments(op, [body.inputs[2 + at] for at in moving], [states[at] for at in moving])
     inputs = dict(zip(moving, inner, strict=True)) | fixed
     ends = [
-        *([] if turns.condition is None else [0]),
+        *([] if loop.condition is None else [0]),
         *(1 + at for at in moving),
         *range(1 + len(states), len(body.outputs)),
     ]
@@ -166,9 +171,8 @@ def _repeated_loop(
         outputs = within.here(body, [place, goes_on, *(inputs[at] for at in range(len(states)))])
         return [outputs[at] for at in ends]
 
-    count, counting = _limit_code(op, turns)
-    steps = _LoopCode(op, count, counting, [states[at] for at in moving], turns.condition)
-    last, outputs = steps.written(inside.function("step", [place, *inner], write))
+    limit, step = _limit_code(op, loop), inside.function("step", [place, *inner], write)
+    last, outputs = _write_loop(op, step, limit, [states[at] for at in moving], loop.condition)
     after = dict(zip(moving, last, strict=True)) | fixed
     return [*(after[at] for at in range(len(states))), *outputs]
 
@@ -204,9 +208,9 @@ def _origin(body: Graph, name: str) -> tuple[str, Node | None]:
     return name, makers.get(name)
 
 
-def _limit_code(op: CodegenContext, turns: _LoopLimits) -> tuple[SizeTerm | None, str]:
+def _limit_code(op: CodegenContext, loop: LoopArguments[Expression]) -> tuple[SizeTerm | None, str]:
     """Return how many steps there are at most: as a size where there is such a number, and as code for the loop."""
-    trips, most = turns.trips, turns.most
+    trips, most = loop.trips, loop.most
     if most is not None or trips is None:
         return (None, str(2**63 - 1)) if most is None or most >= _FAR else (most, str(most))
     (part,) = op.sizes(0, "trip count")
@@ -216,22 +220,6 @@ def _limit_code(op: CodegenContext, turns: _LoopLimits) -> tuple[SizeTerm | None
     return count, f"{trips}.reshape(())"  # PyTorch's loop takes a computed count as a tensor only
 
 
-def _unrolled_loop(inside: InnerGraphWriter, body: Graph, count: int, states: Sequence[Expression]) -> list[Expression]:
-    op = inside.op
-    carried, going = len(states), known(op.writer, np.array(True))
-    rows: list[list[Expression]] = []
-    for at in range(count):
-        _, *answers = inside.here(body, [known(op.writer, np.array(at, np.int64)), going, *states])
-        states = answers[:carried]
-        rows.append(answers[carried:])
-    stacks = [_stacked(op, [f"{part}" for part in parts]) for parts in zip(*rows, strict=True)]
-    return [*states, *stacks]
-
-
-def _stacked(op: CodegenContext, codes: Sequence[str]) -> Expression:
-    return op.let(f"torch.stack({tupled(codes)})")
-
-
 def scan(op: CodegenContext, inside: InnerGraphWriter) -> Sequence[Expression]:
     """Write Scan: its body once for each place along an axis of the scanned inputs."""
     if op.node.version < 9:
@@ -239,39 +227,23 @@ def scan(op: CodegenContext, inside: InnerGraphWriter) -> Sequence[Expression]:
     body, scanning = op.graph("body"), scan_of(op)
     first, axis, _ = scanning.scanned[0]
     count = first.size(axis) if scanning.steps is None else scanning.steps
-    if isinstance(count, int) and 0 < count <= _MOST_UNROLLED:
-        final, outputs = _unrolled_scan(inside, body, count, scanning.states, scanning.scanned)
-    else:
-        final, outputs = _repeated_scan(inside, body, count, scanning.states, scanning.scanned)
+    if not isinstance(count, int) or not 0 < count <= _MOST_UNROLLED:
+        final, outputs = _repeated_scan(inside, body, count, scanning)
+        return [*final, *_laid_out(op, outputs)]
+
+    def step(at: int, states: Sequence[Expression]) -> list[Expression]:
+        places = [(value, axis, count - 1 - at if back else at) for value, axis, back in scanning.scanned]
+        parts = [op.let(f"{value}.select({axis}, {place})") for value, axis, place in places]
+        return inside.here(body, [*states, *parts])
+
+    final, outputs = _unrolled(op, count, scanning.states, step)
     return [*final, *_laid_out(op, outputs)]
 
 
-ScannedInput = tuple[Expression, int, bool]  # a scanned input, its axis, and whether it runs backwards
-LoopResults = tuple[
-    Sequence[Expression], list[Expression]
-]  # the states at the end, and what was made, stacked along axis 0
-
-
-def _unrolled_scan(
-    inside: InnerGraphWriter, body: Graph, count: int, states: Sequence[Expression], scanned: Sequence[ScannedInput]
-) -> LoopResults:
-    op, rows = inside.op, []
-    for at in range(count):
-        parts = [op.let(f"{value}.select({axis}, {count - 1 - at if back else at})") for value, axis, back in scanned]
-        answers = inside.here(body, [*states, *parts])
-        states = answers[: len(states)]
-        rows.append(answers[len(states) :])
-    return states, [_stacked(op, [f"{part}" for part in parts]) for parts in zip(*rows, strict=True)]
-
-
 def _repeated_scan(
-    inside: InnerGraphWriter,
-    body: Graph,
-    count: SizeTerm,
-    states: Sequence[Expression],
-    scanned: Sequence[ScannedInput],
+    inside: InnerGraphWriter, body: Graph, count: SizeTerm, scanning: ScanArguments[Expression]
 ) -> LoopResults:
-    op = inside.op
+    op, states = inside.op, scanning.states
     place, *inner = _arguments(op, body.inputs[: len(states)], states)
 
     def part(value: Expression, axis: int, back: bool) -> Expression:
@@ -279,9 +251,9 @@ def _repeated_scan(
         return op.let(f"{value}.index_select({axis}, {at}.reshape(1)).squeeze({axis})")
 
     def write(within: InnerGraphWriter) -> list[Expression]:
-        return within.here(body, [*inner, *(part(*source) for source in scanned)])
+        return within.here(body, [*inner, *(part(*source) for source in scanning.scanned)])
 
-    return _LoopCode(op, count, str(count), states).written(inside.function("step", [place, *inner], write))
+    return _write_loop(op, inside.function("step", [place, *inner], write), (count, str(count)), states)
 
 
 def _laid_out(op: CodegenContext, stacks: Sequence[Expression]) -> list[Expression]:
