@@ -12,8 +12,7 @@ from ..values import Expression, tuple_code
 
 @dataclass(frozen=True, slots=True)
 class WindowCode:
-    """A window by spatial axis, with pads as code for F.pad and, where both sides are the same, as torch's own
-    argument."""
+    """A window by spatial axis, with pads for F.pad and, where both sides are the same, as torch's own argument."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -51,6 +50,11 @@ def _even(pads: Sequence[tuple[int, int]]) -> tuple[int, ...] | None:
 def pads_code(pads: Sequence[tuple[int, int]]) -> str:
     """Return pads by axis as F.pad takes them: the last axis first."""
     return str([side for pair in reversed(pads) for side in pair])
+
+
+def unusual_options(*options: tuple[str, Sequence[int], int]) -> list[str]:
+    """Return keyword arguments of (name, numbers, default), of those whose numbers are not all the default."""
+    return [f"{name}={tuple_or_number(numbers)}" for name, numbers, default in options if set(numbers) != {default}]
 
 
 def tuple_or_number(numbers: Sequence[int]) -> str:

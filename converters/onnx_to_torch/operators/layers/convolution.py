@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....onnx_graph.semantics.window_attributes import kernel_sizes, transposed_window
-from ...common.windows import pads_code, tuple_or_number, window_code
+from ...common.windows import pads_code, unusual_options, window_code
 from ...operator_context import CodegenContext
 from ...values import Expression
 from ...writers import FLOATS, OutputCode, writes
@@ -12,22 +12,19 @@ from ...writers import FLOATS, OutputCode, writes
 @writes("Conv", since=1, T=FLOATS)
 def convolution(op: CodegenContext) -> OutputCode:
     """Write Conv."""
-    x, weight, bias = op.value(0), op.value(1), op.optional(2)
-    return _convolved(op, x, weight, bias)
+    return _convolved(op, op.value(0), op.value(1), op.optional(2))
 
 
 def _convolved(op: CodegenContext, x: Expression, weight: Expression, bias: Expression | None = None) -> str:
     moved = window_code(op, x, kernel_sizes(op, weight))
     source = f"{x}" if moved.even is not None else f"F.pad({x}, {moved.widths})"
     options = [] if bias is None else [f"{bias}"]
-    for name, numbers, usual in (
+    options += unusual_options(
         ("stride", moved.strides, 1),
         ("padding", moved.even or (0,), 0),
         ("dilation", moved.dilations, 1),
         ("groups", (op.integer("group", 1),), 1),
-    ):
-        if set(numbers) != {usual}:
-            options.append(f"{name}={tuple_or_number(numbers)}")
+    )
     return f"F.conv{moved.rank}d({', '.join([source, f'{weight}', *options])})"
 
 
@@ -74,12 +71,13 @@ def transposed(op: CodegenContext) -> OutputCode:
     if any(extra >= max(steps) for extra, *steps in zip(more, strides, dilations, strict=True)):
         op.refuse(f"its output_padding {[*more]} is not below strides and dilations", fix="pad the output in the model")
     options = [] if bias is None else [f"{bias}"]
-    for name, numbers, usual in (
-        ("stride", strides, 1), ("padding", [low for low, _ in pads] if even else [0], 0), ("output_padding", more, 0),
-        ("groups", [op.integer("group")], 1), ("dilation", dilations, 1),
-    ):  # fmt: skip
-        if set(numbers) != {usual}:
-            options.append(f"{name}={tuple_or_number(numbers)}")
+    options += unusual_options(
+        ("stride", strides, 1),
+        ("padding", [low for low, _ in pads] if even else [0], 0),
+        ("output_padding", more, 0),
+        ("groups", [op.integer("group")], 1),
+        ("dilation", dilations, 1),
+    )
     code = f"F.conv_transpose{len(pads)}d({', '.join([f'{x}', f'{weight}', *options])})"
     if even:
         return code

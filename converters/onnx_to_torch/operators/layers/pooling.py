@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...common.windows import WindowCode, tuple_or_number, window_code
+from ...common.windows import WindowCode, tuple_or_number, unusual_options, window_code
 from ...operator_context import CodegenContext
 from ...values import Expression
 from ...writers import FLOATS, NUMBERS, OutputCode, writes
@@ -13,10 +13,7 @@ _LOWEST = {"int8": -128, "uint8": 0}
 
 def _options(moved: WindowCode, ceil: bool) -> str:
     options = [tuple_or_number(moved.kernel), f"stride={tuple_or_number(moved.strides)}"]
-    if moved.even and any(moved.even):
-        options.append(f"padding={tuple_or_number(moved.even)}")
-    if set(moved.dilations) != {1}:
-        options.append(f"dilation={tuple_or_number(moved.dilations)}")
+    options += unusual_options(("padding", moved.even or (0,), 0), ("dilation", moved.dilations, 1))
     return ", ".join([*options, "ceil_mode=True"] if ceil else options)
 
 
@@ -77,9 +74,9 @@ def _everything(x: Expression) -> str:
 
 @writes("GlobalAveragePool", "GlobalMaxPool", since=1, T=FLOATS)
 def global_pool(op: CodegenContext) -> OutputCode:
-    """Write GlobalAveragePool or GlobalMaxPool."""
-    function = {"GlobalAveragePool": "mean", "GlobalMaxPool": "amax"}[op.op_type]
-    return f"{op.value(0)}.{function}({_everything(op.value(0))}, keepdim=True)"
+    """Write the mean or the largest of each channel."""
+    x, function = op.value(0), {"GlobalAveragePool": "mean", "GlobalMaxPool": "amax"}[op.op_type]
+    return f"{x}.{function}({_everything(x)}, keepdim=True)"
 
 
 @writes("GlobalLpPool", since=2, T=FLOATS)

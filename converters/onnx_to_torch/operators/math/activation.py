@@ -68,10 +68,10 @@ def _softmax(name: str, function: str) -> None:
     def along_axis(op: CodegenContext) -> OutputCode:
         x, axes = op.value(0), softmax_axes(op)
         if not axes.flattens:
-            return f"{function.format(x=x, axis=axes.axis)}"
-        return f"{function.format(x=f'{x}.flatten({axes.axis})', axis=-1)}.reshape({x}.shape)"
+            return f"{function}({x}, {axes.axis})"
+        return f"{function}({x}.flatten({axes.axis}), -1).reshape({x}.shape)"
 
 
-_softmax("Softmax", "torch.softmax({x}, {axis})")
-_softmax("LogSoftmax", "torch.log_softmax({x}, {axis})")
-_softmax("Hardmax", "hardmax({x}, {axis})")
+_softmax("Softmax", "torch.softmax")
+_softmax("LogSoftmax", "torch.log_softmax")
+_softmax("Hardmax", "hardmax")

@@ -31,8 +31,6 @@ def shifted(op: CodegenContext) -> OutputCode:
 def where(op: CodegenContext) -> OutputCode:
     """Write Where."""
     condition, x, y = op.value(0), op.value(1), op.value(2)
-    if x.scalar is not None and y.scalar is not None and x.dtype != "float32":
-        return f"torch.where({condition}, {x}, {y})"
     if x.rank <= condition.rank and x.scalar is not None and y.scalar is None:
         return f"torch.where({condition}, {x.scalar}, {y})"
     if y.rank <= condition.rank and y.scalar is not None and x.scalar is None:
