@@ -90,7 +90,7 @@ class NodeReader(ABC, Generic[V, S]):
 
     def text(self, name: str) -> str:
         """Return a string attribute that must be present."""
-        return str(self._attribute(name, _MISSING))
+        return str(self._attribute(name))
 
     def word(self, name: str, default: str, allowed: Sequence[str]) -> str:
         """Return a string attribute; a value that is not in `allowed` is refused."""
@@ -116,11 +116,11 @@ class NodeReader(ABC, Generic[V, S]):
 
     def tensor_attribute(self, name: str) -> Array:
         """Return a tensor attribute."""
-        return tensor_array(self._attribute(name, _MISSING))
+        return tensor_array(self._attribute(name))
 
     def graph(self, name: str) -> Graph:
         """Return a graph inside the node."""
-        return graph_of(self._attribute(name, _MISSING), self.node.opsets, self.node.origin)
+        return graph_of(self._attribute(name), self.node.opsets, self.node.origin)
 
     def has(self, name: str) -> bool:
         """Return whether the node has an attribute. Asking is not reading."""
@@ -131,7 +131,7 @@ class NodeReader(ABC, Generic[V, S]):
         del because  # the reason stands in the code, for its reader
         self._attributes_read.update(names)
 
-    def _attribute(self, name: str, default: Any) -> Any:
+    def _attribute(self, name: str, default: Any = _MISSING) -> Any:
         self._attributes_read.add(name)
         if name in self.node.attributes:
             return attribute_value(self.node.attributes[name])

@@ -56,8 +56,7 @@ class Registry(Generic[Carrier]):
         return registered
 
     def entries(self) -> dict[tuple[str, str], list[Entry[Carrier]]]:
-        """Return every operator's functions, by domain and operator. Imports the families; no framework comes with
-        them."""
+        """Return every operator's functions, by domain and operator; imports the families, but no framework."""
         for module in self._modules:
             import_module(module)
         return self._entries

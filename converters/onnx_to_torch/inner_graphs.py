@@ -63,10 +63,7 @@ class InnerGraphWriter:
 
 
 def _sharing(block: FunctionStatement, scope: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names outside a function that it reads and that share memory with another name that it reads.
-
-    PyTorch's branches and loops refuse two such tensors.
-    """
+    """Return the outer names whose memory a function reads by two names, which PyTorch's branches and loops refuse."""
     inside = set(block.arguments) | set(block.targets)
     held: dict[int, str] = {}
     shared = []

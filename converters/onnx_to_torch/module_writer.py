@@ -1,5 +1,4 @@
-"""The writer of a generated module: statements of `forward`, the weights that they read, and the trial of each
-statement.
+"""The writer of a generated module: statements of `forward`, a trial of each, and the weights that they read.
 
 `ModuleWriter` tries a statement on tensors without data, whose dynamic axes are symbols (torch's FakeTensorMode, as
 torch.export does). `EagerWriter` runs it on real ones and keeps no text: so what is known while writing is folded by
@@ -26,7 +25,7 @@ from ..patches.torch_export.temporary_settings import single_turn_loops
 from .helper_source import functions
 from .lazy_torch import torch
 from .safe_names import IdentifierPool, comment
-from .statements import FunctionStatement, Statement, tupled
+from .statements import FunctionStatement, Statement, as_tuple
 from .values import Expression, SizeTerm, SymbolicSize, atom, computed
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -124,10 +123,7 @@ class ModuleWriter:
         return computed(self, name, trial)
 
     def check_axes(self) -> None:
-        """Check that the trial left every dynamic axis dynamic.
-
-        Raises Refused where a statement took a size for a constant: the text would have that constant.
-        """
+        """Raise Refused where a statement's trial took a dynamic size for a constant: the text would have that one."""
         for size, axis in self._dynamic:
             if size.node.expr.is_number:
                 raise Refused(
@@ -228,7 +224,7 @@ class ModuleWriter:
         if value.parts is None:
             raise ValueError("a value that is neither known, nor of sizes, nor computed")
         parts = [self.counted(part) for part in value.parts.reshape(-1)]
-        inner = f"{parts[0]}" if not value.rank else tupled([*map(str, parts)])
+        inner = f"{parts[0]}" if not value.rank else as_tuple(parts)
         helper = "size_tensor" if not value.rank else "sizes_tensor"
         shaped = f".reshape{value.shape}" if value.rank > 1 else ""
         tensor = self.let(f"{helper}({inner}, torch.{value.dtype}{self.device}){shaped}", "sizes")
@@ -237,8 +233,7 @@ class ModuleWriter:
     # Sizes
 
     def part(self, code: str, trial: Any) -> SizeTerm:
-        """Return a size, or a condition about sizes, by its shortest name; as a number where the signature allows only
-        one."""
+        """Return a size or condition by its shortest name; as a number where the signature allows only one."""
         if isinstance(trial, int):
             return trial
         expression = trial.node.expr
@@ -258,10 +253,7 @@ class ModuleWriter:
         return bool((self._range(part.trial.node.expr)[0] if isinstance(part, SymbolicSize) else part) >= number)
 
     def is_multiple(self, a: SizeTerm, b: SizeTerm) -> bool:
-        """Return whether a size is seen to be a multiple of another, as x - x % b is.
-
-        Such a quotient is the same in every way of rounding, whatever its sign.
-        """
+        """Return whether a size is seen to be a multiple of b, as x - x % b is: every rounding gives one quotient."""
         if not isinstance(a, SymbolicSize):
             return isinstance(b, int) and a % b == 0
         dividend, by = a.trial.node.expr, _trial(b)
@@ -274,10 +266,7 @@ class ModuleWriter:
         return self.combine("==", a, b) is True
 
     def combine(self, sign: str, a: SizeTerm, b: SizeTerm) -> SizeTerm:
-        """Return a + b, a
-
-        b (towards minus infinity), a % b (as Python has it), a == b and so on, the max or the min.
-        """
+        """Return a + b, a // b (towards minus infinity), a % b (as Python has it), a == b ..., the max or the min."""
         trials = [_trial(part) for part in (a, b)]
         if isinstance(a, int) and (a, sign) in ((0, "+"), (1, "*")):
             return b

@@ -14,11 +14,7 @@ from .values import Expression, SizeTerm, SizeTerms, express_sizes, known
 
 
 class CodegenContext(NodeReader[Expression, SizeTerm]):
-    """One node.
-
-    An operator function reads it through these methods and those of NodeReader, and returns an expression for each
-    output.
-    """
+    """One node, as an operator function reads it; the function returns an expression for each output."""
 
     sequence_type = ExpressionSequence
     takes_negative_pads = True
@@ -48,8 +44,7 @@ class CodegenContext(NodeReader[Expression, SizeTerm]):
         return sequence
 
     def sizes(self, at: int, name: str) -> tuple[SizeTerm, ...]:
-        """Return a vector or scalar of whole numbers. Elements of a computed tensor are read from it when the module
-        runs."""
+        """Return a vector or scalar of whole numbers; those of a computed tensor are read when the module runs."""
         value = self.value(at)
         sizes = value.size_parts()
         if sizes is not None:
@@ -65,9 +60,10 @@ class CodegenContext(NodeReader[Expression, SizeTerm]):
             for place, part in enumerate(parts)
         )
 
-    def literal(self, name: str, default: float, dtype: str) -> str:
-        """Return a float attribute as a Python literal, to be computed with in `dtype`."""
-        return number(self.real(name, default), dtype)
+    def literal(self, name: str, dtype: str = "float32") -> str:
+        """Return an attribute as a Python literal: an integer, or a float to be computed with in `dtype`."""
+        value = self._attribute(name)
+        return str(value) if isinstance(value, int) else number(value, dtype)
 
     def bound(self, at: int) -> str | None:
         """Return a scalar input as a literal or as a tensor; None where the model leaves it out."""

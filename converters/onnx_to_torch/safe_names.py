@@ -52,10 +52,7 @@ def _shortened(plain: str) -> str:
 
 
 def number(value: float, dtype: str = "float32") -> str:
-    """Return a float as Python writes it: the shortest text that is this number in `dtype`.
-
-    For shorter dtypes it is that of float32, in which PyTorch computes with them.
-    """
+    """Return the shortest text of a float in `dtype`, or in float32 if that is wider, in which PyTorch computes."""
     if math.isnan(value) or math.isinf(value):
         return "math.nan" if math.isnan(value) else "math.inf" if value > 0 else "-math.inf"
     return repr(float(value)) if dtype == "float64" else repr(float(str(np.float32(value))))

@@ -123,10 +123,7 @@ def _exactly(sign: str) -> Callable[[CodegenContext], Rule]:
 
 
 def _divided(op: CodegenContext) -> Rule | None:
-    """Return the rule of a quotient cut towards zero, as
-
-    is of what is not negative, or a multiple; floats have none.
-    """
+    """Return the rule of a quotient cut towards zero: // of what is not negative, or a multiple; floats have none."""
     writer = op.writer
     if "float" in op.value(0).dtype:
         return None
@@ -139,10 +136,7 @@ def _divided(op: CodegenContext) -> Rule | None:
 
 
 def _remainder(op: CodegenContext) -> Rule | None:
-    """Return the rule of a remainder.
-
-    It has the divisor's sign as Python has it; with fmod=1 the dividend's, which is the same where none is negative.
-    """
+    """Return the rule of a remainder: Python's, with the divisor's sign; with fmod=1 only where none is negative."""
     writer, of_dividend = op.writer, op.flag("fmod")
     if "float" in op.value(0).dtype and not of_dividend:
         return None

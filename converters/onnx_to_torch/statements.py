@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
-def tupled(codes: Sequence[str]) -> str:
-    """Return a tuple of expressions as code."""
-    return f"({codes[0]},)" if len(codes) == 1 else f"({', '.join(codes)})"
+def as_tuple(parts: Sequence[object]) -> str:
+    """Return expressions or sizes as the code of a tuple."""
+    return f"({', '.join(map(str, parts))}{',' if len(parts) == 1 else ''})"
 
 
 def spaced(lines: Sequence[str]) -> list[str]:
@@ -51,7 +51,7 @@ class FunctionStatement:
 
     def __str__(self) -> str:
         inner = [text for line in self.lines for text in str(line).split("\n")]
-        body = [*spaced(inner), f"return {tupled(self.results)}"]
+        body = [*spaced(inner), f"return {as_tuple(self.results)}"]
         parameters = [f"{name}: Tensor" for name in self.arguments]
         parameters += [f"{name}: Tensor = plain_copy({name})" for name in self.copied]
         head = f"def {self.name}({', '.join(parameters)}) -> tuple[Tensor, ...]:"

@@ -23,19 +23,13 @@ from .safe_names import scalar
 
 @dataclass(frozen=True, slots=True)
 class SymbolicSize:
-    """A whole number or a condition that is known only when the module runs: its code, and a torch.SymInt or
-    torch.SymBool."""
+    """A whole number or a condition that is known only when the module runs."""
 
     code: str
-    trial: Any
+    trial: Any  # a torch.SymInt or torch.SymBool
 
     def __str__(self) -> str:
         return self.code
-
-    @property
-    def atom(self) -> str:
-        """Its code, as a part of a larger expression."""
-        return self.code if re.fullmatch(r"[\w.\[\]]+", self.code) else f"({self.code})"
 
 
 SizeTerm: TypeAlias = int | SymbolicSize  # an int may be a bool
@@ -46,12 +40,7 @@ _MOST_WHOLE = 2**62  # a larger number is no bound of a size
 
 def atom(part: SizeTerm) -> str:
     """Return the code of a size, as a part of a larger expression."""
-    return part.atom if isinstance(part, SymbolicSize) else str(part)
-
-
-def tuple_code(parts: Sequence[SizeTerm]) -> str:
-    """Return sizes as a Python tuple, or as one number where there is one."""
-    return str(parts[0]) if len(parts) == 1 else f"({', '.join(map(str, parts))})"
+    return f"{part}" if isinstance(part, int) or re.fullmatch(r"[\w.\[\]]+", part.code) else f"({part})"
 
 
 class ExpressionWriter(Protocol):
@@ -61,19 +50,15 @@ class ExpressionWriter(Protocol):
 
     def hold(self, value: Expression) -> tuple[str, torch.Tensor]:
         """Return the attribute that holds a known value, and its trial."""
-        ...
 
     def stack(self, value: Expression) -> tuple[str, torch.Tensor]:
         """Return a variable that has sizes as a tensor, and its trial."""
-        ...
 
     def part(self, code: str, trial: Any) -> SizeTerm:
         """Return a size by its shortest name."""
-        ...
 
     def at_least(self, part: SizeTerm, number: int) -> bool:
         """Return whether a size is always `number` or more."""
-        ...
 
 
 class Expression:
@@ -143,8 +128,7 @@ class Expression:
         return [self.size(axis) for axis in range(self.rank)]
 
     def elements(self) -> SizeTerms | None:
-        """Return the elements in the value's shape, where they are known as whole numbers or conditions, in whatever
-        dtype."""
+        """Return the elements in their shape, where they are known as whole numbers or conditions, in any dtype."""
         if self.parts is not None or self.array is None or self.array.size > _MOST_PARTS:
             return self.parts
         if self.dtype in ("float32", "float64"):

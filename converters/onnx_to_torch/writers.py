@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from ..onnx_graph import operator_registry
 from .operator_context import CodegenContext
-from .safe_names import number
 from .values import Expression
 
 OutputTerm: TypeAlias = "str | Expression | None"  # a Python expression, or a value that the function has made
@@ -42,12 +41,12 @@ find = _REGISTRY.find
 
 
 def write_as(op_type: str, code: str, *, since: int, until: int = NEWEST_READ, **dtypes: frozenset[str]) -> None:
-    """Register an operator by its code, in which {0} is its first input, and {alpha} the float attribute alpha."""
+    """Register an operator by its code, in which {0} is its first input, and {alpha} its attribute alpha."""
     fields = {field for _, field, _, _ in Formatter().parse(code) if field}
     inputs = range(len([field for field in fields if field.isdigit()]))
 
     @writes(op_type, since=since, until=until, **dtypes)
     def written(op: CodegenContext) -> OutputCode:
         values = [op.value(at) for at in inputs]
-        attributes = {name: number(op.real(name), values[0].dtype) for name in fields if not name.isdigit()}
+        attributes = {name: op.literal(name, values[0].dtype) for name in fields if not name.isdigit()}
         return code.format(*values, **attributes)

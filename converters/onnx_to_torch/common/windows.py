@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ...onnx_graph.semantics.window_attributes import window_attributes
 from ..operator_context import CodegenContext
-from ..values import Expression, tuple_code
+from ..statements import as_tuple
+from ..values import Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +60,4 @@ def unusual_options(*options: tuple[str, Sequence[int], int]) -> list[str]:
 
 def tuple_or_number(numbers: Sequence[int]) -> str:
     """Return a tuple as PyTorch's functions take it: one number where all are the same."""
-    return str(numbers[0]) if len(set(numbers)) == 1 else tuple_code(tuple(numbers))
+    return str(numbers[0]) if len(set(numbers)) == 1 else as_tuple(numbers)

@@ -29,7 +29,7 @@ from ...common.tensor_sequence import ExpressionSequence, LoopSequence
 from ...inner_graphs import InnerFunction, InnerGraphWriter, assign_outputs, known_truth, same_size
 from ...lazy_torch import torch
 from ...operator_context import CodegenContext
-from ...statements import tupled
+from ...statements import as_tuple
 from ...values import Expression, SizeTerm, atom, known
 
 _MOST_UNROLLED = 16
@@ -78,7 +78,7 @@ def _unrolled(
         answers = step(at, states)
         states = answers[:carried]
         rows.append(answers[carried:])
-    return states, [op.let(f"torch.stack({tupled([*map(str, parts)])})") for parts in zip(*rows, strict=True)]
+    return states, [op.let(f"torch.stack({as_tuple(parts)})") for parts in zip(*rows, strict=True)]
 
 
 def _write_loop(
@@ -102,7 +102,7 @@ def _write_loop(
     helper = "asking_loop" if asking else "counted_loop"
     writer.helpers.add(helper)
     first = f"{asks}, " if asking else ""
-    held, room = tupled([*map(str, states)]), tupled(blanks)
+    held, room = as_tuple(states), as_tuple(blanks)
     code = f"{helper}({step.block.name}, {first}{counting}, {held}, {room})"
     rows = [writer.run(blank) for blank in blanks]
     rows = [writer.unsure(blank, [False, *[True] * (blank.dim() - 1)]) for blank in rows] if asking else rows
@@ -134,7 +134,7 @@ def _blank(op: CodegenContext, count: SizeTerm | None, row: torch.Tensor) -> str
     known_sizes = [size for size in sizes if size is not None]
     if len(known_sizes) < len(sizes):
         op.refuse("what a step makes has a size that shows only inside of it", fix="give it a size that an input has")
-    return f"torch.zeros({tupled([str(count), *known_sizes])}, dtype={row.dtype}{op.writer.device})"
+    return f"torch.zeros({as_tuple([count, *known_sizes])}, dtype={row.dtype}{op.writer.device})"
 
 
 def _growing_loop(inside: InnerGraphWriter, loop: LoopArguments[Expression]) -> list[Expression]:
@@ -156,7 +156,8 @@ def _growing_loop(inside: InnerGraphWriter, loop: LoopArguments[Expression]) -> 
 
 def _repeated_loop(inside: InnerGraphWriter, loop: LoopArguments[Expression]) -> list[Expression]:
     op, body, states = inside.op, loop.body, loop.states
-    fixed = {at: state for at, state in enumerate(states) if _is_handed_on(body, 1 + at, body.inputs[2 + at])}
+    origins = [_origin(body, name)[0] for name in body.outputs[1:]]
+    fixed = {at: state for at, state in enumerate(states) if origins[at] == body.inputs[2 + at]}  # handed on unchanged
     moving = [at for at in range(len(states)) if at not in fixed]
     place, *inner = _arguments(op, [body.inputs[2 + at] for at in moving], [states[at] for at in moving])
     inputs = dict(zip(moving, inner, strict=True)) | fixed
@@ -193,11 +194,6 @@ def _never_ends(body: Graph) -> bool:
     if array is None and node is not None and node.op_type == "Constant" and "value" in node.attributes:
         array = tensor_array(node.attributes["value"].t)
     return array is not None and bool(np.all(array))
-
-
-def _is_handed_on(body: Graph, output: int, name: str) -> bool:
-    """Return whether an output of a body is one of its inputs, unchanged."""
-    return _origin(body, body.outputs[output])[0] == name
 
 
 def _origin(body: Graph, name: str) -> tuple[str, Node | None]:

@@ -12,9 +12,9 @@ import numpy as np
 from ....onnx_graph.semantics.sequence_operators import part_lengths, place_among
 from ...common.tensor_sequence import ExpressionSequence, LoopSequence, sequence_of
 from ...operator_context import CodegenContext
+from ...statements import as_tuple
 from ...values import Expression, SizeTerm, express_size_terms
 from ...writers import HELD, INDICES, OutputCode, writes
-from ..tensor.shape import as_tuple
 
 STATIC = "give the axes that the sequence is made along a fixed size, or stack the tensors instead of listing them"
 

@@ -10,21 +10,21 @@ import numpy as np
 
 from ....onnx_graph.semantics.resize_attributes import ResizeAttributes, ResizeMethod, resize_attributes
 from ...operator_context import CodegenContext
-from ...values import Expression, SizeTerm, SymbolicSize, atom
+from ...statements import as_tuple
+from ...values import Expression, SizeTerm, atom
 from ...writers import FLOATS, HELD, NUMBERS, OutputCode, writes
-from ..tensor.shape import as_tuple
+from ..tensor.shape import same_symbol
 
 
 @dataclass(frozen=True, slots=True)
 class AxisCode:
-    """One axis: its new size, the scale that places are divided by, and the new size before it is cut to a whole
-    number."""
+    """One axis, resized."""
 
     at: int
     size: SizeTerm
-    target: SizeTerm
-    scale: str
-    length: str
+    target: SizeTerm  # the new size
+    scale: str  # that places are divided by
+    length: str  # the new size before it is cut to a whole number
     exact: bool  # whether scale is target / size
     region: str = ""
 
@@ -85,12 +85,7 @@ def _by_scales(op: CodegenContext, resizing: ResizeAttributes, regions: Sequence
 
 def _to(value: Expression, axis: int, target: SizeTerm, region: str) -> AxisCode:
     size = value.size(axis)
-    same = size == target or (
-        isinstance(size, SymbolicSize)
-        and isinstance(target, SymbolicSize)
-        and size.trial.node.expr == target.trial.node.expr
-    )
-    if same:
+    if size == target or same_symbol(size, target):
         return AxisCode(axis, size, size, "1.0", str(size), True, region)
     return AxisCode(axis, size, target, f"{atom(target)} / {atom(size)}", str(target), True, region)
 

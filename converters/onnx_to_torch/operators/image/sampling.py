@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ....onnx_graph.semantics.sampling_attributes import grid_sample_attributes
 from ...operator_context import CodegenContext
+from ...statements import as_tuple
 from ...writers import FLOATS, OutputCode, writes
-from ..tensor.shape import as_tuple
 
 
 @writes("GridSample", since=16, T1=FLOATS, T2=FLOATS)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...operator_context import CodegenContext
+from ...statements import as_tuple
 from ...values import Expression, SizeTerm
-from ...writers import FLOATS, OutputCode, writes
-from ..tensor.shape import as_tuple
+from ...writers import FLOATS, OutputCode, write_as, writes
 
 
 @writes("BatchNormalization", since=7, T=FLOATS, T1=FLOATS, T2=FLOATS)
@@ -17,7 +17,7 @@ def batch(op: CodegenContext) -> OutputCode:
     if not op.flag("spatial", True):
         op.refuse("it has a mean for each place (spatial=0)", fix="write it as a product and a sum")
     op.ignore("momentum", because="nothing is learned here")
-    epsilon = op.literal("epsilon", 1e-5, "float32")
+    epsilon = op.literal("epsilon")
     op.writer.statistics.update(f"{part}".removeprefix("self.") for part in (mean, variance))
     if len({part.dtype for part in (x, scale, bias, mean, variance)}) > 1:
         wide = ", ".join(f"{part}.to(torch.{x.dtype})" for part in (mean, variance, scale, bias))
@@ -29,7 +29,7 @@ def batch(op: CodegenContext) -> OutputCode:
 def instance(op: CodegenContext) -> OutputCode:
     """Write InstanceNormalization."""
     x, scale, bias = (op.value(at) for at in range(3))
-    return f"F.instance_norm({x}, weight={scale}, bias={bias}, eps={op.literal('epsilon', 1e-5, 'float32')})"
+    return f"F.instance_norm({x}, weight={scale}, bias={bias}, eps={op.literal('epsilon')})"
 
 
 @writes("GroupNormalization", since=18, T=FLOATS)
@@ -37,7 +37,7 @@ def group(op: CodegenContext) -> OutputCode:
     """Write GroupNormalization; before opset 21 there was one scale for each group."""
     x, scale, bias = (op.value(at) for at in range(3))
     op.ignore("stash_type", because="PyTorch computes the mean and the variance in float32 or wider")
-    groups, channels, epsilon = op.integer("num_groups"), x.shape[1], op.literal("epsilon", 1e-5, "float32")
+    groups, channels, epsilon = op.integer("num_groups"), x.shape[1], op.literal("epsilon")
     if op.version >= 21:
         return f"F.group_norm({x}, {groups}, {scale}, {bias}, {epsilon})"
     if channels is None:
@@ -50,7 +50,7 @@ def group(op: CodegenContext) -> OutputCode:
 def layer(op: CodegenContext) -> OutputCode:
     """Write LayerNormalization of the axes from `axis` on."""
     x, scale, bias = op.value(0), op.value(1), op.optional(2)
-    axis, epsilon = op.axis("axis", -1, rank=x.rank), op.literal("epsilon", 1e-5, "float32")
+    axis, epsilon = op.axis("axis", -1, rank=x.rank), op.literal("epsilon")
     _stash(op)
     shape = x.sizes()[axis:]
     if op.wants(1) or op.wants(2):
@@ -75,7 +75,7 @@ def _fits(weight: Expression, shape: list[SizeTerm]) -> bool:
 def root_mean_square(op: CodegenContext) -> OutputCode:
     """Write RMSNormalization of the axes from `axis` on."""
     x, scale = op.value(0), op.value(1)
-    axis, epsilon = op.axis("axis", -1, rank=x.rank), op.literal("epsilon", 1e-5, "float32")
+    axis, epsilon = op.axis("axis", -1, rank=x.rank), op.literal("epsilon")
     _stash(op)
     shape = x.sizes()[axis:]
     if x.dtype == scale.dtype and x.dtype in ("float32", "float64") and _fits(scale, shape):
@@ -91,15 +91,7 @@ def by_norm(op: CodegenContext) -> OutputCode:
     return f"by_norm({x}, {axis}, {p})"
 
 
-@writes("LRN", since=1, T=FLOATS)
-def local_response(op: CodegenContext) -> OutputCode:
-    """Write LRN: x by the squares of the channels around."""
-    x = op.value(0)
-    size, alpha, beta, bias = (
-        op.integer("size"), op.literal("alpha", 1e-4, x.dtype), op.literal("beta", 0.75, x.dtype),
-        op.literal("bias", 1.0, x.dtype),
-    )  # fmt: skip
-    return f"local_response({x}, {size}, {alpha}, {beta}, {bias})"
+write_as("LRN", "local_response({0}, {size}, {alpha}, {beta}, {bias})", since=1, T=FLOATS)
 
 
 @writes("Dropout", since=7, T=FLOATS, T1=FLOATS)

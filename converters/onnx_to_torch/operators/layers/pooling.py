@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...common.windows import WindowCode, tuple_or_number, unusual_options, window_code
 from ...operator_context import CodegenContext
+from ...statements import as_tuple
 from ...values import Expression
 from ...writers import FLOATS, NUMBERS, OutputCode, writes
-from ..tensor.shape import as_tuple
 
 _LOWEST = {"int8": -128, "uint8": 0}
 

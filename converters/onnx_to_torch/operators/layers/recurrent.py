@@ -9,7 +9,7 @@ import numpy as np
 from ....onnx_graph.semantics.recurrent_attributes import Activation, recurrent_attributes
 from ...operator_context import CodegenContext
 from ...safe_names import number
-from ...statements import tupled
+from ...statements import as_tuple
 from ...writers import FLOATS, OutputCode, writes
 
 # The code of each activation, by its numbers and its argument.
@@ -81,7 +81,7 @@ def _layer(op: CodegenContext) -> RecurrentCode:
     functions = [_activation(it, attributes.clip) for activations in attributes.activations for it in activations]
     return RecurrentCode(
         op, attributes.hidden, backwards, x, f"{w}, {r}, {zeros if b is None else b}",
-        None if lengths is None else f"{lengths}", None if attributes.usual else tupled(functions), batch_first,
+        None if lengths is None else f"{lengths}", None if attributes.usual else as_tuple(functions), batch_first,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....onnx_graph.semantics.axis_lists import softmax_axes
 from ...operator_context import CodegenContext
+from ...safe_names import number
 from ...writers import FLOATS, MICROSOFT, NUMBERS, OutputCode, write_as, writes
 
 for _name, _since, _code in (
@@ -29,7 +30,7 @@ def shrink(op: CodegenContext) -> OutputCode:
     """Write Shrink: x + bias below -lambd, x - bias above lambd, 0 between."""
     x = op.value(0)
     dtype = x.dtype if x.dtype in FLOATS else "float64"
-    bias, edge = op.literal("bias", 0.0, dtype), op.literal("lambd", 0.5, dtype)
+    bias, edge = op.literal("bias", dtype), op.literal("lambd", dtype)
     code = f"torch.where({x} < -{edge}, {x} + {bias}, torch.where({x} > {edge}, {x} - {bias}, torch.zeros_like({x})))"
     return code if x.dtype in FLOATS else f"{code}.to(torch.{x.dtype})"
 
@@ -37,7 +38,7 @@ def shrink(op: CodegenContext) -> OutputCode:
 @writes("Swish", since=24, T=FLOATS)
 def swish(op: CodegenContext) -> OutputCode:
     """Write Swish: x sigmoid(alpha x)."""
-    x, alpha = op.value(0), op.literal("alpha", 1.0, op.value(0).dtype)
+    x, alpha = op.value(0), op.literal("alpha", op.value(0).dtype)
     return f"F.silu({x})" if alpha == "1.0" else f"{x} * torch.sigmoid({alpha} * {x})"
 
 
@@ -60,7 +61,7 @@ def fused_gelu(op: CodegenContext) -> OutputCode:
 def quick_gelu(op: CodegenContext) -> OutputCode:
     """Write x sigmoid(alpha x)."""
     x = op.value(0)
-    return f"{x} * torch.sigmoid({op.literal('alpha', 1.702, x.dtype)} * {x})"
+    return f"{x} * torch.sigmoid({number(op.real('alpha', 1.702), x.dtype)} * {x})"
 
 
 def _softmax(name: str, function: str) -> None:

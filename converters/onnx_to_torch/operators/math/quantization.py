@@ -1,5 +1,4 @@
-"""Quantisation with a scale and a zero point: one for the tensor, for each place along an axis, or for each block along
-it."""
+"""Quantisation with a scale and a zero point: for the tensor, or each place or block along an axis."""
 
 from __future__ import annotations
 

@@ -19,12 +19,11 @@ ReductionWriter = Callable[[Expression, str, bool], str]  # (value, axes as code
 
 @dataclass(frozen=True)
 class ReductionCode:
-    """The dtypes that an operator takes, its code over axes, and its code for each element where nothing is reduced
-    ("": x)."""
+    """The code of an operator over axes."""
 
-    dtypes: frozenset[str]
+    dtypes: frozenset[str]  # that it takes
     over: ReductionWriter
-    alone: str = ""
+    alone: str = ""  # for each element, where nothing is reduced; "" is the element itself
 
 
 def _sum(x: Expression, code: str, axes: str, keep: bool) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from ....onnx_graph.semantics.selection_arguments import constant_array
 from ...operator_context import CodegenContext
 from ...safe_names import scalar
-from ...values import SymbolicSize, tuple_code
+from ...statements import as_tuple
 from ...writers import HELD, NUMBERS, ORDINARY, OutputCode, writes
 
 _MOST_KNOWN = 2**16  # elements; more are made when the module runs
@@ -34,11 +34,7 @@ def constant_of_shape(op: CodegenContext) -> OutputCode:
     if value.dtype.kind in "iu" and len(shape) == 1 and isinstance(shape[0], int):
         return op.sized([int(value.item())] * shape[0], value.dtype.name)
     literal = scalar(value.reshape(()).item(), value.dtype.name)
-    return f"torch.full({_tuple(shape)}, {literal}, dtype=torch.{value.dtype.name}{op.writer.device})"
-
-
-def _tuple(parts: tuple[int | SymbolicSize, ...]) -> str:
-    return f"({parts[0]},)" if len(parts) == 1 else tuple_code(parts) if parts else "()"
+    return f"torch.full({as_tuple(shape)}, {literal}, dtype=torch.{value.dtype.name}{op.writer.device})"
 
 
 @writes("Range", since=11, until=28, T=NUMBERS)

@@ -86,6 +86,7 @@ def one_hot(op: CodegenContext) -> OutputCode:
     return f"one_hot({indices}, {depth}, {off_on}, {axis})"
 
 
+write_as("ReverseSequence", "reversed_sequences({0}, {1}, {batch_axis}, {time_axis})", since=10, until=28, T=HELD)
 write_as("NonZero", "torch.nonzero({0}).transpose(0, 1)", since=9, T=ORDINARY)
 
 
@@ -97,11 +98,3 @@ def compress(op: CodegenContext) -> OutputCode:
     if not op.has("axis"):
         return f"{x}.flatten()[{places}]"
     return f"{x}.index_select({op.axis('axis', rank=x.rank)}, {places})"
-
-
-@writes("ReverseSequence", since=10, until=28, T=HELD)
-def reverse_sequence(op: CodegenContext) -> OutputCode:
-    """Write ReverseSequence: each sequence reversed up to its length."""
-    return (
-        f"reversed_sequences({op.value(0)}, {op.value(1)}, {op.integer('batch_axis', 1)}, {op.integer('time_axis', 0)})"
-    )

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from ....onnx_graph.semantics.slice_and_pad import split_arguments
 from ...operator_context import CodegenContext
+from ...statements import as_tuple
 from ...values import Expression, SizeTerm
 from ...writers import HELD, OutputCode, writes
-from .shape import as_tuple
 
 _MOST_AXES = 64  # a longer vector is no shape
 
@@ -24,10 +24,7 @@ def concat(op: CodegenContext) -> OutputCode:
 
 
 def _some_parts(values: Sequence[Expression]) -> list[SizeTerm | None]:
-    """Return the sizes among the elements of vectors.
-
-    A shape of which one axis depends on the data so keeps its other sizes.
-    """
+    """Return the sizes among the elements of vectors: a shape with an axis that is data keeps its other sizes."""
     lengths = [value.shape[0] if value.rank == 1 else None for value in values]
     if None in lengths or sum(filter(None, lengths)) > _MOST_AXES or "int" not in values[0].dtype:
         return []

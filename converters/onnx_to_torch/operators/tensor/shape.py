@@ -7,19 +7,14 @@ from math import prod
 
 from ....onnx_graph.semantics.axis_lists import squeezed_axes, unsqueezed_axes
 from ...operator_context import CodegenContext
+from ...statements import as_tuple
 from ...values import Expression, SizeTerm, SymbolicSize, express_size_terms
 from ...writers import HELD, OutputCode, writes
 
 
-def as_tuple(parts: Sequence[SizeTerm]) -> str:
-    """Return sizes as a Python tuple."""
-    return f"({', '.join(map(str, parts))}{',' if len(parts) == 1 else ''})"
-
-
 @writes("Shape", since=1, T=HELD)
 def shape(op: CodegenContext) -> OutputCode:
-    """Write Shape: the sizes of the axes start .. end - 1, both cut to the rank as Python does; before opset 15 of all
-    axes."""
+    """Write Shape: the sizes of the axes start .. end - 1, cut as Python does; before opset 15 of all axes."""
     value = op.value(0)
     return op.sized(value.sizes()[op.integer("start", 0) : op.integer("end", value.rank)])
 
@@ -39,14 +34,13 @@ def reshape_to(op: CodegenContext) -> OutputCode:
 
 
 def _resolved(value: Expression, target: list[SizeTerm]) -> list[SizeTerm]:
-    """Return the target with the size that -1 stands for, where the known sizes tell it; equal sizes on both sides
-    cancel."""
+    """Return the target with the size that -1 stands for, where known sizes tell it; equal ones cancel."""
     if target.count(-1) != 1:
         return target
     gap = target.index(-1)
     have, rest = value.sizes(), list[SizeTerm]()
     for part in target[:gap] + target[gap + 1 :]:
-        same = next((at for at, size in enumerate(have) if _same(size, part)), None)
+        same = next((at for at, size in enumerate(have) if same_symbol(size, part)), None)
         if same is None:
             rest.append(part)
         else:
@@ -58,21 +52,20 @@ def _resolved(value: Expression, target: list[SizeTerm]) -> list[SizeTerm]:
     return target
 
 
-def _same(a: SizeTerm, b: SizeTerm) -> bool:
+def same_symbol(a: SizeTerm, b: SizeTerm) -> bool:
+    """Return whether two sizes are one, known only when the module runs."""
     return isinstance(a, SymbolicSize) and isinstance(b, SymbolicSize) and bool(a.trial.node.expr == b.trial.node.expr)
 
 
 def reshaped(value: Expression, target: Sequence[SizeTerm]) -> OutputCode:
-    """Return the value in another shape. A computed size may stand for 0 ("keep") or -1, of which PyTorch takes the
-    latter."""
+    """Return the value in another shape. A computed size may stand for 0 or -1, of which PyTorch takes the latter."""
     computed = sum(isinstance(part, SymbolicSize) for part in target)
     if -1 not in target and computed == 1 and 0 not in target:
         sizes = value.sizes()
         alone = [size for size in sizes if isinstance(size, SymbolicSize)]
-        if len(alone) == 1 and not any(_same(alone[0], part) for part in target if isinstance(part, SymbolicSize)):
-            target = [
-                -1 if isinstance(part, SymbolicSize) and value.writer.at_least(part, 0) else part for part in target
-            ]
+        if len(alone) == 1 and not any(same_symbol(alone[0], part) for part in target):
+            at_least = value.writer.at_least
+            target = [-1 if isinstance(part, SymbolicSize) and at_least(part, 0) else part for part in target]
     return f"{value}.reshape({', '.join(map(str, target))})" if target else f"{value}.reshape(())"
 
 
@@ -130,14 +123,14 @@ def expand(op: CodegenContext) -> OutputCode:
     known = [size for size in target if size is not None]
     if len(known) < rank:
         return f"expanded({value}, {as_tuple(wanted)})"
-    if rank == value.rank and all(a == b or _same(a, b) for a, b in zip(have, known, strict=True)):
+    if rank == value.rank and all(a == b or same_symbol(a, b) for a, b in zip(have, known, strict=True)):
         return value
     return f"{value}.expand({', '.join(map(str, target))})"
 
 
 def _broadcast(a: SizeTerm, b: SizeTerm) -> SizeTerm | None:
     """Return the size of an axis under broadcasting; None where it depends on whether one side happens to be 1."""
-    if b == 1 or _same(a, b):
+    if b == 1 or same_symbol(a, b):
         return a
     if a == 1:
         return b
