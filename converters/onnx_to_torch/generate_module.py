@@ -97,30 +97,25 @@ def _text(model: OnnxModel, writer: ModuleWriter, arguments: Sequence[Expression
 
 def _head(model: OnnxModel, arguments: Sequence[Expression], code: str) -> str:
     """Return the module's docstring and the imports that its code needs."""
-    lines = [f"    {argument}: {comment(str(spec))}" for argument, spec in zip(arguments, model.inputs, strict=True)]
-    text = "\n".join(
-        [
-            f"A model in plain PyTorch, made of ONNX of opset {model.opset}. Edit it as you like.",
-            "",
-            "    from model import load",
-            f"    model = load()  # with the weights from {WEIGHTS} beside this file",
-            "",
-            "Inputs:",
-            *(_harmless(line) for line in lines),
-        ]
-    )
-    imports = ["from __future__ import annotations", ""]
-    imports += ["import math"] if "math." in code else []
-    imports += ["from collections.abc import Callable"] if "Callable[" in code else []
-    imports += ["from pathlib import Path", "", "import torch"]
-    imports += ["import torch.nn.functional as F"] if "F." in code else []
-    imports += ["from safetensors.torch import load_file", "from torch import Tensor, nn", "", ""]
-    return "\n".join([f'"""{text}\n"""', "", *imports])
-
-
-def _harmless(line: str) -> str:
-    """Return a line for a docstring without what could end the docstring."""
-    return line.replace("\\", "/").replace('"', "'")
+    inputs = [f"    {argument}: {comment(str(spec))}" for argument, spec in zip(arguments, model.inputs, strict=True)]
+    lines = [
+        f'"""A model in plain PyTorch, made of ONNX of opset {model.opset}. Edit it as you like.',
+        "",
+        "    from model import load",
+        f"    model = load()  # with the weights from {WEIGHTS} beside this file",
+        "",
+        "Inputs:",
+        *(line.replace("\\", "/").replace('"', "'") for line in inputs),  # nothing in them ends the docstring
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+    ]
+    lines += ["import math"] if "math." in code else []
+    lines += ["from collections.abc import Callable"] if "Callable[" in code else []
+    lines += ["from pathlib import Path", "", "import torch"]
+    lines += ["import torch.nn.functional as F"] if "F." in code else []
+    return "\n".join([*lines, "from safetensors.torch import load_file", "from torch import Tensor, nn", "", ""])
 
 
 def _declared(writer: ModuleWriter) -> list[str]:

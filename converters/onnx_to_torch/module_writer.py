@@ -78,10 +78,10 @@ class ModuleWriter:
         self.statistics: set[str] = set()  # the weights that are not trained
         self.origin = ""
         self.helpers: set[str] = set()
-        self.axes: dict[str, str] = {}  # dynamic axes that the code names, and where each is read
-        self._axis_code: dict[str, str] = {}
-        self._dynamic: list[tuple[Any, str]] = []
+        self.axes: dict[str, str] = {}  # where each dynamic axis is read, by the variable that has its size
+        self._axis_code: dict[str, str] = {}  # the same variables by the name of the axis, and by symbol
         self._symbols: dict[Any, str] = {}
+        self._dynamic: list[tuple[Any, str]] = []
         self._ranges: dict[Any, Any] = {}  # by symbol, the sizes that the signature allows
         self._held: dict[int, tuple[Array, str, torch.Tensor]] = {}
         self._module = SimpleNamespace()
@@ -112,11 +112,10 @@ class ModuleWriter:
                 raise ValueError(f"an example of the dynamic axis {comment(axis)} must have 2 elements or more")
             self._dynamic.append((size, axis))
             if axis not in self._axis_code:
-                self._axis_code[axis] = self.names.fresh(axis, "size")
-                self._symbols[size.node.expr] = axis
+                code = self._axis_code[axis] = self._symbols[size.node.expr] = self.names.fresh(axis, "size")
                 self._ranges[size.node.expr] = _allowed(bounds.get(axis, ANY_SIZE))
-                self.axes[axis] = f"{name}.shape[{at}]"
-                self.scope[self._axis_code[axis]] = trial.shape[at]
+                self.axes[code] = f"{name}.shape[{at}]"
+                self.scope[code] = size
             elif size != self.scope[self._axis_code[axis]]:  # comparing makes one symbol stand for both
                 raise ValueError(f"the examples have two sizes of the axis {comment(axis)}")
         self.inputs.append(name)
@@ -133,8 +132,7 @@ class ModuleWriter:
 
     def axis_lines(self, used: str) -> list[str]:
         """Return the statements that name the dynamic axes, of those that the text `used` reads."""
-        axes = [(self._axis_code[axis], where) for axis, where in self.axes.items()]
-        return [f"{name} = {where}" for name, where in axes if re.search(rf"\b{name}\b", used)]
+        return [f"{name} = {where}" for name, where in self.axes.items() if re.search(rf"\b{name}\b", used)]
 
     @property
     def device(self) -> str:
@@ -193,8 +191,8 @@ class ModuleWriter:
     def size_code(self, size: Any) -> str | None:
         """Return the code of a size inside a function, by a name outside of it that has it; None where none has."""
         expression = size.node.expr
-        if axis := self._symbols.get(expression):
-            return self._axis_code[axis]
+        if name := self._symbols.get(expression):
+            return name
         outside = {target for line in self.lines if isinstance(line, Statement) for target in line.targets}
         for name in [*self.inputs, *sorted(outside)]:
             for at, axis_size in enumerate(getattr(self.scope[name], "shape", ())):
@@ -240,8 +238,7 @@ class ModuleWriter:
         low, high = self._range(expression)
         if low == high:
             return bool(low) if isinstance(trial, torch.SymBool) else int(low)
-        axis = self._symbols.get(expression)
-        return SymbolicSize(code if axis is None else self._axis_code[axis], trial)
+        return SymbolicSize(self._symbols.get(expression, code), trial)
 
     def _range(self, expression: Any) -> tuple[Any, Any]:
         """Return the least and the largest value of an expression of sizes."""
@@ -332,10 +329,6 @@ def _meet(condition: SymbolicSize, a: SizeTerm, b: SizeTerm) -> bool:
 
 class EagerWriter(ModuleWriter):
     """A writer that runs expressions at once, on real tensors."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._count = 0
 
     @contextmanager
     def mode(self) -> Iterator[None]:

@@ -29,9 +29,9 @@ HELD = ORDINARY | {
 FAMILIES = (
     "control.conditional", "control.loops", "control.sequences", "image.detection", "image.resize", "image.sampling",
     "layers.convolution", "layers.normalization", "layers.pooling", "layers.recurrent",
-    "math.activation", "math.casting", "math.elementwise", "math.linear", "math.logic", "math.quantization",
-    "math.reduction", "math.signal", "tensor.constants", "tensor.indexing", "tensor.joining", "tensor.padding",
-    "tensor.selection", "tensor.shape", "tensor.slicing",
+    "math.activation", "math.casting", "math.elementwise", "math.linear", "math.quantization",
+    "math.reduction", "math.signal", "tensor.constants", "tensor.indexing",
+    "tensor.shape", "tensor.slicing_and_joining",
 )  # fmt: skip
 
 _REGISTRY = operator_registry.Registry[OperatorWriter](f"{__package__}.operators", FAMILIES)

@@ -19,11 +19,6 @@ class ExpressionSequence(Expression):
         super().__init__(writer, dtype, ())
         self.tensors = tuple(tensors)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it is known to have no tensor."""
-        return not self.tensors
-
     def __copy__(self) -> ExpressionSequence:
         """Return the sequence with copies of its tensors."""
         return ExpressionSequence(self.writer, self.dtype, [copy(tensor) for tensor in self.tensors])
@@ -41,11 +36,6 @@ class LoopSequence(ExpressionSequence):
     def __init__(self, stack: Expression) -> None:
         super().__init__(stack.writer, stack.dtype, ())
         self.stack = stack  # the steps along its first axis
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it is known to have no tensor: it never is."""
-        return False
 
     def __copy__(self) -> LoopSequence:
         """Return the sequence with a copy of its stack."""

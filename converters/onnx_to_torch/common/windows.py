@@ -41,11 +41,8 @@ def window_code(op: CodegenContext, x: Expression, kernel: Sequence[int]) -> Win
     moves = (window.kernel, window.strides, window.dilations)
     if window.same:
         return WindowCode(*moves, f"same_widths({x}, {', '.join(map(str, moves))}, {window.upper})", None)
-    return WindowCode(*moves, pads_code(window.pads), _even(window.pads))
-
-
-def _even(pads: Sequence[tuple[int, int]]) -> tuple[int, ...] | None:
-    return tuple(low for low, _ in pads) if all(low == high >= 0 for low, high in pads) else None
+    even = all(low == high >= 0 for low, high in window.pads)
+    return WindowCode(*moves, pads_code(window.pads), tuple(low for low, _ in window.pads) if even else None)
 
 
 def pads_code(pads: Sequence[tuple[int, int]]) -> str:

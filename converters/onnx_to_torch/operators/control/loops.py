@@ -142,7 +142,8 @@ def _growing_loop(inside: InnerGraphWriter, loop: LoopArguments[Expression]) -> 
     op, states = inside.op, loop.states
     places = [at for at, state in enumerate(states) if isinstance(state, ExpressionSequence)]
     lists = [state for state in states if isinstance(state, ExpressionSequence)]
-    plain = without_lists(loop.body, len(states), places) if all(state.is_empty for state in lists) else None
+    may_hold = any(isinstance(state, LoopSequence) or state.tensors for state in lists)
+    plain = None if may_hold else without_lists(loop.body, len(states), places)
     if plain is None:
         op.refuse(UNKNOWN_LIST, fix=UNKNOWN_LIST_FIX)
     kept = [at for at in range(len(states)) if at not in places]

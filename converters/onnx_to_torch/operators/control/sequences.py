@@ -144,9 +144,3 @@ def optional(op: CodegenContext) -> OutputCode:
 def optional_has_element(op: CodegenContext) -> OutputCode:
     """Write OptionalHasElement: known while writing."""
     return op.known(np.array(op.anything(0) is not None))
-
-
-@writes("OptionalGetElement", since=15, until=28, folds=False, O=HELD)
-def optional_get_element(op: CodegenContext) -> OutputCode:
-    """Write OptionalGetElement: its input."""
-    return op.anything(0) or op.value(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...operator_context import CodegenContext
-from ...values import Expression
 from ...writers import HELD, INTEGERS, OutputCode, writes
 
 _LARGEST = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
@@ -34,12 +33,7 @@ def _cast(op: CodegenContext, dtype: str) -> OutputCode:
     if dtype in _LARGEST:
         if not saturate:
             op.refuse(f"it casts to {dtype} without saturation, which PyTorch rounds in its own way", fix="saturate")
-        return _saturated(value, dtype)
+        return f"torch.clamp({value}.float(), -{_LARGEST[dtype]}, {_LARGEST[dtype]}).to(torch.{dtype})"
     if dtype in _WIDE and value.dtype not in INTEGERS:
         return f"{value}.to(torch.int64).to(torch.{dtype})"
     return f"{value}.to(torch.{dtype})"
-
-
-def _saturated(value: Expression, dtype: str) -> str:
-    largest = _LARGEST[dtype]
-    return f"torch.clamp({value}.float(), -{largest}, {largest}).to(torch.{dtype})"

@@ -1,4 +1,4 @@
-"""Arithmetic, element by element."""
+"""Arithmetic, comparisons, logic, bits, and choices by them, element by element."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from functools import reduce
 
 from ....onnx_graph.semantics.selection_arguments import clip_bounds
 from ...operator_context import CodegenContext
+from ...size_arithmetic import COMPARISONS
 from ...values import Expression
-from ...writers import FLOATS, HELD, INTEGERS, NUMBERS, OutputCode, write_as, writes
+from ...writers import BOOL, FLOATS, HELD, INTEGERS, NUMBERS, ORDINARY, OutputCode, write_as, writes
 
 _UNARY = {
     "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
@@ -21,6 +22,12 @@ _UNARY = {
 for _name, _function in _UNARY.items():
     write_as(_name, f"torch.{_function}({{0}})", since=6, T=NUMBERS if _name == "Abs" else FLOATS)
 
+_LOGICAL = {"And": "&", "Or": "|", "Xor": "^", "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^"}
+for _name, _sign in _LOGICAL.items():
+    write_as(_name, f"{{0}} {_sign} {{1}}", since=7, T=INTEGERS if _name.startswith("Bitwise") else BOOL)
+
+write_as("Not", "~{0}", since=1, T=BOOL)
+write_as("BitwiseNot", "~{0}", since=18, T=INTEGERS)
 write_as("Neg", "-{0}", since=6, T=NUMBERS)
 write_as("IsNaN", "torch.isnan({0})", since=9, T1=FLOATS)
 
@@ -51,6 +58,8 @@ def write_binary(name: str, sign: str, dtypes: frozenset[str]) -> None:
 
 for _name, _sign in {"Add": "+", "Sub": "-", "Mul": "*"}.items():
     write_binary(_name, _sign, NUMBERS)
+for _name, _sign in COMPARISONS.items():
+    write_binary(_name, _sign, ORDINARY if _name == "Equal" else NUMBERS)
 
 
 @writes("Div", since=7, T=NUMBERS)
@@ -99,16 +108,11 @@ def extreme(op: CodegenContext) -> OutputCode:
     return reduce(lambda a, b: f"torch.{function}({a}, {b})", map(str, op.values()))
 
 
-@writes("Sum", since=8, T=FLOATS)
-def total(op: CodegenContext) -> OutputCode:
-    """Write the sum of all inputs."""
-    return " + ".join(map(str, op.values()))
-
-
-@writes("Mean", since=8, T=FLOATS)
-def mean(op: CodegenContext) -> OutputCode:
-    """Write the mean of all inputs."""
-    return f"({' + '.join(map(str, op.values()))}) / {len(op.values())}"
+@writes("Sum", "Mean", since=8, T=FLOATS)
+def sum_or_mean(op: CodegenContext) -> OutputCode:
+    """Write the sum or the mean of all inputs."""
+    total = " + ".join(map(str, op.values()))
+    return total if op.op_type == "Sum" else f"({total}) / {len(op.values())}"
 
 
 @writes("Clip", since=6, T=NUMBERS)
@@ -144,6 +148,25 @@ def is_infinite(op: CodegenContext) -> OutputCode:
 
 
 @writes("Identity", since=1, T=HELD, V=HELD)
+@writes("OptionalGetElement", since=15, until=28, folds=False, O=HELD)
 def identity(op: CodegenContext) -> OutputCode:
-    """Write Identity."""
+    """Write the input itself: an optional value is what it holds."""
     return op.anything(0) or op.value(0)
+
+
+@writes("BitShift", since=11, T=INTEGERS)
+def shifted(op: CodegenContext) -> OutputCode:
+    """Write BitShift."""
+    sign = {"LEFT": "<<", "RIGHT": ">>"}[op.word("direction", "", ("LEFT", "RIGHT"))]
+    return f"{op.value(0)} {sign} {op.value(1)}"
+
+
+@writes("Where", since=9)
+def where(op: CodegenContext) -> OutputCode:
+    """Write Where."""
+    condition, x, y = op.value(0), op.value(1), op.value(2)
+    if x.rank <= condition.rank and x.scalar is not None and y.scalar is None:
+        return f"torch.where({condition}, {x.scalar}, {y})"
+    if y.rank <= condition.rank and y.scalar is not None and x.scalar is None:
+        return f"torch.where({condition}, {x}, {y.scalar})"
+    return f"torch.where({condition}, {x}, {y})"
