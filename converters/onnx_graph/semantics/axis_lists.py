@@ -1,4 +1,4 @@
-"""Operators that name axes: reductions, Squeeze and Unsqueeze, and softmax before opset 13.
+"""Operators that name axes: reductions, Squeeze and Unsqueeze, DFT, and softmax before opset 13.
 
 Axes were attributes before opset 13, of reductions other than ReduceSum before 18, and are inputs since then.
 """
@@ -79,3 +79,16 @@ def softmax_axes(op: NodeReader[V, S]) -> SoftmaxAxes:
         return SoftmaxAxes(0, flattens=False)
     axis = op.axis("axis", rank=rank)
     return SoftmaxAxes(axis, flattens=axis < rank - 1)
+
+
+def transformed_axis(op: NodeReader[V, S]) -> int:
+    """Return the axis that DFT transforms: an attribute before opset 20, an input since then.
+
+    Raises Refused where it is the last axis, which holds the real and imaginary parts.
+    """
+    rank = op.value(0).rank
+    named = op.integer("axis") if op.version < 20 else op.integers(2, "axis")[0] if op.has_input(2) else -2
+    axis = op.placed(named, rank)
+    if axis == rank - 1:
+        op.refuse("its axis is the one of real and imaginary parts", fix="check the model")
+    return axis

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...onnx_graph.semantics.resize_attributes import ResizeMethod
+from ...onnx_graph.semantics.resampling_attributes import ResizeMethod
 from ..kernels.converter_safe import clip_index
 from ..lazy_tensorflow import tf
 from ..values import Layout, Size, TfTensor, Value, computed, known, pack_sizes, product

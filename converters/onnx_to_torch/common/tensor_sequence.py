@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 
 from ...onnx_graph.node_reader import NodeReader
-from ...onnx_graph.semantics.sequence_operators import common_dtype
+from ...onnx_graph.semantics.loops_and_sequences import common_dtype
 from ..values import Expression, ExpressionWriter, SizeTerm
 
 

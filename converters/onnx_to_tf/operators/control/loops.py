@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ....onnx_graph.graph import Graph, needed, reads
-from ....onnx_graph.semantics.loop_signature import (
+from ....onnx_graph.semantics.loops_and_sequences import (
     UNKNOWN_LIST,
     UNKNOWN_LIST_FIX,
     LoopArguments,

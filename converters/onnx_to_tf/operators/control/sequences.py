@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....onnx_graph.semantics.sequence_operators import check_mapped, common_dtype, part_lengths, place_among
+from ....onnx_graph.semantics.loops_and_sequences import check_mapped, common_dtype, part_lengths, place_among
 from ...common.tensor_sequence import GrownSequence, TensorSequence
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, lowers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ....onnx_graph.semantics.sampling_attributes import roi_align_attributes
+from ....onnx_graph.semantics.resampling_attributes import roi_align_attributes
 from ...kernels.converter_safe import clip_index
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, lowers

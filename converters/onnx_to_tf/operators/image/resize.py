@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....onnx_graph.semantics.resize_attributes import ResizeAttributes, ResizeMethod, resize_attributes
+from ....onnx_graph.semantics.resampling_attributes import ResizeAttributes, ResizeMethod, resize_attributes
 from ...common.resampling import ResampledAxis, resample_axes
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, NUMBERS, lowers

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import product as every
 from typing import Any
 
-from ....onnx_graph.semantics.sampling_attributes import grid_sample_attributes
+from ....onnx_graph.semantics.resampling_attributes import grid_sample_attributes
 from ...kernels.converter_safe import clip_index
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, INDICES, lowers

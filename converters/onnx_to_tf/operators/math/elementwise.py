@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....onnx_graph.semantics.selection_arguments import clip_bounds
+from ....onnx_graph.semantics.former_attributes import clip_bounds
 from ...kernels.exact_quotients import truncated_remainder
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INTEGERS, NUMBERS, SIGNED, lowers

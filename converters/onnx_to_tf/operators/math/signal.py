@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log
 
-from ....onnx_graph.semantics.sampling_attributes import transformed_axis
+from ....onnx_graph.semantics.axis_lists import transformed_axis
 from ...common.attention_core import index_range, widen
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, NUMBERS, lowers

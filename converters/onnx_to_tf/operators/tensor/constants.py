@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....onnx_graph.semantics.selection_arguments import constant_array
+from ....onnx_graph.semantics.former_attributes import constant_array
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, NUMBERS, lowers
 from ...operator_context import OperatorContext

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ....onnx_graph.semantics.slice_and_pad import split_arguments
+from ....onnx_graph.semantics.former_attributes import split_arguments
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, lowers
 from ...operator_context import OperatorContext

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....onnx_graph.semantics.slice_and_pad import pad_arguments
+from ....onnx_graph.semantics.former_attributes import pad_arguments
 from ...common import padding_modes
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, lowers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....onnx_graph.semantics.selection_arguments import top_k_arguments
+from ....onnx_graph.semantics.former_attributes import top_k_arguments
 from ...common.sortable_integers import ascending_order, reverse_keys, sort_keys
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, BOOL, NUMBERS, lowers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....onnx_graph.semantics.slice_and_pad import slice_arguments
+from ....onnx_graph.semantics.former_attributes import slice_arguments
 from ...kernels.converter_safe import is_computed, slice_left_open
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, lowers

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from ....onnx_graph.semantics.sequence_operators import check_mapped
+from ....onnx_graph.semantics.loops_and_sequences import check_mapped
 from ...common.tensor_sequence import ExpressionSequence, sequence_of
 from ...inner_graphs import GraphRunner, InnerGraphWriter, Scope, assign_outputs, known_truth, same_size
 from ...lazy_torch import torch

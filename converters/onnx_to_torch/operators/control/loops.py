@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ....onnx_graph.graph import Graph, Node, tensor_array
-from ....onnx_graph.semantics.loop_signature import (
+from ....onnx_graph.semantics.loops_and_sequences import (
     UNKNOWN_LIST,
     UNKNOWN_LIST_FIX,
     LoopArguments,

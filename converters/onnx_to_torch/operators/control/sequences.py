@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....onnx_graph.semantics.sequence_operators import part_lengths, place_among
+from ....onnx_graph.semantics.loops_and_sequences import part_lengths, place_among
 from ...common.tensor_sequence import ExpressionSequence, LoopSequence, sequence_of
 from ...operator_context import CodegenContext
 from ...statements import as_tuple

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....onnx_graph.semantics.sampling_attributes import roi_align_attributes
+from ....onnx_graph.semantics.resampling_attributes import roi_align_attributes
 from ...operator_context import CodegenContext
 from ...safe_names import number
 from ...writers import INDICES, OutputCode, writes

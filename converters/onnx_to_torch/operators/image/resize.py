@@ -8,7 +8,7 @@ from math import floor
 
 import numpy as np
 
-from ....onnx_graph.semantics.resize_attributes import ResizeAttributes, ResizeMethod, resize_attributes
+from ....onnx_graph.semantics.resampling_attributes import ResizeAttributes, ResizeMethod, resize_attributes
 from ...operator_context import CodegenContext
 from ...statements import as_tuple
 from ...values import Expression, SizeTerm, atom

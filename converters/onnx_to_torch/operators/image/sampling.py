@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....onnx_graph.semantics.sampling_attributes import grid_sample_attributes
+from ....onnx_graph.semantics.resampling_attributes import grid_sample_attributes
 from ...operator_context import CodegenContext
 from ...statements import as_tuple
 from ...writers import FLOATS, OutputCode, writes

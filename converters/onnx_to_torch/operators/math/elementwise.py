@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from ....onnx_graph.semantics.selection_arguments import clip_bounds
+from ....onnx_graph.semantics.former_attributes import clip_bounds
 from ...operator_context import CodegenContext
 from ...size_arithmetic import COMPARISONS
 from ...values import Expression

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....onnx_graph.semantics.sampling_attributes import transformed_axis
+from ....onnx_graph.semantics.axis_lists import transformed_axis
 from ...operator_context import CodegenContext
 from ...values import Expression
 from ...writers import INDICES, OutputCode, writes

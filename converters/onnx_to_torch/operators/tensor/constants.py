@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from ....onnx_graph.semantics.selection_arguments import constant_array
+from ....onnx_graph.semantics.former_attributes import constant_array
 from ...operator_context import CodegenContext
 from ...safe_names import scalar
 from ...statements import as_tuple

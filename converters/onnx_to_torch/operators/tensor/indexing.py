@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....onnx_graph.semantics.selection_arguments import top_k_arguments
+from ....onnx_graph.semantics.former_attributes import top_k_arguments
 from ...operator_context import CodegenContext
 from ...values import Expression
 from ...writers import HELD, INDICES, NUMBERS, ORDINARY, OutputCode, write_as, writes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....onnx_graph.semantics.slice_and_pad import pad_arguments, slice_arguments, split_arguments
+from ....onnx_graph.semantics.former_attributes import pad_arguments, slice_arguments, split_arguments
 from ...operator_context import CodegenContext
 from ...safe_names import scalar
 from ...statements import as_tuple
@@ -24,26 +24,23 @@ def slice_axes(op: CodegenContext) -> OutputCode:
     parts = slice_arguments(op)
     value = op.value(0)
     rows = list(zip(parts.axes, parts.starts, parts.ends, parts.steps, strict=True))
-    places = {axis: _place(start, end) for axis, start, end, step in rows if step > 0}
-    places = {axis: place + (f":{step}" if step > 1 else "") for (axis, _, _, step) in rows if step > 0
-              for place in (places[axis],)}  # fmt: skip
+    places = {axis: _place(start, end, step) for axis, start, end, step in rows if step > 0}
     code = f"{value}"
     if any(place != ":" for place in places.values()):
         last = max(axis for axis, place in places.items() if place != ":")
         code = f"{value}[{', '.join(places.get(axis, ':') for axis in range(last + 1))}]"
     for axis, start, end, step in rows:
         if step < 0:
-            is_whole = start in (-1, _FAR) or (isinstance(start, int) and start >= _FAR)
-            to_first = isinstance(end, int) and end <= -_FAR
-            code = f"{code}.flip({axis})" if is_whole and to_first and step == -1 else (
-                f"backwards({code}, {axis}, {start}, {end}, {step})")  # fmt: skip
+            from_last = start == -1 or (isinstance(start, int) and start >= _FAR)
+            turns = from_last and isinstance(end, int) and end <= -_FAR and step == -1
+            code = f"{code}.flip({axis})" if turns else f"backwards({code}, {axis}, {start}, {end}, {step})"
     return value if code == f"{value}" else code
 
 
-def _place(start: SizeTerm, end: SizeTerm) -> str:
+def _place(start: SizeTerm, end: SizeTerm, step: int) -> str:
     first = "" if start == 0 else f"{start}"
     last = "" if isinstance(end, int) and end >= _FAR else f"{end}"
-    return f"{first}:{last}"
+    return f"{first}:{last}:{step}" if step > 1 else f"{first}:{last}"
 
 
 @writes("Concat", since=4, T=HELD)

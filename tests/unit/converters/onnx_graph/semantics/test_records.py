@@ -9,26 +9,35 @@ from transload.converters.onnx_graph.semantics.axis_lists import (
     reduced_axes,
     softmax_axes,
     squeezed_axes,
+    transformed_axis,
     unsqueezed_axes,
 )
-from transload.converters.onnx_graph.semantics.loop_signature import StepAxes, ends_of, loop_arguments, scan_of
-from transload.converters.onnx_graph.semantics.quantization_attributes import Granularity, granularity, quantized_dtype
-from transload.converters.onnx_graph.semantics.recurrent_attributes import Activation, recurrent_attributes
-from transload.converters.onnx_graph.semantics.resize_attributes import ResizeMethod, resize_attributes
-from transload.converters.onnx_graph.semantics.sampling_attributes import (
-    GridSampleAttributes,
-    RoiAlignAttributes,
-    grid_sample_attributes,
-    roi_align_attributes,
-    transformed_axis,
-)
-from transload.converters.onnx_graph.semantics.selection_arguments import (
+from transload.converters.onnx_graph.semantics.former_attributes import (
     clip_bounds,
     constant_array,
+    pad_arguments,
+    slice_arguments,
+    split_arguments,
     top_k_arguments,
 )
-from transload.converters.onnx_graph.semantics.sequence_operators import part_lengths, place_among
-from transload.converters.onnx_graph.semantics.slice_and_pad import pad_arguments, slice_arguments, split_arguments
+from transload.converters.onnx_graph.semantics.loops_and_sequences import (
+    StepAxes,
+    ends_of,
+    loop_arguments,
+    part_lengths,
+    place_among,
+    scan_of,
+)
+from transload.converters.onnx_graph.semantics.quantization_attributes import Granularity, granularity, quantized_dtype
+from transload.converters.onnx_graph.semantics.recurrent_attributes import Activation, recurrent_attributes
+from transload.converters.onnx_graph.semantics.resampling_attributes import (
+    GridSampleAttributes,
+    ResizeMethod,
+    RoiAlignAttributes,
+    grid_sample_attributes,
+    resize_attributes,
+    roi_align_attributes,
+)
 from transload.converters.onnx_graph.semantics.window_attributes import (
     WindowAttributes,
     kernel_sizes,

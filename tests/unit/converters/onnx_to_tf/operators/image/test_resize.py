@@ -226,7 +226,7 @@ def test_doubling_an_image_between_convolutions_is_one_kernel_without_transposes
 ):
     import tensorflow as tf
 
-    from transload.converters.onnx_graph.semantics.resize_attributes import ResizeMethod
+    from transload.converters.onnx_graph.semantics.resampling_attributes import ResizeMethod
     from transload.converters.onnx_to_tf.common.resampling import ResampledAxis, resample_axes
     from transload.converters.onnx_to_tf.values import Layout, computed
 

@@ -1,4 +1,4 @@
-"""Resize and Upsample: how places are mapped, how values between them are found, and which axes change.
+"""Resize, Upsample, GridSample and RoiAlign: how places are mapped, and values between them found.
 
 Before opset 10 Resize was called Upsample, whose scales were an attribute before opset 9. Before opset 11 places were
 divided by the scales, and nothing else. Opset 18 added axes, antialias and keep_aspect_ratio_policy.
@@ -15,6 +15,7 @@ COORDINATES = (
     "tf_crop_and_resize",
 )  # fmt: skip
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_IMAGE_MODES = {"bilinear": "linear", "bicubic": "cubic"}  # the names before opset 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +94,40 @@ def _method(op: NodeReader[V, S]) -> ResizeMethod:
         antialias,
         outside if coordinates == "tf_crop_and_resize" else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class GridSampleAttributes:
+    """How GridSample reads between elements and beyond the border."""
+
+    mode: str  # linear, nearest or cubic
+    padding: str  # zeros, border or reflection
+    align_corners: bool
+
+
+def grid_sample_attributes(op: NodeReader[V, S]) -> GridSampleAttributes:
+    """Read GridSample: before opset 20 the modes had the names that they have for images."""
+    names = ("linear", "nearest", "cubic") if op.version >= 20 else ("bilinear", "nearest", "bicubic")
+    mode = op.word("mode", names[0], names)
+    padding = op.word("padding_mode", "zeros", ("zeros", "border", "reflection"))
+    return GridSampleAttributes(_IMAGE_MODES.get(mode, mode), padding, op.flag("align_corners"))
+
+
+@dataclass(frozen=True, slots=True)
+class RoiAlignAttributes:
+    """How RoiAlign divides regions into bins, and reads samples in them."""
+
+    bins: tuple[int, int]  # along the height and the width
+    samples: int  # in a bin along each axis; 0: about one for each pixel
+    scale: float
+    shifted: bool  # whether coordinates are shifted by half a pixel
+    takes_largest: bool  # else the mean
+
+
+def roi_align_attributes(op: NodeReader[V, S]) -> RoiAlignAttributes:
+    """Read RoiAlign: before opset 16 coordinates were not shifted by half a pixel."""
+    modes = ("half_pixel", "output_half_pixel")
+    shifted = op.version >= 16 and op.word("coordinate_transformation_mode", modes[0], modes) == "half_pixel"
+    bins = (op.integer("output_height"), op.integer("output_width"))
+    largest = op.word("mode", "avg", ("avg", "max")) == "max"
+    return RoiAlignAttributes(bins, max(op.integer("sampling_ratio"), 0), op.real("spatial_scale"), shifted, largest)
