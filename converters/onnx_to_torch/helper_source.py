@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 MODULES = (
-    "basics", "pad_values", "sliding_windows", "axis_resampling", "recurrent_layers", "quantized_arithmetic",
+    "basics", "padding_and_windows", "axis_resampling", "recurrent_layers", "quantized_arithmetic",
     "gather_scatter", "bounded_loops", "boxes",
 )  # fmt: skip
 

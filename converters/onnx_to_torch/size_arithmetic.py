@@ -12,7 +12,6 @@ as long as every element is a whole number.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 
 import numpy as np
@@ -36,21 +35,16 @@ _MOVED: dict[str, slice] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class ElementMoves:
-    """A node that moves sizes: its inputs with places in their stead, and what lies in each place."""
+def moved_elements(
+    writer: ModuleWriter,
+    op_type: str,
+    inputs: Sequence[Expression | None],
+    run: Callable[[Sequence[Expression | Array | None]], Sequence[Array | None]],
+) -> list[Expression | None] | None:
+    """Return the outputs of a node that only moves sizes, which `run` does with their places in their stead.
 
-    inputs: Sequence[Expression | Array | None]
-    pool: SizeTerms
-    dtype: str
-
-    def answer(self, writer: ModuleWriter, places: Array) -> Expression:
-        """Return what lies in these places."""
-        return express_sizes(writer, np.asarray(self.pool[places], object), self.dtype)
-
-
-def element_moves(op_type: str, inputs: Sequence[Expression | None]) -> ElementMoves | None:
-    """Return the node by places; None where it does not only move sizes, or computed data say where to."""
+    None where it does anything else, or computed data say where to.
+    """
     if op_type not in _MOVED:
         return None
     held = inputs[_MOVED[op_type]]
@@ -64,7 +58,11 @@ def element_moves(op_type: str, inputs: Sequence[Expression | None]) -> ElementM
     ends = np.cumsum([value.size for value in arrays])
     places = [np.arange(end - value.size, end).reshape(value.shape) for end, value in zip(ends, arrays, strict=True)]
     pool = np.concatenate([value.reshape(-1) for value in arrays])
-    return ElementMoves([*places, *constants], pool, held[0].dtype if held[0] is not None else "")
+    dtype = next(value.dtype for value in held if value is not None)
+    return [
+        None if moved is None else express_sizes(writer, np.asarray(pool[moved], object), dtype)
+        for moved in run([*places, *constants])
+    ]
 
 
 def computed_each(op: CodegenContext) -> Expression | None:

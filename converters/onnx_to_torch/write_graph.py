@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from ...models.errors import Refused
@@ -12,15 +13,15 @@ from ...models.signature import Array
 from ..onnx_graph.graph import Graph, Node
 from ..onnx_graph.graph_walk import GraphWalk
 from ..onnx_graph.lazy_onnx import onnx
+from .inner_graphs import Scope
 from .module_writer import EagerWriter, ModuleWriter, array_of
 from .operator_context import CodegenContext
 from .operators.control.conditional import CONTROL, control
 from .safe_names import comment
-from .size_arithmetic import computed_each, element_moves
+from .size_arithmetic import computed_each, moved_elements
 from .values import Expression, known
 from .writers import ORDINARY, Entry, find
 
-Scope = dict[str, Expression]
 _MOST_FOLDED_BYTES = 2**28  # what is larger is computed when the module runs
 
 
@@ -65,19 +66,20 @@ class GraphWriter(GraphWalk[Expression]):
         self, node: Node, inputs: Sequence[Expression | None], entry: Entry
     ) -> Sequence[Expression | None] | None:
         """Write a node on sizes whose outputs are sizes, too; None where they are not."""
-        movement = None if node.domain else element_moves(node.op_type, inputs)
-        if movement is not None:
-            places = self._arrays(node, movement.inputs, entry)
-            return [None if array is None else movement.answer(self.writer, array) for array in places]
+        if node.domain:
+            return None
+        outputs = moved_elements(self.writer, node.op_type, inputs, partial(self._arrays, node, entry))
+        if outputs is not None:
+            return outputs
         op = CodegenContext(node, inputs, self.writer)
-        output = None if node.domain else computed_each(op)
+        output = computed_each(op)
         if output is None:
             return None
         op.check_dtypes(entry.dtypes, ORDINARY)
         op.check_all_read([output])
         return [output]
 
-    def _arrays(self, node: Node, inputs: Sequence[Expression | Array | None], entry: Entry) -> list[Array | None]:
+    def _arrays(self, node: Node, entry: Entry, inputs: Sequence[Expression | Array | None]) -> list[Array | None]:
         """Return what a node makes of arrays, by its own function."""
         now = EagerWriter()
         arrays = [value.array if isinstance(value, Expression) else value for value in inputs]
@@ -89,7 +91,7 @@ class GraphWriter(GraphWalk[Expression]):
         self, node: Node, inputs: Sequence[Expression | None], entry: Entry
     ) -> Sequence[Expression | None] | None:
         """Return the outputs of a node whose inputs are all known; None where they are too large."""
-        arrays = self._arrays(node, inputs, entry)
+        arrays = self._arrays(node, entry, inputs)
         if sum(array.nbytes for array in arrays if array is not None) > _MOST_FOLDED_BYTES:
             return None
         names = [*node.outputs, *[""] * len(arrays)]

@@ -28,11 +28,6 @@ class AxisCode:
     exact: bool  # whether scale is target / size
     region: str = ""
 
-    @property
-    def kept(self) -> bool:
-        """Whether the axis stays as it is."""
-        return self.scale == "1.0" and not self.region and (self.size == self.target)
-
 
 @writes("Resize", since=11, T1=HELD, T2=FLOATS)
 @writes("Resize", since=10, until=10, T=HELD)
@@ -91,7 +86,7 @@ def _to(value: Expression, axis: int, target: SizeTerm, region: str) -> AxisCode
 
 
 def _resized(op: CodegenContext, value: Expression, axes: Sequence[AxisCode], method: ResizeMethod) -> OutputCode:
-    axes = [axis for axis in axes if not axis.kept]
+    axes = [axis for axis in axes if axis.scale != "1.0" or axis.region or axis.size != axis.target]
     if not axes or 0 in value.shape:
         return value if not axes else op.refuse("it resizes an empty tensor", fix="leave it out")
     own = _by_torch(value, axes, method)

@@ -43,17 +43,12 @@ def swish(op: CodegenContext) -> OutputCode:
 
 
 @writes("Gelu", since=20, T=FLOATS)
-def gelu(op: CodegenContext) -> OutputCode:
-    """Write Gelu: exact by erf, or by tanh."""
-    kind = op.word("approximate", "none", ("none", "tanh"))
-    return f'F.gelu({op.value(0)}, approximate="tanh")' if kind == "tanh" else f"F.gelu({op.value(0)})"
-
-
 @writes("Gelu", "BiasGelu", "FastGelu", domain=MICROSOFT, T=FLOATS)
-def fused_gelu(op: CodegenContext) -> OutputCode:
-    """Write Gelu, of a sum if there is a bias: exact by erf, or by tanh."""
-    x, bias = op.value(0), op.optional(1)
-    approximation = ', approximate="tanh"' if op.op_type == "FastGelu" else ""
+def gelu(op: CodegenContext) -> OutputCode:
+    """Write Gelu, in ONNX Runtime's domain of a sum if there is a bias: exact by erf, or by tanh."""
+    x, bias = op.value(0), op.optional(1) if op.domain else None
+    tanh = op.op_type == "FastGelu" if op.domain else op.word("approximate", "none", ("none", "tanh")) == "tanh"
+    approximation = ', approximate="tanh"' if tanh else ""
     return f"F.gelu({x if bias is None else f'{x} + {bias}'}{approximation})"
 
 

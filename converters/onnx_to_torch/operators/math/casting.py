@@ -10,19 +10,10 @@ _WIDE = frozenset({"uint16", "uint32", "uint64"})
 
 
 @writes("Cast", since=6, until=28, T1=HELD, T=HELD)
-def cast(op: CodegenContext) -> OutputCode:
-    """Write Cast."""
-    return _cast(op, op.dtype("to"))
-
-
 @writes("CastLike", since=15, T1=HELD, T2=HELD)
-def cast_like(op: CodegenContext) -> OutputCode:
-    """Write CastLike: a cast into the dtype of another value."""
-    return _cast(op, op.value(1).dtype)
-
-
-def _cast(op: CodegenContext, dtype: str) -> OutputCode:
-    value = op.value(0)
+def cast(op: CodegenContext) -> OutputCode:
+    """Write Cast, or CastLike: into the dtype of another value."""
+    value, dtype = op.value(0), op.dtype("to") if op.op_type == "Cast" else op.value(1).dtype
     if dtype not in HELD:
         op.refuse(f"it casts to {dtype}, which PyTorch does not compute in", fix="cast to another dtype in the model")
     saturate = op.flag("saturate", True)

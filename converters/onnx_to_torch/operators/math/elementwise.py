@@ -122,18 +122,13 @@ def clip(op: CodegenContext) -> OutputCode:
     tensors = any(
         bound is not None and bound.scalar is None for bound in (low, high)
     )  # torch.clamp takes two tensors or two numbers
-    bounds = [None if bound is None else f"{bound}" if tensors else bound.scalar for bound in (low, high)]
-    return clamped(op.value(0), *bounds)
-
-
-def clamped(x: Expression, low: str | None, high: str | None) -> str | Expression:
-    """Return torch.clamp with the bounds that there are."""
-    if low is None and high is None:
+    x, bounds = op.value(0), {"min": low, "max": high}
+    codes = {name: f"{it}" if tensors else it.scalar for name, it in bounds.items() if it is not None}
+    if not codes:
         return x
-    if low == "0.0" and high is None:
+    if codes == {"min": "0.0"}:
         return f"torch.relu({x})"
-    arguments = [f"{name}={bound}" for name, bound in (("min", low), ("max", high)) if bound is not None]
-    return f"torch.clamp({x}, {', '.join(arguments)})"
+    return f"torch.clamp({x}, {', '.join(f'{name}={code}' for name, code in codes.items())})"
 
 
 @writes("IsInf", since=10, T1=FLOATS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,27 +71,20 @@ _REDUCTIONS = {
 }  # fmt: skip
 
 
-def _written(name: str, reduction: ReductionCode) -> None:
+def _write_reduction(name: str, reduction: ReductionCode) -> None:
     @writes(name, since=1, until=28, T=reduction.dtypes)
     def over_axes(op: CodegenContext) -> OutputCode:
-        named = reduced_axes(op)
-        if named.noop:
-            return reduction.alone.format(x=op.value(0)) if reduction.alone else op.value(0)
-        return _reduced(op, named.axes, reduction, keep=named.keepdims)
+        x, named = op.value(0), reduced_axes(op)
+        held = None if named.noop else reduced(op, x, named.axes, named.keepdims)
+        if held is not None:
+            return op.sized(held, x.dtype)
+        if not named.axes:
+            return reduction.alone.format(x=x) if reduction.alone else x
+        if np.prod([size or 1 for size in x.shape]) == 0 and name == "ReduceLogSumExp":
+            op.refuse("it reduces an empty tensor", fix="leave the reduction out")
+        axes = named.axes
+        return reduction.over(x, str(axes[0]) if len(axes) == 1 else str(axes), named.keepdims)
 
 
 for _name, _reduction in _REDUCTIONS.items():
-    _written(_name, _reduction)
-
-
-def _reduced(op: CodegenContext, places: Sequence[int], reduction: ReductionCode, *, keep: bool) -> OutputCode:
-    """Write a reduction over the axes, which stay with size 1 unless keepdims is 0."""
-    x = op.value(0)
-    held = reduced(op, x, places, keep)
-    if held is not None:
-        return op.sized(held, x.dtype)
-    if not places:  # a scalar
-        return reduction.alone.format(x=x) if reduction.alone else x
-    if np.prod([size or 1 for size in x.shape]) == 0 and op.node.op_type == "ReduceLogSumExp":
-        op.refuse("it reduces an empty tensor", fix="leave the reduction out")
-    return reduction.over(x, str(places[0]) if len(places) == 1 else str(tuple(places)), keep)
+    _write_reduction(_name, _reduction)
