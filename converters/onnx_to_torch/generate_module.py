@@ -9,13 +9,12 @@ from ...models.errors import Refused
 from ...models.signature import Array, Bounds
 from ..onnx_graph.graph import OnnxModel
 from ..onnx_graph.patterns import fused
-from .common.tensor_sequence import ExpressionSequence
 from .helper_source import text_of
 from .lazy_torch import torch
 from .module_writer import ModuleWriter
 from .safe_names import comment
 from .statements import spaced
-from .values import Expression
+from .values import Expression, ExpressionSequence
 from .write_graph import GraphWriter
 
 WEIGHTS = "weights.safetensors"

@@ -113,7 +113,9 @@ class ModuleWriter:
             self._dynamic.append((size, axis))
             if axis not in self._axis_code:
                 code = self._axis_code[axis] = self._symbols[size.node.expr] = self.names.fresh(axis, "size")
-                self._ranges[size.node.expr] = _allowed(bounds.get(axis, ANY_SIZE))
+                bound = bounds.get(axis, ANY_SIZE)
+                high = private_torch.int_oo if bound.high is None else bound.high
+                self._ranges[size.node.expr] = private_torch.ValueRanges(bound.low, high)
                 self.axes[code] = f"{name}.shape[{at}]"
                 self.scope[code] = size
             elif size != self.scope[self._axis_code[axis]]:  # comparing makes one symbol stand for both
@@ -305,11 +307,6 @@ class ModuleWriter:
         for part in parts:
             answer = self.combine("*", answer, part)
         return answer
-
-
-def _allowed(bounds: Bounds) -> Any:
-    """Return the bounds of an axis as torch's value range."""
-    return private_torch.ValueRanges(bounds.low, private_torch.int_oo if bounds.high is None else bounds.high)
 
 
 def _trial(part: SizeTerm) -> Any:

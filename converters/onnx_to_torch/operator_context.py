@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from ...models.signature import Array
 from ..onnx_graph.graph import Node
 from ..onnx_graph.node_reader import NodeReader
-from .common.tensor_sequence import ExpressionSequence, LoopSequence
 from .module_writer import ModuleWriter
 from .safe_names import number
-from .values import Expression, SizeTerm, SizeTerms, express_sizes, known
+from .values import Expression, ExpressionSequence, LoopSequence, SizeTerm, SizeTerms, express_sizes, known
 
 
 class CodegenContext(NodeReader[Expression, SizeTerm]):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -140,6 +141,38 @@ class Expression:
         """Return the elements of a vector or scalar of integers, where they are known as such."""
         elements = self.elements() if "int" in self.dtype and self.rank < 2 else None
         return None if elements is None else tuple(elements.reshape(-1))
+
+
+class ExpressionSequence(Expression):
+    """Tensors of one dtype in a row. Whoever takes it for a tensor is refused."""
+
+    __slots__ = ("tensors",)
+
+    def __init__(self, writer: ExpressionWriter, dtype: str, tensors: Sequence[Expression]) -> None:
+        super().__init__(writer, dtype, ())
+        self.tensors = tuple(tensors)
+
+    def __copy__(self) -> ExpressionSequence:
+        """Return the sequence with copies of its tensors."""
+        return ExpressionSequence(self.writer, self.dtype, [copy(tensor) for tensor in self.tensors])
+
+    def __str__(self) -> str:
+        """Raise ValueError: a sequence has no code."""
+        raise ValueError("a sequence of tensors stands where one tensor is needed")
+
+
+class LoopSequence(ExpressionSequence):
+    """What a loop appended: tensors of one shape, whose number is known only after the loop."""
+
+    __slots__ = ("stack",)
+
+    def __init__(self, stack: Expression) -> None:
+        super().__init__(stack.writer, stack.dtype, ())
+        self.stack = stack  # the steps along its first axis
+
+    def __copy__(self) -> LoopSequence:
+        """Return the sequence with a copy of its stack."""
+        return LoopSequence(copy(self.stack))
 
 
 def known(writer: ExpressionWriter, array: Array, name: str = "") -> Expression:

@@ -27,7 +27,7 @@ HELD = ORDINARY | {
 }  # fmt: skip
 
 FAMILIES = (
-    "control.conditional", "control.loops", "control.sequences", "image.detection", "image.resize", "image.sampling",
+    "control.conditional", "control.loops", "control.sequences", "image.boxes_and_grids", "image.resize",
     "layers.convolution", "layers.normalization", "layers.pooling", "layers.recurrent",
     "math.activation", "math.casting", "math.elementwise", "math.linear", "math.quantization",
     "math.reduction", "math.signal", "tensor.constants", "tensor.indexing",

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from ....onnx_graph.semantics.loops_and_sequences import check_mapped
-from ...common.tensor_sequence import ExpressionSequence, sequence_of
 from ...inner_graphs import GraphRunner, InnerGraphWriter, Scope, assign_outputs, known_truth, same_size
 from ...lazy_torch import torch
 from ...operator_context import CodegenContext
-from ...values import Expression
+from ...values import Expression, ExpressionSequence
 from .loops import loop, scan
+from .sequences import sequence_of
 
 
 def control(op: CodegenContext, run: GraphRunner, scope: Scope) -> Sequence[Expression | None]:

@@ -25,12 +25,11 @@ from ....onnx_graph.semantics.loops_and_sequences import (
     scan_of,
     without_lists,
 )
-from ...common.tensor_sequence import ExpressionSequence, LoopSequence
 from ...inner_graphs import InnerFunction, InnerGraphWriter, assign_outputs, known_truth, same_size
 from ...lazy_torch import torch
 from ...operator_context import CodegenContext
 from ...statements import as_tuple
-from ...values import Expression, SizeTerm, atom, known
+from ...values import Expression, ExpressionSequence, LoopSequence, SizeTerm, atom, known
 
 _MOST_UNROLLED = 16
 _MOST_LISTED = 256  # steps, where sequences leave no other way

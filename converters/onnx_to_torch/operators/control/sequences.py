@@ -9,14 +9,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....onnx_graph.semantics.loops_and_sequences import part_lengths, place_among
-from ...common.tensor_sequence import ExpressionSequence, LoopSequence, sequence_of
+from ....onnx_graph.semantics.loops_and_sequences import common_dtype, part_lengths, place_among
 from ...operator_context import CodegenContext
 from ...statements import as_tuple
-from ...values import Expression, SizeTerm, express_size_terms
+from ...values import Expression, ExpressionSequence, LoopSequence, SizeTerm, express_size_terms
 from ...writers import HELD, INDICES, OutputCode, writes
 
 STATIC = "give the axes that the sequence is made along a fixed size, or stack the tensors instead of listing them"
+
+
+def sequence_of(op: CodegenContext, tensors: Sequence[Expression]) -> ExpressionSequence:
+    """Return tensors as a sequence; they must share their dtype."""
+    return ExpressionSequence(tensors[0].writer, common_dtype(op, tensors), tensors)
 
 
 @writes("SequenceEmpty", since=11, folds=False)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ....onnx_graph.semantics.window_attributes import kernel_sizes, transposed_window
-from ...common.windows import pads_code, unusual_options, window_code
 from ...operator_context import CodegenContext
 from ...values import Expression
 from ...writers import FLOATS, OutputCode, writes
+from .windows import pads_code, unusual_options, window_code
 
 
 @writes("Conv", since=1, T=FLOATS)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...common.windows import WindowCode, tuple_or_number, unusual_options, window_code
 from ...operator_context import CodegenContext
 from ...statements import as_tuple
 from ...values import Expression
 from ...writers import FLOATS, NUMBERS, OutputCode, writes
+from .windows import WindowCode, tuple_or_number, unusual_options, window_code
 
 _LOWEST = {"int8": -128, "uint8": 0}
 

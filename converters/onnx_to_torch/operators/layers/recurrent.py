@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....onnx_graph.semantics.recurrent_attributes import Activation, recurrent_attributes
+from ....onnx_graph.semantics.recurrent_attributes import Activation, RecurrentAttributes, recurrent_attributes
 from ...operator_context import CodegenContext
 from ...safe_names import number
 from ...statements import as_tuple
@@ -33,24 +33,23 @@ class RecurrentCode:
     """What the three operators share, as code."""
 
     op: CodegenContext
-    hidden: int
-    backwards: tuple[bool, ...]
+    attributes: RecurrentAttributes
     x: str
     weights: str  # w, r, b
     lengths: str | None
     activations: str | None  # None are the usual ones
-    batch_first: bool
 
     def state(self, at: int) -> str:
         """Return an initial state (D, B, H), or zeros."""
         state = self.op.optional(at)
         if state is None:
-            return f"initial_state({self.x}, {len(self.backwards)}, {self.hidden})"
-        return f"{state}.transpose(0, 1)" if self.batch_first else f"{state}"
+            return f"initial_state({self.x}, {len(self.attributes.backwards)}, {self.attributes.hidden})"
+        return f"{state}.transpose(0, 1)" if self.attributes.batch_first else f"{state}"
 
     def options(self, *more: str) -> str:
         """Return the arguments that differ from the helper's defaults."""
-        options = [f"backwards={self.backwards}"] if self.backwards != (False,) else []
+        backwards = self.attributes.backwards
+        options = [f"backwards={backwards}"] if backwards != (False,) else []
         options += [f"lengths={self.lengths}"] if self.lengths else []
         options += [f"f={self.activations}"] if self.activations else []
         return "".join(f", {option}" for option in (*options, *more))
@@ -63,7 +62,7 @@ class RecurrentCode:
     def answers(self, call: str) -> OutputCode:
         """Write the call, and return Y and each final state."""
         outputs = self.op.unpack(call, 3 if self.op.node.op_type == "LSTM" else 2)
-        if not self.batch_first:
+        if not self.attributes.batch_first:
             return outputs
         first = f"{outputs[0]}.permute(2, 0, 1, 3)" if self.op.wants(0) else None
         return [first, *(f"{state}.transpose(0, 1)" for state in outputs[1:])]
@@ -72,17 +71,14 @@ class RecurrentCode:
 def _layer(op: CodegenContext) -> RecurrentCode:
     attributes = recurrent_attributes(op)
     sequence, w, r, b = op.value(0), op.value(1), op.value(2), op.optional(3)
-    backwards, batch_first = attributes.backwards, attributes.batch_first
-    x = f"{op.let(f'{sequence}.transpose(0, 1)', 'steps_first')}" if batch_first else f"{sequence}"
-    zeros = op.known(np.zeros((len(backwards), 2 * (r.shape[1] or 0)), sequence.dtype))
-    lengths = op.optional(4)
-    if lengths is not None and lengths.array is not None and sequence.shape[1 if batch_first else 0] is not None:
-        lengths = None if (lengths.array == sequence.shape[1 if batch_first else 0]).all() else lengths
+    x = f"{op.let(f'{sequence}.transpose(0, 1)', 'steps_first')}" if attributes.batch_first else f"{sequence}"
+    zeros = op.known(np.zeros((len(attributes.backwards), 2 * (r.shape[1] or 0)), sequence.dtype))
+    lengths, steps = op.optional(4), sequence.shape[1 if attributes.batch_first else 0]
+    if lengths is not None and lengths.array is not None and steps is not None and (lengths.array == steps).all():
+        lengths = None
     functions = [_activation(it, attributes.clip) for activations in attributes.activations for it in activations]
-    return RecurrentCode(
-        op, attributes.hidden, backwards, x, f"{w}, {r}, {zeros if b is None else b}",
-        None if lengths is None else f"{lengths}", None if attributes.usual else as_tuple(functions), batch_first,
-    )  # fmt: skip
+    weights, activations = f"{w}, {r}, {zeros if b is None else b}", None if attributes.usual else as_tuple(functions)
+    return RecurrentCode(op, attributes, x, weights, None if lengths is None else f"{lengths}", activations)
 
 
 def _activation(activation: Activation, clip: float | None) -> str:

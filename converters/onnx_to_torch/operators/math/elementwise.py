@@ -119,11 +119,9 @@ def sum_or_mean(op: CodegenContext) -> OutputCode:
 def clip(op: CodegenContext) -> OutputCode:
     """Write Clip into min .. max; where min > max everything becomes max."""
     low, high = clip_bounds(op)
-    tensors = any(
-        bound is not None and bound.scalar is None for bound in (low, high)
-    )  # torch.clamp takes two tensors or two numbers
-    x, bounds = op.value(0), {"min": low, "max": high}
-    codes = {name: f"{it}" if tensors else it.scalar for name, it in bounds.items() if it is not None}
+    x, bounds = op.value(0), {name: it for name, it in (("min", low), ("max", high)) if it is not None}
+    tensors = any(it.scalar is None for it in bounds.values())  # torch.clamp takes two tensors or two numbers
+    codes = {name: f"{it}" if tensors else it.scalar for name, it in bounds.items()}
     if not codes:
         return x
     if codes == {"min": "0.0"}:

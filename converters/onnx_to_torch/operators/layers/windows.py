@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...onnx_graph.semantics.window_attributes import window_attributes
-from ..operator_context import CodegenContext
-from ..statements import as_tuple
-from ..values import Expression
+from ....onnx_graph.semantics.window_attributes import window_attributes
+from ...operator_context import CodegenContext
+from ...statements import as_tuple
+from ...values import Expression
 
 
 @dataclass(frozen=True, slots=True)

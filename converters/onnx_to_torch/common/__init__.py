@@ -1,1 +1,0 @@
-"""Computations that several ONNX operator families share when written as PyTorch code."""
