@@ -12,9 +12,9 @@ from typing import Any
 from ..onnx_graph.graph import Graph
 from .lazy_torch import torch
 from .module_writer import ModuleWriter
-from .operator_context import CodegenContext
 from .statements import FunctionStatement
 from .values import Expression, computed
+from .writers import CodegenContext
 
 Scope = dict[str, Expression]
 GraphRunner = Callable[[Graph, Sequence[Expression], Scope], list[Expression]]

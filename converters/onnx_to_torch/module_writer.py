@@ -25,8 +25,8 @@ from ..patches.torch_export.temporary_settings import single_turn_loops
 from .helper_source import functions
 from .lazy_torch import torch
 from .safe_names import IdentifierPool, comment
-from .statements import FunctionStatement, Statement, as_tuple
-from .values import Expression, SizeTerm, SymbolicSize, atom, computed
+from .statements import FunctionStatement, Statement
+from .values import Expression, SizeTerm, SymbolicSize, as_tuple, atom, computed
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,

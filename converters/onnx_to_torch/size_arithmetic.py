@@ -18,8 +18,8 @@ import numpy as np
 
 from ...models.signature import Array
 from .module_writer import ModuleWriter
-from .operator_context import CodegenContext
 from .values import Expression, SizeTerm, SizeTerms, express_size_terms, express_sizes
+from .writers import CodegenContext
 
 Rule = Callable[..., SizeTerm | None]  # of an element of each input; None where the answer is no whole number
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-
-def as_tuple(parts: Sequence[object]) -> str:
-    """Return expressions or sizes as the code of a tuple."""
-    return f"({', '.join(map(str, parts))}{',' if len(parts) == 1 else ''})"
+from .values import as_tuple
 
 
 def spaced(lines: Sequence[str]) -> list[str]:

@@ -44,6 +44,11 @@ def atom(part: SizeTerm) -> str:
     return f"{part}" if isinstance(part, int) or re.fullmatch(r"[\w.\[\]]+", part.code) else f"({part})"
 
 
+def as_tuple(parts: Sequence[object]) -> str:
+    """Return expressions or sizes as the code of a tuple."""
+    return f"({', '.join(map(str, parts))}{',' if len(parts) == 1 else ''})"
+
+
 class ExpressionWriter(Protocol):
     """What an expression asks of the writer of its module."""
 

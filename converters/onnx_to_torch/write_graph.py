@@ -15,12 +15,11 @@ from ..onnx_graph.graph_walk import GraphWalk
 from ..onnx_graph.lazy_onnx import onnx
 from .inner_graphs import Scope
 from .module_writer import EagerWriter, ModuleWriter, array_of
-from .operator_context import CodegenContext
 from .operators.control.conditional import CONTROL, control
 from .safe_names import comment
 from .size_arithmetic import computed_each, moved_elements
 from .values import Expression, known
-from .writers import ORDINARY, Entry, find
+from .writers import ORDINARY, CodegenContext, Entry, find
 
 _MOST_FOLDED_BYTES = 2**28  # what is larger is computed when the module runs
 

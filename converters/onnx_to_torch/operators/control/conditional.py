@@ -1,8 +1,4 @@
-"""If, Loop, Scan and SequenceMap.
-
-What is known while writing needs no function: a known condition writes one branch. Else torch.cond keeps both. Loops:
-see loops.py.
-"""
+"""If, Loop, Scan and SequenceMap: a known condition writes one branch; else torch.cond keeps both. Loops: loops.py."""
 
 from __future__ import annotations
 
@@ -12,8 +8,8 @@ from functools import partial
 from ....onnx_graph.semantics.loops_and_sequences import check_mapped
 from ...inner_graphs import GraphRunner, InnerGraphWriter, Scope, assign_outputs, known_truth, same_size
 from ...lazy_torch import torch
-from ...operator_context import CodegenContext
 from ...values import Expression, ExpressionSequence
+from ...writers import CodegenContext
 from .loops import loop, scan
 from .sequences import sequence_of
 

@@ -27,9 +27,8 @@ from ....onnx_graph.semantics.loops_and_sequences import (
 )
 from ...inner_graphs import InnerFunction, InnerGraphWriter, assign_outputs, known_truth, same_size
 from ...lazy_torch import torch
-from ...operator_context import CodegenContext
-from ...statements import as_tuple
-from ...values import Expression, ExpressionSequence, LoopSequence, SizeTerm, atom, known
+from ...values import Expression, ExpressionSequence, LoopSequence, SizeTerm, as_tuple, atom, known
+from ...writers import CodegenContext
 
 _MOST_UNROLLED = 16
 _MOST_LISTED = 256  # steps, where sequences leave no other way

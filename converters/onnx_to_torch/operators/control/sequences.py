@@ -10,10 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....onnx_graph.semantics.loops_and_sequences import common_dtype, part_lengths, place_among
-from ...operator_context import CodegenContext
-from ...statements import as_tuple
-from ...values import Expression, ExpressionSequence, LoopSequence, SizeTerm, express_size_terms
-from ...writers import HELD, INDICES, OutputCode, writes
+from ...values import Expression, ExpressionSequence, LoopSequence, SizeTerm, as_tuple, express_size_terms
+from ...writers import HELD, INDICES, CodegenContext, OutputCode, writes
 
 STATIC = "give the axes that the sequence is made along a fixed size, or stack the tensors instead of listing them"
 

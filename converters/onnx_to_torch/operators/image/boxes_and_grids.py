@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ....onnx_graph.semantics.resampling_attributes import grid_sample_attributes, roi_align_attributes
-from ...operator_context import CodegenContext
 from ...safe_names import number
-from ...statements import as_tuple
-from ...writers import FLOATS, INDICES, OutputCode, writes
+from ...values import as_tuple
+from ...writers import FLOATS, INDICES, CodegenContext, OutputCode, writes
 
 _SAMPLED = frozenset({"float32", "float64"})
 

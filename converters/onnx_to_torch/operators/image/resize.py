@@ -9,10 +9,8 @@ from math import floor
 import numpy as np
 
 from ....onnx_graph.semantics.resampling_attributes import ResizeAttributes, ResizeMethod, resize_attributes
-from ...operator_context import CodegenContext
-from ...statements import as_tuple
-from ...values import Expression, SizeTerm, atom
-from ...writers import FLOATS, HELD, NUMBERS, OutputCode, writes
+from ...values import Expression, SizeTerm, as_tuple, atom
+from ...writers import FLOATS, HELD, NUMBERS, CodegenContext, OutputCode, writes
 from ..tensor.shape import same_symbol
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ....onnx_graph.semantics.window_attributes import kernel_sizes, transposed_window
-from ...operator_context import CodegenContext
 from ...values import Expression
-from ...writers import FLOATS, OutputCode, writes
+from ...writers import FLOATS, CodegenContext, OutputCode, writes
 from .windows import pads_code, unusual_options, window_code
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from ...operator_context import CodegenContext
-from ...statements import as_tuple
-from ...values import Expression, SizeTerm
-from ...writers import FLOATS, OutputCode, write_as, writes
+from ...values import Expression, SizeTerm, as_tuple
+from ...writers import FLOATS, CodegenContext, OutputCode, write_as, writes
 
 
 @writes("BatchNormalization", since=7, T=FLOATS, T1=FLOATS, T2=FLOATS)

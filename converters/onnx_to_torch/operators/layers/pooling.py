@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from ...operator_context import CodegenContext
-from ...statements import as_tuple
-from ...values import Expression
-from ...writers import FLOATS, NUMBERS, OutputCode, writes
+from ...values import Expression, as_tuple
+from ...writers import FLOATS, NUMBERS, CodegenContext, OutputCode, writes
 from .windows import WindowCode, tuple_or_number, unusual_options, window_code
 
 _LOWEST = {"int8": -128, "uint8": 0}

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....onnx_graph.semantics.recurrent_attributes import Activation, RecurrentAttributes, recurrent_attributes
-from ...operator_context import CodegenContext
 from ...safe_names import number
-from ...statements import as_tuple
-from ...writers import FLOATS, OutputCode, writes
+from ...values import as_tuple
+from ...writers import FLOATS, CodegenContext, OutputCode, writes
 
 # The code of each activation, by its numbers and its argument.
 _ACTIVATIONS = {

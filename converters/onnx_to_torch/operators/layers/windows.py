@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....onnx_graph.semantics.window_attributes import window_attributes
-from ...operator_context import CodegenContext
-from ...statements import as_tuple
-from ...values import Expression
+from ...values import Expression, as_tuple
+from ...writers import CodegenContext
 
 
 @dataclass(frozen=True, slots=True)

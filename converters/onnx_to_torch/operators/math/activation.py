@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ....onnx_graph.semantics.axis_lists import softmax_axes
-from ...operator_context import CodegenContext
 from ...safe_names import number
-from ...writers import FLOATS, MICROSOFT, NUMBERS, OutputCode, write_as, writes
+from ...writers import FLOATS, MICROSOFT, NUMBERS, CodegenContext, OutputCode, write_as, writes
 
 for _name, _since, _code in (
     ("Elu", 6, "F.elu({0}, {alpha})"),

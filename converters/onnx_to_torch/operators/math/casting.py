@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ...operator_context import CodegenContext
-from ...writers import HELD, INTEGERS, OutputCode, writes
+from ...writers import HELD, INTEGERS, CodegenContext, OutputCode, writes
 
 _LARGEST = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
 _WIDE = frozenset({"uint16", "uint32", "uint64"})

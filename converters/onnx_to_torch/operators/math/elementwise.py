@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import reduce
 
 from ....onnx_graph.semantics.former_attributes import clip_bounds
-from ...operator_context import CodegenContext
 from ...size_arithmetic import COMPARISONS
 from ...values import Expression
-from ...writers import BOOL, FLOATS, HELD, INTEGERS, NUMBERS, ORDINARY, OutputCode, write_as, writes
+from ...writers import BOOL, FLOATS, HELD, INTEGERS, NUMBERS, ORDINARY, CodegenContext, OutputCode, write_as, writes
 
 _UNARY = {
     "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",

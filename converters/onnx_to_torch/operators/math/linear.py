@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from ...operator_context import CodegenContext
 from ...safe_names import number
 from ...values import Expression
-from ...writers import FLOATS, MICROSOFT, NUMBERS, OutputCode, write_as, writes
+from ...writers import FLOATS, MICROSOFT, NUMBERS, CodegenContext, OutputCode, write_as, writes
 
 _EIGHT_BITS = frozenset({"int8", "uint8"})
 _SCALES = frozenset({"float32"})

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ....onnx_graph.semantics.quantization_attributes import Granularity, granularity, quantized_dtype
-from ...operator_context import CodegenContext
 from ...values import Expression
-from ...writers import FLOATS, OutputCode, writes
+from ...writers import FLOATS, CodegenContext, OutputCode, writes
 
 _RANGES = {"int8": (-128, 127), "int16": (-32768, 32767), "uint8": (0, 255), "uint16": (0, 65535)}
 _QUANTIZED = frozenset(_RANGES)

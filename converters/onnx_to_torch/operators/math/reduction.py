@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....onnx_graph.semantics.axis_lists import reduced_axes
-from ...operator_context import CodegenContext
 from ...size_arithmetic import reduced
 from ...values import Expression
-from ...writers import FLOATS, ORDINARY, OutputCode, writes
+from ...writers import FLOATS, ORDINARY, CodegenContext, OutputCode, writes
 
 _SUMMABLE = FLOATS | {"int32", "int64"}
 ReductionWriter = Callable[[Expression, str, bool], str]  # (value, axes as code, keepdims) -> code

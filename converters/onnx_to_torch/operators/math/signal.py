@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ....onnx_graph.semantics.axis_lists import transformed_axis
-from ...operator_context import CodegenContext
 from ...values import Expression
-from ...writers import INDICES, OutputCode, writes
+from ...writers import INDICES, CodegenContext, OutputCode, writes
 
 _TRANSFORMED = frozenset({"float32", "float64"})  # of which PyTorch has Fourier transforms on every machine
 

@@ -7,10 +7,9 @@ from math import prod
 import numpy as np
 
 from ....onnx_graph.semantics.former_attributes import constant_array
-from ...operator_context import CodegenContext
 from ...safe_names import scalar
-from ...statements import as_tuple
-from ...writers import HELD, NUMBERS, ORDINARY, OutputCode, writes
+from ...values import as_tuple
+from ...writers import HELD, NUMBERS, ORDINARY, CodegenContext, OutputCode, writes
 
 _MOST_KNOWN = 2**16  # elements; more are made when the module runs
 

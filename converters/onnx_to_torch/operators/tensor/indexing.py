@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ....onnx_graph.semantics.former_attributes import top_k_arguments
-from ...operator_context import CodegenContext
 from ...values import Expression
-from ...writers import HELD, INDICES, NUMBERS, ORDINARY, OutputCode, write_as, writes
+from ...writers import HELD, INDICES, NUMBERS, ORDINARY, CodegenContext, OutputCode, write_as, writes
 
 
 @writes("Gather", since=1, T=HELD, Tind=INDICES)

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from ....onnx_graph.semantics.axis_lists import squeezed_axes, unsqueezed_axes
-from ...operator_context import CodegenContext
-from ...statements import as_tuple
-from ...values import Expression, SizeTerm, SymbolicSize, express_size_terms
-from ...writers import HELD, OutputCode, writes
+from ...values import Expression, SizeTerm, SymbolicSize, as_tuple, express_size_terms
+from ...writers import HELD, CodegenContext, OutputCode, writes
 
 
 @writes("Shape", since=1, T=HELD)

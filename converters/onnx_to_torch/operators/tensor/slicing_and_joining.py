@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....onnx_graph.semantics.former_attributes import pad_arguments, slice_arguments, split_arguments
-from ...operator_context import CodegenContext
 from ...safe_names import scalar
-from ...statements import as_tuple
-from ...values import Expression, SizeTerm
-from ...writers import HELD, OutputCode, writes
+from ...values import Expression, SizeTerm, as_tuple
+from ...writers import HELD, CodegenContext, OutputCode, writes
 
 _FAR = 2**31 - 1  # exporters write this or more for "to the end"
 _MOST_AXES = 64  # a longer vector is no shape
