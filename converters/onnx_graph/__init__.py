@@ -1,2 +1,1 @@
-"""An ONNX model as the converters from it read it: nodes with their origins, bodies, functions, patterns, and
-semantics."""
+"""An ONNX model as the converters from it read it: nodes with their origins, bodies, patterns, and semantics."""

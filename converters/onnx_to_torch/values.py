@@ -67,32 +67,19 @@ class ExpressionWriter(Protocol):
         """Return whether a size is always `number` or more."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Expression:
     """One value of the model as an expression of the module. In an f-string it is the code of its tensor."""
 
-    __slots__ = ("_code", "array", "dtype", "name", "parts", "shape", "some_parts", "trial", "writer")
-
-    def __init__(
-        self,
-        writer: ExpressionWriter,
-        dtype: str,
-        shape: tuple[int | None, ...],
-        *,
-        code: str = "",
-        trial: torch.Tensor | None = None,
-        array: Array | None = None,
-        parts: SizeTerms | None = None,
-        name: str = "",
-    ) -> None:
-        self.writer = writer
-        self.dtype = dtype  # a numpy name, and torch's too
-        self.shape = shape  # None is a size known only when the module runs
-        self.array = array
-        self.parts = parts
-        self.some_parts: Sequence[SizeTerm | None] = ()  # of a computed vector that holds sizes beside other numbers
-        self.trial = trial
-        self.name = name  # what a weight is called in the ONNX file
-        self._code = code
+    writer: ExpressionWriter
+    dtype: str  # a numpy name, and torch's too
+    shape: tuple[int | None, ...]  # None is a size known only when the module runs
+    code: str = ""  # of its tensor, once it has one
+    trial: torch.Tensor | None = None
+    array: Array | None = None
+    parts: SizeTerms | None = None
+    name: str = ""  # what a weight is called in the ONNX file
+    some_parts: Sequence[SizeTerm | None] = ()  # of a computed vector that holds sizes beside other numbers
 
     @property
     def rank(self) -> int:
@@ -115,10 +102,9 @@ class Expression:
 
     def __str__(self) -> str:
         """Return the code of the tensor: a variable, or an attribute of the module."""
-        if not self._code:
-            held = self.writer.hold(self) if self.array is not None else self.writer.stack(self)
-            self._code, self.trial = held
-        return self._code
+        if not self.code:
+            self.code, self.trial = self.writer.hold(self) if self.array is not None else self.writer.stack(self)
+        return self.code
 
     def size(self, axis: int) -> SizeTerm:
         """Return the size of an axis."""

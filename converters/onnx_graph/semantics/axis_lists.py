@@ -82,10 +82,7 @@ def softmax_axes(op: NodeReader[V, S]) -> SoftmaxAxes:
 
 
 def transformed_axis(op: NodeReader[V, S]) -> int:
-    """Return the axis that DFT transforms: an attribute before opset 20, an input since then.
-
-    Raises Refused where it is the last axis, which holds the real and imaginary parts.
-    """
+    """Return the axis that DFT transforms: an attribute before opset 20, and an input since; the last is refused."""
     rank = op.value(0).rank
     named = op.integer("axis") if op.version < 20 else op.integers(2, "axis")[0] if op.has_input(2) else -2
     axis = op.placed(named, rank)

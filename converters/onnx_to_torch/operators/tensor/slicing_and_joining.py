@@ -1,7 +1,4 @@
-"""Slice, Split, Concat and Pad: parts of tensors, and tensors joined and widened.
-
-The padding of convolutions and pools lies with them.
-"""
+"""Slice, Split, Concat and Pad of whole tensors; the padding of convolutions and pools lies with them."""
 
 from __future__ import annotations
 
