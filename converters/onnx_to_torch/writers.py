@@ -127,7 +127,7 @@ def write_as(op_type: str, code: str, *, since: int, until: int = NEWEST_READ, *
     fields = {field for _, field, _, _ in Formatter().parse(code) if field}
     inputs = range(len([field for field in fields if field.isdigit()]))
 
-    @writes(op_type, since=since, until=until, **dtypes)
+    @writes(op_type, since=since, until=until, domain="", folds=True, **dtypes)
     def written(op: CodegenContext) -> OutputCode:
         values = [op.value(at) for at in inputs]
         attributes = {name: op.literal(name, values[0].dtype) for name in fields if not name.isdigit()}
