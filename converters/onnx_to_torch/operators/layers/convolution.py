@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....onnx_graph.semantics.window_attributes import kernel_sizes, transposed_window
 from ...values import Expression
 from ...writers import FLOATS, CodegenContext, OutputCode, writes
-from .windows import pads_code, unusual_options, window_code
+from .window_code import pads_code, unusual_options, window_code
 
 
 @writes("Conv", since=1, T=FLOATS)

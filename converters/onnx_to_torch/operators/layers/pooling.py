@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...values import Expression, as_tuple
 from ...writers import FLOATS, NUMBERS, CodegenContext, OutputCode, writes
-from .windows import WindowCode, tuple_or_number, unusual_options, window_code
+from .window_code import WindowCode, tuple_or_number, unusual_options, window_code
 
 _LOWEST = {"int8": -128, "uint8": 0}
 
