@@ -5,31 +5,90 @@ outputs, and their dynamic axes. Shared by the kinds of graph (onnx_pieces.py, s
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
 
+from ...models.artifact import write_artifact
+from ...models.errors import Refused
+from ...models.formats import PAYLOAD, Format, Target
 from ...models.signature import Array, Axis, Signature, TensorSpec
+from ...models.store import size_of
 
+_MAX_BYTES = 1_500_000_000  # pieces hold copies of weights, and protobuf is limited to 2 GB
 _MAX_SIZES = 8  # elements of an integer vector that counts as sizes, which converters want as constants
 
 
 @dataclass(frozen=True)
-class GraphPiece:
-    """Some operators of a graph as a model; `expected` is what the full model computes for `feeds`."""
+class Piece(ABC):
+    """A part of a model as a model; `expected` is what the full model computes for `feeds`."""
 
     signature: Signature
     feeds: Mapping[str, Array]
     expected: Mapping[str, Array]
+
+    @abstractmethod
+    def write(self, folder: Path) -> None:
+        """Write the input of a step."""
+
+
+@dataclass(frozen=True)
+class GraphPiece(Piece):
+    """Some operators of a graph as a model."""
+
+    form: ClassVar[Format]
+    suffix: ClassVar[str] = ""  # of the file that `save` writes beside a script; none if the script has its code
     operators: int  # how many of the full model's
 
+    def save(self, path: Path) -> None:
+        """Write the model to a file."""
+        raise NotImplementedError
 
-class OperatorGraph:
-    """Operators by their index, in a topological order: what each reads and writes, and the outputs of the graph."""
+    def write(self, folder: Path) -> None:
+        """Write the model as an artifact, the input of a step."""
+        self.save(folder / PAYLOAD[self.form])
+        write_artifact(folder, Target(self.form), self.signature)
+
+
+class Cutter(ABC):
+    """A model that can be cut into pieces. Operators have indices in a topological order."""
+
+    nodes: Sequence[Any]
+    operators: Sequence[tuple[str, str]] = ()  # type and name of each, where messages mention them
+
+    def whole(self) -> GraphPiece | None:
+        """Return the full model as a piece."""
+        return self.piece(range(len(self.nodes)))
+
+    @abstractmethod
+    def piece(self, chosen: Iterable[int]) -> GraphPiece | None:
+        """Return these operators as a model; None without inputs, or if an input or output is no recorded tensor."""
+
+    @abstractmethod
+    def with_predecessors(self, index: int, limit: int) -> list[int]:
+        """Return an operator and those that it depends on, nearest first, up to `limit` of them."""
+
+    @abstractmethod
+    def describe(self, index: int) -> tuple[str, str, str | None]:
+        """Return an operator's type, a description of it for a user, and the model's line of it, if known."""
+
+
+class GraphCutter(Cutter):
+    """A graph whose operators read and write tensors by name, with the values of these in one run (`record`)."""
 
     def __init__(self, reads: Sequence[Sequence[str]], writes: Sequence[Sequence[str]], final: Collection[str]) -> None:
-        self.reads, self.writes = reads, writes
-        self.producers = {name: index for index, names in enumerate(writes) for name in names}
-        self._results = frozenset(final)
+        self._reads, self._writes, self._results = reads, writes, frozenset(final)
+        self._producers = {name: index for index, names in enumerate(writes) for name in names}
+        self._values: dict[str, Array] = {}
+
+    @abstractmethod
+    def record(self, feeds: Mapping[str, Array]) -> None:
+        """Run the full model once, and keep every tensor that an array can hold."""
+
+    @abstractmethod
+    def _spec(self, name: str, plain: str) -> TensorSpec: ...
 
     def with_predecessors(self, index: int, limit: int) -> list[int]:
         """Return an operator and those that it depends on, nearest first, up to `limit` of them."""
@@ -38,27 +97,60 @@ class OperatorGraph:
         while pending and len(chosen) < limit:
             node = pending.pop(0)
             chosen.append(node)
-            before = sorted({self.producers[name] for name in self.reads[node] if name in self.producers}, reverse=True)
+            before = sorted(
+                {self._producers[name] for name in self._reads[node] if name in self._producers}, reverse=True
+            )
             pending += [source for source in before if source not in chosen and source not in pending]
         return chosen
 
-    def inputs_of(self, kept: Iterable[int]) -> list[str]:
+    def _inputs_of(self, kept: Iterable[int]) -> list[str]:
         """Return what some operators read that none of them writes: weights, and the inputs of a piece."""
         inside = set(kept)
-        names = dict.fromkeys(name for index in sorted(inside) for name in self.reads[index])
-        return [name for name in names if self.producers.get(name) not in inside]
+        names = dict.fromkeys(name for index in sorted(inside) for name in self._reads[index])
+        return [name for name in names if self._producers.get(name) not in inside]
 
-    def outputs_of(self, kept: Sequence[int]) -> list[str]:
+    def _outputs_of(self, kept: Sequence[int]) -> list[str]:
         """Return what other operators read of a piece, and outputs of the graph; else what its last operator writes."""
         inside = set(kept)
-        outside = {name for index, names in enumerate(self.reads) if index not in inside for name in names}
+        outside = {name for index, names in enumerate(self._reads) if index not in inside for name in names}
         used = outside | self._results
-        outputs = [name for index in kept for name in self.writes[index] if name in used]
-        return list(dict.fromkeys(outputs)) or list(self.writes[kept[-1]])
+        outputs = [name for index in kept for name in self._writes[index] if name in used]
+        return list(dict.fromkeys(outputs)) or list(self._writes[kept[-1]])
 
-    def is_sizes(self, name: str, value: Array) -> bool:
+    def _is_sizes(self, name: str) -> bool:
         """Return whether a tensor counts as sizes that the model computes. An input of the model never does."""
-        return name in self.producers and value.dtype.kind in "iu" and value.ndim <= 1 and value.size <= _MAX_SIZES
+        value = self._values[name]
+        return name in self._producers and value.dtype.kind in "iu" and value.ndim <= 1 and value.size <= _MAX_SIZES
+
+    def _ends_of(
+        self, kept: Sequence[int], constants: Collection[str]
+    ) -> tuple[list[str], list[str], list[str]] | None:
+        """Return the inputs of a piece, the sizes that it holds as constants, and its outputs.
+
+        None if one of them is no recorded tensor, or there are no inputs or no outputs.
+        """
+        needed = [name for name in self._inputs_of(kept) if name not in constants]
+        outputs = self._outputs_of(kept)
+        if any(name not in self._values for name in (*needed, *outputs)):
+            return None
+        sizes = [name for name in needed if self._is_sizes(name)]
+        inputs = [name for name in needed if name not in sizes]
+        return (inputs, sizes, outputs) if inputs and outputs else None
+
+    def _recorded(
+        self, inputs: Sequence[str], outputs: Sequence[str], plain: Mapping[str, str]
+    ) -> tuple[Signature, dict[str, Array], dict[str, Array]]:
+        """Return the signature of a piece, its feeds and the expected outputs; `plain`: names in the signature."""
+        sides = inputs, outputs
+        signature = Signature(*(tuple(self._spec(name, plain[name]) for name in names) for names in sides))
+        feeds, expected = ({plain[name]: self._values[name] for name in names} for names in sides)
+        return signature, feeds, expected
+
+
+def check_size(path: Path) -> None:
+    """Raise Refused for a model that is too large to be cut into pieces."""
+    if size_of(path) > _MAX_BYTES:
+        raise Refused("the model is too large to be cut into pieces", fix="try it with fewer layers of a kind")
 
 
 def spec_of(name: str, value: Array, declared: Sequence[int | str | None] | None) -> TensorSpec:

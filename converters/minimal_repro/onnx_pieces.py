@@ -8,26 +8,22 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from ...models.artifact import write_artifact
-from ...models.errors import Refused
-from ...models.formats import PAYLOAD, Format, Target
+from ...models.formats import Format
 from ...models.signature import Array, Signature, TensorSpec
-from ...models.store import size_of
-from .graph_pieces import GraphPiece, OperatorGraph, spec_of
+from .graph_pieces import GraphCutter, GraphPiece, check_size, spec_of
 
 if TYPE_CHECKING:
     import onnx
 
     TensorType: TypeAlias = onnx.TypeProto.Tensor
 
-_MAX_BYTES = 1_500_000_000  # pieces hold copies of weights, and protobuf is limited to 2 GB
 _STACK, _SCOPES = "pkg.torch.onnx.stack_trace", "pkg.torch.onnx.name_scopes"  # metadata of torch's exporter at a node
 _TORCH_FILES = ("site-packages", "torch/fx/")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\s*\n?\s*(?P<text>[^\n]*)')
@@ -37,6 +33,7 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<functio
 class OnnxPiece(GraphPiece):
     """Some operators as an ONNX model; ONNX Runtime computed `expected`."""
 
+    form, suffix = Format.ONNX, ".onnx"
     model: onnx.ModelProto
 
     def save(self, path: Path) -> None:
@@ -45,69 +42,67 @@ class OnnxPiece(GraphPiece):
 
         onnx.save_model(self.model, path)
 
-    def write(self, folder: Path) -> None:
-        """Write the model as an artifact, the input of a step."""
-        self.save(folder / PAYLOAD[Format.ONNX])
-        write_artifact(folder, Target(Format.ONNX), self.signature)
 
+class OnnxCutter(GraphCutter):
+    """An ONNX model that can be cut into pieces.
 
-class OnnxCutter:
-    """An ONNX model that can be cut into pieces. Nodes have indices in their topological order."""
+    `flat`: another node flattens each output of a piece to a matrix. Some converters return images in a layout of their
+    own, and would seem to be wrong about every image.
+    """
+
+    flat = False
 
     def __init__(self, path: Path) -> None:
         import onnx
 
-        if size_of(path.parent) > _MAX_BYTES:
-            raise Refused("the model is too large to be cut into pieces", fix="try it with fewer layers of a kind")
+        check_size(path.parent)
         self._model = _without_constants(onnx.load(path))
         self.nodes = list(self._model.graph.node)
+        self.operators = [(node.op_type, node.name) for node in self.nodes]
         writes = [[name for name in node.output if name] for node in self.nodes]
         results = {value.name for value in self._model.graph.output}
-        self.graph = OperatorGraph([_names_read(node) for node in self.nodes], writes, results)
+        super().__init__([_names_read(node) for node in self.nodes], writes, results)
         self._weights = {tensor.name: tensor for tensor in self._model.graph.initializer}
         self._types = _tensor_types(self._model)
-        self.values: dict[str, Array] = {}
 
     def record(self, feeds: Mapping[str, Array]) -> None:
         """Run the full model once, and keep every tensor."""
-        self.values = {**feeds, **_all_values(self._model, self.graph.producers, self._types, feeds)}
+        self._values = {**feeds, **_all_values(self._model, self._producers, self._types, feeds)}
 
-    def piece(self, chosen: Iterable[int], *, flat: bool = False) -> OnnxPiece | None:
-        """Return these nodes as a model; None if an input or output is no recorded tensor.
-
-        `flat`: another node flattens each output to a matrix. Some converters return images in a layout of their own,
-        and would seem to be wrong about every image.
-        """
+    def piece(self, chosen: Iterable[int]) -> OnnxPiece | None:
+        """Return these nodes as a model; None if an input or output is no recorded tensor, or there are no inputs."""
         kept = sorted(set(chosen))
-        needed = self.graph.inputs_of(kept)
-        inputs = [name for name in needed if name not in self._weights]
-        outputs = self.graph.outputs_of(kept)
-        if not outputs or any(name not in self.values for name in (*inputs, *outputs)):
+        ends = self._ends_of(kept, self._weights)
+        if ends is None:
             return None
-        sizes = [name for name in inputs if self.graph.is_sizes(name, self.values[name])]
-        inputs = [name for name in inputs if name not in sizes]
+        inputs, sizes, outputs = ends
         try:
-            signature = Signature(tuple(map(self._spec, inputs)), tuple(map(self._spec, outputs)))
-        except ValueError:  # a dtype that the formats lack, or no inputs
+            signature, feeds, expected = self._recorded(inputs, outputs, {name: name for name in (*inputs, *outputs)})
+        except ValueError:  # a dtype that the formats lack
             return None
-        weights = [self._weights[name] for name in needed if name in self._weights]
-        feeds, expected = ({name: self.values[name] for name in names} for names in (inputs, outputs))
         nodes = [self.nodes[index] for index in kept]
-        if flat:
+        if self.flat:
             nodes, signature, expected = _with_flat_outputs(nodes, signature, expected)
+        weights = [self._weights[name] for name in self._inputs_of(kept) if name in self._weights]
         model = self._build_model(nodes, signature, [*weights, *map(self._constant, sizes)])
         return OnnxPiece(signature, feeds, expected, len(kept), model)
+
+    def describe(self, index: int) -> tuple[str, str, str | None]:
+        """Return a node's operator, a description with its name and line, and the line that it comes from, if known."""
+        node = self.nodes[index]
+        line, name = _line_of(node), f" ({node.name})" if node.name else ""
+        return node.op_type, f"the operator {node.op_type}{name}{f', from {line}' if line else ''}", line
+
+    def _spec(self, name: str, plain: str) -> TensorSpec:
+        return spec_of(plain, self._values[name], _declared_axes(self._types.get(name)))
 
     def _constant(self, name: str) -> onnx.TensorProto:
         from onnx import numpy_helper
 
-        return numpy_helper.from_array(self.values[name], name)
-
-    def _spec(self, name: str) -> TensorSpec:
-        return spec_of(name, self.values[name], _declared_axes(self._types.get(name)))
+        return numpy_helper.from_array(self._values[name], name)
 
     def _build_model(
-        self, nodes: Sequence[onnx.NodeProto], signature: Signature, weights: list[onnx.TensorProto]
+        self, nodes: list[onnx.NodeProto], signature: Signature, weights: list[onnx.TensorProto]
     ) -> onnx.ModelProto:
         from onnx import helper
 
@@ -140,13 +135,7 @@ def _with_flat_outputs(
     return nodes, Signature(signature.inputs, tuple(outputs)), values
 
 
-def describe_node(node: onnx.NodeProto) -> str:
-    """Describe a node for a user: its operator, its name, and the model's line that it comes from, if known."""
-    line = line_of(node)
-    return f"the operator {node.op_type}{f' ({node.name})' if node.name else ''}{f', from {line}' if line else ''}"
-
-
-def line_of(node: onnx.NodeProto) -> str | None:
+def _line_of(node: onnx.NodeProto) -> str | None:
     """Return the line of the user's code that torch's exporter noted; else the module's name."""
     notes = {entry.key: entry.value for entry in node.metadata_props}
     if line := line_in(notes.get(_STACK, "")):
@@ -219,9 +208,7 @@ def _tensor_types(model: onnx.ModelProto) -> dict[str, TensorType]:
 def _declared_axes(tensor_type: TensorType | None) -> list[int | str | None] | None:
     if tensor_type is None or not tensor_type.HasField("shape"):
         return None
-    return [
-        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor_type.shape.dim
-    ]  # fmt: skip
+    return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor_type.shape.dim]
 
 
 def _all_values(

@@ -1,6 +1,6 @@
 """Pieces of an exported program: some of its operators as a module, with the inputs that they have in the program.
 
-Used to find the smallest piece at which a step fails (pipeline/minimal_repro/pt2_search.py). Worker only.
+Used to find the smallest piece at which a step fails (pipeline/minimal_repro/piece_search.py). Worker only.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...models.signature import Array, Signature
+from .graph_pieces import Cutter, GraphPiece
 from .onnx_pieces import line_in
 from .torch_pieces import AxisNames, array_of, hold
 
@@ -24,18 +25,11 @@ _FREEING = re.compile(r";  (\w+ = )+None$", re.MULTILINE)  # torch writes it aft
 
 
 @dataclass(frozen=True)
-class ProgramPiece:
-    """Some operators as a module; PyTorch computes `expected` for `feeds`.
+class ProgramPiece(GraphPiece):
+    """Some operators as a module. `second_feeds` belong to a call with other sizes, which shows the dynamic axes."""
 
-    `second_feeds` belong to a second call with other sizes, which shows the dynamic axes.
-    """
-
-    module: torch.fx.GraphModule
-    signature: Signature
-    feeds: Mapping[str, Array]
-    expected: Mapping[str, Array]
     second_feeds: Mapping[str, Array]
-    operators: int
+    module: torch.fx.GraphModule
 
     def write(self, folder: Path) -> None:
         """Write the module as a source, the input of torch.export."""
@@ -61,8 +55,8 @@ class ProgramPiece:
         return _arrays(self.module.state_dict())
 
 
-class ProgramCutter:
-    """An exported program that can be cut into pieces. Operators have indices in their order.
+class ProgramCutter(Cutter[ProgramPiece]):
+    """An exported program that can be cut into pieces.
 
     Computations of sizes, and the parts of several results, are not counted: a piece includes those that it needs.
     """
@@ -92,18 +86,7 @@ class ProgramCutter:
         feeds, second_feeds = (_arrays({node.name: values[node] for node in inputs}) for values in self._values)
         if module is None or not outputs or not len(feeds) == len(second_feeds) == len(inputs) > 0:
             return None
-        return self._build_piece(
-            module, feeds, second_feeds, [node.name for node in outputs], sum(map(_is_operator, included))
-        )
-
-    def _build_piece(
-        self,
-        module: torch.fx.GraphModule,
-        feeds: Mapping[str, Array],
-        second_feeds: Mapping[str, Array],
-        names: Sequence[str],
-        operators: int,
-    ) -> ProgramPiece | None:
+        names = [node.name for node in outputs]
         expected, second_expected = (_outputs(module, names, call_feeds) for call_feeds in (feeds, second_feeds))
         try:
             signature = Signature(
@@ -112,7 +95,7 @@ class ProgramCutter:
             )
         except (ValueError, KeyError):  # a dtype that the formats lack
             return None
-        return ProgramPiece(module, signature, feeds, expected, second_feeds, operators)
+        return ProgramPiece(signature, feeds, expected, sum(map(_is_operator, included)), second_feeds, module)
 
     def with_predecessors(self, index: int, limit: int) -> list[int]:
         """Return an operator and those that it depends on, nearest first, up to `limit` of them."""
@@ -124,6 +107,12 @@ class ProgramCutter:
                 chosen.append(numbers[node])
             pending += [source for source in reversed(node.all_input_nodes) if source not in pending]
         return chosen
+
+    def describe(self, index: int) -> tuple[str, str, str | None]:
+        """Return an operator's name in PyTorch, a description with its line, and the line that torch.export noted."""
+        node = self.nodes[index]
+        line = line_in(node.meta.get("stack_trace") or "")
+        return str(node.target), f"the operator {node.target} ({node.name}){f', from {line}' if line else ''}", line
 
     def _included_and_inputs(self, inside: set[torch.fx.Node]) -> tuple[list[torch.fx.Node], list[torch.fx.Node]]:
         """Return the nodes that a piece includes, and the tensors that are its inputs, both in their order."""
@@ -180,17 +169,6 @@ def _import_line(name: str, value: Any) -> str:
     if isinstance(value, float):  # inf and nan
         return f"from math import {name}"
     return f"from {value.__module__} import {value.__name__} as {name}"
-
-
-def describe_node(node: torch.fx.Node) -> str:
-    """Describe an operator for a user: its name in PyTorch, and the model's line that it comes from, if known."""
-    line = line_of(node)
-    return f"the operator {node.target} ({node.name}){f', from {line}' if line else ''}"
-
-
-def line_of(node: torch.fx.Node) -> str | None:
-    """Return the line of the user's code that torch.export noted."""
-    return line_in(node.meta.get("stack_trace") or "")
 
 
 def _is_tensor(node: torch.fx.Node) -> bool:

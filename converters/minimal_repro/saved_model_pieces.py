@@ -15,10 +15,9 @@ from ...models.artifact import write_artifact
 from ...models.errors import Refused
 from ...models.formats import PAYLOAD, Format, Target
 from ...models.signature import DTYPES, Array, Signature, TensorSpec
-from ...models.store import size_of
 from ..to_onnx.frozen_graph import freeze
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE
-from .graph_pieces import GraphPiece, OperatorGraph, spec_of
+from .graph_pieces import GraphCutter, GraphPiece, check_size, spec_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from tensorflow.core.framework.graph_pb2 import GraphDef
     from tensorflow.core.framework.node_def_pb2 import NodeDef
 
-_MAX_BYTES = 1_500_000_000  # pieces hold copies of weights, and protobuf is limited to 2 GB
 _FRAME_OPERATORS = frozenset({"Enter", "Exit", "Merge", "NextIteration", "Switch"})  # their values cannot be fetched
 _CALL = re.compile(r"(Stateful|Stateless)?PartitionedCall(_\d+)?")  # scopes left by saving and inlining
 
@@ -35,8 +33,9 @@ _CALL = re.compile(r"(Stateful|Stateless)?PartitionedCall(_\d+)?")  # scopes lef
 class SavedModelPiece(GraphPiece):
     """Some operators as a graph, whose inputs are placeholders; TensorFlow computed `expected`."""
 
-    graph: GraphDef
+    form, suffix = Format.SAVED_MODEL, ".pb"
     tensors: Mapping[str, str]  # names of the inputs' and outputs' tensors (`model/Relu:0`), by the signature's names
+    graph: GraphDef
 
     def save(self, path: Path) -> None:
         """Write the graph to a file."""
@@ -79,16 +78,14 @@ def _tf_spec(spec: TensorSpec) -> tf.TensorSpec:
     return tf.TensorSpec([axis if isinstance(axis, int) else None for axis in spec.shape], spec.dtype, name=spec.name)
 
 
-class SavedModelCutter:
+class SavedModelCutter(GraphCutter):
     """The frozen graph that a SavedModel serves, which can be cut into pieces.
 
-    Operators have indices in a topological order; constants and inputs have none. Control edges are ignored: a frozen
-    graph has no state.
+    Constants and inputs have no index. Control edges are ignored: a frozen graph has no state.
     """
 
     def __init__(self, path: Path, signature: Signature) -> None:
-        if size_of(path) > _MAX_BYTES:
-            raise Refused("the model is too large to be cut into pieces", fix="try it with fewer layers of a kind")
+        check_size(path)
         frozen = freeze(path)
         self._graph_def, self._inputs = frozen.graph.as_graph_def(), frozen.inputs
         self._declared = {_key(frozen.inputs[spec.name]): spec for spec in signature.inputs}
@@ -96,16 +93,11 @@ class SavedModelCutter:
         self._tf_graph = _import_graph(self._graph_def)
         self._constants = {node.name: node for node in self._graph_def.node if node.op == "Const"}
         self.nodes = [node for node in _sorted_nodes(self._graph_def.node) if self._computes(node)]
+        self.operators = [(node.op, node.name) for node in self.nodes]
         writes = [[_key(output.name) for output in self._operation(node).outputs] for node in self.nodes]
         results = map(_key, frozen.outputs.values())
-        self.graph = OperatorGraph([_names_read(node) for node in self.nodes], writes, set(results))
+        super().__init__([_names_read(node) for node in self.nodes], writes, set(results))
         self._fixed = self._constant_results()
-        self.values: dict[str, Array] = {}
-
-    @property
-    def operators(self) -> list[tuple[str, str]]:
-        """Return each operator and the name of its node."""
-        return [(node.op, node.name) for node in self.nodes]
 
     def record(self, feeds: Mapping[str, Array]) -> None:
         """Run the full graph once, unoptimised, and keep every tensor that an array can hold."""
@@ -122,7 +114,7 @@ class SavedModelCutter:
         config.graph_options.optimizer_options.opt_level = -1
         with tf.compat.v1.Session(graph=self._tf_graph, config=config) as session:
             results = session.run(recorded, {self._inputs[name]: array for name, array in feeds.items()})
-        self.values = {**{_key(self._inputs[name]): array for name, array in feeds.items()}, **results}
+        self._values = {**{_key(self._inputs[name]): array for name, array in feeds.items()}, **results}
 
     def piece(self, chosen: Iterable[int]) -> SavedModelPiece | None:
         """Return these operators as a graph; None without inputs or recorded outputs.
@@ -130,30 +122,26 @@ class SavedModelCutter:
         An operator that reads a value that no array can hold, as a list of tensors, brings its producer along.
         """
         kept = self._with_producers(chosen)
-        needed = [name for name in self.graph.inputs_of(kept) if name not in self._constants]
-        fixed = {name for name in needed if self._is_known(name)}
-        inputs = [name for name in needed if name not in fixed]
-        outputs = self._outputs(kept)
-        # tf.function changes capitals in the names of its arguments.
-        plain = {name: re.sub(r"\W", "_", _without_call_scopes(name)).lower() for name in (*needed, *outputs)}
-        nodes = {self.nodes[index].name for index in kept}
-        ambiguous = len(set(plain.values())) < len(plain) or nodes.intersection(plain[name] for name in needed)
-        if not inputs or not outputs or ambiguous:
+        ends = self._ends_of(kept, self._constants)
+        if ends is None:
             return None
-        signature = Signature(*(tuple(self._spec(name, plain[name]) for name in names) for names in (inputs, outputs)))
-        placed = [_constant(plain[name], self.values[name]) for name in needed if name in fixed]
+        inputs, sizes, outputs = ends
+        # tf.function changes capitals in the names of its arguments.
+        plain = {name: re.sub(r"\W", "_", _without_call_scopes(name)).lower() for name in (*inputs, *sizes, *outputs)}
+        nodes = {self.nodes[index].name for index in kept}
+        if len(set(plain.values())) < len(plain) or nodes.intersection(plain[name] for name in (*inputs, *sizes)):
+            return None
+        signature, feeds, expected = self._recorded(inputs, outputs, plain)
+        placed = [_constant(plain[name], self._values[name]) for name in sizes]
         graph = self._build_graph(kept, [*map(_placeholder, signature.inputs), *placed], plain)
-        tensors = {plain[name]: f"{plain[name]}:0" for name in inputs} | {
-            plain[name]: _tensor_name(name) for name in outputs
-        }
-        feeds, expected = ({plain[name]: self.values[name] for name in names} for names in (inputs, outputs))
-        return SavedModelPiece(signature, feeds, expected, len(kept), graph, tensors)
+        tensors = {name: f"{name}:0" for name in feeds} | {plain[name]: _tensor_name(name) for name in outputs}
+        return SavedModelPiece(signature, feeds, expected, len(kept), tensors, graph)
 
-    def describe(self, index: int) -> tuple[str, str]:
+    def describe(self, index: int) -> tuple[str, str, None]:
         """Return an operator's name in TensorFlow, and a description with its scope, which Keras gives each layer."""
         node = self.nodes[index]
         scope, _, name = _without_call_scopes(node.name).rpartition("/")
-        return node.op, f"the operator {node.op} ({name}){f', in the scope {scope}' if scope else ''}"
+        return node.op, f"the operator {node.op} ({name}){f', in the scope {scope}' if scope else ''}", None
 
     def _computes(self, node: NodeDef) -> bool:
         return node.op not in ("Const", "Placeholder") and bool(self._operation(node).outputs)
@@ -164,34 +152,35 @@ class SavedModelCutter:
     def _constant_results(self) -> set[str]:
         """Return the tensors that depend on constants alone, as frozen variables do; converters need their values."""
         constant = set(self._constants)
-        for node, reads, writes in zip(self.nodes, self.graph.reads, self.graph.writes, strict=True):
+        for node, reads, writes in zip(self.nodes, self._reads, self._writes, strict=True):
             if constant.issuperset(reads) and not self._operation(node).op_def.is_stateful:
                 constant.update(writes)
         return constant
 
-    def _is_known(self, name: str) -> bool:
-        return name in self._fixed or self.graph.is_sizes(name, self.values[name])
+    def _is_sizes(self, name: str) -> bool:
+        """Return whether a tensor depends on constants alone, or counts as sizes."""
+        return name in self._fixed or super()._is_sizes(name)
 
     def _with_producers(self, chosen: Iterable[int]) -> list[int]:
         kept = set(chosen)
         while more := {
-            self.graph.producers[name]
-            for name in self.graph.inputs_of(kept)
-            if name in self.graph.producers and name not in self.values
+            self._producers[name]
+            for name in self._inputs_of(kept)
+            if name in self._producers and name not in self._values
         }:
             kept |= more
         return sorted(kept)
 
-    def _outputs(self, kept: Sequence[int]) -> list[str]:
+    def _outputs_of(self, kept: Sequence[int]) -> list[str]:
         """Return the outputs that arrays can hold; if others read nothing but lists, the last recorded tensor."""
-        outputs = [name for name in self.graph.outputs_of(kept) if name in self.values]
-        return outputs or [name for index in kept for name in self.graph.writes[index] if name in self.values][-1:]
+        outputs = [name for name in super()._outputs_of(kept) if name in self._values]
+        return outputs or [name for index in kept for name in self._writes[index] if name in self._values][-1:]
 
     def _spec(self, name: str, plain: str) -> TensorSpec:
         if name in self._declared:
             return replace(self._declared[name], name=plain)
         shape = self._tf_graph.get_tensor_by_name(_tensor_name(name)).shape
-        value = self.values[name]
+        value = self._values[name]
         return spec_of(plain, value, [None] * value.ndim if shape.rank is None else shape.as_list())
 
     def _build_graph(self, kept: Sequence[int], inputs: Sequence[NodeDef], plain: Mapping[str, str]) -> GraphDef:

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.artifact import write_artifact
-from ...models.formats import PAYLOAD, Format, Target
-from ...models.signature import DTYPES, Array, Signature, TensorSpec
+from ...models.formats import Format
+from ...models.signature import DTYPES, Array, TensorSpec
 from ..to_saved_model.saved_model_from_onnx import SIGNATURE
 from ..to_tflite.flatbuffer import main_operators
 from ..to_tflite.tflite_signature import inputs_and_outputs, model_of, packed, with_unique_names
-from .graph_pieces import GraphPiece, OperatorGraph, spec_of
+from .graph_pieces import GraphCutter, GraphPiece, spec_of
 
 if TYPE_CHECKING:
     from ai_edge_litert.schema_py_generated import SignatureDefT, TensorMapT
@@ -31,25 +30,22 @@ if TYPE_CHECKING:
 class TflitePiece(GraphPiece):
     """Some operators as a TFLite file; TFLite computed `expected`."""
 
-    flat: bytes
+    form, suffix = Format.TFLITE, ".tflite"
     tensors: Mapping[str, str]  # names of the inputs' and outputs' tensors, by the signature's names
-    runs: frozenset[str]  # its operators as tf2onnx calls them: TFL_RELU
+    flat: bytes
 
     def save(self, path: Path) -> None:
         """Write the file."""
         path.write_bytes(self.flat)
 
-    def write(self, folder: Path) -> None:
-        """Write the file as an artifact, the input of a step."""
-        self.save(folder / PAYLOAD[Format.TFLITE])
-        write_artifact(folder, Target(Format.TFLITE), self.signature)
+    @property
+    def runs(self) -> frozenset[str]:
+        """The operators as tf2onnx calls them: TFL_RELU."""
+        return frozenset(f"TFL_{operator.name}" for operator in main_operators(self.flat))
 
 
-class TfliteCutter:
-    """The main graph of a TFLite file, which can be cut into pieces. Operators have indices in the order of execution.
-
-    The graphs of loops and branches are included unchanged.
-    """
+class TfliteCutter(GraphCutter):
+    """The main graph of a TFLite file, which can be cut into pieces; graphs of loops and branches stay unchanged."""
 
     def __init__(self, path: Path) -> None:
         from ai_edge_litert.schema_py_generated import ModelT
@@ -63,14 +59,9 @@ class TfliteCutter:
         reads = [[self._names[index] for index in node.inputs if index >= 0] for node in self.nodes]
         writes = [[self._names[index] for index in node.outputs] for node in self.nodes]
         inputs, outputs = ({self._names[index] for index in side} for side in (self._main.inputs, self._main.outputs))
-        self.graph = OperatorGraph(reads, writes, outputs)
-        self._constants = set(self._names) - inputs - set(self.graph.producers)  # constants, and state
-        self.values: dict[str, Array] = {}
-
-    @property
-    def operators(self) -> list[tuple[str, str]]:
-        """Return each operator, and the first tensor that it writes."""
-        return [(node.name, self.graph.writes[index][0]) for index, node in enumerate(self.nodes)]
+        super().__init__(reads, writes, outputs)
+        self.operators = [(node.name, names[0]) for node, names in zip(self.nodes, writes, strict=True)]
+        self._constants = set(self._names) - inputs - set(self._producers)  # constants, and state
 
     def record(self, feeds: Mapping[str, Array]) -> None:
         """Run the full model once by reference kernels, and keep every tensor that an array can hold."""
@@ -90,36 +81,28 @@ class TfliteCutter:
         for name, array in feeds.items():
             interpreter.set_tensor(index_by_name[name], array)
         interpreter.invoke()
-        recorded = [*index_by_name.values(), *(self._index_by_name[name] for name in self.graph.producers)]
-        self.values = {self._names[at]: interpreter.get_tensor(at) for at in recorded if self._dtype(at) in DTYPES}
+        recorded = [*index_by_name.values(), *(self._index_by_name[name] for name in self._producers)]
+        self._values = {self._names[at]: interpreter.get_tensor(at) for at in recorded if self._dtype(at) in DTYPES}
 
     def piece(self, chosen: Iterable[int]) -> TflitePiece | None:
         """Return these operators as a file; None if an input or output is no recorded tensor, or nothing goes in."""
         kept = sorted(set(chosen))
-        needed = [name for name in self.graph.inputs_of(kept) if name not in self._constants]
-        outputs = self.graph.outputs_of(kept)
-        if not outputs or any(name not in self.values for name in (*needed, *outputs)):
+        ends = self._ends_of(kept, self._constants)
+        if ends is None:
             return None
-        sizes = {name for name in needed if self.graph.is_sizes(name, self.values[name])}
-        inputs = [name for name in needed if name not in sizes]
+        inputs, sizes, outputs = ends
         plain = {name: re.sub(r"\W", "_", name) for name in (*inputs, *outputs)}
-        if not inputs or len(set(plain.values())) < len(plain):
+        names = {plain[name]: name for name in plain}
+        if len(names) < len(plain):
             return None
-        signature = Signature(*(tuple(self._spec(name, plain[name]) for name in names) for names in (inputs, outputs)))
-        return TflitePiece(
-            flat=self._build_file(kept, inputs, outputs, sizes),
-            signature=signature,
-            tensors={plain[name]: name for name in (*inputs, *outputs)},
-            feeds={plain[name]: self.values[name] for name in inputs},
-            expected={plain[name]: self.values[name] for name in outputs},
-            operators=len(kept),
-            runs=frozenset(f"TFL_{self.nodes[index].name}" for index in kept),
-        )
+        signature, feeds, expected = self._recorded(inputs, outputs, plain)
+        flat = self._build_file(kept, inputs, outputs, sizes)
+        return TflitePiece(signature, feeds, expected, len(kept), names, flat)
 
-    def describe(self, index: int) -> tuple[str, str]:
+    def describe(self, index: int) -> tuple[str, str, None]:
         """Return an operator's name in TFLite's schema, and a description with its outputs, whose names have scopes."""
         operator = self.nodes[index].name
-        return operator, f"the operator {operator} ({', '.join(self.graph.writes[index])})"
+        return operator, f"the operator {operator} ({', '.join(self._writes[index])})", None
 
     def _dtype(self, index: int) -> str:
         from ai_edge_litert.schema_py_generated import TensorType
@@ -128,11 +111,13 @@ class TfliteCutter:
         return next((name.lower() for name, number in vars(TensorType).items() if number == type_), "")
 
     def _spec(self, name: str, plain: str) -> TensorSpec:
-        tensor, value = self._main.tensors[self._index_by_name[name]], self.values[name]
+        tensor, value = self._main.tensors[self._index_by_name[name]], self._values[name]
         declared = tensor.shapeSignature if tensor.shapeSignature is not None else value.shape
         return spec_of(plain, value, [None if size < 0 else int(size) for size in declared])
 
-    def _build_file(self, kept: Sequence[int], inputs: Sequence[str], outputs: Sequence[str], sizes: set[str]) -> bytes:
+    def _build_file(
+        self, kept: Sequence[int], inputs: Sequence[str], outputs: Sequence[str], sizes: Sequence[str]
+    ) -> bytes:
         """Build the file with these operators alone. Tensors keep their indices; unread weights are removed."""
         from ai_edge_litert.schema_py_generated import BufferT
 
@@ -141,16 +126,16 @@ class TfliteCutter:
         main.inputs, main.outputs = ([self._index_by_name[name] for name in names] for names in (inputs, outputs))
         main.tensors = list(self._main.tensors)
         model.subgraphs = [main, *self._model.subgraphs[1:]]
-        read = {self._index_by_name[name] for index in kept for name in self.graph.reads[index]}
+        read = {self._index_by_name[name] for index in kept for name in self._reads[index]}
         used = {self._main.tensors[index].buffer for index in read}
         used |= {tensor.buffer for graph in self._model.subgraphs[1:] for tensor in graph.tensors}
         model.buffers = [tensor if index in used else BufferT() for index, tensor in enumerate(self._model.buffers)]
         for name in sizes:
             tensor = copy.copy(main.tensors[self._index_by_name[name]])
             tensor.buffer, tensor.shapeSignature = len(model.buffers), None
-            tensor.shape = list(self.values[name].shape)
+            tensor.shape = list(self._values[name].shape)
             buffer = BufferT()
-            buffer.data = np.frombuffer(self.values[name].tobytes(), np.uint8)
+            buffer.data = np.frombuffer(self._values[name].tobytes(), np.uint8)
             model.buffers.append(buffer)
             main.tensors[self._index_by_name[name]] = tensor
         model.signatureDefs = [self._signature(inputs, outputs)]

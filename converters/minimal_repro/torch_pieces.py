@@ -1,10 +1,11 @@
 """The modules inside a PyTorch model, each as a model with the inputs that it has in the full model.
 
-Used to find the smallest module at which a converter fails (torch_search.py). Runs the user's code: worker only.
+pipeline/minimal_repro/piece_search.py tries steps on them. Runs the user's code: worker only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import numpy as np
 
 from ...models.signature import DTYPES, Array, Axis, Signature, TensorSpec
 from ...models.sources import CodeRef, Source, write_source
+from .graph_pieces import Piece
 
 if TYPE_CHECKING:
     import torch
@@ -58,19 +60,16 @@ def _leaves(result: Any) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class ModulePiece:
+class ModulePiece(Piece):
     """A module of the model, as two calls of the full model called it: with `feeds`, then with `second_feeds`.
 
     The second call has another batch size. Inputs of the full model keep their names; those of an inner module are x0,
     x1 and so on. Outputs are y0 and so on, or have their keys as names.
     """
 
+    second_feeds: Mapping[str, Array]
     path: str  # in the model; empty for the full model
     module: torch.nn.Module
-    signature: Signature
-    feeds: Mapping[str, Array]
-    expected: Mapping[str, Array]
-    second_feeds: Mapping[str, Array]
     nested: bool = False  # whether it returns nested tuples, which trials flatten
 
     def write(self, folder: Path) -> None:
@@ -150,7 +149,7 @@ class ModuleRecorder:
         except ValueError:
             return None
         module, nested = self._model.get_submodule(path), path in self._nested
-        return ModulePiece(path, module, signature, feeds, first[1], second_feeds, nested)
+        return ModulePiece(signature, feeds, first[1], second_feeds, path, module, nested)
 
     def inside(self, path: str) -> Iterator[str]:
         """Yield the nearest inner modules that were called; a list of layers is not called, but its layers are."""
@@ -183,15 +182,10 @@ def _calls(
 
         return hook
 
-    hooks = [
-        module.register_forward_hook(note(path), with_kwargs=True) for path, module in model.named_modules()
-    ]  # fmt: skip
-    try:
-        with torch.no_grad():
-            model(*(torch.from_numpy(np.array(array)) for array in feeds.values()))
-    finally:
-        for argument in hooks:
-            argument.remove()
+    with contextlib.ExitStack() as hooks, torch.no_grad():
+        for path, module in model.named_modules():
+            hooks.enter_context(module.register_forward_hook(note(path), with_kwargs=True))
+        model(*(torch.from_numpy(np.array(array)) for array in feeds.values()))
     return calls
 
 

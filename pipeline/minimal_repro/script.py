@@ -10,14 +10,20 @@ import platform
 import pprint
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...converters.to_onnx.onnx_from_pt2 import DYNAMO_OPSET
 from ...converters.to_onnx.onnx_from_source import TORCHSCRIPT_OPSET
-from ...models.formats import PAYLOAD, Format
-from ...models.signature import Signature
+from ...models.formats import PAYLOAD
+from ...models.signature import Signature, TensorSpec
 from ..workers.toolchain import version_of
 from .search_records import PieceFacts, SearchOptions
+
+if TYPE_CHECKING:
+    from ...converters.minimal_repro.graph_pieces import GraphPiece
+    from ...converters.minimal_repro.onnx_pieces import OnnxPiece
+    from ...converters.minimal_repro.pt2_pieces import ProgramPiece
+    from ...converters.minimal_repro.torch_pieces import ModulePiece
 
 PIECE = "piece"  # the name of the files in the result, which the run renames
 
@@ -236,33 +242,34 @@ _ANY_STEP = """\
         return dict(open_session(default_runtime(made), made).run(inputs))"""
 
 
-def script_of_module(
-    options: SearchOptions,
-    facts: PieceFacts,
-    signature: Signature,
-    *,
-    nested: bool,
-    path: str,
-    root: str | None,
-    kind: str,
-) -> str:
-    """Return the script for a module of a PyTorch model and the step in the options of a search."""
-    piece = _ROOT.format(root=root) if root else ""
-    piece += _OF_MODEL.format(path=path)
-    piece += _FLAT.format(inputs=[spec.name for spec in signature.inputs]) if nested else ""
-    return _script_of_torch(options, facts, signature, piece, kind)
+def full_script(options: SearchOptions, facts: PieceFacts, conversion: str) -> str:
+    """Return a script: what fails, where it comes from and with which versions; its conversion; the comparison."""
+    story = (
+        f"{facts.where[:1].upper()}{facts.where[1:]}, converted by {options.step}: {facts.kind}: {facts.message}. "
+        f"It is {_count(facts.operators)} of the model {options.model}, fed with what it is fed there."
+    )
+    title = f"{options.step} to {options.target} fails at {facts.operator}."
+    wrapped = "\n".join(textwrap.wrap(story.replace("\\", "/").replace('"""', "'''"), 116))
+    head = _HEAD.format(title=title, story=wrapped, versions=_versions(options.requires))
+    return head + conversion + _COMPARE.format(least_db=options.least_db, share=10 ** (-options.least_db / 10))
 
 
-def script_of_program(
-    options: SearchOptions, facts: PieceFacts, signature: Signature, *, imports: Sequence[str], code: str, kind: str
-) -> str:
-    """Return the script for a piece of an exported program. `code`: its method `forward`."""
-    lines = "".join(f"{line}\n" for line in imports)
-    piece = _OF_PROGRAM.format(imports=f"{lines}\n" if lines else "", code=code)
-    return _script_of_torch(options, facts, signature, piece, kind)
+def convert_module(options: SearchOptions, piece: ModulePiece, root: str | None) -> str:
+    """Return the conversion of a module of a PyTorch model, whose code lies in `root`."""
+    text = _ROOT.format(root=root) if root else ""
+    text += _OF_MODEL.format(path=piece.path)
+    text += _FLAT.format(inputs=names_of(piece.signature.inputs)) if piece.nested else ""
+    return _convert_torch(options, piece.signature, text)
 
 
-def _script_of_torch(options: SearchOptions, facts: PieceFacts, signature: Signature, piece: str, kind: str) -> str:
+def convert_program(options: SearchOptions, piece: ProgramPiece) -> str:
+    """Return the conversion of a piece of an exported program."""
+    lines = "".join(f"{line}\n" for line in piece.imports)
+    text = _OF_PROGRAM.format(imports=f"{lines}\n" if lines else "", code=piece.code)
+    return _convert_torch(options, piece.signature, text)
+
+
+def _convert_torch(options: SearchOptions, signature: Signature, piece: str) -> str:
     (_, step_options), is_single = options.chain[-1], len(options.chain) == 1
     template = _CONVERT.get(options.step.partition("@")[0], _ANY_STEP)
     convert = template.format(
@@ -271,58 +278,39 @@ def _script_of_torch(options: SearchOptions, facts: PieceFacts, signature: Signa
         dynamic=[list(spec.dynamic_axes) for spec in signature.inputs],
         opset=step_options.get("opset", TORCHSCRIPT_OPSET if is_single else DYNAMO_OPSET),
     )
-    inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
-    body = _TORCH.format(piece=piece, inputs=inputs, outputs=outputs, convert=convert)
-    return script_head(options, facts, kind) + body + comparison(options.least_db)
+    inputs, outputs = names_of(signature.inputs), names_of(signature.outputs)
+    return _TORCH.format(piece=piece, inputs=inputs, outputs=outputs, convert=convert)
 
 
-def script_of_onnx(options: SearchOptions, facts: PieceFacts, signature: Signature, *, kind: str) -> str:
-    """Return the script for a piece of an ONNX model and the step in the options of a search."""
-    if options.step == "onnx2tf":
-        inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
-        body = _ONNX2TF.format(inputs=inputs, outputs=outputs)
-    else:
-        body = conversion_by_step(options, signature, Format.ONNX)
-    return script_head(options, facts, kind) + body + comparison(options.least_db)
+def convert_onnx(options: SearchOptions, piece: OnnxPiece) -> str:
+    """Return the conversion of a piece of an ONNX model."""
+    if options.step != "onnx2tf":
+        return convert_by_step(options, piece)
+    return _ONNX2TF.format(inputs=names_of(piece.signature.inputs), outputs=names_of(piece.signature.outputs))
 
 
-def conversion_by_step(
-    options: SearchOptions, signature: Signature, form: Format, *, suffix: str = "", write: str = "", imports: str = ""
-) -> str:
-    """Return the part of a script that converts by the step itself, of transload or another package, and runs it.
+def names_of(specs: Sequence[TensorSpec]) -> list[str]:
+    """Return the names of some tensors."""
+    return [spec.name for spec in specs]
 
-    `write`: the lines that make the payload from the file beside the script, which has another `suffix`, with their
-    `imports`. By default that file is the payload.
+
+def convert_by_step(options: SearchOptions, piece: GraphPiece, write: str = "", imports: str = "") -> str:
+    """Return the conversion by the step itself, of transload or another package.
+
+    `write`: the lines that make the payload from the piece's file, with their `imports`; by default that file is it.
     """
     entry, step_options = options.chain[-1]
     module, _, function = entry.partition(":")
-    payload = PAYLOAD[form]
     return _OURS.format(
         module=module,
         function=function,
         imports=imports,
-        suffix=suffix or Path(payload).suffix,
-        signature=pprint.pformat(signature.to_json(), width=110, sort_dicts=False).replace("\n", "\n    "),
-        write=write or f'(given / "{payload}").write_bytes(MODEL.read_bytes())',
-        format=form.value,
+        suffix=piece.suffix,
+        signature=pprint.pformat(piece.signature.to_json(), width=110, sort_dicts=False).replace("\n", "\n    "),
+        write=write or f'(given / "{PAYLOAD[piece.form]}").write_bytes(MODEL.read_bytes())',
+        format=piece.form.value,
         options=dict(step_options),
     )
-
-
-def script_head(options: SearchOptions, facts: PieceFacts, kind: str) -> str:
-    """Return the script's docstring: what fails, where it comes from, with which versions."""
-    story = (
-        f"{facts.where[:1].upper()}{facts.where[1:]}, converted by {options.step}: {kind}: {facts.message}. "
-        f"It is {_count(facts.operators)} of the model {options.model}, fed with what it is fed there."
-    )
-    title = f"{options.step} to {options.target} fails at {facts.operator}."
-    wrapped = "\n".join(textwrap.wrap(story.replace("\\", "/").replace('"""', "'''"), 116))
-    return _HEAD.format(title=title, story=wrapped, versions=_versions(options.requires))
-
-
-def comparison(least_db: float) -> str:
-    """Return the end of a script, which compares the outputs with the expected ones."""
-    return _COMPARE.format(least_db=least_db, share=10 ** (-least_db / 10))
 
 
 def _count(operators: int | None) -> str:

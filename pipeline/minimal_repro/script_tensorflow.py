@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import pprint
 import re
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TypeAlias
 
+from ...converters.minimal_repro.saved_model_pieces import SavedModelPiece
+from ...converters.minimal_repro.tflite_pieces import TflitePiece
 from ...converters.patches.tf2onnx.registry import REPLACED_OPERATORS
 from ...converters.to_onnx.onnx_from_tensorflow import OPSET
 from ...models.formats import Format
-from ...models.signature import Signature, TensorSpec
-from .script import comparison, conversion_by_step, script_head
-from .search_records import PieceFacts, SearchOptions
+from ...models.signature import TensorSpec
+from .script import convert_by_step
+from .search_records import SearchOptions
 
 _TF2ONNX = """
 from pathlib import Path
@@ -109,57 +111,27 @@ from transload.converters.minimal_repro.saved_model_pieces import write_saved_mo
 """
 
 
-SUFFIX = {Format.SAVED_MODEL: ".pb", Format.TFLITE: ".tflite"}  # of the file of a piece
+TensorFlowPiece: TypeAlias = SavedModelPiece | TflitePiece
 
 
-class ScriptablePiece(Protocol):
-    """A piece as a script describes it."""
-
-    @property
-    def signature(self) -> Signature:
-        """The signature of the piece as a model."""
-
-    @property
-    def tensors(self) -> Mapping[str, str]:
-        """The inputs' and outputs' names in the file, by the signature's names."""
-
-    @property
-    def runs(self) -> frozenset[str]:
-        """Its operators, as tf2onnx calls them."""
-
-
-def script_of(form: Format, options: SearchOptions, facts: PieceFacts, piece: ScriptablePiece, kind: str) -> str:
-    """Return the script for a piece of a SavedModel or TFLite file and the step in the options of a search."""
-    step, suffix = _base_step(options), SUFFIX[form]
+def convert_tensorflow(options: SearchOptions, piece: TensorFlowPiece) -> str:
+    """Return the conversion of a piece of a SavedModel or TFLite file by the step in the options of a search."""
+    step = re.split(r"[-@]", options.step)[0]  # without precision and variant: tf2onnx-tflite is tf2onnx
     if step == "tf2onnx" and REPLACED_OPERATORS.isdisjoint(piece.runs):
-        body = _tf2onnx(piece, suffix)
-    elif form is Format.TFLITE:
-        body = conversion_by_step(options, piece.signature, form)
-    elif step == "tflite":
-        body = _tflite(options, piece)
-    else:
-        write = _WRITE.format(tensors=dict(piece.tensors))
-        body = conversion_by_step(options, piece.signature, form, suffix=suffix, write=write, imports=_IMPORTS)
-    return script_head(options, facts, kind) + body + comparison(options.least_db)
+        inputs, outputs = (_format_names(specs, piece) for specs in (piece.signature.inputs, piece.signature.outputs))
+        return _TF2ONNX.format(inputs=inputs, outputs=outputs, made=_MADE[piece.suffix], suffix=piece.suffix)
+    if piece.form is Format.TFLITE:
+        return convert_by_step(options, piece)
+    if step == "tflite":
+        return _convert_by_tflite(options, piece)
+    return convert_by_step(options, piece, _WRITE.format(tensors=dict(piece.tensors)), _IMPORTS)
 
 
-def _base_step(options: SearchOptions) -> str:
-    """Return the step's name without precision and variant: tf2onnx-tflite is tf2onnx."""
-    return re.split(r"[-@]", options.step)[0]
+def _format_names(specs: Sequence[TensorSpec], piece: TensorFlowPiece) -> str:
+    return pprint.pformat({spec.name: piece.tensors[spec.name] for spec in specs}, width=100, sort_dicts=False)
 
 
-def _tf2onnx(piece: ScriptablePiece, suffix: str) -> str:
-    inputs, outputs = (
-        _format_names(specs, piece.tensors) for specs in (piece.signature.inputs, piece.signature.outputs)
-    )
-    return _TF2ONNX.format(inputs=inputs, outputs=outputs, made=_MADE[suffix], suffix=suffix)
-
-
-def _format_names(specs: Sequence[TensorSpec], tensors: Mapping[str, str]) -> str:
-    return pprint.pformat({spec.name: tensors[spec.name] for spec in specs}, width=100, sort_dicts=False)
-
-
-def _tflite(options: SearchOptions, piece: ScriptablePiece) -> str:
+def _convert_by_tflite(options: SearchOptions, piece: TensorFlowPiece) -> str:
     signature = piece.signature
     shapes = [[axis if isinstance(axis, int) else None for axis in spec.shape] for spec in signature.inputs]
     specs = [
@@ -169,7 +141,7 @@ def _tflite(options: SearchOptions, piece: ScriptablePiece) -> str:
     kernels = ["TFLITE_BUILTINS", *(["SELECT_TF_OPS"] if options.chain[-1][1].get("flex") else [])]
     return _TFLITE.format(
         specs="\n".join(specs),
-        outputs=_format_names(signature.outputs, piece.tensors),
+        outputs=_format_names(signature.outputs, piece),
         kernels=", ".join(f"tf.lite.OpsSet.{kernel}" for kernel in kernels),
         precision=_PRECISIONS.get(options.target, ""),
     )

@@ -1,6 +1,6 @@
 """Search for minimal repros: for a target without a route, the smallest failing piece as a script for a bug report.
 
-A worker searches (onnx_search.py, tensorflow_search.py, pt2_search.py, torch_search.py), in bounded time. A search that
+A worker searches (piece_search.py), in bounded time. A search that
 finds nothing or fails is reported, and changes nothing else: the target is lost already.
 """
 
@@ -34,11 +34,12 @@ _GRACE_S = 180.0  # for the trial that runs when the request's seconds are over
 _LONGER_FACTOR = 10  # of the suggested time, if it was too short
 _MAX_FAILURES = 2  # of one target that are searched
 
-_ONNX_ENTRY, _PT2_ENTRY, _TORCH_ENTRY = (f"{__package__}.{kind}_search:find_piece" for kind in ("onnx", "pt2", "torch"))
+_SEARCH = f"{__package__}.piece_search"
+_PT2_ENTRY, _TORCH_ENTRY = f"{_SEARCH}:find_program_piece", f"{_SEARCH}:find_module"
 _GRAPH_ENTRIES = {
-    Format.ONNX: _ONNX_ENTRY,
-    Format.SAVED_MODEL: f"{__package__}.tensorflow_search:find_saved_model_piece",
-    Format.TFLITE: f"{__package__}.tensorflow_search:find_tflite_piece",
+    Format.ONNX: f"{_SEARCH}:find_onnx_piece",
+    Format.SAVED_MODEL: f"{_SEARCH}:find_saved_model_piece",
+    Format.TFLITE: f"{_SEARCH}:find_tflite_piece",
 }
 _EXPORT = next(step for step in STEPS if step.name == "torch.export")  # exports a piece of a program again
 _LIBRARIES = {

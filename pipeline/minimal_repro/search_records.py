@@ -32,7 +32,8 @@ class PieceFacts(Facts):
     operator: str
     where: str
     line: str | None
-    message: str  # of the failure
+    kind: str  # of the failure: the error's class, or trial.WRONG
+    message: str
     fix: str
     unopened_by: str = ""  # the runtime that could not open the piece's artifact
     size_refused: bool = False  # it fails at sizes that its program excludes

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
+from ...converters.minimal_repro.graph_pieces import Cutter, GraphPiece, Piece
 from ...models.errors import OpenFailed, Refused, SearchTimeout, SizeRefused, TransloadError
 from ...models.job import Job, Work
 from ...models.signature import Array
@@ -28,28 +29,6 @@ WRONG = "answers wrongly"
 _LOST_LAYOUT = "the layout was lost"  # in the words of pipeline/drift/mismatch_hints.py
 _HEAD_CHARACTERS = 40  # of a message without numbers and names, which tell the kind of failure
 _MAX_MENTIONED = 3
-
-
-class Piece(Protocol):
-    """A part of a model as a model, with the inputs that it has in the full model, and the expected outputs."""
-
-    @property
-    def operators(self) -> int:
-        """How many of the full model's operators it has."""
-
-    @property
-    def feeds(self) -> Mapping[str, Array]:
-        """The inputs by name."""
-
-    @property
-    def expected(self) -> Mapping[str, Array]:
-        """The outputs that the converted piece must have."""
-
-    def write(self, folder: Path) -> None:
-        """Write the input of a trial's first step."""
-
-
-_P = TypeVar("_P", bound=Piece)
 
 
 class OutOfTime(Exception):
@@ -114,10 +93,8 @@ class Trial:
         self.started = time.monotonic()
         self._steps = [(_load_step(entry), options) for entry, options in self.chain]
 
-    def __call__(
-        self, write: Callable[[Path], None], feeds: Mapping[str, Array], expected: Mapping[str, Array]
-    ) -> Failure | None:
-        """Run the chain on what `write` puts into a folder; return its failure, or None.
+    def __call__(self, piece: Piece) -> Failure | None:
+        """Run the chain on a piece; return its failure, or None.
 
         Raises OutOfTime instead of starting a trial too late; the first trial, of the full model, always runs.
         """
@@ -128,7 +105,7 @@ class Trial:
         folder = self.scratch / f"trial{self.count}"
         source, out = folder / "given", folder / "given"
         source.mkdir(parents=True)
-        write(source)
+        piece.write(source)
         try:
             for index, (step, options) in enumerate(self._steps):
                 source, out, cwd = out, folder / f"out{index}", folder / f"cwd{index}"
@@ -143,16 +120,28 @@ class Trial:
             return Failure(type(error).__name__, first_words(error))
         finally:
             os.chdir(self.scratch)
-        return self._answers(out, feeds, expected)
-
-    def _answers(self, out: Path, feeds: Mapping[str, Array], expected: Mapping[str, Array]) -> Failure | None:
         try:
             session = open_session(default_runtime(out), out)
-            outputs = session.run(feeds)
+            outputs = session.run(piece.feeds)
             session.close()
         except TransloadError as error:
             return _failure_of(error)
-        return find_difference(outputs, expected, self.least_db)
+        return find_difference(outputs, piece.expected, self.least_db)
+
+    def facts(self, failure: Failure, operators: int | None, operator: str, where: str, line: str | None) -> PieceFacts:
+        """Return the facts of a search about its piece."""
+        return PieceFacts(
+            complete=not self.out_of_time,
+            operators=operators,
+            operator=operator,
+            where=where,
+            line=line,
+            kind=failure.kind,
+            message=failure.message,
+            fix=failure.fix,
+            unopened_by=failure.unopened_by,
+            size_refused=failure.size_refused,
+        )
 
 
 def _failure_of(error: TransloadError, fix: str = "") -> Failure:
@@ -206,77 +195,55 @@ def mentioned_operators(message: str, operators: Sequence[tuple[str, str]]) -> l
     return sorted(mentioned, key=lambda index: operators[index][1] not in message)[:_MAX_MENTIONED]
 
 
-def search_smallest(  # noqa: PLR0917  (what is searched, how, and what for)
-    count: int,
-    cut: Callable[[Sequence[int]], _P | None],
-    with_predecessors: Callable[[int, int], Sequence[int]],
-    trial: Trial,
-    full_failure: Failure,
-    suspects: Sequence[int] = (),
-) -> tuple[int, tuple[_P, Failure] | None]:
-    """Search the smallest piece that fails as the full model does; return the failing operator and the piece, or None.
+def search_smallest(
+    cutter: Cutter, trial: Trial, full_failure: Failure, suspects: Sequence[int] = ()
+) -> tuple[int, GraphPiece, Failure]:
+    """Search the smallest piece that fails as the full model does; return the failing operator, the piece, its failure.
 
     First the `suspects` are tried, each alone, because large pieces take long. Then bisection finds the shortest
-    failing prefix of the `count` operators, whose last operator is the failing one. Then that is tried alone, then with
-    two, four, eight operators of `with_predecessors`, and back to the fewest. The best piece counts when time is up.
+    failing prefix of the operators, whose last operator is the failing one. Then that is tried alone, then with two,
+    four, eight operators of `with_predecessors`, and back to the fewest. The best piece counts when time is up.
+
+    Raises SearchTimeout or Refused if there is none.
     """
-    best: tuple[_P, Failure] | None = None
+    best: tuple[GraphPiece, Failure] | None = None
+    count = len(cutter.nodes)
     index = count - 1
 
     def fails(chosen: Sequence[int]) -> bool:
         nonlocal best
-        piece = cut(chosen)
-        if piece is None:
-            return False
-        failure = trial(piece.write, piece.feeds, piece.expected)
-        if failure is None or not failure.is_like(full_failure):
+        piece = cutter.piece(chosen)
+        failure = trial(piece) if piece else None
+        if piece is None or failure is None or not failure.is_like(full_failure):
             return False
         if best is None or piece.operators < best[0].operators:
             best = piece, failure
         return True
 
     try:
-        for suspect in suspects:
-            if fails([suspect]):
-                return suspect, best
+        if (suspect := next((suspect for suspect in suspects if fails([suspect])), None)) is not None:
+            return suspect, *require_piece(best, full_failure, trial)
         index = shortest_failing_length(count, lambda length: fails(range(length))) - 1
         size = 1
         while (best is None or size < best[0].operators) and size <= count:
-            if fails(with_predecessors(index, size)):
-                shortest_failing_length(size, lambda length: fails(with_predecessors(index, length)), passing=size // 2)
+            if fails(cutter.with_predecessors(index, size)):
+                shortest_failing_length(
+                    size, lambda length: fails(cutter.with_predecessors(index, length)), passing=size // 2
+                )
                 break
             size *= 2
     except OutOfTime:
         print("out of time: the smallest piece so far is taken")
-    return index, best
+    return index, *require_piece(best, full_failure, trial)
 
 
-def require_piece(result: tuple[_P, Failure] | None, failure: Failure, trial: Trial) -> tuple[_P, Failure]:
-    """Return the piece of `search_smallest`. Raises Refused if there is none."""
-    if result is None and trial.out_of_time:
+def require_piece(
+    best: tuple[GraphPiece, Failure] | None, full_failure: Failure, trial: Trial
+) -> tuple[GraphPiece, Failure]:
+    """Return the best piece. Raises SearchTimeout or Refused if there is none."""
+    if best is None and trial.out_of_time:
         raise SearchTimeout("nothing smaller was found in the time", fix="allow more: --search-seconds")
-    if result is None:
-        raise Refused(f"the step does not fail at any part of the model alone: {failure.message}", fix="read its log")
-    return result
-
-
-def repro_facts(  # noqa: PLR0917  (what is told of it)
-    failure: Failure, operators: int | None, operator: str, where: str, line: str | None, trial: Trial
-) -> PieceFacts:
-    """Return the facts of a search about its piece."""
-    return PieceFacts(
-        complete=not trial.out_of_time,
-        operators=operators,
-        operator=operator,
-        where=where,
-        line=line,
-        message=failure.message,
-        fix=failure.fix,
-        unopened_by=failure.unopened_by,
-        size_refused=failure.size_refused,
-    )
-
-
-def refuse_no_failure() -> Refused:
-    """Return the refusal of a full model that fails at none of the samples."""
-    return Refused("the whole model does not fail when it is converted once more", fix="read the log of the step")
+    if best is None:
+        message = f"the step does not fail at any part of the model alone: {full_failure.message}"
+        raise Refused(message, fix="read its log")
+    return best

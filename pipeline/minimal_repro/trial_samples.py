@@ -6,12 +6,13 @@ An artifact may be wrong only at a size that the data does not have; then a samp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from ...models.dataset import Dataset, write_arrays
+from ...converters.minimal_repro.graph_pieces import Piece
+from ...models.dataset import Dataset
+from ...models.errors import Refused
 from ...models.job import Job
 from ...models.probes.feeds import make_feeds, sizes_in
 from ...models.probes.probe_set import Probe, describe_values
@@ -19,10 +20,11 @@ from ...models.probes.sizes import bounds_within
 from ...models.signature import Array, TensorSpec
 from ..drift.recorded_answers import ReferenceRecord, read_record
 from ..drift.sessions import read_test_set
-from .trial import Failure, Piece, Trial, refuse_no_failure
+from .trial import Failure, Trial
 
 Feeds: TypeAlias = Mapping[str, Array]
 _T = TypeVar("_T")
+_P = TypeVar("_P", bound=Piece)
 
 
 def recorded_calls(job: Job) -> Iterator[tuple[Feeds, list[Feeds]]]:
@@ -46,34 +48,21 @@ def recorded_calls(job: Job) -> Iterator[tuple[Feeds, list[Feeds]]]:
         yield _feeds(data, record, probe), second_candidates
 
 
-class GraphCutter(Protocol):
-    """A graph that can be cut into pieces after a run on one sample."""
+def full_model_failure(
+    job: Job, trial: Trial, record: Callable[[Feeds, Sequence[Feeds]], tuple[_T, _P | None]]
+) -> tuple[_T, _P, Failure]:
+    """Return the full model's failure at the first samples at which it fails, with what `record` made of these.
 
-    @property
-    def nodes(self) -> Sequence[object]:
-        """Its operators."""
-
-    def record(self, feeds: Feeds, /) -> None:
-        """Run the graph, and keep its tensors."""
-
-    def piece(self, chosen: Sequence[int], /) -> Piece | None:
-        """Return some operators with the inputs that they had in that run."""
-
-
-def full_model_failure(cutter: GraphCutter, trial: Trial, job: Job) -> Failure:
-    """Return the full model's failure at the first samples at which it fails, which the cutter keeps.
-
-    Raises Refused if it fails at none.
+    That is a model that can be cut, and the full model as a piece. Raises Refused if it fails at none.
     """
-    for feeds, _ in recorded_calls(job):
-        cutter.record(feeds)
-        piece = cutter.piece(range(len(cutter.nodes)))
-        if piece and (failure := trial(piece.write, piece.feeds, piece.expected)):
-            return failure
-    raise refuse_no_failure()
+    for first, others in recorded_calls(job):
+        recorded, piece = record(first, others)
+        if piece and (failure := trial(piece)):
+            return recorded, piece, failure
+    raise Refused("the whole model does not fail when it is converted once more", fix="read the log of the step")
 
 
-def record_first_accepted(make: Callable[[Feeds, Feeds], _T], first: Feeds, second_candidates: list[Feeds]) -> _T:
+def record_first_accepted(make: Callable[[Feeds, Feeds], _T], first: Feeds, second_candidates: Sequence[Feeds]) -> _T:
     """Return `make` of the first call and the first second call that the model accepts: it may refuse some sizes."""
     *tries, last = second_candidates
     for second in tries:
@@ -103,8 +92,3 @@ def _other_batch(record: ReferenceRecord, batch: int) -> int:
 def _feeds(data: Dataset, record: ReferenceRecord, probe: Probe) -> Feeds:
     samples = probe.of(data)
     return make_feeds(samples, np.arange(probe.batch) % len(samples), record.signature, probe.sizes)
-
-
-def write_groups(path: Path, **groups: Feeds) -> None:
-    """Write arrays for a script, each under `KIND/NAME`, as `in/x` or `expected/y`."""
-    write_arrays(path, {f"{kind}/{name}": array for kind, group in groups.items() for name, array in group.items()})

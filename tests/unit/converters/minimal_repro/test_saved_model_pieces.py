@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transload.converters.minimal_repro.saved_model_pieces import SavedModelCutter
+from transload.converters.minimal_repro.saved_model_pieces import SavedModelCutter, SavedModelPiece
 from transload.models.artifact import write_artifact
 from transload.models.dataset import TEST, Dataset, write_dataset
 from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
-from transload.pipeline.minimal_repro.script_tensorflow import script_of
+from transload.pipeline.minimal_repro.piece_search import find_saved_model_piece
+from transload.pipeline.minimal_repro.script import full_script
+from transload.pipeline.minimal_repro.script_tensorflow import convert_tensorflow
 from transload.pipeline.minimal_repro.search_records import PieceFacts, SearchOptions
-from transload.pipeline.minimal_repro.tensorflow_search import find_saved_model_piece
 from transload.pipeline.minimal_repro.trial import Trial, search_smallest
 
 TF2ONNX = "transload.converters.to_onnx.onnx_from_tensorflow:onnx_from_saved_model"
@@ -123,13 +124,13 @@ def test_a_list_of_tensors_is_no_input_what_makes_it_comes_along(cutter: SavedMo
 
 def test_an_operator_is_named_with_its_scope(cutter: SavedModelCutter) -> None:
     said_of_it = "the operator AddV2 (add), in the scope head"
-    assert cutter.describe(at(cutter, "AddV2")) == ("AddV2", said_of_it)
+    assert cutter.describe(at(cutter, "AddV2")) == ("AddV2", said_of_it, None)
 
 
 def test_what_is_behind_an_operator_comes_nearest_first(cutter: SavedModelCutter) -> None:
     add = at(cutter, "AddV2")
-    assert cutter.graph.with_predecessors(add, 1) == [add]
-    assert at(cutter, "MatMul") in cutter.graph.with_predecessors(add, 3)
+    assert cutter.with_predecessors(add, 1) == [add]
+    assert at(cutter, "MatMul") in cutter.with_predecessors(add, 3)
 
 
 @pytest.fixture
@@ -209,11 +210,10 @@ def test_what_tensorflow_gets_wrong_without_a_word_is_cut_to_the_fewest_operator
     trial = Trial([(TFLITE, {})], 60.0, tmp_path, 500.0)
     everything = cutter.piece(range(len(cutter.nodes)))
     assert everything is not None
-    whole = trial(everything.write, everything.feeds, everything.expected)
+    whole = trial(everything)
     assert whole is not None
-    _, found = search_smallest(len(cutter.nodes), cutter.piece, cutter.graph.with_predecessors, trial, whole)
-    assert found is not None
-    piece, seen = found
+    _, piece, seen = search_smallest(cutter, trial, whole)
+    assert isinstance(piece, SavedModelPiece)
     assert sorted(node.op for node in piece.graph.node if node.op not in ("Const", "Placeholder")) == [
         "Reshape", "Transpose", "Transpose",
     ]  # fmt: skip
@@ -250,14 +250,18 @@ def test_wrong_answers_of_a_step_of_any_other_package(
 
 def script(step: str, target: str, runs: set[str], **options: Any) -> str:
     facts = PieceFacts(
-        complete=True, where="the operator A (a)", message="it fails", operator="A", operators=1, line=None, fix=""
-    )
+        complete=True, where="the operator A (a)", kind="Refused", message="it fails", operator="A", operators=1,
+        line=None, fix="",
+    )  # fmt: skip
     entry = TF2ONNX if step == "tf2onnx" else TFLITE
     given = SearchOptions(
         step=step, target=target, chain=((entry, options),), model="net", least_db=60.0, reason="", seconds=1.0
     )
-    piece = SimpleNamespace(signature=SIGNATURE, tensors={"x": "x:0", "y": "a:0"}, runs=frozenset(runs))
-    return script_of(Format.SAVED_MODEL, given, facts, piece, "Refused")
+    names = {"x": "x:0", "y": "a:0"}
+    piece: Any = SimpleNamespace(
+        form=Format.SAVED_MODEL, suffix=".pb", signature=SIGNATURE, tensors=names, runs=frozenset(runs)
+    )
+    return full_script(given, facts, convert_tensorflow(given, piece))
 
 
 def test_where_our_step_mends_tf2onnx_it_is_our_step_that_is_shown() -> None:

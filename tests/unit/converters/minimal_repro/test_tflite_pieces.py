@@ -22,7 +22,7 @@ from transload.models.formats import Format, Target
 from transload.models.job import Job
 from transload.models.signature import Array, Signature, parse_input
 from transload.pipeline.drift.reference import answer
-from transload.pipeline.minimal_repro.tensorflow_search import find_tflite_piece
+from transload.pipeline.minimal_repro.piece_search import find_tflite_piece
 from transload.serving.runtimes.tflite_session import open_session
 
 SIGNATURE = Signature((parse_input("x=float32[batch,6]"),), (parse_input("y=float32[batch,4]"),))

@@ -18,9 +18,7 @@ from transload.models.job import Job
 from transload.models.signature import Signature, parse_input
 from transload.models.sources import CodeRef, Source, write_source
 from transload.pipeline.drift.reference import answer
-from transload.pipeline.minimal_repro.onnx_search import find_piece as find_onnx_piece
-from transload.pipeline.minimal_repro.pt2_search import find_piece as find_pt2_piece
-from transload.pipeline.minimal_repro.torch_search import find_piece as find_torch_piece
+from transload.pipeline.minimal_repro.piece_search import find_module, find_onnx_piece, find_program_piece
 from transload.pipeline.minimal_repro.trial_samples import recorded_calls
 
 TIME = 5  # of the data, and the size that the broken steps take for a constant
@@ -193,7 +191,7 @@ def test_a_module_of_a_model_in_pytorch(
     here: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[Path], str]
 ) -> None:
     write_source(here / "source", Source(CodeRef("size_net:Net", str(here)), SIGNATURE, ""))
-    facts = shrunk(here, find_torch_piece, "torch", ["broken_steps:trace_of_source"], monkeypatch)
+    facts = shrunk(here, find_module, "torch", ["broken_steps:trace_of_source"], monkeypatch)
     assert facts["where"] == "the module sum (Sum, size_net.py:5)"
     assert lengths(here).isdisjoint({TIME})
     assert "SessionLost: torchscript gave no answer to inputs that fit the signature: " in said(here)
@@ -211,7 +209,7 @@ def test_an_operator_of_an_exported_program(
     torch.export.save(made, here / "source" / "model.pt2")
     write_artifact(here / "source", Target(Format.PT2), SIGNATURE)
     chain = ["transload.converters.to_pytorch.pt2_from_source:pt2_from_source", "broken_steps:trace_of_program"]
-    facts = shrunk(here, find_pt2_piece, "torch", chain, monkeypatch)
+    facts = shrunk(here, find_program_piece, "torch", chain, monkeypatch)
     assert (facts["operators"], facts["operator"]) == (1, "aten.div.Tensor")
     assert facts["line"].startswith("size_net.py:24 (`return self.last((torch.relu(self.first(x)) / x.shape[1])")
     assert lengths(here).isdisjoint({TIME})

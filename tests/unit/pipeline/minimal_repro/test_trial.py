@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,6 @@ from transload.pipeline.minimal_repro.trial import (
     Trial,
     find_difference,
     mentioned_operators,
-    repro_facts,
     require_piece,
     shortest_failing_length,
 )
@@ -65,11 +66,12 @@ def test_answers_are_held_to_shape_and_numbers() -> None:
 
 def test_a_search_whose_time_is_over_says_so_and_tries_the_whole_all_the_same(tmp_path: Path) -> None:
     trial = Trial([], 60.0, tmp_path, 0.0)
-    seen = trial(lambda folder: None, {}, {})
+    nothing: Any = SimpleNamespace(write=lambda folder: None, feeds={}, expected={})
+    seen = trial(nothing)
     assert seen is not None
     assert not trial.out_of_time
     with pytest.raises(OutOfTime):
-        trial(lambda folder: None, {}, {})
-    assert not repro_facts(seen, 3, "Add", "the operator Add", None, trial).complete
+        trial(nothing)
+    assert not trial.facts(seen, 3, "Add", "the operator Add", None).complete
     with pytest.raises(SearchTimeout, match="nothing smaller was found in the time"):
         require_piece(None, seen, trial)
