@@ -23,7 +23,7 @@ from ...models.foreign_errors import first_line
 from ...models.loading.call_convention import Call, Leaf, flat, flatten, is_flat
 from ...models.loading.infer_signature import infer_signature
 from ...models.signature import Signature, TensorSpec
-from ..to_pytorch.pt2_from_source import example_inputs
+from ..to_pytorch.model_calls import example_inputs
 from ..to_pytorch.tracing import traced
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...models.formats import Format
 from ...models.signature import Array, Signature, TensorSpec
+from ..onnx_graph.graph import outer_names
 from .graph_pieces import GraphCutter, GraphPiece, check_size, spec_of
 
 if TYPE_CHECKING:
@@ -59,10 +60,11 @@ class OnnxCutter(GraphCutter):
         self._model = _without_constants(onnx.load(path))
         self.nodes = list(self._model.graph.node)
         self.operators = [(node.op_type, node.name) for node in self.nodes]
-        writes = [[name for name in node.output if name] for node in self.nodes]
-        results = {value.name for value in self._model.graph.output}
-        super().__init__([_names_read(node) for node in self.nodes], writes, results)
         self._weights = {tensor.name: tensor for tensor in self._model.graph.initializer}
+        writes = [[name for name in node.output if name] for node in self.nodes]
+        known = {value.name for value in self._model.graph.input}.union(self._weights, *writes)
+        reads = [[name for name in dict.fromkeys(_names_read(node)) if name in known] for node in self.nodes]
+        super().__init__(reads, writes, {value.name for value in self._model.graph.output})
         self._types = _tensor_types(self._model)
 
     def record(self, feeds: Mapping[str, Array]) -> None:
@@ -71,6 +73,8 @@ class OnnxCutter(GraphCutter):
 
     def piece(self, chosen: Iterable[int]) -> OnnxPiece | None:
         """Return these nodes as a model; None if an input or output is no recorded tensor, or there are no inputs."""
+        from onnx import numpy_helper
+
         kept = sorted(set(chosen))
         ends = self._ends_of(kept, self._weights)
         if ends is None:
@@ -84,7 +88,8 @@ class OnnxCutter(GraphCutter):
         if self.flat:
             nodes, signature, expected = _with_flat_outputs(nodes, signature, expected)
         weights = [self._weights[name] for name in self._inputs_of(kept) if name in self._weights]
-        model = self._build_model(nodes, signature, [*weights, *map(self._constant, sizes)])
+        weights += [numpy_helper.from_array(self._values[name], name) for name in sizes]
+        model = self._build_model(nodes, signature, weights)
         return OnnxPiece(signature, feeds, expected, len(kept), model)
 
     def describe(self, index: int) -> tuple[str, str, str | None]:
@@ -95,11 +100,6 @@ class OnnxCutter(GraphCutter):
 
     def _spec(self, name: str, plain: str) -> TensorSpec:
         return spec_of(plain, self._values[name], _declared_axes(self._types.get(name)))
-
-    def _constant(self, name: str) -> onnx.TensorProto:
-        from onnx import numpy_helper
-
-        return numpy_helper.from_array(self._values[name], name)
 
     def _build_model(
         self, nodes: list[onnx.NodeProto], signature: Signature, weights: list[onnx.TensorProto]
@@ -177,22 +177,11 @@ def _without_constants(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def _names_read(node: onnx.NodeProto) -> list[str]:
-    """Return the names that a node reads, also from inside its graphs."""
-    names = [name for name in node.input if name]
+def _names_read(node: onnx.NodeProto) -> Iterator[str]:
+    """Yield the names that a node reads, also in its graphs, whose own names are among them."""
+    yield from node.input
     for attribute in node.attribute:
-        for graph in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
-            names += _names_read_inside(graph)
-    return list(dict.fromkeys(names))
-
-
-def _names_read_inside(graph: onnx.GraphProto) -> Iterator[str]:
-    inner = {value.name for value in (*graph.input, *graph.initializer)} | {
-        name for node in graph.node for name in node.output
-    }
-    for node in graph.node:
-        yield from (name for name in _names_read(node) if name not in inner)
-    yield from (value.name for value in graph.output if value.name not in inner)
+        yield from outer_names(attribute)
 
 
 def _tensor_types(model: onnx.ModelProto) -> dict[str, TensorType]:

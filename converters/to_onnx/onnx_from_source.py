@@ -17,9 +17,9 @@ from ..patches.torch_export.traced_replacements import swap_traced_functions
 from ..patches.torch_onnx_torchscript.multi_index import without_idle_slices
 from ..patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 from ..to_pytorch.constant_weights import model_to_export
-from ..to_pytorch.pt2_from_source import example_inputs
+from ..to_pytorch.model_calls import example_inputs
 from ..to_pytorch.script_outputs import returning_tuple
-from ..to_pytorch.tracing import call_of, script_or_module
+from ..to_pytorch.tracing import script_or_module
 from .finish_model import check_names_differ, finish
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def onnx_from_source(job: Job) -> Mapping[str, Any]:
     check_names_differ(source.signature)
     inputs = example_inputs(source.signature)
     mend_older_exporter()
-    model, note = script_or_module(model_to_export(job.inputs["source"]), source.signature, call_of(source), inputs)
+    model, note = script_or_module(model_to_export(job.inputs["source"]), source)
     with (
         warnings.catch_warnings(),
         swap_traced_functions(),

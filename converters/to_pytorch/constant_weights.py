@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...models.foreign_errors import first_line
+from ...models.probes.sizes import example_sizes
 from ...models.signature import Signature
 from ...models.sources import read_source
 from ..patches.torch_export.mixture_of_experts import ask_every_expert
 from ..patches.torch_export.transformer_layers import make_capturable
-from .guards import same_way, tree_leaves
+from .model_calls import TRIAL_BATCH, call_at, same_answers
 
 if TYPE_CHECKING:
     import torch
-
-_BATCH = 2
 
 
 def model_to_export(folder: Path) -> torch.nn.Module:
@@ -50,23 +49,14 @@ def model_to_export(folder: Path) -> torch.nn.Module:
 
 def _with_constant_weights(model: torch.nn.Module, signature: Signature) -> torch.nn.Module | None:
     """Return a copy with constant weights; None if it does not answer as the model does."""
-    import torch
-
-    from ...models.probes.random_inputs import sample_inputs
-
-    def answers(module: torch.nn.Module) -> list[Any]:
-        arrays = sample_inputs(signature, _BATCH)
-        with torch.no_grad():
-            return tree_leaves(module(*(torch.from_numpy(arrays[spec.name]) for spec in signature.inputs)))
-
+    sizes = example_sizes(signature.inputs, TRIAL_BATCH)
     # First, since a hook leaves a weight that can be copied only after a call without gradients.
-    expected = answers(model)
+    expected = call_at(model, signature, sizes)
     copied = copy.deepcopy(model)
     for module in copied.modules():
         _make_constant(module)
     copied.requires_grad_(False)
-    pairs = zip(answers(copied), expected, strict=True)
-    return copied if all(same_way(new, old) for new, old in pairs if torch.is_tensor(old)) else None
+    return copied if same_answers(call_at(copied, signature, sizes), expected) else None
 
 
 def _has_computed_weights(model: torch.nn.Module) -> bool:

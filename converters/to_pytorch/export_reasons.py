@@ -11,8 +11,8 @@ import math
 import operator
 import re
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,11 +24,10 @@ from ...models.probes.sizes import axes_of, example_sizes, with_sizes
 from ...models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
 from ..patches import private_torch, torch_messages
 from .guards import ExcludedSizes
+from .model_calls import TRIAL_BATCH, answers_at, export_once
 
 if TYPE_CHECKING:
     import torch
-
-Attempt = Callable[[], "torch.export.ExportedProgram"]
 
 _ONE_SIZE = re.compile(r"Eq\(\w+, \d+\)")
 _SPECIALISED_BELOW = 2  # torch.export takes a size of 0 or 1 for a constant, and lets a dynamic axis begin at 2
@@ -111,14 +110,11 @@ def listened() -> Iterator[Guards]:
         log.setLevel(former[1])
 
 
-def refusal(error: Exception, model: torch.nn.Module, signature: Signature, attempt: Attempt) -> Refused | None:
-    """Return what stands in the way, in one sentence; None if the error shows no line of the user's.
-
-    `attempt` raised `error`; it is repeated where that shows the line.
-    """
+def refusal(error: Exception, model: torch.nn.Module, signature: Signature) -> Refused | None:
+    """Return what stands in the way of export_once, which raised `error`; None if that shows no line of the user's."""
     text = str(error)
     if isinstance(error, private_torch.UserError) and (fixed := torch_messages.SPECIALIZED_AXIS.search(text)):
-        return _fixed_axis(fixed["source"], model, signature, attempt)
+        return _fixed_axis(fixed["source"], model, signature)
     place = line_of_error(error)
     if isinstance(error, private_torch.GuardOnDataDependentSymNode):
         if place and _checks(error):
@@ -159,12 +155,9 @@ _WEIGHTS = "write that net as a function of its weights there (torch.einsum, tor
 _OTHER = "write that line with operators of torch alone, or name a target that another route leads to"
 
 
-def _fixed_axis(source: str, model: torch.nn.Module, signature: Signature, attempt: Attempt) -> Refused:
-    with listened() as guards:
-        try:
-            attempt()
-        except Exception as again:  # noqa: BLE001  (it is the error that is being explained)
-            del again
+def _fixed_axis(source: str, model: torch.nn.Module, signature: Signature) -> Refused:
+    with listened() as guards, suppress(Exception):  # it is the error that is being explained
+        export_once(model, signature)
     spec, at = spec_of(source, model, signature)
     sources = list(_sources_of(str(spec.shape[at]), guards, model, signature))
     line = guards.line_of_constant(sources) or guards.line_on(sources, ("Eq(",))
@@ -237,25 +230,13 @@ def ranges(program: torch.export.ExportedProgram, signature: Signature) -> dict[
 
 
 _ENDLESS = 2**31
-_BATCH = 2
 _MOST_TRIED = 4096  # sizes above are not tried: one call could take all memory
 
 
 def answers(model: torch.nn.Module, signature: Signature, axis: str, size: int) -> bool:
     """Return whether the model itself answers at this size of an axis."""
-    import torch
-
-    from ...models.probes.random_inputs import sample_tensors
-
-    if size > _MOST_TRIED:
-        return False
-    arrays = sample_tensors(signature.inputs, {**example_sizes(signature.inputs, _BATCH), axis: size})
-    try:
-        with torch.no_grad():
-            model(*(torch.from_numpy(arrays[spec.name]) for spec in signature.inputs))
-    except Exception:  # noqa: BLE001  (whatever it raises is the limit)
-        return False
-    return True
+    sizes = {**example_sizes(signature.inputs, TRIAL_BATCH), axis: size}
+    return size <= _MOST_TRIED and not isinstance(answers_at(model, signature, sizes), Exception)
 
 
 class OneWay(Refused):
@@ -267,11 +248,11 @@ class OneWay(Refused):
     left_out: Sequence[Mapping[str, int]] = ()
 
 
-def one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> OneWay:
+def one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Module) -> OneWay:
     """Return the refusal of a program that holds for `good` sizes of an axis alone, with the line at fault."""
     least = signature.bounds.get(axis, ANY_SIZE).low
     outside = good.low - 1 if good.low > least or good.high is None else good.high + 1
-    where = _blamed({axis: outside}, ("<", ">", "Ne("), signature, model, attempt)
+    where = _blamed({axis: outside}, ("<", ">", "Ne("), signature, model)
     spec = next(spec for spec in signature.inputs if axis in spec.shape)
     bounded = replace(spec, bounds=(*((name, sizes) for name, sizes in spec.bounds if name != axis), (axis, good)))
     return OneWay(
@@ -280,7 +261,7 @@ def one_way(axis: str, good: Bounds, signature: Signature, model: torch.nn.Modul
     )
 
 
-def left_out(left: ExcludedSizes, signature: Signature, model: torch.nn.Module, attempt: Attempt) -> OneWay:
+def left_out(left: ExcludedSizes, signature: Signature, model: torch.nn.Module) -> OneWay:
     """Return the error for a program that is wrong at one size of an axis, or at related sizes of several."""
     empty = next((axis for axis, size in left.sizes.items() if size == 0), None)
     if empty:  # torch.export asks no size whether it is 0, so it knows of no line
@@ -288,7 +269,7 @@ def left_out(left: ExcludedSizes, signature: Signature, model: torch.nn.Module, 
             f"the model takes another way where {empty} is empty",
             fix=f"leave that way out where the other one answers as well, or say that it never is: {empty}=1..",
         )
-    where = _blamed(left.sizes, ("Ne(", "Eq("), signature, model, attempt)
+    where = _blamed(left.sizes, ("Ne(", "Eq("), signature, model)
     if left.by_equality:
         return OneWay(
             f"the model takes another way where {' and '.join(left.sizes)} are of one size{where}",
@@ -307,18 +288,16 @@ def left_out(left: ExcludedSizes, signature: Signature, model: torch.nn.Module, 
     )
 
 
-def _blamed(
-    sizes: Mapping[str, int], words: Sequence[str], signature: Signature, model: torch.nn.Module, attempt: Attempt
-) -> str:
+def _blamed(sizes: Mapping[str, int], words: Sequence[str], signature: Signature, model: torch.nn.Module) -> str:
     """Return the place of the first guard that does not hold at sizes that a program leaves out.
 
     If every guard holds: of the first guard on their axes that contains one of `words`.
     """
     with listened() as guards:
-        attempt()
+        export_once(model, signature)
     axes = axes_of(signature.inputs)
     known = {source: axis for axis in axes for source in _sources_of(axis, guards, model, signature)}
-    all_sizes = {**example_sizes(signature.inputs, _BATCH), **sizes}
+    all_sizes = {**example_sizes(signature.inputs, TRIAL_BATCH), **sizes}
     line = guards.line_against({source: all_sizes[axis] for source, axis in known.items()})
     line = line or guards.line_on([source for source, axis in known.items() if axis in sizes], words)
     return f" at {quoted(line)}" if line else ""

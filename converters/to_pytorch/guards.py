@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from ...models.probes.far_sizes import count_elements, least_sizes, most_elements
 from ...models.probes.sizes import empty_axes, example_sizes
 from ...models.signature import ANY_SIZE, Signature
-from ..patches import private_torch, torch_messages
+from ..patches import torch_messages
+from .model_calls import TRIAL_BATCH, answers_at, same_answers
 
 if TYPE_CHECKING:
     import torch
@@ -31,8 +32,6 @@ _STARTS = (2, 9, 65)  # take the first breaking size from each of these on: a mo
 _MAX_EXCLUDED = 16  # points to ask
 _MAX_PER_GUARD = 4  # further points for a guard that none of these breaks
 _MAX_ELEMENTS = 1_000_000  # of the inputs of a call at sizes of several axes
-_BATCH = 2
-_ROUNDING = 1e-3  # of the largest answer: another way of the model differs by more, other rounding by less
 _NAMESPACE: dict[str, Any] = {
     "__builtins__": {"max": max, "min": min, "round": round, "abs": abs, "int": int, "float": float},
     "math": math,
@@ -99,7 +98,7 @@ def lift_guards(
     Guards that break where the model itself gives no answer stay. If the program answers otherwise than the model at
     excluded sizes, every guard stays, and the result is these sizes and all excluded points, with every dynamic axis.
     """
-    own, candidates = example_sizes(signature.inputs, _BATCH), _excluded_sizes(program, signature)
+    own, candidates = example_sizes(signature.inputs, TRIAL_BATCH), _excluded_sizes(program, signature)
     guards = [guard for guard in guards_of(program, signature) if guard.axes]
     without, agreeing = program.module(check_guards=False), list[dict[str, int]]()
     for excluded in chain(candidates, _more_excluded(guards, signature, agreeing)):
@@ -156,7 +155,7 @@ def _excluded_sizes(program: torch.export.ExportedProgram, signature: Signature)
 def _sizes_that_break(guard: SizeGuard, signature: Signature) -> Iterator[ExcludedSizes]:
     """Yield sizes that break a guard: the first ones on each line through the sizes of its axes."""
     specs = signature.inputs
-    own, limit = example_sizes(specs, _BATCH), max(_MAX_ELEMENTS, most_elements(specs))
+    own, limit = example_sizes(specs, TRIAL_BATCH), max(_MAX_ELEMENTS, most_elements(specs))
     lines = [[sizes for sizes in line if not guard.holds(sizes)] for line in _lines(guard.axes, signature)]
     for start in _STARTS:
         for line in lines:
@@ -197,37 +196,8 @@ def answers_alike(
     program: Callable[..., Any], model: torch.nn.Module, signature: Signature, sizes: Mapping[str, int]
 ) -> bool | None:
     """Return whether a program without its guards answers as the model does; None if the model has no answer."""
-    import torch
-
-    from ...models.probes.random_inputs import sample_tensors
-
-    arrays = sample_tensors(signature.inputs, sizes)
-    inputs = [torch.from_numpy(arrays[spec.name]) for spec in signature.inputs]
-    with torch.no_grad():
-        try:
-            expected = tree_leaves(model(*(tensor.clone() for tensor in inputs)))
-        except Exception:  # noqa: BLE001  (a size that the model itself refuses)
-            return None
-        try:
-            results = tree_leaves(program(*inputs))
-        except Exception:  # noqa: BLE001  (a size that only the program refuses)
-            return False
-    return len(results) == len(expected) and all(map(same_way, results, expected))
-
-
-def tree_leaves(tree: Any) -> list[Any]:
-    """Return the leaves of nested outputs."""
-    return list(private_torch.tree_leaves(tree))
-
-
-def same_way(result: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Return whether a program took the model's way: the results agree except for rounding."""
-    import torch
-
-    if result.shape != expected.shape or result.dtype != expected.dtype:
-        return False
-    if not expected.is_floating_point():
-        return torch.equal(result, expected)
-    finite = expected[expected.isfinite()].abs()
-    largest = float(finite.max()) if finite.numel() else 0.0
-    return torch.allclose(result, expected, rtol=0.0, atol=_ROUNDING * max(largest, 1e-6), equal_nan=True)
+    expected = answers_at(model, signature, sizes)
+    if isinstance(expected, Exception):  # a size that the model itself refuses
+        return None
+    results = answers_at(program, signature, sizes)
+    return not isinstance(results, Exception) and same_answers(results, expected)

@@ -9,17 +9,15 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...models.artifact import Artifact, read_artifact, write_artifact
+from ...models.artifact import Artifact, read_artifact
 from ...models.errors import Refused
-from ...models.exported_program import save_program
-from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ..onnx_graph.graph import OnnxModel, read_model
 from ..onnx_to_torch.generate_module import WEIGHTS, GeneratedModule, generate
 from ..onnx_to_torch.module_writer import torch_tensor
 from ..onnx_to_torch.safe_names import comment
-from .pt2_from_source import answer_everywhere, example_inputs, export
-from .size_bounds import settle_bounds
+from .model_calls import example_inputs
+from .pt2_from_source import write_bounded
 
 if TYPE_CHECKING:
     import torch
@@ -41,11 +39,7 @@ def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
     result = generate(model, example_inputs(source.signature), source.signature.bounds)
     write_module(result, job.out)
     module = load_module(job.out)
-    program = export(module, source.signature)
-    signature = settle_bounds(program, module, source.signature)
-    answer_everywhere(program, module, signature)
-    save_program(program, signature, job.out / PAYLOAD[Format.PT2])
-    write_artifact(job.out, Target(Format.PT2), signature)
+    write_bounded(module, module, source.signature, job.out)
     return {"operators": result.operators, "opset": result.opset, "weights": len(result.weights), "module": MODULE}
 
 

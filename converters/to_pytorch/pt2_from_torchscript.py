@@ -6,14 +6,12 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...models.artifact import Artifact, read_artifact, write_artifact
+from ...models.artifact import Artifact, read_artifact
 from ...models.errors import Refused
-from ...models.exported_program import save_program
-from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ..patches import private_torch
-from .pt2_from_source import answer_everywhere, example_inputs, export
-from .size_bounds import settle_bounds
+from .model_calls import example_inputs
+from .pt2_from_source import write_bounded
 
 if TYPE_CHECKING:
     import torch
@@ -39,12 +37,7 @@ def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:
             raise Refused(
                 f"torch's converter of TorchScript failed: {message}", fix="name the model's Python code, or serve ONNX"
             ) from error
-    traced = converted.module()
-    program = export(traced, source.signature)
-    signature = settle_bounds(program, module, source.signature)
-    answer_everywhere(program, module, signature, traced)
-    save_program(program, signature, job.out / PAYLOAD[Format.PT2])
-    write_artifact(job.out, Target(Format.PT2), signature)
+    program = write_bounded(converted.module(), module, source.signature, job.out)
     return {"nodes": len(program.graph.nodes)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...models.signature import Signature
-from .pt2_from_source import example_inputs
+from .model_calls import example_inputs
 
 if TYPE_CHECKING:
     import torch

@@ -17,6 +17,7 @@ from ...models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
 from ..patches import private_torch
 from .export_reasons import answers, ranges
 from .guards import SizeGuard, answers_alike, read_guard
+from .model_calls import TRIAL_BATCH
 
 if TYPE_CHECKING:
     import sympy  # type: ignore[import-untyped]  # it has no stubs
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 _SMALLEST_TRACED = 2  # least size of an axis for torch.export; a program answers at 1 too, unless a guard forbids it
 _SEARCH_LIMIT = 64  # a program that starts at larger sizes keeps its guards
 _GUARD_LIMIT = 1025  # up to here a guard is checked for excluding more than small sizes
-_BATCH = 2
 
 
 def settle_bounds(program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature) -> Signature:
@@ -72,7 +72,10 @@ class _SizeTrial:
         first = next((size for size in range(least, _SEARCH_LIMIT) if self._is_open(axis, size)), None)
         if first is None or first == least:
             return None
-        beyond = [*({**self._sizes(_BATCH), axis: size} for size in range(first, _GUARD_LIMIT)), *self._diagonal(first)]
+        beyond = [
+            *({**self._sizes(), axis: size} for size in range(first, _GUARD_LIMIT)),
+            *self._diagonal(first),
+        ]
         small_guards = self._guards_on_small(
             [point for size in range(least, first) for point in self._points(axis, size)], beyond
         )
@@ -90,7 +93,7 @@ class _SizeTrial:
     def drop_guards_on_least_sizes(self, narrow: Mapping[str, Bounds]) -> None:
         """Remove guards that only forbid several axes to have their least sizes at once."""
         bounds = {**self.signature.bounds, **narrow}
-        least = {axis: bounds.get(axis, ANY_SIZE).filled.low for axis in self._sizes(_BATCH)}
+        least = {axis: bounds.get(axis, ANY_SIZE).filled.low for axis in self._sizes()}
         alone = ({**least, axis: size} for axis in least for size in range(least[axis] + 1, _SEARCH_LIMIT))
         small_guards = self._guards_on_small([least], [*alone, *self._diagonal(max(least.values(), default=0) + 1)])
         if small_guards and self._agrees([least], small_guards):
@@ -101,7 +104,7 @@ class _SizeTrial:
 
         At smaller ones the sizes inside a program may be 0, and any guard may break.
         """
-        bounds = {axis: self.signature.bounds.get(axis, ANY_SIZE) for axis in self._sizes(_BATCH)}
+        bounds = {axis: self.signature.bounds.get(axis, ANY_SIZE) for axis in self._sizes()}
         sizes = range(first, _SEARCH_LIMIT + first)
         return [{axis: limits.nearest(size) for axis, limits in bounds.items()} for size in sizes]
 
@@ -145,7 +148,7 @@ class _SizeTrial:
         for name, spec in zip(self._names, self.signature.inputs, strict=True):
             yield from (f"L['{name}'].size()[{at}]" for at, axis_name in spec.dynamic_axes.items() if axis_name == axis)
 
-    def _sizes(self, batch: int) -> dict[str, int]:
+    def _sizes(self, batch: int = TRIAL_BATCH) -> dict[str, int]:
         return example_sizes(self.signature.inputs, batch)
 
     def _points(self, axis: str, size: int) -> list[dict[str, int]]:
@@ -153,7 +156,7 @@ class _SizeTrial:
 
         The batch of one is left out if a guard on other axes forbids it.
         """
-        in_batch, alone = ({**self._sizes(batch), axis: size} for batch in (_BATCH, 1))
+        in_batch, alone = ({**self._sizes(batch), axis: size} for batch in (TRIAL_BATCH, 1))
         sources = list(self._sources(axis))
         free = all(any(source in guard for source in sources) for guard in self._broken(alone))
         return [in_batch, alone] if free and alone != in_batch else [in_batch]

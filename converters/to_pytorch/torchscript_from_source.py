@@ -10,8 +10,7 @@ from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.sources import read_source
 from .constant_weights import model_to_export
-from .pt2_from_source import example_inputs
-from .tracing import call_of, refusal_to_save, script_or_trace, without_deprecation
+from .tracing import refusal_to_save, script_or_trace, without_deprecation
 
 
 def torchscript_from_source(job: Job) -> Mapping[str, Any]:
@@ -26,7 +25,7 @@ def torchscript_from_source(job: Job) -> Mapping[str, Any]:
 
     source = read_source(job.inputs["source"])
     model = model_to_export(job.inputs["source"])
-    script, note = script_or_trace(model, source.signature, call_of(source), example_inputs(source.signature))
+    script, note = script_or_trace(model, source)
     if note:
         print(note)
     try:

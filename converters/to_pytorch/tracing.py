@@ -21,9 +21,9 @@ from ...models.loading.call_convention import Call, flat
 from ...models.loading.module_checks import questions
 from ...models.loading.user_frames import line_of_now, quoted
 from ...models.probes.far_sizes import far_sizes
-from ...models.probes.random_inputs import sample_tensors
+from ...models.probes.random_inputs import sample_inputs
 from ...models.probes.sizes import example_sizes, two_sizes
-from ...models.signature import Signature
+from ...models.signature import Array, Signature
 from ...models.sources import Source
 from ..patches import private_torch, torch_messages
 from ..patches.torch_export.autograd_functions import compiled_functions, inlined_functions
@@ -32,19 +32,12 @@ from ..patches.torch_export.temporary_settings import claim_onnx_export, followe
 from ..patches.torch_export.traced_replacements import recomputing
 from ..patches.torch_export.transformer_layers import keep_own_classes
 from .export_reasons import OneWay, stopped
-from .guards import same_way, tree_leaves
+from .model_calls import EXAMPLE_BATCH, answers_at, example_inputs, inputs_at, same_answers
 from .pt2_from_source import other_way
 from .trace_reasons import Unlike, kept_size, mend_of, place_in, uncompiled, unlike
 
 if TYPE_CHECKING:
     import torch
-
-_BATCH = 3
-
-
-def call_of(source: Source) -> Call | None:
-    """Return how the flat module of a source calls the user's module; None if it is the user's module."""
-    return None if source.call is None else Call.from_json(source.call)
 
 
 def data_questions(model: torch.nn.Module, signature: Signature) -> dict[str, bool]:
@@ -54,23 +47,13 @@ def data_questions(model: torch.nn.Module, signature: Signature) -> dict[str, bo
     """
     import torch
 
-    from ...models.probes.random_inputs import sample_inputs
+    drawn, others = (sample_inputs(signature, EXAMPLE_BATCH, seed) for seed in (0, 1))
 
-    arrays = sample_inputs(signature, _BATCH)
-    other_samples = sample_inputs(signature, _BATCH, seed=1)
-    floats = {name for name, array in arrays.items() if array.dtype.kind == "f"}
-    sample_sets = [
-        arrays,
-        other_samples,
-        *(
-            {
-                name: array * array.dtype.type(factor) if name in floats else other_samples[name]
-                for name, array in arrays.items()
-            }
-            for factor in (-1, 0, 10)
-        ),
-    ]
+    def scaled(name: str, array: Array, factor: int) -> Array:
+        return array * array.dtype.type(factor) if array.dtype.kind == "f" else others[name]
 
+    scaled_sets = ({name: scaled(name, array, factor) for name, array in drawn.items()} for factor in (-1, 0, 10))
+    sample_sets = [drawn, others, *scaled_sets]
     calls = [[torch.tensor(sample[spec.name]) for spec in signature.inputs] for sample in sample_sets]
     with unchecked_distributions():
         return questions(model, calls)
@@ -125,77 +108,69 @@ def traced(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.jit.
     return trace
 
 
-def script_or_trace(
-    model: torch.nn.Module, signature: Signature, call: Call | None, inputs: Sequence[torch.Tensor]
-) -> tuple[torch.jit.ScriptModule, str | None]:
-    """Return the module as TorchScript, and a note about it: None if it was compiled or its trace is complete.
+def script_or_trace(model: torch.nn.Module, source: Source) -> tuple[torch.jit.ScriptModule, str | None]:
+    """Return the module of a source as TorchScript, and a note: None if it was compiled or its trace is complete.
 
     Raises Refused if its control flow depends on data or sizes, and its source cannot be compiled.
     """
-    compiled, note = _compile_for_data(model, signature, call, inputs)
+    compiled, note = _compile_for_data(model, source)
     if compiled is not None:
         return compiled, note
-    observed = _observe_trace(model, inputs)
-    compiled = _compile_for_sizes(observed, model, signature, call, inputs)
+    observed = _observe_trace(model, source)
+    compiled = _compile_for_sizes(observed, model, source)
     return observed.trace if compiled is None else compiled, note
 
 
-def script_or_module(
-    model: torch.nn.Module, signature: Signature, call: Call | None, inputs: Sequence[torch.Tensor]
-) -> tuple[torch.nn.Module, str | None]:
-    """Return the module for an exporter that traces, and a note about its trace.
+def script_or_module(model: torch.nn.Module, source: Source) -> tuple[torch.nn.Module, str | None]:
+    """Return the module of a source for an exporter that traces, and a note about its trace.
 
     The module is compiled if its control flow may depend on data or sizes. Raises Refused if it was seen to depend on
     them, and it cannot be compiled.
     """
-    compiled, note = _compile_for_data(model, signature, call, inputs)
+    compiled, note = _compile_for_data(model, source)
     if compiled is not None:
         return compiled, note
     try:
         with claim_onnx_export():
-            observed = _observe_trace(model, inputs)
+            observed = _observe_trace(model, source)
     except Exception:  # noqa: BLE001  (the exporter will report it)
         return model, note
-    compiled = _compile_for_sizes(observed, model, signature, call, inputs)
+    compiled = _compile_for_sizes(observed, model, source)
     return (model if compiled is None else compiled), note
 
 
-def _compile_for_data(
-    model: torch.nn.Module, signature: Signature, call: Call | None, inputs: Sequence[torch.Tensor]
-) -> tuple[torch.jit.ScriptModule | None, str | None]:
+def _compile_for_data(model: torch.nn.Module, source: Source) -> tuple[torch.jit.ScriptModule | None, str | None]:
     """Return the compiled module if it makes Python values of its data, else None; and a note about its trace.
 
     Raises Refused if these values were seen to differ, and it cannot be compiled.
     """
-    differs_at = data_questions(model, signature)
+    differs_at = data_questions(model, source.signature)
     if not differs_at:
         return None, None
     try:
-        return scripted(model, call, inputs), None
+        return _scripted(model, source), None
     except Exception as error:
         if any(differs_at.values()):
             raise _refuse_one_way(differs_at, error) from error
         print(f"compiling the source fails: {_message(error)}")
-    return None, _one_answer_note(differs_at)
-
-
-def _one_answer_note(differs_at: Mapping[str, bool]) -> str:
     line = quoted(next(iter(differs_at)))
-    return f"it keeps the one answer that samples got at {line}, whatever other data would get"
+    return None, f"it keeps the one answer that samples got at {line}, whatever other data would get"
+
+
+def _scripted(model: torch.nn.Module, source: Source) -> torch.jit.ScriptModule:
+    call = None if source.call is None else Call.from_json(source.call)
+    return scripted(model, call, example_inputs(source.signature))
 
 
 def _compile_for_sizes(
-    observed: _ObservedTrace,
-    model: torch.nn.Module,
-    signature: Signature,
-    call: Call | None,
-    inputs: Sequence[torch.Tensor],
+    observed: _ObservedTrace, model: torch.nn.Module, source: Source
 ) -> torch.jit.ScriptModule | None:
     """Return the compiled module if its trace does not hold at every size, else None.
 
     A trace keeps one way of a branch, the number of rounds of a loop over an axis (`for t in range(x.shape[1])`), or a
     number computed from a size. Raises Refused if the source cannot be compiled, or does not hold either.
     """
+    signature = source.signature
     refused: Refused | None = other_way(model, signature) if observed.branches else None
     excluded: Sequence[Mapping[str, int]] = refused.left_out if isinstance(refused, OneWay) else ()
     if excluded and _first_difference(observed.trace, model, excluded, signature) is None:
@@ -207,7 +182,7 @@ def _compile_for_sizes(
     if refused is None:
         return None
     try:
-        compiled = scripted(model, call, inputs)
+        compiled = _scripted(model, source)
     except Exception as error:
         print(f"compiling the source fails: {_message(error)}")
         fix = refused.fix if isinstance(refused, OneWay) else mend_of(error, refused.fix)
@@ -229,7 +204,7 @@ class _ObservedTrace:
         return any(torch_messages.TRACED_BRANCH.search(text) for text, _ in self.warned)
 
 
-def _observe_trace(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> _ObservedTrace:
+def _observe_trace(model: torch.nn.Module, source: Source) -> _ObservedTrace:
     warned: list[tuple[str, str | None]] = []
 
     def note(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any) -> None:
@@ -240,7 +215,7 @@ def _observe_trace(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> _O
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = note  # the stack has the user's line now; the warning may have torch's
-        trace = traced(model, inputs)
+        trace = traced(model, example_inputs(source.signature))
     return _ObservedTrace(trace, warned)
 
 
@@ -253,7 +228,7 @@ def _refuse_kept_size(
     )
     branches = next((line for _, line in observed.warned if line), None)
     mismatch = Unlike(numbers) if numbers else _first_mismatch(observed.trace, model, signature, wrong)
-    example = example_sizes(signature.inputs, _BATCH)
+    example = example_sizes(signature.inputs, EXAMPLE_BATCH)
     alone = ({**example, axis: size} for axis, size in reversed([*wrong.items()]))
     point = next((sizes for sizes in alone if _first_difference(observed.trace, model, [sizes], signature)), wrong)
     axis = next((axis for axis, size in point.items() if size != example[axis]), next(iter(wrong)))
@@ -264,13 +239,10 @@ def _first_mismatch(
     trace: torch.jit.ScriptModule, model: torch.nn.Module, signature: Signature, sizes: Mapping[str, int]
 ) -> Unlike | None:
     """Return where a new trace at these sizes first differs from this one."""
-    import torch
-
-    arrays = sample_tensors(signature.inputs, sizes)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            second_trace = traced(model, [torch.from_numpy(arrays[spec.name]) for spec in signature.inputs])
+            second_trace = traced(model, inputs_at(signature, sizes))
     except Exception:  # noqa: BLE001  (a failure of the second trace says nothing about the first)
         return None
     return unlike(trace, second_trace)
@@ -281,29 +253,16 @@ def _first_difference(
 ) -> Mapping[str, int] | None:
     """Return the first point at which a script does not answer as the model does; skip sizes that the model refuses."""
     for sizes in points:
-        expected, results = (_answers(module, signature, sizes) for module in (model, script))
+        expected, results = (answers_at(module, signature, sizes) for module in (model, script))
         if isinstance(expected, Exception):
             continue
         if isinstance(results, Exception):
             print(f"the trace does not hold at {sizes}: {_message(results)}")
             return sizes
-        if len(results) != len(expected) or not all(map(same_way, results, expected)):
+        if not same_answers(results, expected):
             print(f"the trace answers otherwise than the model at {sizes}")
             return sizes
     return None
-
-
-def _answers(module: torch.nn.Module, signature: Signature, sizes: Mapping[str, int]) -> list[torch.Tensor] | Exception:
-    """Return the tensors that a module answers with at these sizes, or its error."""
-    import torch
-
-    arrays = sample_tensors(signature.inputs, sizes)
-    try:
-        with torch.no_grad():
-            outputs = module(*(torch.from_numpy(arrays[spec.name].copy()) for spec in signature.inputs))
-    except Exception as error:  # noqa: BLE001  (any error is the answer)
-        return error
-    return [leaf for leaf in tree_leaves(outputs) if torch.is_tensor(leaf)]
 
 
 def _refuse_one_way(differs_at: Mapping[str, bool], error: Exception) -> Refused:

@@ -19,7 +19,7 @@ from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.signature import Signature
 from ..patches import private_torch
-from ..to_pytorch.pt2_from_source import dynamic_shapes, example_inputs
+from ..to_pytorch.model_calls import dynamic_shapes, example_inputs
 
 if TYPE_CHECKING:
     import torch

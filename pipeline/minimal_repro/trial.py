@@ -11,13 +11,13 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from ...converters.minimal_repro.graph_pieces import Cutter, GraphPiece, Piece
 from ...models.errors import OpenFailed, Refused, SearchTimeout, SizeRefused, TransloadError
-from ...models.job import Job, Work
+from ...models.job import Job
 from ...models.signature import Array
 from ...serving.checked_session import first_words
 from ..drift.mismatch_hints import explain, structure
@@ -91,7 +91,7 @@ class Trial:
 
     def __post_init__(self) -> None:
         self.started = time.monotonic()
-        self._steps = [(_load_step(entry), options) for entry, options in self.chain]
+        self._steps = [(resolve_name(entry), options) for entry, options in self.chain]
 
     def __call__(self, piece: Piece) -> Failure | None:
         """Run the chain on a piece; return its failure, or None.
@@ -148,12 +148,6 @@ def _failure_of(error: TransloadError, fix: str = "") -> Failure:
     runtime = error.runtime if isinstance(error, OpenFailed) else ""
     size_refused = isinstance(error, SizeRefused)
     return Failure(error.kind, error.what, fix=fix, unopened_by=runtime, size_refused=size_refused)
-
-
-def _load_step(entry: str) -> Work:
-    module, _, name = entry.partition(":")
-    work: Work = getattr(import_module(module), name)
-    return work
 
 
 def find_difference(outputs: Mapping[str, Array], expected: Mapping[str, Array], least_db: float) -> Failure | None:

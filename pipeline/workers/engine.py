@@ -40,9 +40,7 @@ class Action:
     folders: tuple[str, ...] = ()  # where a third party's step is imported from, where that is not installed as we are
     limits: Limits = field(default_factory=Limits)
     services: Services = field(default=lambda: nullcontext({}))  # opened only if the action really runs
-    server: Mapping[str, object] | None = (
-        None  # how to start what `services` gives, for the script that repeats the step
-    )
+    server: Mapping[str, object] | None = None  # how to start what `services` gives, for the script that repeats it
     checkpoints: bool = False
     remembers_refusal: bool = False
     python: str = ""  # the interpreter, where it is not ours
@@ -75,23 +73,18 @@ class Executor(Protocol):
 
     def submit(self, action: Action) -> Future[Stored]:
         """Begin an action beside others, at once or when there is room. Equal actions under way are one."""
-        ...
 
     def perform(self, action: Action) -> Stored:
         """Return the action's result. Raises TransloadError."""
-        ...
 
     def expect(self, frameworks: Iterable[str], limits: Limits) -> None:
         """Say which frameworks the coming actions import ("torch", "tensorflow"), and what they may use."""
-        ...
 
     def stop(self) -> None:
         """End every action, now."""
-        ...
 
     def close(self) -> None:
         """Wait for the actions under way, and let go of what was loaded for them."""
-        ...
 
 
 @contextmanager

@@ -136,9 +136,8 @@ class Forked:
         with self._lock:
             if self._code is None:
                 told = os.read(self._told, _NUMBER.size) if _ready(self._told, _LOADING_S) else b""
-                self._code = (
-                    int(_NUMBER.unpack(told)[0]) if told else -signal.SIGKILL
-                )  # the fork server is gone as well
+                # Without a word the fork server is gone as well.
+                self._code = int(_NUMBER.unpack(told)[0]) if told else -signal.SIGKILL
             return self._code
 
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from ...models.errors import ERRORS, StepFailed, StepTimeout
 from .fork_server import LOADED, Forked, ForkServer
@@ -59,15 +59,18 @@ class Spawn:
     fork_server: ForkServer | None = None  # forks the worker, where the fork is what a process of its own would be
 
 
-class _Process(Protocol):
-    """A worker's process, started or forked."""
+class _Started(subprocess.Popen[bytes]):
+    """A worker's process that was started, with the methods of one that was forked."""
 
-    @property
-    def pid(self) -> int: ...
+    def ended(self, seconds: float = 0) -> bool:
+        """Return whether it has ended, or ends within this time."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(timeout=seconds)
+        return self.poll() is not None
 
-    def ended(self, seconds: float = 0) -> bool: ...
-
-    def code(self) -> int: ...
+    def code(self) -> int:
+        """Return the exit code of a process that has ended, or minus its signal."""
+        return self.wait()
 
 
 class Worker:
@@ -84,7 +87,7 @@ class Worker:
         spawn.cwd.mkdir(parents=True, exist_ok=True)
         with spawn.log.open("ab") as log, theirs:
             ends = (theirs.fileno(), lifeline, log.fileno())
-            self._process: _Process = _forked(spawn, ends) or _started(spawn, ends)
+            self._process = _forked(spawn, ends) or _started(spawn, ends)
         os.close(lifeline)
         self._socket = ours
         self._stream = ours.makefile("rwb")
@@ -231,29 +234,11 @@ def _forked(spawn: Spawn, ends: tuple[int, int, int]) -> Forked | None:
     return spawn.fork_server.fork(wanted, spawn.cwd, ends) if wanted == there else None
 
 
-class _Started:
-    """A worker that was started."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-        self.pid = process.pid
-
-    def ended(self, seconds: float = 0) -> bool:
-        """Return whether it has ended, or ends within this time."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=seconds)
-        return self._process.poll() is not None
-
-    def code(self) -> int:
-        """Return the exit code of a process that has ended, or minus its signal."""
-        return self._process.wait()
-
-
 def _started(spawn: Spawn, ends: tuple[int, int, int]) -> _Started:
     """Start a worker in a process of its own."""
     connection, lifeline, log = ends
     python = spawn.python or sys.executable
-    process = subprocess.Popen(
+    return _Started(
         [python, "-P", "-m", "transload.pipeline.workers.worker", str(connection), str(lifeline)],
         stdin=subprocess.DEVNULL,
         stdout=log,
@@ -263,7 +248,6 @@ def _started(spawn: Spawn, ends: tuple[int, int, int]) -> _Started:
         pass_fds=(connection, lifeline),
         start_new_session=True,  # Ctrl-C reaches us alone, and one signal ends all that it started
     )
-    return _Started(process)
 
 
 def run_alone(entry: str, job: Mapping[str, object], spawn: Spawn) -> dict[str, Any]:
@@ -300,7 +284,7 @@ def _resident_bytes(pid: int) -> int:
 
 def _environment(spawn: Spawn) -> dict[str, str]:
     limits, cwd = spawn.limits, spawn.cwd
-    threads = str(limits.threads)
+    kept = (*_KEPT, "CUDA_VISIBLE_DEVICES") if limits.device.startswith("cuda") else _KEPT
     setup = {
         "loopback": limits.loopback,
         "host": limits.host,
@@ -309,7 +293,9 @@ def _environment(spawn: Spawn) -> dict[str, str]:
         "alarm_s": int(limits.seconds + _GRACE_S),
     }
     return {
-        **{name: os.environ[name] for name in _KEPT if name in os.environ},
+        # No framework strays to a GPU from a worker for the CPU.
+        **({} if "CUDA_VISIBLE_DEVICES" in kept else {"CUDA_VISIBLE_DEVICES": ""}),
+        **{name: os.environ[name] for name in kept if name in os.environ},
         **(_lent_path(cwd) if spawn.python else _python_path()),
         # onnx2tf runs `onnxsim` by its bare name: the environment's own programs come first.
         "PATH": os.pathsep.join([str(Path(spawn.python or sys.executable).parent), os.environ.get("PATH", os.defpath)]),
@@ -320,12 +306,10 @@ def _environment(spawn: Spawn) -> dict[str, str]:
         "PYTHONNOUSERSITE": "1",
         "PYTHONUNBUFFERED": "1",
         "TF_CPP_MIN_LOG_LEVEL": "2",
-        **_visible_gpus(limits.device),
         "HF_HUB_OFFLINE": "1",
-        **(
-            {} if limits.spin else {"OMP_WAIT_POLICY": "PASSIVE"}
-        ),  # spinning made training beside others 3 times slower
-        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), threads),
+        # Spinning made training beside others 3 times slower.
+        **({} if limits.spin else {"OMP_WAIT_POLICY": "PASSIVE"}),
+        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(limits.threads)),
         "OPENBLAS_NUM_THREADS": "1",  # numpy's; they would start with the import, and no step waits for a product of it
         "TRANSLOAD_WORKER": json.dumps(setup),
     }
@@ -333,8 +317,10 @@ def _environment(spawn: Spawn) -> dict[str, str]:
 
 def _python_path() -> dict[str, str]:
     """Return the PYTHONPATH by which transload was found, if by one (a checkout that is not installed)."""
-    parent = next((p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and _holds_package(p)), None)
-    return {"PYTHONPATH": str(Path(parent).absolute())} if parent else {}
+    folders = map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    worker = Path("transload", "pipeline", "workers", "worker.py")
+    parent = next((folder for folder in folders if (folder / worker).is_file()), None)
+    return {"PYTHONPATH": str(parent.absolute())} if parent else {}
 
 
 def _lent_path(cwd: Path) -> dict[str, str]:
@@ -345,14 +331,3 @@ def _lent_path(cwd: Path) -> dict[str, str]:
     if not link.is_symlink():
         link.symlink_to(Path(__file__).resolve().parents[2], target_is_directory=True)
     return {"PYTHONPATH": str(folder.absolute())}
-
-
-def _holds_package(folder: str) -> bool:
-    return (Path(folder) / "transload" / "pipeline" / "workers" / "worker.py").is_file()
-
-
-def _visible_gpus(device: str) -> dict[str, str]:
-    """Return CUDA_VISIBLE_DEVICES: empty for the CPU, so that no framework strays; else that of our environment."""
-    if not device.startswith("cuda"):
-        return {"CUDA_VISIBLE_DEVICES": ""}
-    return {name: os.environ[name] for name in ("CUDA_VISIBLE_DEVICES",) if name in os.environ}

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
 import json
 import os
+import pkgutil
 import signal
 import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -56,12 +56,12 @@ def _answer_all(connection: socket.socket, alarm_s: int, read: set[str]) -> None
             signal.alarm(alarm_s)  # the kernel ends us even where C code holds on to the interpreter for ever
             try:
                 if request["do"] == "open":
-                    held = _entry(request["entry"])(**request["options"])
+                    held = pkgutil.resolve_name(request["entry"])(**request["options"])
                     value: Any = None
                 elif request["do"] == "ask":
                     value = getattr(held, request["method"])(**request["options"])
                 else:
-                    value = _entry(request["entry"])(_job(request["job"]))
+                    value = pkgutil.resolve_name(request["entry"])(_job(request["job"]))
                 reply = {"value": value, "read": sorted(path for path in read if os.path.isfile(path))}  # noqa: PTH113
             except BaseException as error:  # noqa: BLE001  (SystemExit of a tool, too, becomes a sentence)
                 traceback.print_exc()
@@ -72,12 +72,6 @@ def _answer_all(connection: socket.socket, alarm_s: int, read: set[str]) -> None
             stream.flush()
     if held is not None:
         held.close()
-
-
-def _entry(text: str) -> Callable[..., Any]:
-    module, _, name = text.partition(":")
-    entry: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return entry
 
 
 def _job(record: Mapping[str, Any]) -> Job:

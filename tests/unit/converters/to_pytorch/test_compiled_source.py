@@ -15,7 +15,7 @@ from torch import nn
 
 from transload.converters.patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 from transload.converters.to_onnx.onnx_from_source import onnx_from_source
-from transload.converters.to_pytorch.guards import tree_leaves
+from transload.converters.to_pytorch.model_calls import tree_leaves
 from transload.converters.to_pytorch.tracing import scripted
 from transload.models.job import Job
 from transload.models.loading.build import build_model
