@@ -126,9 +126,7 @@ class GraphCutter(Cutter):
         self, kept: Sequence[int], constants: Collection[str]
     ) -> tuple[list[str], list[str], list[str]] | None:
         """Return the inputs of a piece, the sizes that it holds as constants, and its outputs.
-
-        None if one of them is no recorded tensor, or there are no inputs or no outputs.
-        """
+        None if one of them is no recorded tensor, or there are no inputs or no outputs."""
         needed = [name for name in self._inputs_of(kept) if name not in constants]
         outputs = self._outputs_of(kept)
         if any(name not in self._values for name in (*needed, *outputs)):
@@ -155,9 +153,7 @@ def check_size(path: Path) -> None:
 
 def spec_of(name: str, value: Array, declared: Sequence[int | str | None] | None) -> TensorSpec:
     """Return the spec of a recorded tensor; axes that the model declares dynamic stay so if the rank fits.
-
-    Raises ValueError for a dtype that the formats lack.
-    """
+    Raises ValueError for a dtype that the formats lack."""
     if declared is None or len(declared) != value.ndim:
         return TensorSpec(name, value.dtype.name, value.shape)
     sizes = enumerate(zip(declared, value.shape, strict=True))

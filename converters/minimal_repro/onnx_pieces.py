@@ -46,10 +46,8 @@ class OnnxPiece(GraphPiece):
 
 class OnnxCutter(GraphCutter):
     """An ONNX model that can be cut into pieces.
-
     `flat`: another node flattens each output of a piece to a matrix. Some converters return images in a layout of their
-    own, and would seem to be wrong about every image.
-    """
+    own, and would seem to be wrong about every image."""
 
     flat = False
 

@@ -57,9 +57,7 @@ class ProgramPiece(GraphPiece):
 
 class ProgramCutter(Cutter[ProgramPiece]):
     """An exported program that can be cut into pieces.
-
-    Computations of sizes, and the parts of several results, are not counted: a piece includes those that it needs.
-    """
+    Computations of sizes, and the parts of several results, are not counted: a piece includes those that it needs."""
 
     def __init__(
         self,

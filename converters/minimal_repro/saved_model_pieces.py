@@ -80,9 +80,7 @@ def _tf_spec(spec: TensorSpec) -> tf.TensorSpec:
 
 class SavedModelCutter(GraphCutter):
     """The frozen graph that a SavedModel serves, which can be cut into pieces.
-
-    Constants and inputs have no index. Control edges are ignored: a frozen graph has no state.
-    """
+    Constants and inputs have no index. Control edges are ignored: a frozen graph has no state."""
 
     def __init__(self, path: Path, signature: Signature) -> None:
         check_size(path)
@@ -118,9 +116,7 @@ class SavedModelCutter(GraphCutter):
 
     def piece(self, chosen: Iterable[int]) -> SavedModelPiece | None:
         """Return these operators as a graph; None without inputs or recorded outputs.
-
-        An operator that reads a value that no array can hold, as a list of tensors, brings its producer along.
-        """
+        An operator that reads a value that no array can hold, as a list of tensors, brings its producer along."""
         kept = self._with_producers(chosen)
         ends = self._ends_of(kept, self._constants)
         if ends is None:

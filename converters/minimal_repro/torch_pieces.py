@@ -62,10 +62,8 @@ def _leaves(result: Any) -> list[Any]:
 @dataclass(frozen=True)
 class ModulePiece(Piece):
     """A module of the model, as two calls of the full model called it: with `feeds`, then with `second_feeds`.
-
     The second call has another batch size. Inputs of the full model keep their names; those of an inner module are x0,
-    x1 and so on. Outputs are y0 and so on, or have their keys as names.
-    """
+    x1 and so on. Outputs are y0 and so on, or have their keys as names."""
 
     second_feeds: Mapping[str, Array]
     path: str  # in the model; empty for the full model
@@ -95,9 +93,7 @@ def _line(kind: type) -> str:
 
 class AxisNames:
     """Names and bounds of the dynamic axes of pieces, from two calls in which every dynamic axis changes its size.
-
-    An axis that changes as an axis of the model's inputs does is that axis.
-    """
+    An axis that changes as an axis of the model's inputs does is that axis."""
 
     def __init__(self, signature: Signature, first: Mapping[str, Array], second: Mapping[str, Array]) -> None:
         self._bounds = signature.bounds
@@ -165,9 +161,7 @@ def _calls(
     model: torch.nn.Module, feeds: Mapping[str, Array], nested: set[str]
 ) -> dict[str, tuple[list[Array], dict[str, Array]]]:
     """Return the arguments and results of every module's first call, by path.
-
-    The paths of modules that return nested tuples are added to `nested`.
-    """
+    The paths of modules that return nested tuples are added to `nested`."""
     import torch
 
     calls: dict[str, tuple[list[Array], dict[str, Array]]] = {}

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 def model_to_export(folder: Path) -> torch.nn.Module:
     """Build the model with encoders and experts that can be captured, and with computed weights made constant.
-
-    If constant weights fail or change the answers, prints so and returns the model with computed weights.
-    """
+    If constant weights fail or change the answers, prints so and returns the model with computed weights."""
     from ...models.loading.build import build_model
 
     model = build_model(folder)

@@ -52,9 +52,7 @@ class Guards:
 
     def line_of_constant(self, sources: Collection[str]) -> str | None:
         """Return the line of the first guard that fixes an axis of one of torch's sources to a number.
-
-        A guard that it is as long as another axis makes it no constant.
-        """
+        A guard that it is as long as another axis makes it no constant."""
         return next((line for guard, line in self._on(sources) if _ONE_SIZE.fullmatch(guard)), None)
 
     def _on(self, sources: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -190,10 +188,8 @@ def spec_of(source: str, model: torch.nn.Module, signature: Signature) -> tuple[
 @dataclass(frozen=True)
 class Held:
     """The sizes that a program holds for.
-
     `limits`: by axis, the sizes beyond which the model itself raises. `narrow`: an axis of which the program holds for
-    fewer sizes than the model.
-    """
+    fewer sizes than the model."""
 
     limits: Mapping[str, list[int]]
     narrow: tuple[str, Bounds] | None = None
@@ -241,9 +237,7 @@ def answers(model: torch.nn.Module, signature: Signature, axis: str, size: int) 
 
 class OneWay(Refused):
     """The refusal of a model that takes another way at sizes that a program does not hold for.
-
-    `left_out`: sizes of every dynamic axis that the program leaves out; none if it holds for a range of sizes.
-    """
+    `left_out`: sizes of every dynamic axis that the program leaves out; none if it holds for a range of sizes."""
 
     left_out: Sequence[Mapping[str, int]] = ()
 
@@ -290,9 +284,7 @@ def left_out(left: ExcludedSizes, signature: Signature, model: torch.nn.Module) 
 
 def _blamed(sizes: Mapping[str, int], words: Sequence[str], signature: Signature, model: torch.nn.Module) -> str:
     """Return the place of the first guard that does not hold at sizes that a program leaves out.
-
-    If every guard holds: of the first guard on their axes that contains one of `words`.
-    """
+    If every guard holds: of the first guard on their axes that contains one of `words`."""
     with listened() as guards:
         export_once(model, signature)
     axes = axes_of(signature.inputs)

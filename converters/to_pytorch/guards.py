@@ -94,10 +94,9 @@ def lift_guards(
     program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature
 ) -> tuple[ExcludedSizes, list[dict[str, int]]] | None:
     """Remove the guards of a program that break where it answers as the model does: its file would raise there.
-
     Guards that break where the model itself gives no answer stay. If the program answers otherwise than the model at
-    excluded sizes, every guard stays, and the result is these sizes and all excluded points, with every dynamic axis.
-    """
+    excluded sizes, every guard stays, and the result is these sizes and all excluded points, with every dynamic
+    axis."""
     own, candidates = example_sizes(signature.inputs, TRIAL_BATCH), _excluded_sizes(program, signature)
     guards = [guard for guard in guards_of(program, signature) if guard.axes]
     without, agreeing = program.module(check_guards=False), list[dict[str, int]]()
@@ -138,9 +137,8 @@ def _remove_guards(program: torch.export.ExportedProgram, texts: Collection[str]
 
 def _excluded_sizes(program: torch.export.ExportedProgram, signature: Signature) -> list[ExcludedSizes]:
     """Return points within bounds that break the guards, one of each guard first.
-
-    Before them stands 0 for each axis that may be empty: torch.export assumes that none is, and keeps no guard of that.
-    """
+    Before them stands 0 for each axis that may be empty: torch.export assumes that none is, and keeps no guard of
+    that."""
     by_guard = [_sizes_that_break(guard, signature) for guard in guards_of(program, signature) if guard.axes]
     interleaved = chain.from_iterable(zip_longest(*by_guard))
     excluded = [ExcludedSizes({axis: 0}) for axis in empty_axes(signature.inputs)]
@@ -172,9 +170,7 @@ def _is_broken_by_equality(guard: SizeGuard, sizes: Mapping[str, int]) -> bool:
 
 def _lines(axes: Sequence[str], signature: Signature) -> Iterator[Iterator[dict[str, int]]]:
     """Yield lines through the sizes of some axes: all equal; then some growing while the others stay small or smaller.
-
-    A relation between axes breaks on one of these lines, whatever the ratio is.
-    """
+    A relation between axes breaks on one of these lines, whatever the ratio is."""
     yield _line({}, axes, _DENSE, signature)
     for small in _STARTS:
         base = {axis: size for axis, size in least_sizes(signature.inputs, small).items() if axis in axes}

@@ -31,9 +31,7 @@ def inputs_at(signature: Signature, sizes: Mapping[str, int]) -> tuple[torch.Ten
 
 def example_inputs(signature: Signature, batch: int = EXAMPLE_BATCH, more: int = 0) -> tuple[torch.Tensor, ...]:
     """Return one tensor per input, in order. Named axes other than the batch get distinct sizes.
-
-    `more` is added to these sizes, as far as their bounds and multiples allow.
-    """
+    `more` is added to these sizes, as far as their bounds and multiples allow."""
     sizes, bounds = example_sizes(signature.inputs, batch), signature.bounds
     for axis in other_axes(signature.inputs) if more else ():
         filled = bounds.get(axis, ANY_SIZE).filled
@@ -43,9 +41,7 @@ def example_inputs(signature: Signature, batch: int = EXAMPLE_BATCH, more: int =
 
 def dynamic_shapes(signature: Signature) -> tuple[dict[int, Any], ...]:
     """Return for each input the torch Dim of each dynamic axis by position, with its bounds; one name is one Dim.
-
-    Uses Dim.DYNAMIC, because Dim(name) turns a relation between two axes into an error.
-    """
+    Uses Dim.DYNAMIC, because Dim(name) turns a relation between two axes into an error."""
     from torch.export import Dim
 
     hints = {axis: Dim.DYNAMIC(min=low, max=high) for axis, (low, high) in signature.bounds.items()}

@@ -28,11 +28,8 @@ _IMPORTED = count()
 
 def pt2_from_onnx(job: Job) -> Mapping[str, Any]:
     """Write the artifact in inputs["source"] as a module (model.py, weights.safetensors) and its exported program.
-
-    The program has the signature's dynamic axes, with bounds if it is valid for fewer sizes.
-
-    Raises Refused if an operator cannot be converted, or torch.export does not keep a dynamic axis.
-    """
+    The program has the signature's dynamic axes, with bounds if it is valid for fewer sizes. Raises Refused if an
+    operator cannot be converted, or torch.export does not keep a dynamic axis."""
     source = read_artifact(job.inputs["source"])
     model = read_model(source.path)
     _check_names(model, source)

@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 
 def pt2_from_source(job: Job) -> Mapping[str, Any]:
     """Capture the source with torch.export, every named axis dynamic.
-
-    Facts: nodes; limits, the sizes beyond which the model itself raises, by axis.
-
-    Raises Refused if an axis that the signature calls dynamic cannot be, or the model's control flow depends on data.
-    """
+    Facts: nodes; limits, the sizes beyond which the model itself raises, by axis. Raises Refused if an axis that the
+    signature calls dynamic cannot be, or the model's control flow depends on data."""
     source = read_source(job.inputs["source"])
     model = model_to_export(job.inputs["source"])
     program, limits = _program_for_all_sizes(model, source.signature)
@@ -44,9 +41,7 @@ def _program_for_all_sizes(
     model: torch.nn.Module, signature: Signature
 ) -> tuple[torch.export.ExportedProgram, Mapping[str, list[int]]]:
     """Export a program for all sizes that the signature allows, whatever relation the axes have, and the limits.
-
-    No single size between the bounds is excluded.
-    """
+    No single size between the bounds is excluded."""
     program, limits = _program_within_bounds(model, signature)
     answer_everywhere(program, model, signature)
     return program, limits
@@ -76,9 +71,7 @@ def answer_everywhere(
     traced: torch.nn.Module | None = None,
 ) -> None:
     """Make a program answer wherever the model does, see lift_guards. `traced`: its module, if not the model.
-
-    Raises OneWay if it would answer otherwise than the model does.
-    """
+    Raises OneWay if it would answer otherwise than the model does."""
     if excluded := lift_guards(program, model, signature):
         refused = left_out(excluded[0], signature, traced or model)
         refused.left_out = excluded[1]
@@ -89,10 +82,8 @@ def _program_within_bounds(
     model: torch.nn.Module, signature: Signature
 ) -> tuple[torch.export.ExportedProgram, Mapping[str, list[int]]]:
     """Export a program for every size within the signature's bounds, and the limits that the model itself has.
-
     Inside a deep network a small picture is one pixel wide, and torch.export takes a size of 1 for a constant. So a
-    program that holds for small sizes only is exported again from a larger example.
-    """
+    program that holds for small sizes only is exported again from a larger example."""
     program = export(model, signature)
     settle_bounds(program, model, signature)
     coverage = held(program, model, signature)
@@ -109,9 +100,7 @@ def _program_within_bounds(
 
 def other_way(model: torch.nn.Module, signature: Signature) -> OneWay | None:
     """Return why one trace of the model does not hold for every size that the signature allows.
-
-    None if torch.export sees no branch on a size, or cannot export the model at all.
-    """
+    None if torch.export sees no branch on a size, or cannot export the model at all."""
     try:
         _program_for_all_sizes(model, signature)
     except OneWay as refused:
@@ -126,9 +115,7 @@ _LARGER_BY = 64  # added to the sizes of an example: five halvings leave more th
 
 def export(model: torch.nn.Module, signature: Signature, more: int = 0) -> torch.export.ExportedProgram:
     """Export `model` for inputs of this signature. `more`: see example_inputs.
-
-    Raises Refused with the line of the model at which torch.export stops.
-    """
+    Raises Refused with the line of the model at which torch.export stops."""
     try:
         return export_once(model, signature, more)
     except Exception as error:

@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
 def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:
     """Convert the module in inputs["source"] with torch's own converter, and export the result again.
-
-    The second export makes the signature's axes dynamic; the converter chooses others.
-
-    Raises Refused if the converter fails, which is a private part of torch.
-    """
+    The second export makes the signature's axes dynamic; the converter chooses others. Raises Refused if the converter
+    fails, which is a private part of torch."""
     import torch
 
     source = read_artifact(job.inputs["source"])

@@ -24,14 +24,11 @@ if TYPE_CHECKING:
 
 def describe_program(program: torch.export.ExportedProgram, path: Path) -> tuple[Signature, Call | None]:
     """Return the signature of a program, and its call convention unless that is plain.
-
     A plain program takes tensors by position, with axes independent of each other, and returns a tensor, or a tuple, a
     list or a dict of tensors. Inputs have the names that torch gives to forward's arguments (`state_0` inside `state`),
     outputs their path in the result (call_convention.flatten). A dynamic first axis of an input is the batch; other
-    axes are named after the input.
-
-    Raises BadRequest for inputs or outputs without tensors, and for dtypes that the formats lack.
-    """
+    axes are named after the input. Raises BadRequest for inputs or outputs without tensors, and for dtypes that the
+    formats lack."""
     axis_of: dict[str, str] = {}
     call, values = _call(program, path)
     inputs = [_spec(path, name, values[name], axis_of, batch_axis=BATCH) for name in call.inputs]
@@ -91,9 +88,8 @@ def _traced_result(program: torch.export.ExportedProgram) -> Any:
 
 def check_axes(program: torch.export.ExportedProgram, signature: Signature, path: Path) -> None:
     """Raise BadRequest if an axis that is dynamic in the signature depends on another number, as `4 * Dim("q")` does.
-
-    Torch's exporters refuse such an axis. If it has a size in the signature, the program is exported again with that.
-    """
+    Torch's exporters refuse such an axis. If it has a size in the signature, the program is exported again with
+    that."""
     _, values = _call(program, path)
     for spec, traced in zip(signature.inputs, values.values(), strict=True):  # a record may have other names
         for at in spec.dynamic_axes:
@@ -128,9 +124,7 @@ def write_flat(program: torch.export.ExportedProgram, signature: Signature, call
 
 def _with_ranges(spec: TensorSpec, ranges: Mapping[str, ValueRanges[sympy.Expr]]) -> TensorSpec:
     """Return the spec with torch's ranges of its axes.
-
-    Every dynamic axis has a lower end of at least 2; programs answer at 1 all the same.
-    """
+    Every dynamic axis has a lower end of at least 2; programs answer at 1 all the same."""
     bounds: dict[str, Bounds] = {}
     for axis in spec.dynamic_axes.values():
         if axis in ranges:

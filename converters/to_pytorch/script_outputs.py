@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 def returning_tuple(module: torch.jit.ScriptModule, signature: Signature) -> torch.jit.ScriptModule:
     """Return the module, wrapped in one that unpacks the result if it returns a dict or a list.
-
-    The trace keeps the call of the module as a call, with all its branches and loops.
-    """
+    The trace keeps the call of the module as a call, with all its branches and loops."""
     import torch
 
     return_type = str(module.forward.schema.returns[0].type)  # type: ignore[attr-defined]  # forward is a method

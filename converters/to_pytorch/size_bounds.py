@@ -65,9 +65,7 @@ class _SizeTrial:
 
     def lower_bound(self, axis: str) -> int | None:
         """Lower the axis's least size for as long as the program answers as the model does.
-
-        Returns the new least size if the model answers below it, too.
-        """
+        Returns the new least size if the model answers below it, too."""
         least = self.signature.bounds.get(axis, ANY_SIZE).low
         first = next((size for size in range(least, _SEARCH_LIMIT) if self._is_open(axis, size)), None)
         if first is None or first == least:
@@ -101,9 +99,7 @@ class _SizeTrial:
 
     def _diagonal(self, first: int) -> list[dict[str, int]]:
         """Return points with all axes equal, from `first` on, or as near to that as their bounds allow.
-
-        At smaller ones the sizes inside a program may be 0, and any guard may break.
-        """
+        At smaller ones the sizes inside a program may be 0, and any guard may break."""
         bounds = {axis: self.signature.bounds.get(axis, ANY_SIZE) for axis in self._sizes()}
         sizes = range(first, _SEARCH_LIMIT + first)
         return [{axis: limits.nearest(size) for axis, limits in bounds.items()} for size in sizes]
@@ -153,9 +149,7 @@ class _SizeTrial:
 
     def _points(self, axis: str, size: int) -> list[dict[str, int]]:
         """Return the axis at a size and the others at distinct sizes, and the same in a batch of one.
-
-        The batch of one is left out if a guard on other axes forbids it.
-        """
+        The batch of one is left out if a guard on other axes forbids it."""
         in_batch, alone = ({**self._sizes(batch), axis: size} for batch in (TRIAL_BATCH, 1))
         sources = list(self._sources(axis))
         free = all(any(source in guard for source in sources) for guard in self._broken(alone))
@@ -173,9 +167,7 @@ class _SizeTrial:
 
     def _agrees(self, points: Sequence[Mapping[str, int]], small_guards: set[str]) -> bool | None:
         """Return whether the program, without `small_guards`, accepts these sizes and answers as the model does.
-
-        None if the model gives no answer.
-        """
+        None if the model gives no answer."""
         unguarded = self.program.module(check_guards=False)
         for sizes in points:
             if set(self._broken(sizes)) - small_guards:

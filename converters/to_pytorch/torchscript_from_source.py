@@ -15,12 +15,9 @@ from .tracing import refusal_to_save, script_or_trace, without_deprecation
 
 def torchscript_from_source(job: Job) -> Mapping[str, Any]:
     """Trace or compile the source, and freeze it. Facts: note, a warning about a trace.
-
-    Torch.export finds a branch on sizes, which is then compiled with both its sides.
-    `optimize_for_inference` is not used: its result can fail to load again (docs/design/torchscript.md).
-
-    Raises Refused with the line of the model that TorchScript refuses.
-    """
+    Torch.export finds a branch on sizes, which is then compiled with both its sides. `optimize_for_inference` is not
+    used: its result can fail to load again (docs/design/torchscript.md). Raises Refused with the line of the model that
+    TorchScript refuses."""
     import torch
 
     source = read_source(job.inputs["source"])

@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 
 def data_questions(model: torch.nn.Module, signature: Signature) -> dict[str, bool]:
     """Return the lines (`file:line`) where the model makes Python values of its data, and whether these differed.
-
-    The samples have one shape: as drawn, drawn with another seed, negated, set to zero, and ten times as large.
-    """
+    The samples have one shape: as drawn, drawn with another seed, negated, set to zero, and ten times as large."""
     import torch
 
     drawn, others = (sample_inputs(signature, EXAMPLE_BATCH, seed) for seed in (0, 1))
@@ -61,9 +59,7 @@ def data_questions(model: torch.nn.Module, signature: Signature) -> dict[str, bo
 
 def scripted(model: torch.nn.Module, call: Call | None, inputs: Sequence[torch.Tensor]) -> torch.jit.ScriptModule:
     """Compile the module from its source, with both ways of every branch.
-
-    `model` is flat; if it wraps the user's module by `call`, that is compiled. Raises what torch.jit.script raises.
-    """
+    `model` is flat; if it wraps the user's module by `call`, that is compiled. Raises what torch.jit.script raises."""
     import torch
 
     with without_deprecation(), keep_own_classes(model), open_cells(), compiled_functions(model, inputs):
@@ -110,9 +106,7 @@ def traced(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.jit.
 
 def script_or_trace(model: torch.nn.Module, source: Source) -> tuple[torch.jit.ScriptModule, str | None]:
     """Return the module of a source as TorchScript, and a note: None if it was compiled or its trace is complete.
-
-    Raises Refused if its control flow depends on data or sizes, and its source cannot be compiled.
-    """
+    Raises Refused if its control flow depends on data or sizes, and its source cannot be compiled."""
     compiled, note = _compile_for_data(model, source)
     if compiled is not None:
         return compiled, note
@@ -123,10 +117,8 @@ def script_or_trace(model: torch.nn.Module, source: Source) -> tuple[torch.jit.S
 
 def script_or_module(model: torch.nn.Module, source: Source) -> tuple[torch.nn.Module, str | None]:
     """Return the module of a source for an exporter that traces, and a note about its trace.
-
     The module is compiled if its control flow may depend on data or sizes. Raises Refused if it was seen to depend on
-    them, and it cannot be compiled.
-    """
+    them, and it cannot be compiled."""
     compiled, note = _compile_for_data(model, source)
     if compiled is not None:
         return compiled, note
@@ -141,9 +133,7 @@ def script_or_module(model: torch.nn.Module, source: Source) -> tuple[torch.nn.M
 
 def _compile_for_data(model: torch.nn.Module, source: Source) -> tuple[torch.jit.ScriptModule | None, str | None]:
     """Return the compiled module if it makes Python values of its data, else None; and a note about its trace.
-
-    Raises Refused if these values were seen to differ, and it cannot be compiled.
-    """
+    Raises Refused if these values were seen to differ, and it cannot be compiled."""
     differs_at = data_questions(model, source.signature)
     if not differs_at:
         return None, None
@@ -166,10 +156,8 @@ def _compile_for_sizes(
     observed: _ObservedTrace, model: torch.nn.Module, source: Source
 ) -> torch.jit.ScriptModule | None:
     """Return the compiled module if its trace does not hold at every size, else None.
-
     A trace keeps one way of a branch, the number of rounds of a loop over an axis (`for t in range(x.shape[1])`), or a
-    number computed from a size. Raises Refused if the source cannot be compiled, or does not hold either.
-    """
+    number computed from a size. Raises Refused if the source cannot be compiled, or does not hold either."""
     signature = source.signature
     refused: Refused | None = other_way(model, signature) if observed.branches else None
     excluded: Sequence[Mapping[str, int]] = refused.left_out if isinstance(refused, OneWay) else ()

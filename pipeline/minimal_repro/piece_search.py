@@ -64,9 +64,7 @@ def _find_in_file(job: Job, cutter: GraphCutter) -> Mapping[str, Any]:
 
 def find_program_piece(job: Job) -> Mapping[str, Any]:
     """Find the smallest piece of the exported program in inputs["source"].
-
-    A piece is a module of the program's own operators, which is exported again as the step's input.
-    """
+    A piece is a module of the program's own operators, which is exported again as the step's input."""
     options, trial = _begin(job)
     artifact = read_artifact(job.inputs["source"])
     make = partial(ProgramCutter, load_program(artifact.path), artifact.signature)
@@ -91,10 +89,8 @@ def _find_in_graph(
 
 def find_module(job: Job) -> Mapping[str, Any]:
     """Find the smallest module of the source in inputs["source"], which the script builds again.
-
     The search descends as long as one of the inner modules fails alone, with the inputs that it has in the model.
-    `operators` is None in the facts, and `operator` the module's class.
-    """
+    `operators` is None in the facts, and `operator` the module's class."""
     options, trial = _begin(job)
     source = job.inputs["source"]
     make = partial(ModuleRecorder, build_model(source), read_source(source).signature)

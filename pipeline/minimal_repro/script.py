@@ -296,9 +296,7 @@ def names_of(specs: Sequence[TensorSpec]) -> list[str]:
 
 def convert_by_step(options: SearchOptions, piece: GraphPiece, write: str = "", imports: str = "") -> str:
     """Return the conversion by the step itself, of transload or another package.
-
-    `write`: the lines that make the payload from the piece's file, with their `imports`; by default that file is it.
-    """
+    `write`: the lines that make the payload from the piece's file, with their `imports`; by default that file is it."""
     entry, step_options = options.chain[-1]
     module, _, function = entry.partition(":")
     return _OURS.format(

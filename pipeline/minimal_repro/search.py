@@ -77,9 +77,7 @@ class MinimalRepro:
 
 def find_repros(context: Context, prepared: RunInputs, results: Sequence[TargetResult]) -> tuple[MinimalRepro, ...]:
     """Find a minimal repro for each target without a route, within the request's time for searches.
-
-    A step that prevents several targets is searched once.
-    """
+    A step that prevents several targets is searched once."""
     started = time.monotonic()
     deadline = started + context.request.convert.search_seconds
     known: dict[tuple[str, ...], MinimalRepro | None] = {}

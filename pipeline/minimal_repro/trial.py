@@ -48,9 +48,7 @@ class Failure:
 
     def is_like(self, other: Failure) -> bool:
         """Return whether two failures look like one defect, since a piece may fail because it is a piece.
-
-        Onnx2tf returns images of any piece in a layout of its own, which is another defect than wrong numbers.
-        """
+        Onnx2tf returns images of any piece in a layout of its own, which is another defect than wrong numbers."""
         if self.kind != other.kind:
             return False
         if self.kind == WRONG:
@@ -95,9 +93,7 @@ class Trial:
 
     def __call__(self, piece: Piece) -> Failure | None:
         """Run the chain on a piece; return its failure, or None.
-
-        Raises OutOfTime instead of starting a trial too late; the first trial, of the full model, always runs.
-        """
+        Raises OutOfTime instead of starting a trial too late; the first trial, of the full model, always runs."""
         if self.count and time.monotonic() - self.started > self.seconds:
             self.out_of_time = True
             raise OutOfTime
@@ -169,9 +165,7 @@ def _with_appearance(message: str, outputs: Mapping[str, Array], expected: Mappi
 
 def shortest_failing_length(length: int, fails: Callable[[int], bool], passing: int = 0) -> int:
     """Return the least failing length by bisection, if longer ones fail as well.
-
-    `length` is known to fail, and `passing` not to.
-    """
+    `length` is known to fail, and `passing` not to."""
     failing = length
     while failing - passing > 1:
         middle = (passing + failing) // 2
@@ -193,13 +187,10 @@ def search_smallest(
     cutter: Cutter, trial: Trial, full_failure: Failure, suspects: Sequence[int] = ()
 ) -> tuple[int, GraphPiece, Failure]:
     """Search the smallest piece that fails as the full model does; return the failing operator, the piece, its failure.
-
     First the `suspects` are tried, each alone, because large pieces take long. Then bisection finds the shortest
     failing prefix of the operators, whose last operator is the failing one. Then that is tried alone, then with two,
-    four, eight operators of `with_predecessors`, and back to the fewest. The best piece counts when time is up.
-
-    Raises SearchTimeout or Refused if there is none.
-    """
+    four, eight operators of `with_predecessors`, and back to the fewest. The best piece counts when time is up. Raises
+    SearchTimeout or Refused if there is none."""
     best: tuple[GraphPiece, Failure] | None = None
     count = len(cutter.nodes)
     index = count - 1

@@ -29,11 +29,9 @@ _P = TypeVar("_P", bound=Piece)
 
 def recorded_calls(job: Job) -> Iterator[tuple[Feeds, list[Feeds]]]:
     """Yield the feeds of each call in inputs["reference"], made from inputs["data"], and candidates of a second call.
-
     There is one call for each batch, each other size of an axis and each size of integers. In the second call every
     dynamic axis has another size, at least the batch; any of the candidates will do. An axis that changes between the
-    calls is dynamic. Options: reason, why the artifact was refused.
-    """
+    calls is dynamic. Options: reason, why the artifact was refused."""
     record = read_record(job.inputs["reference"])
     data = read_test_set(job, record.signature.inputs)
     reason = job.options["reason"]
@@ -52,9 +50,7 @@ def full_model_failure(
     job: Job, trial: Trial, record: Callable[[Feeds, Sequence[Feeds]], tuple[_T, _P | None]]
 ) -> tuple[_T, _P, Failure]:
     """Return the full model's failure at the first samples at which it fails, with what `record` made of these.
-
-    That is a model that can be cut, and the full model as a piece. Raises Refused if it fails at none.
-    """
+    That is a model that can be cut, and the full model as a piece. Raises Refused if it fails at none."""
     for first, others in recorded_calls(job):
         recorded, piece = record(first, others)
         if piece and (failure := trial(piece)):
@@ -75,9 +71,7 @@ def record_first_accepted(make: Callable[[Feeds, Feeds], _T], first: Feeds, seco
 
 def _order(probe: Probe, specs: Sequence[TensorSpec], reason: str) -> tuple[bool, bool, bool, int]:
     """Return a sort key: probes that the refusal names come first, then the data's own sizes with several samples.
-
-    With one sample an axis cannot be told from another.
-    """
+    With one sample an axis cannot be told from another."""
     sizes = ", ".join(f"{axis}={size}" for axis, size in probe.sizes.items())  # worded as in drift/check.py
     description = describe_values(probe, specs) or (sizes and f"at {sizes}")
     is_named = bool(description) and f"{description}: " in reason

@@ -31,10 +31,8 @@ def has_gpu_build() -> bool:
 
 def resolve_device(device: str, gpu_build: Callable[[], bool] = has_gpu_build) -> str:
     """Resolve `auto|cpu|cuda[:N]` to a device that is here.
-
     `auto` is a GPU where there is one and the extra `gpu` to use it. Raises ToolMissing where the CUDA device is not
-    here.
-    """
+    here."""
     if device == "cpu":
         return "cpu"
     gpus = list_gpus()

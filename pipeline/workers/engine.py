@@ -135,10 +135,7 @@ class LocalExecutor:
             return future
 
     def perform(self, action: Action) -> Stored:
-        """Find the action's result, or do it.
-
-        Raises the error that it met, also one that it is remembered to meet.
-        """
+        """Find the action's result, or do it. Raises the error that it met, also one that it is remembered to meet."""
         return self._perform(action, action.key)
 
     def _new_threads(self) -> ThreadPoolExecutor:
@@ -161,9 +158,7 @@ class LocalExecutor:
 
     def open_worker(self, name: str, limits: Limits, cwd: Path, root: str | None = None, *, python: str = "") -> Worker:
         """Open a worker that will hold an object: a session that is timed, or a server. The caller closes it.
-
-        `python` is its interpreter, where that is not ours.
-        """
+        `python` is its interpreter, where that is not ours."""
         worker = Worker(Spawn(self.log(name), cwd, limits, (root,) if root else (), python=python))
         with self._lock:
             self._workers.add(worker)
@@ -171,10 +166,8 @@ class LocalExecutor:
 
     def expect(self, frameworks: Iterable[str], limits: Limits) -> None:
         """Say which frameworks the coming actions import ("torch", "tensorflow").
-
         As soon as one action is really done, each is loaded in a process of its own, side by side. Workers with these
-        limits are forked from there.
-        """
+        limits are forked from there."""
         self._expected = dict.fromkeys(frameworks, limits)
 
     def stop(self) -> None:
@@ -233,9 +226,7 @@ class LocalExecutor:
 
     def _check_inputs(self, action: Action, before: Mapping[Path, tuple[int, int]]) -> None:
         """Raise StepFailed where the tool wrote into its input, which spoils it for everybody else.
-
-        Seen with onnx2tf, which simplifies in place. The object is removed, to be made again.
-        """
+        Seen with onnx2tf, which simplifies in place. The object is removed, to be made again."""
         after = _state_of(action)
         for path, state in before.items():
             if after.get(path) != state:

@@ -84,10 +84,8 @@ class ForkServer:
 
     def fork(self, environment: Mapping[str, str], cwd: Path, ends: Sequence[int]) -> Forked | None:
         """Fork a worker with this environment in this folder.
-
-        `ends` are its end of the connection, its end of the lifeline, and its log.
-        Return None where the process is gone, has failed to load, or may not fork.
-        """
+        `ends` are its end of the connection, its end of the lifeline, and its log. Return None where the process is
+        gone, has failed to load, or may not fork."""
         ours, theirs = os.pipe()
         request = json.dumps({"environment": dict(environment), "cwd": str(cwd)}).encode()
         try:
@@ -163,9 +161,7 @@ def main(argv: list[str]) -> None:
 
 def _serve(control: socket.socket, lifeline: int, later: list[str]) -> None:
     """Answer requests, pass on how forks ended, and load the rest while there is neither.
-
-    A request that comes meanwhile waits for one module, which its worker would mostly load itself.
-    """
+    A request that comes meanwhile waits for one module, which its worker would mostly load itself."""
     forks: dict[int, tuple[int, int]] = {}  # by the descriptor of the process: its pid, and the pipe to its keeper
     poll = select.poll()
     poll.register(control, select.POLLIN)
@@ -191,9 +187,7 @@ def _serve(control: socket.socket, lifeline: int, later: list[str]) -> None:
 
 def _fork(request: Mapping[str, Any], ends: Sequence[int], not_its_own: Sequence[int]) -> tuple[int, int, int] | None:
     """Return a fork's descriptor, its pid and the pipe to its keeper; None where there is another thread.
-
-    A pipe that closes without a word tells the keeper so. A fork must not hold the descriptors `not_its_own`.
-    """
+    A pipe that closes without a word tells the keeper so. A fork must not hold the descriptors `not_its_own`."""
     *own, report = ends
     pid = 0
     if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208

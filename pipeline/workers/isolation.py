@@ -114,9 +114,7 @@ class Worker:
 
     def receive(self) -> Any:
         """Return the reply to what was sent.
-
-        Raises the error that the worker met; StepFailed where it died, hung, or answered nonsense.
-        """
+        Raises the error that the worker met; StepFailed where it died, hung, or answered nonsense."""
         limit_s = self._spawn.limits.seconds
         self._socket.settimeout(limit_s)
         try:

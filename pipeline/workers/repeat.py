@@ -38,10 +38,7 @@ def main(argv: list[str]) -> int:
 
 
 def repeat(record: Mapping[str, Any], folder: Path, log: Path) -> dict[str, Any]:
-    """Do the step of a record, with the server that it needs, in `folder`.
-
-    Raises the error that the step meets.
-    """
+    """Do the step of a record, with the server that it needs, in `folder`. Raises the error that the step meets."""
     limits = Limits(**record["limits"])
     with ExitStack() as stack:
         services = _services(record["server"], limits, folder, stack) if record["server"] else {}

@@ -132,10 +132,8 @@ def _die_with_parent(lifeline: int) -> None:
 
 def _close_network(*, loopback: bool, named: str | None) -> None:
     """Let no packet leave.
-
     Workers that talk to nobody get an empty network namespace where the kernel lets us. All get a guard on Python's
-    sockets, which names the offender in the log.
-    """
+    sockets, which names the offender in the log."""
     if not loopback:
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET)  # needs privilege; without it the guard remains
