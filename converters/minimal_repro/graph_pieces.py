@@ -156,11 +156,8 @@ def spec_of(name: str, value: Array, declared: Sequence[int | str | None] | None
     Raises ValueError for a dtype that the formats lack."""
     if declared is None or len(declared) != value.ndim:
         return TensorSpec(name, value.dtype.name, value.shape)
-    sizes = enumerate(zip(declared, value.shape, strict=True))
-    return TensorSpec(name, value.dtype.name, tuple(_axis(name, at, axis, size) for at, (axis, size) in sizes))
-
-
-def _axis(name: str, at: int, axis: int | str | None, size: int) -> Axis:
-    if isinstance(axis, int):
-        return size
-    return re.sub(r"\W", "_", axis or f"{name}_{at}")
+    axes: list[Axis] = [
+        size if isinstance(axis, int) else re.sub(r"\W", "_", axis or f"{name}_{at}")
+        for at, (axis, size) in enumerate(zip(declared, value.shape, strict=True))
+    ]
+    return TensorSpec(name, value.dtype.name, tuple(axes))

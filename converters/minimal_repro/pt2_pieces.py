@@ -55,7 +55,7 @@ class ProgramPiece(GraphPiece):
         return _arrays(self.module.state_dict())
 
 
-class ProgramCutter(Cutter[ProgramPiece]):
+class ProgramCutter(Cutter):
     """An exported program that can be cut into pieces.
     Computations of sizes, and the parts of several results, are not counted: a piece includes those that it needs."""
 

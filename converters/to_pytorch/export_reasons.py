@@ -13,7 +13,7 @@ import re
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,19 +36,25 @@ _WITHOUT_DATA = "compute both and choose with torch.where, or write the branch a
 _SIZE_OF_DATA = "keep every size one that the inputs' shapes tell: mask or pad in place of cutting by a value"
 
 
-@dataclass
-class Guards:
-    """What an attempt decided about sizes: the user's line of each guard, and the symbol of each axis."""
+class Guards(logging.Handler):
+    """What an export decided about sizes, by torch's log: the user's line of each guard, the symbol of each axis."""
 
-    lines: list[tuple[str, str | None]] = field(default_factory=list)  # guard, `file:line`
-    symbols: dict[str, str] = field(default_factory=dict)  # torch's source of an axis -> symbol
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[tuple[str, str | None]] = []  # guard, `file:line`
+        self.symbols: dict[str, str] = {}  # torch's source of an axis -> symbol
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Read a record of torch's tracer."""
+        text = record.getMessage()
+        if symbol := torch_messages.CREATED_SYMBOL.search(text):
+            self.symbols[symbol["source"]] = symbol["symbol"]
+        elif guard := torch_messages.ADDED_GUARD.search(text):
+            self.lines.append((guard["guard"], line_of_now()))
 
     def line_on(self, sources: Collection[str], words: Sequence[str]) -> str | None:
         """Return the line of the first guard that contains one of `words`, on an axis of one of torch's sources."""
-        for guard, line in self._on(sources):
-            if any(word in guard for word in words):
-                return line
-        return None
+        return next((line for guard, line in self._on(sources) if any(word in guard for word in words)), None)
 
     def line_of_constant(self, sources: Collection[str]) -> str | None:
         """Return the line of the first guard that fixes an axis of one of torch's sources to a number.
@@ -81,25 +87,12 @@ _SYMPY: dict[str, Any] = {
 }  # fmt: skip
 
 
-class _Listener(logging.Handler):
-    def __init__(self, guards: Guards) -> None:
-        super().__init__()
-        self.guards = guards
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
-        if symbol := torch_messages.CREATED_SYMBOL.search(text):
-            self.guards.symbols[symbol["source"]] = symbol["symbol"]
-        elif guard := torch_messages.ADDED_GUARD.search(text):
-            self.guards.lines.append((guard["guard"], line_of_now()))
-
-
 @contextmanager
 def listened() -> Iterator[Guards]:
     """Collect the guards that torch's tracer adds, with the user's lines. It is slower: for a second attempt."""
     log, guards = logging.getLogger(torch_messages.SHAPE_LOGGER), Guards()
     former = log.handlers, log.level, log.propagate
-    log.handlers, log.propagate = [_Listener(guards)], False
+    log.handlers, log.propagate = [guards], False
     log.setLevel(logging.INFO)
     try:
         yield guards
@@ -187,12 +180,10 @@ def spec_of(source: str, model: torch.nn.Module, signature: Signature) -> tuple[
 
 @dataclass(frozen=True)
 class Held:
-    """The sizes that a program holds for.
-    `limits`: by axis, the sizes beyond which the model itself raises. `narrow`: an axis of which the program holds for
-    fewer sizes than the model."""
+    """The sizes that a program holds for."""
 
-    limits: Mapping[str, list[int]]
-    narrow: tuple[str, Bounds] | None = None
+    limits: Mapping[str, list[int]]  # by axis, the sizes beyond which the model itself raises
+    narrow: tuple[str, Bounds] | None = None  # an axis of which the program holds for fewer sizes than the model
 
 
 def held(program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature) -> Held:
@@ -213,16 +204,21 @@ def held(program: torch.export.ExportedProgram, model: torch.nn.Module, signatur
 def ranges(program: torch.export.ExportedProgram, signature: Signature) -> dict[str, tuple[int, int | None]]:
     """Return the smallest and the largest size of each dynamic axis that a program holds for; None: any."""
     sizes: dict[str, tuple[int, int | None]] = {}
-    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    for name, spec in zip(program.graph_signature.user_inputs, signature.inputs, strict=True):
-        shape = nodes[str(name)].meta["val"].shape
-        for at, axis in spec.dynamic_axes.items():
-            symbol = getattr(getattr(shape[at], "node", None), "expr", None)
-            limits: Any = program.range_constraints.get(symbol)
-            if limits is not None:
-                high = None if limits.upper == private_torch.int_oo or limits.upper >= _ENDLESS else int(limits.upper)
-                sizes[axis] = (int(limits.lower), high)
+    for axis, _, symbol in symbols_of(program, signature):
+        limits: Any = program.range_constraints.get(symbol)
+        if limits is not None:
+            high = None if limits.upper == private_torch.int_oo or limits.upper >= _ENDLESS else int(limits.upper)
+            sizes[axis] = (int(limits.lower), high)
     return sizes
+
+
+def symbols_of(program: torch.export.ExportedProgram, signature: Signature) -> Iterator[tuple[str, str, Any]]:
+    """Yield each dynamic axis of each input: its name, torch's source of it, its symbol (None if the size is fixed)."""
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    for name, spec in zip(map(str, program.graph_signature.user_inputs), signature.inputs, strict=True):
+        for at, axis in spec.dynamic_axes.items():
+            node = getattr(nodes[name].meta["val"].shape[at], "node", None)
+            yield axis, f"L['{name}'].size()[{at}]", getattr(node, "expr", None)
 
 
 _ENDLESS = 2**31

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, zip_longest
 from types import CodeType, SimpleNamespace
@@ -106,7 +106,9 @@ def lift_guards(
         if answers_same is False:
             return excluded, [{**own, **candidate.sizes} for candidate in (*candidates, excluded)]
         agreeing += [sizes] if answers_same else []
-    _remove_guards(program, {guard.text for guard in guards if _is_broken(guard, agreeing)})
+    broken = {guard.text for guard in guards if _is_broken(guard, agreeing)}
+    texts: list[str] = getattr(program, "_guards_code", None) or []
+    texts[:] = [text for text in texts if text not in broken]
     return None
 
 
@@ -115,24 +117,16 @@ def _more_excluded(
 ) -> Iterator[ExcludedSizes]:
     """Yield more points for each guard that no `agreeing` point breaks so far."""
     for guard in guards:
-        points = sorted(_sizes_that_break(guard, signature), key=_largest, reverse=True)  # models may refuse small ones
+        # The largest first, as models may refuse small ones.
+        points = sorted(_sizes_that_break(guard, signature), key=lambda point: -max(point.sizes.values()))
         for excluded in points[:_MAX_PER_GUARD]:
             if _is_broken(guard, agreeing):
                 break
             yield excluded
 
 
-def _largest(excluded: ExcludedSizes) -> int:
-    return max(excluded.sizes.values())
-
-
 def _is_broken(guard: SizeGuard, points: Iterable[Mapping[str, int]]) -> bool:
     return not all(map(guard.holds, points))
-
-
-def _remove_guards(program: torch.export.ExportedProgram, texts: Collection[str]) -> None:
-    guards: list[str] = getattr(program, "_guards_code", None) or []
-    guards[:] = [text for text in guards if text not in texts]
 
 
 def _excluded_sizes(program: torch.export.ExportedProgram, signature: Signature) -> list[ExcludedSizes]:

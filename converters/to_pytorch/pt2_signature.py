@@ -18,7 +18,6 @@ from .pt2_from_source import export
 if TYPE_CHECKING:
     import sympy  # type: ignore[import-untyped]  # it has no stubs
     import torch
-    from torch.utils._pytree import TreeSpec
     from torch.utils._sympy.value_ranges import ValueRanges
 
 
@@ -45,14 +44,12 @@ def describe_program(program: torch.export.ExportedProgram, path: Path) -> tuple
     )
     out_spec = program.call_spec.out_spec
     plain = out_spec.is_leaf() or (
-        out_spec.type in (dict, tuple, list) and len(outputs) == len(out_spec.children()) and _has_only_leaves(out_spec)
+        out_spec.type in (dict, tuple, list)
+        and len(outputs) == len(out_spec.children())
+        and all(part.is_leaf() for part in out_spec.children())
     )
     plain = plain and all(_is_free(size) for name in call.inputs for size in values[name].shape)
     return signature, None if plain and call.by_position else replace(call, outputs=tuple(outputs))
-
-
-def _has_only_leaves(spec: TreeSpec) -> bool:
-    return all(child.is_leaf() for child in spec.children())
 
 
 def _call(program: torch.export.ExportedProgram, path: Path) -> tuple[Call, dict[str, Any]]:

@@ -8,15 +8,16 @@ it does not, the signature's bounds exclude them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...models.probes.sizes import example_sizes
 from ...models.signature import ANY_SIZE, Bounds, Signature, TensorSpec
 from ..patches import private_torch
-from .export_reasons import answers, ranges
-from .guards import SizeGuard, answers_alike, read_guard
+from .export_reasons import answers, ranges, symbols_of
+from .guards import answers_alike, read_guard
 from .model_calls import TRIAL_BATCH
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ class _SizeTrial:
     def __init__(self, program: torch.export.ExportedProgram, model: torch.nn.Module, signature: Signature) -> None:
         self.program, self.model, self.signature = program, model, signature
         self.guards: list[str] = getattr(program, "_guards_code", None) or []
-        self._names = [str(name) for name in program.graph_signature.user_inputs]
-        self._known: dict[str, SizeGuard | None] = {}  # each is asked at many sizes
+        names = [str(name) for name in program.graph_signature.user_inputs]
+        self._read = cache(lambda text: read_guard(text, names, signature))  # each is asked at many sizes
 
     def lower_bound(self, axis: str) -> int | None:
         """Lower the axis's least size for as long as the program answers as the model does.
@@ -130,19 +131,12 @@ class _SizeTrial:
         }
 
     def _symbols(self, axis: str) -> set[sympy.Symbol]:
-        nodes = {node.name: node for node in self.program.graph.nodes if node.op == "placeholder"}
-        expressions = (
-            nodes[name].meta["val"].shape[at].node.expr
-            for name, spec in zip(self._names, self.signature.inputs, strict=True)
-            for at, axis_name in spec.dynamic_axes.items()
-            if axis_name == axis and not isinstance(nodes[name].meta["val"].shape[at], int)
-        )
-        return {symbol for symbol in expressions if symbol in self.program.range_constraints}
+        symbols = {symbol for name, _, symbol in symbols_of(self.program, self.signature) if name == axis}
+        return symbols.intersection(self.program.range_constraints)
 
-    def _sources(self, axis: str) -> Iterator[str]:
-        """Yield torch's expressions for the axis in the inputs."""
-        for name, spec in zip(self._names, self.signature.inputs, strict=True):
-            yield from (f"L['{name}'].size()[{at}]" for at, axis_name in spec.dynamic_axes.items() if axis_name == axis)
+    def _sources(self, axis: str) -> list[str]:
+        """Return torch's expressions for the axis in the inputs."""
+        return [source for name, source, _ in symbols_of(self.program, self.signature) if name == axis]
 
     def _sizes(self, batch: int = TRIAL_BATCH) -> dict[str, int]:
         return example_sizes(self.signature.inputs, batch)
@@ -151,19 +145,14 @@ class _SizeTrial:
         """Return the axis at a size and the others at distinct sizes, and the same in a batch of one.
         The batch of one is left out if a guard on other axes forbids it."""
         in_batch, alone = ({**self._sizes(batch), axis: size} for batch in (TRIAL_BATCH, 1))
-        sources = list(self._sources(axis))
+        sources = self._sources(axis)
         free = all(any(source in guard for source in sources) for guard in self._broken(alone))
         return [in_batch, alone] if free and alone != in_batch else [in_batch]
 
     def _broken(self, sizes: Mapping[str, int], guards: Collection[str] | None = None) -> list[str]:
         """Return the guards, by default of all, that do not hold at these sizes."""
-        known = ((text, self._guard(text)) for text in (self.guards if guards is None else guards))
+        known = ((text, self._read(text)) for text in (self.guards if guards is None else guards))
         return [text for text, guard in known if guard is not None and not guard.holds(sizes)]
-
-    def _guard(self, text: str) -> SizeGuard | None:
-        if text not in self._known:
-            self._known[text] = read_guard(text, self._names, self.signature)
-        return self._known[text]
 
     def _agrees(self, points: Sequence[Mapping[str, int]], small_guards: set[str]) -> bool | None:
         """Return whether the program, without `small_guards`, accepts these sizes and answers as the model does.

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 
 from ...converters import third_party
 from ...converters.steps import STEPS, Step
@@ -133,7 +133,8 @@ def _find_repro(
     repeat = context.folder / "repeat"
     for file in stored.folder.iterdir():
         if file.name.startswith(PIECE):
-            _copy(file, repeat / file.name.replace(PIECE, name, 1))
+            copy = partial(shutil.copytree, dirs_exist_ok=True) if file.is_dir() else shutil.copyfile
+            copy(file, repeat / file.name.replace(PIECE, name, 1))
     facts = PieceFacts.from_json(stored.facts)
     message = f"{step.name} fails at {facts.where}: {without_store_paths(facts.message)}"
     fix = _suggest_fix(step.name, facts, verified)
@@ -229,10 +230,3 @@ def _suggest_fix(step: str, facts: PieceFacts, verified: Sequence[str]) -> str:
         own_fix = "where your sizes keep to that, fix such an axis or give it bounds in --input, or "
     report = f"{own_fix}send the script and its files to {library}"
     return "; ".join(filter(None, [known_fix, *note, "" if facts.fix else report]))
-
-
-def _copy(file: Path, to: Path) -> None:
-    if file.is_dir():
-        shutil.copytree(file, to, dirs_exist_ok=True)
-    else:
-        shutil.copyfile(file, to)

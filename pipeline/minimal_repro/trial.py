@@ -83,18 +83,17 @@ class Trial:
     least_db: float
     scratch: Path
     seconds: float  # for all trials together
-    started: float = 0.0
     count: int = 0
     out_of_time: bool = False  # whether a trial was refused for lack of time
 
     def __post_init__(self) -> None:
-        self.started = time.monotonic()
+        self._started = time.monotonic()
         self._steps = [(resolve_name(entry), options) for entry, options in self.chain]
 
     def __call__(self, piece: Piece) -> Failure | None:
         """Run the chain on a piece; return its failure, or None.
         Raises OutOfTime instead of starting a trial too late; the first trial, of the full model, always runs."""
-        if self.count and time.monotonic() - self.started > self.seconds:
+        if self.count and time.monotonic() - self._started > self.seconds:
             self.out_of_time = True
             raise OutOfTime
         self.count += 1
@@ -148,19 +147,16 @@ def _failure_of(error: TransloadError, fix: str = "") -> Failure:
 
 def find_difference(outputs: Mapping[str, Array], expected: Mapping[str, Array], least_db: float) -> Failure | None:
     """Describe what is wrong with outputs in one sentence, with a guess at the cause; None if they agree."""
-    if message := structure(outputs, expected):
-        return Failure(WRONG, _with_appearance(message, outputs, expected), dict(outputs))
-    drift = combine({name: compare(outputs[name], array) for name, array in expected.items()})
-    if drift.mismatches or drift.non_finite or (drift.sqnr_db is not None and drift.sqnr_db < least_db):
-        db = "" if drift.sqnr_db is None else f"agrees to {drift.sqnr_db:.0f} dB"
-        counts = f"{drift.mismatches + drift.non_finite} of {drift.elements} elements differ"
-        return Failure(WRONG, _with_appearance(db or counts, outputs, expected), dict(outputs))
-    return None
-
-
-def _with_appearance(message: str, outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> str:
+    message = structure(outputs, expected)
+    if message is None:
+        drift = combine({name: compare(outputs[name], array) for name, array in expected.items()})
+        wrong = drift.mismatches + drift.non_finite
+        if not wrong and (drift.sqnr_db is None or drift.sqnr_db >= least_db):
+            return None
+        counts = f"{wrong} of {drift.elements} elements differ"
+        message = counts if drift.sqnr_db is None else f"agrees to {drift.sqnr_db:.0f} dB"
     appearance = explain(outputs, expected)
-    return f"{message}; {appearance}" if appearance else message
+    return Failure(WRONG, f"{message}; {appearance}" if appearance else message, dict(outputs))
 
 
 def shortest_failing_length(length: int, fails: Callable[[int], bool], passing: int = 0) -> int:
