@@ -18,8 +18,7 @@ from ..patches.torch_onnx_torchscript.multi_index import without_idle_slices
 from ..patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 from ..to_pytorch.constant_weights import model_to_export
 from ..to_pytorch.model_calls import example_inputs
-from ..to_pytorch.script_outputs import returning_tuple
-from ..to_pytorch.tracing import script_or_module
+from ..to_pytorch.tracing import returning_tuple, script_or_module
 from .finish_model import check_names_differ, finish
 
 if TYPE_CHECKING:

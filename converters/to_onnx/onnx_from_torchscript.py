@@ -14,7 +14,7 @@ from ..patches.torch_onnx_torchscript.multi_index import without_idle_slices
 from ..patches.torch_onnx_torchscript.symbolics import mend_older_exporter
 from ..to_pytorch.model_calls import example_inputs
 from ..to_pytorch.pt2_from_torchscript import load_archive
-from ..to_pytorch.script_outputs import returning_tuple
+from ..to_pytorch.tracing import returning_tuple
 from .finish_model import check_names_differ, finish
 from .onnx_from_source import write_by_older_exporter
 

@@ -2,35 +2,49 @@
 
 Each writes the piece and a script to the job's folder, and returns PieceFacts; the options are SearchOptions. Each
 raises Refused if the full model does not fail here, or cannot be run to compare with.
+
+The samples are those of the calls with which artifacts are validated: an artifact may be wrong only at a size that the
+data does not have.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
-from ...converters.minimal_repro.graph_pieces import Cutter, GraphCutter, GraphPiece, Piece
+import numpy as np
+
+from ...converters.minimal_repro.graph_pieces import Cutter, GraphCutter, Piece
 from ...converters.minimal_repro.onnx_pieces import OnnxCutter, OnnxPiece
 from ...converters.minimal_repro.pt2_pieces import ProgramCutter, ProgramPiece
 from ...converters.minimal_repro.saved_model_pieces import SavedModelCutter, SavedModelPiece
 from ...converters.minimal_repro.tflite_pieces import TfliteCutter, TflitePiece
 from ...converters.minimal_repro.torch_pieces import ModulePiece, ModuleRecorder
 from ...models.artifact import read_artifact
-from ...models.dataset import write_arrays
+from ...models.dataset import Dataset, write_arrays
+from ...models.errors import Refused
 from ...models.exported_program import load_program
 from ...models.job import Job
 from ...models.loading.build import build_model
-from ...models.signature import Array
+from ...models.probes.feeds import make_feeds, sizes_in
+from ...models.probes.probe_set import Probe, describe_values
+from ...models.probes.sizes import bounds_within
+from ...models.signature import Array, TensorSpec
 from ...models.sources import read_source
+from ..drift.recorded_answers import ReferenceRecord, read_record
+from ..drift.sessions import read_test_set
 from .script import PIECE, convert_module, convert_onnx, convert_program, full_script
 from .script_tensorflow import convert_tensorflow
 from .search_records import PieceFacts, SearchOptions
 from .trial import WRONG, Failure, OutOfTime, Trial, mentioned_operators, search_smallest
-from .trial_samples import Feeds, full_model_failure, record_first_accepted
+
+Feeds: TypeAlias = Mapping[str, Array]
+_T = TypeVar("_T")
+_P = TypeVar("_P", bound=Piece)
 
 
 def find_onnx_piece(job: Job) -> Mapping[str, Any]:
@@ -52,11 +66,11 @@ def find_tflite_piece(job: Job) -> Mapping[str, Any]:
 def _find_in_file(job: Job, cutter: GraphCutter) -> Mapping[str, Any]:
     options, trial = _begin(job)
 
-    def record(feeds: Feeds, _others: Sequence[Feeds]) -> tuple[GraphCutter, GraphPiece | None]:
+    def record(feeds: Feeds, _others: Sequence[Feeds]) -> GraphCutter:
         cutter.record(feeds)
-        return cutter, cutter.whole()
+        return cutter
 
-    _, _, failure = full_model_failure(job, trial, record)
+    _, _, failure = _full_model_failure(job, trial, record, GraphCutter.whole)
     if isinstance(cutter, OnnxCutter):
         cutter.flat = failure.kind == WRONG and not failure.has_lost_layout
     return _find_in_graph(job, options, cutter, trial, failure)
@@ -69,11 +83,7 @@ def find_program_piece(job: Job) -> Mapping[str, Any]:
     artifact = read_artifact(job.inputs["source"])
     make = partial(ProgramCutter, load_program(artifact.path), artifact.signature)
 
-    def record(first: Feeds, others: Sequence[Feeds]) -> tuple[ProgramCutter, GraphPiece | None]:
-        cutter = record_first_accepted(make, first, others)
-        return cutter, cutter.whole()
-
-    cutter, _, failure = full_model_failure(job, trial, record)
+    cutter, _, failure = _full_model_failure(job, trial, partial(_first_accepted, make), ProgramCutter.whole)
     return _find_in_graph(job, options, cutter, trial, failure)
 
 
@@ -94,12 +104,9 @@ def find_module(job: Job) -> Mapping[str, Any]:
     options, trial = _begin(job)
     source = job.inputs["source"]
     make = partial(ModuleRecorder, build_model(source), read_source(source).signature)
-
-    def record(first: Feeds, others: Sequence[Feeds]) -> tuple[ModuleRecorder, ModulePiece | None]:
-        recorder = record_first_accepted(make, first, others)
-        return recorder, recorder.piece("")
-
-    recorder, piece, full_failure = full_model_failure(job, trial, record)
+    recorder, piece, full_failure = _full_model_failure(
+        job, trial, partial(_first_accepted, make), lambda recorder: recorder.piece("")
+    )
     failure = full_failure
     try:
         while inner := _failing_inside(recorder, piece, trial, full_failure):
@@ -154,3 +161,65 @@ def _write_repro(
             raise TypeError(type(piece))
     (job.out / f"{PIECE}.py").write_text(full_script(options, facts, conversion))
     return facts.to_json()
+
+
+def recorded_calls(job: Job) -> Iterator[tuple[Feeds, list[Feeds]]]:
+    """Yield the feeds of each call in inputs["reference"], made from inputs["data"], and candidates of a second call.
+    There is one call for each batch, each other size of an axis and each size of integers. In the second call every
+    dynamic axis has another size, at least the batch; any of the candidates will do. An axis that changes between the
+    calls is dynamic. Options: reason, why the artifact was refused."""
+    record = read_record(job.inputs["reference"])
+    data = read_test_set(job, record.signature.inputs)
+    reason = job.options["reason"]
+    data_sizes = sizes_in(data, record.signature)
+    answered = {axis: size for probe in record.probes for axis, size in probe.sizes.items()}
+    for probe in sorted(record.probes, key=lambda probe: _order(probe, record.signature.inputs, reason)):
+        sizes = {**data_sizes, **probe.sizes}
+        own_sizes = {axis: data_sizes[axis] for axis in probe.sizes if axis in data_sizes}
+        all_others = {axis: answered.get(axis, size) for axis, size in sizes.items()} | own_sizes
+        batch = _other_batch(record, probe.batch)
+        second_candidates = [_feeds(data, record, Probe(batch, other)) for other in (all_others, own_sizes)]
+        yield _feeds(data, record, probe), second_candidates
+
+
+def _full_model_failure(
+    job: Job, trial: Trial, record: Callable[[Feeds, Sequence[Feeds]], _T], whole: Callable[[_T], _P | None]
+) -> tuple[_T, _P, Failure]:
+    """Return the full model's failure at the first samples at which it fails, with what `record` made of these.
+    `whole` makes that a piece, which is returned too. Raises Refused if the full model fails at none."""
+    for first, others in recorded_calls(job):
+        recorded = record(first, others)
+        piece = whole(recorded)
+        if piece and (failure := trial(piece)):
+            return recorded, piece, failure
+    raise Refused("the whole model does not fail when it is converted once more", fix="read the log of the step")
+
+
+def _first_accepted(make: Callable[[Feeds, Feeds], _T], first: Feeds, second_candidates: Sequence[Feeds]) -> _T:
+    """Return `make` of the first call and the first second call that the model accepts: it may refuse some sizes."""
+    *tries, last = second_candidates
+    for second in tries:
+        try:
+            return make(first, second)
+        except Exception as error:  # noqa: BLE001  (a model may raise anything for sizes)
+            print(f"the model does not take several other sizes at once: {error}")
+    return make(first, last)
+
+
+def _order(probe: Probe, specs: Sequence[TensorSpec], reason: str) -> tuple[bool, bool, bool, int]:
+    """Return a sort key: probes that the refusal names come first, then the data's own sizes with several samples.
+    With one sample an axis cannot be told from another."""
+    sizes = ", ".join(f"{axis}={size}" for axis, size in probe.sizes.items())  # worded as in drift/check.py
+    description = describe_values(probe, specs) or (sizes and f"at {sizes}")
+    is_named = bool(description) and f"{description}: " in reason
+    return not is_named, bool(description), probe.batch == 1, probe.batch
+
+
+def _other_batch(record: ReferenceRecord, batch: int) -> int:
+    bounds = bounds_within(record.signature.inputs, record.signature.batch)
+    return next((size for size in map(bounds.nearest, (batch + 1, batch - 1)) if size != batch), batch)
+
+
+def _feeds(data: Dataset, record: ReferenceRecord, probe: Probe) -> Feeds:
+    samples = probe.of(data)
+    return make_feeds(samples, np.arange(probe.batch) % len(samples), record.signature, probe.sizes)

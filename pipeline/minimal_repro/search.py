@@ -1,7 +1,7 @@
 """Search for minimal repros: for a target without a route, the smallest failing piece as a script for a bug report.
 
-A worker searches (piece_search.py), in bounded time. A search that
-finds nothing or fails is reported, and changes nothing else: the target is lost already.
+A worker searches (piece_search.py), in bounded time. A search that finds nothing or fails is reported, and changes
+nothing else: the target is lost already.
 """
 
 from __future__ import annotations

@@ -18,8 +18,12 @@ from transload.models.job import Job
 from transload.models.signature import Signature, parse_input
 from transload.models.sources import CodeRef, Source, write_source
 from transload.pipeline.drift.reference import answer
-from transload.pipeline.minimal_repro.piece_search import find_module, find_onnx_piece, find_program_piece
-from transload.pipeline.minimal_repro.trial_samples import recorded_calls
+from transload.pipeline.minimal_repro.piece_search import (
+    find_module,
+    find_onnx_piece,
+    find_program_piece,
+    recorded_calls,
+)
 
 TIME = 5  # of the data, and the size that the broken steps take for a constant
 SIGNATURE = Signature((parse_input("x=float32[batch,time,3]"),), (parse_input("y=float32[batch,3]"),))
