@@ -86,12 +86,8 @@ class ProgramCutter(Cutter):
             return None
         names = [node.name for node in outputs]
         expected, second_expected = (_outputs(module, names, call_feeds) for call_feeds in (feeds, second_feeds))
-        try:
-            signature = Signature(
-                tuple(self._axes.spec(name, feeds[name], second_feeds[name]) for name in feeds),
-                tuple(self._axes.spec(name, expected[name], second_expected[name]) for name in names),
-            )
-        except (ValueError, KeyError):  # a dtype that the formats lack
+        signature = self._axes.signature((feeds, second_feeds), (expected, second_expected))
+        if signature is None or len(expected) < len(names):
             return None
         return ProgramPiece(signature, feeds, expected, sum(map(_is_operator, included)), second_feeds, module)
 

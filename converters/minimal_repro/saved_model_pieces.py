@@ -83,14 +83,22 @@ class SavedModelCutter(GraphCutter):
     Constants and inputs have no index. Control edges are ignored: a frozen graph has no state."""
 
     def __init__(self, path: Path, signature: Signature) -> None:
+        import tensorflow as tf
+
         check_size(path)
         frozen = freeze(path)
         self._graph_def, self._inputs = frozen.graph.as_graph_def(), frozen.inputs
         self._declared = {_key(frozen.inputs[spec.name]): spec for spec in signature.inputs}
-        _check_frames(self._graph_def.node)
-        self._tf_graph = _import_graph(self._graph_def)
+        if frame := next((node.op for node in self._graph_def.node if node.op in _FRAME_OPERATORS), None):
+            raise Refused(
+                f"the model has control flow of TensorFlow 1 ({frame}), which cannot be cut into pieces",
+                fix="read the log of the step",
+            )
+        with tf.Graph().as_default() as self._tf_graph:
+            tf.import_graph_def(self._graph_def, name="")
         self._constants = {node.name: node for node in self._graph_def.node if node.op == "Const"}
-        self.nodes = [node for node in _sorted_nodes(self._graph_def.node) if self._computes(node)]
+        nodes = (node for node in _sorted_nodes(self._graph_def.node) if node.op not in ("Const", "Placeholder"))
+        self.nodes = [node for node in nodes if self._operation(node).outputs]
         self.operators = [(node.op, node.name) for node in self.nodes]
         writes = [[_key(output.name) for output in self._operation(node).outputs] for node in self.nodes]
         results = map(_key, frozen.outputs.values())
@@ -138,9 +146,6 @@ class SavedModelCutter(GraphCutter):
         node = self.nodes[index]
         scope, _, name = _without_call_scopes(node.name).rpartition("/")
         return node.op, f"the operator {node.op} ({name}){f', in the scope {scope}' if scope else ''}", None
-
-    def _computes(self, node: NodeDef) -> bool:
-        return node.op not in ("Const", "Placeholder") and bool(self._operation(node).outputs)
 
     def _operation(self, node: NodeDef) -> tf.Operation:
         return self._tf_graph.get_operation_by_name(node.name)
@@ -218,23 +223,6 @@ def _tensor_name(key: str) -> str:
 
 def _names_read(node: NodeDef) -> list[str]:
     return [_key(name) for name in node.input if not name.startswith("^")]
-
-
-def _import_graph(graph_def: GraphDef) -> tf.Graph:
-    import tensorflow as tf
-
-    with tf.Graph().as_default() as graph:
-        tf.import_graph_def(graph_def, name="")
-    return graph
-
-
-def _check_frames(nodes: Iterable[NodeDef]) -> None:
-    for node in nodes:
-        if node.op in _FRAME_OPERATORS:
-            raise Refused(
-                f"the model has control flow of TensorFlow 1 ({node.op}), which cannot be cut into pieces",
-                fix="read the log of the step",
-            )
 
 
 def _sorted_nodes(nodes: Iterable[NodeDef]) -> list[NodeDef]:

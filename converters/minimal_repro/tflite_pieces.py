@@ -23,7 +23,7 @@ from ..to_tflite.tflite_signature import inputs_and_outputs, model_of, packed, w
 from .graph_pieces import GraphCutter, GraphPiece, spec_of
 
 if TYPE_CHECKING:
-    from ai_edge_litert.schema_py_generated import SignatureDefT, TensorMapT
+    from ai_edge_litert.schema_py_generated import SignatureDefT
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,7 @@ class TfliteCutter(GraphCutter):
             tensor = copy.copy(main.tensors[self._index_by_name[name]])
             tensor.buffer, tensor.shapeSignature = len(model.buffers), None
             tensor.shape = list(self._values[name].shape)
-            buffer = BufferT()
-            buffer.data = np.frombuffer(self._values[name].tobytes(), np.uint8)
-            model.buffers.append(buffer)
+            model.buffers.append(BufferT(np.frombuffer(self._values[name].tobytes(), np.uint8)))
             main.tensors[self._index_by_name[name]] = tensor
         model.signatureDefs = [self._signature(inputs, outputs)]
         model.metadata, model.metadataBuffer = None, None  # they describe the full model
@@ -145,12 +143,8 @@ class TfliteCutter(GraphCutter):
     def _signature(self, inputs: Sequence[str], outputs: Sequence[str]) -> SignatureDefT:
         from ai_edge_litert.schema_py_generated import SignatureDefT, TensorMapT
 
-        def mapped(name: str) -> TensorMapT:
-            entry = TensorMapT()
-            entry.name, entry.tensorIndex = re.sub(r"\W", "_", name).encode(), self._index_by_name[name]
-            return entry
-
-        signature = SignatureDefT()
-        signature.signatureKey = SIGNATURE.encode()
-        signature.inputs, signature.outputs = ([mapped(name) for name in names] for names in (inputs, outputs))
-        return signature
+        fed, returned = (
+            [TensorMapT(re.sub(r"\W", "_", name).encode(), self._index_by_name[name]) for name in names]
+            for names in (inputs, outputs)
+        )
+        return SignatureDefT(inputs=fed, outputs=returned, signatureKey=SIGNATURE.encode())

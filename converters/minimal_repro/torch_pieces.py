@@ -103,14 +103,19 @@ class AxisNames:
             for at, axis in spec.dynamic_axes.items():
                 self._names.setdefault((first_shape[at], second_shape[at]), axis)
 
-    def spec(self, name: str, first: Array, second: Array) -> TensorSpec:
-        """Return the spec of a tensor from both calls. Raises ValueError for a dtype that the formats lack."""
+    def signature(self, *sides: tuple[Mapping[str, Array], Mapping[str, Array]]) -> Signature | None:
+        """Return the signature of inputs and outputs from both calls; None for a dtype that the formats lack."""
+        try:
+            return Signature(*(tuple(self._spec(name, one[name], two[name]) for name in one) for one, two in sides))
+        except (ValueError, KeyError):
+            return None
+
+    def _spec(self, name: str, first: Array, second: Array) -> TensorSpec:
         shape: list[Axis] = [
             size if size == other else self._names.get((size, other), f"n{size}_{other}")
             for size, other in zip(first.shape, second.shape, strict=True)
         ]
-        bounded = dict.fromkeys(axis for axis in shape if axis in self._bounds)
-        bounds = tuple((str(axis), self._bounds[str(axis)]) for axis in bounded)
+        bounds = tuple((axis, limits) for axis, limits in self._bounds.items() if axis in shape)
         return TensorSpec(name, first.dtype.name, tuple(shape), bounds)
 
 
@@ -138,11 +143,8 @@ class ModuleRecorder:
             return None
         names = [f"x{at}" for at in range(len(first[0]))] if path else self._inputs
         feeds, second_feeds = (dict(zip(names, call[0], strict=True)) for call in (first, second))
-        try:
-            inputs = tuple(self._axes.spec(name, feeds[name], second_feeds[name]) for name in feeds)
-            outputs = tuple(self._axes.spec(name, first[1][name], second[1][name]) for name in first[1])
-            signature = Signature(inputs, outputs)
-        except ValueError:
+        signature = self._axes.signature((feeds, second_feeds), (first[1], second[1]))
+        if signature is None:
             return None
         module, nested = self._model.get_submodule(path), path in self._nested
         return ModulePiece(signature, feeds, first[1], second_feeds, path, module, nested)
