@@ -58,7 +58,7 @@ class Cutter(ABC):
     nodes: Sequence[Any]
     operators: Sequence[tuple[str, str]] = ()  # type and name of each, where messages mention them
 
-    def whole(self) -> GraphPiece | None:
+    def full_model(self) -> GraphPiece | None:
         """Return the full model as a piece."""
         return self.piece(range(len(self.nodes)))
 

@@ -106,7 +106,9 @@ class AxisNames:
     def signature(self, *sides: tuple[Mapping[str, Array], Mapping[str, Array]]) -> Signature | None:
         """Return the signature of inputs and outputs from both calls; None for a dtype that the formats lack."""
         try:
-            return Signature(*(tuple(self._spec(name, one[name], two[name]) for name in one) for one, two in sides))
+            return Signature(
+                *(tuple(self._spec(name, first[name], second[name]) for name in first) for first, second in sides)
+            )
         except (ValueError, KeyError):
             return None
 

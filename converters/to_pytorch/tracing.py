@@ -45,13 +45,13 @@ def data_questions(model: torch.nn.Module, signature: Signature) -> dict[str, bo
     The samples have one shape: as drawn, drawn with another seed, negated, set to zero, and ten times as large."""
     import torch
 
-    drawn, others = (sample_inputs(signature, EXAMPLE_BATCH, seed) for seed in (0, 1))
+    drawn, redrawn = (sample_inputs(signature, EXAMPLE_BATCH, seed) for seed in (0, 1))
 
     def scaled(name: str, array: Array, factor: int) -> Array:
-        return array * array.dtype.type(factor) if array.dtype.kind == "f" else others[name]
+        return array * array.dtype.type(factor) if array.dtype.kind == "f" else redrawn[name]
 
     scaled_sets = ({name: scaled(name, array, factor) for name, array in drawn.items()} for factor in (-1, 0, 10))
-    sample_sets = [drawn, others, *scaled_sets]
+    sample_sets = [drawn, redrawn, *scaled_sets]
     calls = [[torch.tensor(sample[spec.name]) for spec in signature.inputs] for sample in sample_sets]
     with unchecked_distributions():
         return questions(model, calls)

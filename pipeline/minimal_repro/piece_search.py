@@ -66,11 +66,11 @@ def find_tflite_piece(job: Job) -> Mapping[str, Any]:
 def _find_in_file(job: Job, cutter: GraphCutter) -> Mapping[str, Any]:
     options, trial = _begin(job)
 
-    def record(feeds: Feeds, _others: Sequence[Feeds]) -> GraphCutter:
+    def record(feeds: Feeds, _candidates: Sequence[Feeds]) -> GraphCutter:
         cutter.record(feeds)
         return cutter
 
-    _, _, failure = _full_model_failure(job, trial, record, GraphCutter.whole)
+    _, _, failure = _full_model_failure(job, trial, record, GraphCutter.full_model)
     if isinstance(cutter, OnnxCutter):
         cutter.flat = failure.kind == WRONG and not failure.has_lost_layout
     return _find_in_graph(job, options, cutter, trial, failure)
@@ -83,7 +83,7 @@ def find_program_piece(job: Job) -> Mapping[str, Any]:
     artifact = read_artifact(job.inputs["source"])
     make = partial(ProgramCutter, load_program(artifact.path), artifact.signature)
 
-    cutter, _, failure = _full_model_failure(job, trial, partial(_first_accepted, make), ProgramCutter.whole)
+    cutter, _, failure = _full_model_failure(job, trial, partial(_first_accepted, make), ProgramCutter.full_model)
     return _find_in_graph(job, options, cutter, trial, failure)
 
 
@@ -183,13 +183,13 @@ def recorded_calls(job: Job) -> Iterator[tuple[Feeds, list[Feeds]]]:
 
 
 def _full_model_failure(
-    job: Job, trial: Trial, record: Callable[[Feeds, Sequence[Feeds]], _T], whole: Callable[[_T], _P | None]
+    job: Job, trial: Trial, record: Callable[[Feeds, Sequence[Feeds]], _T], as_piece: Callable[[_T], _P | None]
 ) -> tuple[_T, _P, Failure]:
     """Return the full model's failure at the first samples at which it fails, with what `record` made of these.
-    `whole` makes that a piece, which is returned too. Raises Refused if the full model fails at none."""
-    for first, others in recorded_calls(job):
-        recorded = record(first, others)
-        piece = whole(recorded)
+    `as_piece` makes that a piece, which is returned too. Raises Refused if the full model fails at none."""
+    for first, second_candidates in recorded_calls(job):
+        recorded = record(first, second_candidates)
+        piece = as_piece(recorded)
         if piece and (failure := trial(piece)):
             return recorded, piece, failure
     raise Refused("the whole model does not fail when it is converted once more", fix="read the log of the step")
