@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -25,8 +26,7 @@ _CHECK = "check the model with onnx.checker"
 
 
 def body_of(node: Node, inputs: Sequence[GraphValue | None]) -> Graph | None:
-    """Return the body that the specification gives a node: a graph that takes the inputs that are present, in their
-    order, and makes as many outputs as the node has. None where there is no such body.
+    """Return the body that the specification gives a node, for its present inputs and its outputs; None without one.
 
     Raises Refused where the node has attributes, inputs or outputs that the specification does not know.
     """
@@ -93,11 +93,9 @@ def instance(
     """
     present = [name for name, value in zip(function.input, inputs, strict=False) if value is not None]
     left_out = set(function.input).difference(present)
-    graph = onnx.GraphProto(name=node.op_type)
-    graph.node.extend(function.node)
-    graph.input.extend(onnx.ValueInfoProto(name=name) for name in present)
     wanted = [formal for formal, name in zip(function.output, node.outputs, strict=False) if name]
-    graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+    inner_inputs, inner_outputs = ([onnx.ValueInfoProto(name=name) for name in names] for names in (present, wanted))
+    graph = onnx.helper.make_graph(function.node, node.op_type, inner_inputs, inner_outputs)
     _bind(graph, attributes, left_out)
     body = graph_of(graph, {**node.opsets, **opsets_of(function.opset_import)}, node.origin)
     caller = node.name or node.outputs[0]
@@ -126,8 +124,7 @@ def _bound(attribute: onnx.AttributeProto, attributes: Mapping[str, onnx.Attribu
         return attribute
     if attribute.ref_attr_name not in attributes:
         return None
-    bound = onnx.AttributeProto()
-    bound.CopyFrom(attributes[attribute.ref_attr_name])
+    bound = deepcopy(attributes[attribute.ref_attr_name])
     bound.name = attribute.name
     return bound
 

@@ -245,11 +245,10 @@ def tensor_array(tensor: onnx.TensorProto) -> Array:
 
 def _array(tensor: onnx.TensorProto, folder: Path) -> Array:
     """Return an initializer, wherever it is kept."""
-    if tensor.data_location != tensor.EXTERNAL:
-        return tensor_array(tensor)
-    read = deepcopy(tensor)  # so that only one such tensor is in memory twice
-    _load(read, folder)
-    return tensor_array(read)
+    if tensor.data_location == tensor.EXTERNAL:
+        tensor = deepcopy(tensor)  # so that only one such tensor is in memory twice
+        _load(tensor, folder)
+    return tensor_array(tensor)
 
 
 def _load(tensor: onnx.TensorProto, folder: Path) -> None:

@@ -45,10 +45,7 @@ class GraphWalk(ABC, Generic[V]):
             )
 
     def convert_node(self, node: Node, scope: dict[str, V]) -> Sequence[V | None]:
-        """Return the outputs of one node: by the model's function, by an operator function, or by the specified body.
-
-        Raises Refused, with the node's name and origin.
-        """
+        """Return the outputs of one node by the model's function, an operator function or the body, or refuse it."""
         inputs = [scope[name] if name else None for name in node.inputs]
         if self.functions.knows(node):
             with self.functions.called(node, inputs) as body:

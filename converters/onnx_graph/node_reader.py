@@ -22,7 +22,6 @@ from .lazy_onnx import onnx
 _CHECK = "check the model with onnx.checker"
 _MISSING: Any = object()
 
-
 V = TypeVar("V", bound=GraphValue)
 S = TypeVar("S")  # a size: an int, or whatever the back-end computes sizes with
 

@@ -5,6 +5,7 @@ ONNX Runtime runs a file in any order, and its converter to float16 writes the c
 
 from __future__ import annotations
 
+from copy import deepcopy
 from graphlib import CycleError, TopologicalSorter
 
 from ...models.errors import BadRequest
@@ -13,10 +14,7 @@ from .lazy_onnx import onnx
 
 
 def sort_nodes(graph: onnx.GraphProto) -> bool:
-    """Put the nodes of a graph, and of the graphs inside of it, in order. Return whether any stood elsewhere.
-
-    Raises BadRequest where some of them wait for each other.
-    """
+    """Put the nodes of a graph, and of those inside of it, in order, or raise BadRequest; return whether any moved."""
     inside = [body for node in graph.node for attribute in node.attribute for body in graphs_in(attribute)]
     moved = sum(map(sort_nodes, inside)) > 0  # each of them, where any() would end at the first
     needed = _needed(graph)
@@ -27,9 +25,9 @@ def sort_nodes(graph: onnx.GraphProto) -> bool:
     except CycleError as error:
         names = ", ".join(graph.node[at].name or graph.node[at].output[0] for at in error.args[1][1:])
         raise BadRequest(f"nodes of the graph wait for each other: {names}", fix="export the model again") from error
-    nodes = [type(node).FromString(node.SerializeToString()) for node in graph.node]
+    nodes = [deepcopy(graph.node[at]) for at in order]
     del graph.node[:]
-    graph.node.extend(nodes[at] for at in order)
+    graph.node.extend(nodes)
     return True
 
 

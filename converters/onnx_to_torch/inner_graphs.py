@@ -13,7 +13,7 @@ from ..onnx_graph.graph import Graph
 from .lazy_torch import torch
 from .module_writer import ModuleWriter
 from .statements import FunctionStatement
-from .values import Expression, computed
+from .values import Expression
 from .writers import CodegenContext
 
 Scope = dict[str, Expression]
@@ -97,19 +97,10 @@ def known_truth(condition: Expression) -> bool | None:
 
 def same_size(a: Any, b: Any) -> bool:
     """Return whether two sizes are one, without asking torch which sizes they are."""
-    return bool(_expression(a) == _expression(b))
-
-
-def _expression(size: Any) -> Any:
-    import sympy  # type: ignore[import-untyped]
-
-    return sympy.Integer(size) if isinstance(size, int) else size.node.expr
+    first, second = (size if isinstance(size, int) else size.node.expr for size in (a, b))
+    return bool(first == second)
 
 
 def assign_outputs(op: CodegenContext, code: str, trials: Sequence[torch.Tensor]) -> list[Expression]:
     """Write a call whose trials are known, and return a variable for each of its results."""
-    writer = op.writer
-    targets = [writer.names.fresh(op.node.outputs[at] if op.wants(at) else "_unused") for at in range(len(trials))]
-    writer.scope.update(zip(targets, trials, strict=True))
-    writer.write(targets, code if len(targets) > 1 else f"{code}[0]")
-    return [computed(writer, target, trial) for target, trial in zip(targets, trials, strict=True)]
+    return op.writer.assign(code if len(trials) > 1 else f"{code}[0]", op.output_names(len(trials)), trials)

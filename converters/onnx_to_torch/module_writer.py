@@ -152,15 +152,17 @@ class ModuleWriter:
 
     def let(self, code: str, name: str) -> Expression:
         """Write an expression into a variable."""
-        (value,) = self.unpack(code, [name], alone=True)
-        return value
+        return self.assign(code, [name], [self.run(code)])[0]
 
-    def unpack(self, code: str, names: Sequence[str], *, alone: bool = False) -> list[Expression]:
+    def unpack(self, code: str, names: Sequence[str]) -> list[Expression]:
         """Write an expression that makes several tensors into variables."""
-        trials = [self.run(code)] if alone else list(self.run(code))
+        return self.assign(code, names, list(self.run(code)))
+
+    def assign(self, code: str, names: Sequence[str], trials: Sequence[torch.Tensor]) -> list[Expression]:
+        """Write an expression whose trials are known into variables."""
         targets = [self.names.fresh(name) for name in names]
         self.scope.update(zip(targets, trials, strict=True))
-        self.write(targets, code)
+        self.lines.append(Statement(tuple(targets), code, self.origin))
         return [computed(self, target, trial) for target, trial in zip(targets, trials, strict=True)]
 
     def number(self, code: str, name: str) -> SizeTerm:
@@ -170,7 +172,7 @@ class ModuleWriter:
             return int(trials)
         target = self.names.fresh(name)
         self.scope[target] = trials
-        self.write([target], code)
+        self.lines.append(Statement((target,), code, self.origin))
         return SymbolicSize(target, trials)
 
     def variable(self, name: str, trial: torch.Tensor) -> Expression:
@@ -201,10 +203,6 @@ class ModuleWriter:
                 if not isinstance(axis_size, int) and axis_size.node.expr == expression:
                     return f"{name}.shape[{at}]"
         return None
-
-    def write(self, targets: Sequence[str], code: str) -> None:
-        """Keep a statement."""
-        self.lines.append(Statement(tuple(targets), code, self.origin))
 
     # Values
 

@@ -80,8 +80,11 @@ class CodegenContext(NodeReader[Expression, SizeTerm]):
 
     def unpack(self, code: str, count: int) -> list[Expression]:
         """Write an expression that makes several tensors into variables that are called after the outputs."""
-        names = [self.node.outputs[at] if self.wants(at) else "_unused" for at in range(count)]
-        return self.writer.unpack(code, names)
+        return self.writer.unpack(code, self.output_names(count))
+
+    def output_names(self, count: int) -> list[str]:
+        """Return the names of the first outputs, for variables."""
+        return [self.node.outputs[at] if self.wants(at) else "_unused" for at in range(count)]
 
     def known(self, array: Array) -> Expression:
         """Return an output that is known while the module is written."""
@@ -110,10 +113,9 @@ HELD = ORDINARY | {
 
 FAMILIES = (
     "control.conditional", "control.loops", "control.sequences", "image.boxes_and_grids", "image.resize",
-    "layers.convolution", "layers.normalization", "layers.pooling", "layers.recurrent",
-    "math.activation", "math.casting", "math.elementwise", "math.linear", "math.quantization",
-    "math.reduction", "math.signal", "tensor.constants", "tensor.indexing",
-    "tensor.shape", "tensor.slicing_and_joining",
+    "layers.convolution", "layers.normalization", "layers.pooling", "layers.recurrent", "math.activation",
+    "math.casting", "math.elementwise", "math.linear", "math.quantization", "math.reduction", "math.signal",
+    "tensor.constants", "tensor.indexing", "tensor.shape", "tensor.slicing_and_joining",
 )  # fmt: skip
 
 _REGISTRY = operator_registry.Registry[OperatorWriter](f"{__package__}.operators", FAMILIES)

@@ -107,10 +107,9 @@ def _appended(body: Graph, place: int) -> str | None:
 
 
 def place_among(op: NodeReader[V, S], position: Array | None, length: int, fix: str, *, end: bool = False) -> int:
-    """Return a place in a sequence of `length` tensors, counted from the start.
+    """Return a place in a sequence of `length` tensors, counted from the start; `end`: or the one behind the last.
 
-    `position`: as the model has it, None where it computes it, which is refused with `fix`. `end`: behind the last one
-    is a place, too.
+    `position`: as the model has it, None where it computes it, which is refused with `fix`.
     """
     if position is None:
         op.refuse("its position is computed by the model", fix=fix)

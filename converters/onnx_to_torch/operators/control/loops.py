@@ -34,7 +34,6 @@ _MOST_UNROLLED = 16
 _MOST_LISTED = 256  # steps, where sequences leave no other way
 _FAR = 2**31 - 1  # a trip count that stands for none
 
-
 LoopResults = tuple[Sequence[Expression], list[Expression]]  # the last states, and the outputs stacked along axis 0
 
 

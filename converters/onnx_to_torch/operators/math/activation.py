@@ -58,15 +58,11 @@ def quick_gelu(op: CodegenContext) -> OutputCode:
     return f"{x} * torch.sigmoid({number(op.real('alpha', 1.702), x.dtype)} * {x})"
 
 
-def _softmax(name: str, function: str) -> None:
-    @writes(name, since=1, T=FLOATS)
-    def along_axis(op: CodegenContext) -> OutputCode:
-        x, axes = op.value(0), softmax_axes(op)
-        if not axes.flattens:
-            return f"{function}({x}, {axes.axis})"
-        return f"{function}({x}.flatten({axes.axis}), -1).reshape({x}.shape)"
-
-
-_softmax("Softmax", "torch.softmax")
-_softmax("LogSoftmax", "torch.log_softmax")
-_softmax("Hardmax", "hardmax")
+@writes("Softmax", "LogSoftmax", "Hardmax", since=1, T=FLOATS)
+def softmax(op: CodegenContext) -> OutputCode:
+    """Write a softmax along one axis, or along all from an axis on as if they were one."""
+    x, axes = op.value(0), softmax_axes(op)
+    function = {"Softmax": "torch.softmax", "LogSoftmax": "torch.log_softmax", "Hardmax": "hardmax"}[op.op_type]
+    if not axes.flattens:
+        return f"{function}({x}, {axes.axis})"
+    return f"{function}({x}.flatten({axes.axis}), -1).reshape({x}.shape)"

@@ -9,17 +9,12 @@ from ...size_arithmetic import COMPARISONS
 from ...values import Expression
 from ...writers import BOOL, FLOATS, HELD, INTEGERS, NUMBERS, ORDINARY, CodegenContext, OutputCode, write_as, writes
 
-_UNARY = {
-    "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
-    "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Exp": "exp", "Floor": "floor", "Log": "log", "Erf": "erf",
-    "Round": "round",  # halves to even, as ONNX has it
-    "Sin": "sin", "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh", "Sigmoid": "sigmoid",
-    "Reciprocal": "reciprocal", "Abs": "abs",
-}  # fmt: skip
-
-
-for _name, _function in _UNARY.items():
-    write_as(_name, f"torch.{_function}({{0}})", since=6, T=NUMBERS if _name == "Abs" else FLOATS)
+_CALLED_ALIKE = (  # in PyTorch, but for the case; Round takes halves to even, as ONNX has it
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Log",
+    "Reciprocal", "Round", "Sigmoid", "Sin", "Sinh", "Sqrt", "Tan", "Tanh",
+)  # fmt: skip
+for _name in _CALLED_ALIKE:
+    write_as(_name, f"torch.{_name.lower()}({{0}})", since=6, T=NUMBERS if _name == "Abs" else FLOATS)
 
 _LOGICAL = {"And": "&", "Or": "|", "Xor": "^", "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^"}
 for _name, _sign in _LOGICAL.items():

@@ -11,7 +11,6 @@ from ...writers import FLOATS, MICROSOFT, NUMBERS, CodegenContext, OutputCode, w
 _EIGHT_BITS = frozenset({"int8", "uint8"})
 _SCALES = frozenset({"float32"})
 
-
 write_as("MatMul", "torch.matmul({0}, {1})", since=1, T=NUMBERS)
 write_as("Det", "torch.linalg.det({0})", since=11)
 
