@@ -100,10 +100,8 @@ class ModuleWriter:
         """Add an input of the module; `bounds` of its dynamic axes."""
         kinds = private_torch.DimDynamic
         dims = [kinds.STATIC if isinstance(axis, int) else kinds.DYNAMIC for axis in spec.shape]
-        trial = self._fake.from_tensor(
-            example,
-            symbolic_context=private_torch.StatelessSymbolicContext(dynamic_sizes=dims),
-        )
+        context = private_torch.StatelessSymbolicContext(dynamic_sizes=dims)
+        trial = self._fake.from_tensor(example, symbolic_context=context)
         name = self.names.fresh(spec.name, "input")
         self.scope[name] = trial
         for at, axis in spec.dynamic_axes.items():
@@ -185,10 +183,8 @@ class ModuleWriter:
         """Return a trial in which the sizes that are not `sure` show only when the module runs."""
         if all(sure):
             return trial
-        sizes = [
-            size if is_sure else self._fake.shape_env.create_unbacked_symint()
-            for size, is_sure in zip(trial.shape, sure, strict=True)
-        ]
+        new_size = self._fake.shape_env.create_unbacked_symint
+        sizes = [size if is_sure else new_size() for size, is_sure in zip(trial.shape, sure, strict=True)]
         with self.mode():
             return trial.new_empty(sizes)
 

@@ -50,11 +50,9 @@ def moved_elements(
     held = inputs[_MOVED[op_type]]
     elements = [None if value is None else value.elements() for value in held]
     constants = inputs[len(held) :]
-    if any(value is None for value in elements) or any(
-        value is not None and value.array is None for value in constants
-    ):
-        return None
     arrays = [value for value in elements if value is not None]
+    if len(arrays) < len(held) or any(value is not None and value.array is None for value in constants):
+        return None
     ends = np.cumsum([value.size for value in arrays])
     places = [np.arange(end - value.size, end).reshape(value.shape) for end, value in zip(ends, arrays, strict=True)]
     pool = np.concatenate([value.reshape(-1) for value in arrays])

@@ -23,8 +23,7 @@ def gemm(op: CodegenContext) -> OutputCode:
     turn_a, turn_b = op.flag("transA"), op.flag("transB")
     if turn_b and not turn_a and alpha == 1 and beta == 1 and (c is None or c.rank == 1) and "float" in a.dtype:
         return f"F.linear({a}, {b})" if c is None else f"F.linear({a}, {b}, {c})"
-    product = f"torch.matmul({_turned(a, turn_a)}, {_turned(b, turn_b)})"
-    product = _times(product, alpha, a.dtype)
+    product = _times(f"torch.matmul({_turned(a, turn_a)}, {_turned(b, turn_b)})", alpha, a.dtype)
     return product if c is None else f"{product} + {_times(f'{c}', beta, a.dtype)}"
 
 
