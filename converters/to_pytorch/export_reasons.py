@@ -11,7 +11,7 @@ import math
 import operator
 import re
 import traceback
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -99,6 +99,17 @@ def listened() -> Iterator[Guards]:
     finally:
         log.handlers, log.propagate = former[0], former[2]
         log.setLevel(former[1])
+
+
+@contextmanager
+def explained(explain: Callable[[Exception], Refused | None]) -> Iterator[None]:
+    """Raise what `explain` makes of an error in place of that error, if it makes something of it."""
+    try:
+        yield
+    except Exception as error:
+        if refused := explain(error):
+            raise refused from error
+        raise
 
 
 def refusal(error: Exception, model: torch.nn.Module, signature: Signature) -> Refused | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from ...models.job import Job
 from ..patches import private_torch
 from .model_calls import example_inputs
 from .pt2_from_source import write_bounded
+from .tracing import without_deprecation
 
 if TYPE_CHECKING:
     import torch
@@ -25,8 +25,7 @@ def pt2_from_torchscript(job: Job) -> Mapping[str, Any]:
 
     source = read_artifact(job.inputs["source"])
     module = load_archive(source)
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with without_deprecation(), torch.no_grad():
         try:
             converted = private_torch.TS2EPConverter(module, example_inputs(source.signature)).convert()
         except Exception as error:
@@ -42,7 +41,6 @@ def load_archive(source: Artifact) -> torch.jit.ScriptModule:
     """Load the module in an artifact, in evaluation mode."""
     import torch
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript is deprecated
+    with without_deprecation():
         module: torch.jit.ScriptModule = torch.jit.load(source.path, map_location="cpu")  # type: ignore[no-untyped-call]
     return module.eval()

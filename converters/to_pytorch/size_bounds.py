@@ -71,13 +71,9 @@ class _SizeTrial:
         first = next((size for size in range(least, _SEARCH_LIMIT) if self._is_open(axis, size)), None)
         if first is None or first == least:
             return None
-        beyond = [
-            *({**self._sizes(), axis: size} for size in range(first, _GUARD_LIMIT)),
-            *self._diagonal(first),
-        ]
-        small_guards = self._guards_on_small(
-            [point for size in range(least, first) for point in self._points(axis, size)], beyond
-        )
+        small = [point for size in range(least, first) for point in self._points(axis, size)]
+        larger = ({**self._sizes(), axis: size} for size in range(first, _GUARD_LIMIT))
+        small_guards = self._guards_on_small(small, [*larger, *self._diagonal(first)])
         former = self._opened(axis)
         size, agrees = first, None
         while size > least and (agrees := self._agrees(self._points(axis, size - 1), small_guards)):

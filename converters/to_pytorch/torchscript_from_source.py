@@ -10,6 +10,7 @@ from ...models.formats import PAYLOAD, Format, Target
 from ...models.job import Job
 from ...models.sources import read_source
 from .constant_weights import model_to_export
+from .export_reasons import explained
 from .tracing import refusal_to_save, script_or_trace, without_deprecation
 
 
@@ -25,13 +26,7 @@ def torchscript_from_source(job: Job) -> Mapping[str, Any]:
     script, note = script_or_trace(model, source)
     if note:
         print(note)
-    try:
-        with without_deprecation():
-            torch.jit.save(torch.jit.freeze(script), str(job.out / PAYLOAD[Format.TORCHSCRIPT]))
-    except RuntimeError as error:
-        refused = refusal_to_save(error)
-        if refused is None:
-            raise
-        raise refused from error
+    with explained(refusal_to_save), without_deprecation():
+        torch.jit.save(torch.jit.freeze(script), str(job.out / PAYLOAD[Format.TORCHSCRIPT]))
     write_artifact(job.out, Target(Format.TORCHSCRIPT), source.signature)
     return {"note": note}

@@ -31,12 +31,9 @@ def unlike(trace: torch.jit.ScriptModule, other: torch.jit.ScriptModule) -> Unli
     for node, other_node in zip_longest(_nodes(trace), _nodes(other), fillvalue=("", "", "")):
         if node[:2] != other_node[:2]:
             places = {place for place in (place_in(node[2]), place_in(other_node[2])) if place}
-            return Unlike(min(places, key=_line), len(places) > 1) if places else None
+            first = min(places, key=lambda place: int(place.rpartition(":")[2]), default=None)
+            return Unlike(first, len(places) > 1) if first else None
     return None
-
-
-def _line(place: str) -> int:
-    return int(place.rpartition(":")[2])
 
 
 def _nodes(trace: torch.jit.ScriptModule) -> Iterator[tuple[str, str, str]]:

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...models.errors import Refused
@@ -31,7 +32,7 @@ from ..patches.torch_export.recurrent_cells import open_cells
 from ..patches.torch_export.temporary_settings import claim_onnx_export, followed_data, unchecked_distributions
 from ..patches.torch_export.traced_replacements import recomputing
 from ..patches.torch_export.transformer_layers import keep_own_classes
-from .export_reasons import OneWay, stopped
+from .export_reasons import OneWay, explained, stopped
 from .model_calls import EXAMPLE_BATCH, answers_at, example_inputs, inputs_at, same_answers
 from .pt2_from_source import other_way
 from .trace_reasons import Unlike, kept_size, mend_of, place_in, uncompiled, unlike
@@ -81,26 +82,21 @@ def traced(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.jit.
     """Trace the module at these inputs. Raises Refused with the line of the model that stops the trace."""
     import torch
 
-    try:
-        with (
-            torch.no_grad(),
-            without_deprecation(),
-            inlined_functions(),
-            recomputing(),
-            followed_data(),
-            unchecked_distributions(),
-        ):
-            # TracerWarnings go to the log: they name the lines of the model that the trace may have fixed.
-            # Torch's own check traces once more and calls both at these inputs. That takes half the time of this step,
-            # and says less than comparing the answers at other sizes.
-            trace: torch.jit.ScriptModule = torch.jit.trace(  # type: ignore[no-untyped-call]
-                model, tuple(inputs), strict=False, check_trace=False
-            )
-    except Exception as error:
-        refused = stopped("torch.jit.trace", error)
-        if refused is None:
-            raise
-        raise refused from error
+    with (
+        explained(partial(stopped, "torch.jit.trace")),
+        torch.no_grad(),
+        without_deprecation(),
+        inlined_functions(),
+        recomputing(),
+        followed_data(),
+        unchecked_distributions(),
+    ):
+        # TracerWarnings go to the log: they name the lines of the model that the trace may have fixed.
+        # Torch's own check traces once more and calls both at these inputs. That takes half the time of this step, and
+        # says less than comparing the answers at other sizes.
+        trace: torch.jit.ScriptModule = torch.jit.trace(  # type: ignore[no-untyped-call]
+            model, tuple(inputs), strict=False, check_trace=False
+        )
     return trace
 
 

@@ -64,7 +64,7 @@ def find_tflite_piece(job: Job) -> Mapping[str, Any]:
 
 
 def _find_in_file(job: Job, cutter: GraphCutter) -> Mapping[str, Any]:
-    options, trial = _begin(job)
+    trial = Trial(SearchOptions.from_json(job.options), Path.cwd())
 
     def record(feeds: Feeds, _candidates: Sequence[Feeds]) -> GraphCutter:
         cutter.record(feeds)
@@ -73,35 +73,34 @@ def _find_in_file(job: Job, cutter: GraphCutter) -> Mapping[str, Any]:
     _, _, failure = _full_model_failure(job, trial, record, GraphCutter.full_model)
     if isinstance(cutter, OnnxCutter):
         cutter.flat = failure.kind == WRONG and not failure.has_lost_layout
-    return _find_in_graph(job, options, cutter, trial, failure)
+    return _find_in_graph(job, cutter, trial, failure)
 
 
 def find_program_piece(job: Job) -> Mapping[str, Any]:
     """Find the smallest piece of the exported program in inputs["source"].
     A piece is a module of the program's own operators, which is exported again as the step's input."""
-    options, trial = _begin(job)
+    trial = Trial(SearchOptions.from_json(job.options), Path.cwd())
     artifact = read_artifact(job.inputs["source"])
     make = partial(ProgramCutter, load_program(artifact.path), artifact.signature)
 
     cutter, _, failure = _full_model_failure(job, trial, partial(_first_accepted, make), ProgramCutter.full_model)
-    return _find_in_graph(job, options, cutter, trial, failure)
+    return _find_in_graph(job, cutter, trial, failure)
 
 
-def _find_in_graph(
-    job: Job, options: SearchOptions, cutter: Cutter, trial: Trial, full_failure: Failure
-) -> Mapping[str, Any]:
+def _find_in_graph(job: Job, cutter: Cutter, trial: Trial, full_failure: Failure) -> Mapping[str, Any]:
     suspects = mentioned_operators(full_failure.message, cutter.operators)
     index, piece, failure = search_smallest(cutter, trial, full_failure, suspects)
     if piece.suffix:
         piece.save(job.out / f"{PIECE}{piece.suffix}")
-    return _write_repro(job, options, piece, failure, trial.facts(failure, piece.operators, *cutter.describe(index)))
+    facts = trial.facts(failure, piece.operators, *cutter.describe(index))
+    return _write_repro(job, trial.options, piece, failure, facts)
 
 
 def find_module(job: Job) -> Mapping[str, Any]:
     """Find the smallest module of the source in inputs["source"], which the script builds again.
     The search descends as long as one of the inner modules fails alone, with the inputs that it has in the model.
     `operators` is None in the facts, and `operator` the module's class."""
-    options, trial = _begin(job)
+    trial = Trial(SearchOptions.from_json(job.options), Path.cwd())
     source = job.inputs["source"]
     make = partial(ModuleRecorder, build_model(source), read_source(source).signature)
     recorder, piece, full_failure = _full_model_failure(
@@ -116,7 +115,7 @@ def find_module(job: Job) -> Mapping[str, Any]:
     shutil.copytree(source, job.out / f"{PIECE}.source")
     reported = replace(failure, fix=full_failure.fix)  # a fix may name inputs: the user knows those of the full model
     facts = trial.facts(reported, None, type(piece.module).__name__, piece.description, None)
-    return _write_repro(job, options, piece, failure, facts)
+    return _write_repro(job, trial.options, piece, failure, facts)
 
 
 def _failing_inside(
@@ -128,11 +127,6 @@ def _failing_inside(
         if piece and (failure := trial(piece)) and failure.is_like(full_failure):
             return piece, failure
     return None
-
-
-def _begin(job: Job) -> tuple[SearchOptions, Trial]:
-    options = SearchOptions.from_json(job.options)
-    return options, Trial(options.chain, options.least_db, Path.cwd(), options.seconds)
 
 
 def _write_repro(

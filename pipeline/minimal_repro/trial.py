@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
 
 from ...converters.minimal_repro.graph_pieces import Cutter, GraphPiece, Piece
 from ...models.errors import OpenFailed, Refused, SearchTimeout, SizeRefused, TransloadError
@@ -23,7 +22,7 @@ from ...serving.checked_session import first_words
 from ..drift.mismatch_hints import explain, structure
 from ..drift.numeric import combine, compare
 from ..drift.sessions import default_runtime, open_session
-from .search_records import PieceFacts
+from .search_records import PieceFacts, SearchOptions
 
 WRONG = "answers wrongly"
 _LOST_LAYOUT = "the layout was lost"  # in the words of pipeline/drift/mismatch_hints.py
@@ -79,21 +78,19 @@ def _without_names(message: str) -> str:
 class Trial:
     """A chain of steps that is tried on one piece after another."""
 
-    chain: Sequence[tuple[str, Mapping[str, Any]]]  # entry and options of each step
-    least_db: float
+    options: SearchOptions
     scratch: Path
-    seconds: float  # for all trials together
     count: int = 0
     out_of_time: bool = False  # whether a trial was refused for lack of time
 
     def __post_init__(self) -> None:
         self._started = time.monotonic()
-        self._steps = [(resolve_name(entry), options) for entry, options in self.chain]
+        self._steps = [(resolve_name(entry), options) for entry, options in self.options.chain]
 
     def __call__(self, piece: Piece) -> Failure | None:
         """Run the chain on a piece; return its failure, or None.
         Raises OutOfTime instead of starting a trial too late; the first trial, of the full model, always runs."""
-        if self.count and time.monotonic() - self._started > self.seconds:
+        if self.count and time.monotonic() - self._started > self.options.seconds:
             self.out_of_time = True
             raise OutOfTime
         self.count += 1
@@ -121,7 +118,7 @@ class Trial:
             session.close()
         except TransloadError as error:
             return _failure_of(error)
-        return find_difference(outputs, piece.expected, self.least_db)
+        return find_difference(outputs, piece.expected, self.options.least_db)
 
     def facts(self, failure: Failure, operators: int | None, operator: str, where: str, line: str | None) -> PieceFacts:
         """Return the facts of a search about its piece."""

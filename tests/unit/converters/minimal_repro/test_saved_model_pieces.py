@@ -207,7 +207,10 @@ def test_what_tensorflow_gets_wrong_without_a_word_is_cut_to_the_fewest_operator
     cutter = SavedModelCutter(tmp_path / "saved_model", Signature((shapes[0],), (shapes[1],)))
     cutter.record({"x": normal(1, 4, 4, 4)})
     monkeypatch.chdir(tmp_path)
-    trial = Trial([(TFLITE, {})], 60.0, tmp_path, 500.0)
+    options = SearchOptions(
+        step="", reason="", chain=((TFLITE, {}),), target="", least_db=60.0, seconds=500.0, model=""
+    )
+    trial = Trial(options, tmp_path)
     everything = cutter.piece(range(len(cutter.nodes)))
     assert everything is not None
     whole = trial(everything)

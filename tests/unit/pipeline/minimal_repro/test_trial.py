@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from transload.models.errors import SearchTimeout
+from transload.pipeline.minimal_repro.search_records import SearchOptions
 from transload.pipeline.minimal_repro.trial import (
     WRONG,
     Failure,
@@ -65,7 +66,9 @@ def test_answers_are_held_to_shape_and_numbers() -> None:
 
 
 def test_a_search_whose_time_is_over_says_so_and_tries_the_whole_all_the_same(tmp_path: Path) -> None:
-    trial = Trial([], 60.0, tmp_path, 0.0)
+    trial = Trial(
+        SearchOptions(step="", reason="", chain=(), target="", least_db=60.0, seconds=0.0, model=""), tmp_path
+    )
     nothing: Any = SimpleNamespace(write=lambda folder: None, feeds={}, expected={})
     seen = trial(nothing)
     assert seen is not None
