@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...models.signature import Array, Signature
 from .graph_pieces import Cutter, GraphPiece
 from .onnx_pieces import line_in
-from .torch_pieces import AxisNames, array_of, hold
+from .torch_pieces import AxisNames, arrays_of, hold
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ class ProgramPiece(GraphPiece):
     @property
     def weights(self) -> dict[str, Array]:
         """Return the module's tensors by name."""
-        return _arrays(self.module.state_dict())
+        return arrays_of(self.module.state_dict())
 
 
 class ProgramCutter(Cutter):
@@ -81,7 +81,7 @@ class ProgramCutter(Cutter):
         sizes = _size_replacements(included, inputs)
         inputs = [node for node in inputs if any(user in included and user not in sizes for user in node.users)]
         module = self._build_module(included, inputs, outputs, sizes)
-        feeds, second_feeds = (_arrays({node.name: values[node] for node in inputs}) for values in self._values)
+        feeds, second_feeds = (arrays_of({node.name: values[node] for node in inputs}) for values in self._values)
         if module is None or not outputs or not len(feeds) == len(second_feeds) == len(inputs) > 0:
             return None
         names = [node.name for node in outputs]
@@ -218,10 +218,4 @@ def _outputs(module: torch.fx.GraphModule, names: Sequence[str], feeds: Mapping[
 
     with torch.no_grad():
         results = module(*(torch.from_numpy(array.copy()) for array in feeds.values()))
-    return _arrays(dict(zip(names, results, strict=True)))
-
-
-def _arrays(values: Mapping[str, Any]) -> dict[str, Array]:
-    """Return copies of the tensors that arrays can hold."""
-    arrays = {name: array_of(value) for name, value in values.items()}
-    return {name: array for name, array in arrays.items() if array is not None}
+    return arrays_of(dict(zip(names, results, strict=True)))

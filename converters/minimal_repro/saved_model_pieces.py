@@ -57,10 +57,8 @@ def write_saved_model(path: Path, graph: GraphDef, signature: Signature, tensors
     """Write a piece's graph as a SavedModel with a `serving_default` of this signature."""
     import tensorflow as tf
 
-    body = tf.compat.v1.GraphDef()
-    body.CopyFrom(graph)
-    del body.node[:]
-    body.node.extend(node for node in graph.node if node.op != "Placeholder")
+    nodes = [node for node in graph.node if node.op != "Placeholder"]
+    body = tf.compat.v1.GraphDef(node=nodes, library=graph.library, versions=graph.versions)
     names, output_names = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
 
     def piece(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -261,17 +259,12 @@ def _called_names(node: NodeDef) -> Iterator[str]:
 def _placeholder(spec: TensorSpec) -> NodeDef:
     import tensorflow as tf
 
-    node = tf.compat.v1.NodeDef(name=spec.name, op="Placeholder")
-    tensor_spec = _tf_spec(spec)
-    node.attr["dtype"].type = tensor_spec.dtype.as_datatype_enum
-    node.attr["shape"].shape.CopyFrom(tensor_spec.shape.as_proto())
-    return node
+    with tf.Graph().as_default():
+        return tf.compat.v1.placeholder(spec.dtype, _tf_spec(spec).shape, spec.name).op.node_def
 
 
 def _constant(name: str, value: Array) -> NodeDef:
     import tensorflow as tf
 
-    node = tf.compat.v1.NodeDef(name=name, op="Const")
-    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
-    node.attr["dtype"].type = node.attr["value"].tensor.dtype
-    return node
+    with tf.Graph().as_default():
+        return tf.constant(value, name=name).op.node_def

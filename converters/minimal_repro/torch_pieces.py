@@ -172,7 +172,7 @@ def _calls(
 
     def note(path: str) -> Any:
         def hook(_module: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any], result: Any) -> None:
-            arrays, results = [array_of(argument) for argument in arguments], _results(result)
+            arrays, results = [_array_of(argument) for argument in arguments], _results(result)
             if path not in calls and not keywords and results and all(argument is not None for argument in arrays):
                 calls[path] = ([argument for argument in arrays if argument is not None], results)
                 if isinstance(result, tuple | list) and len(result) != len(results):
@@ -193,12 +193,17 @@ def _results(outputs: Any) -> dict[str, Array]:
         named = {str(key): value for key, value in outputs.items()}
     else:
         named = {f"y{at}": value for at, value in enumerate(_leaves(outputs))}
-    arrays = {name: array_of(value) for name, value in named.items()}
-    tensors = {name: array for name, array in arrays.items() if array is not None}
-    return tensors if len(tensors) == len(arrays) else {}
+    arrays = arrays_of(named)
+    return arrays if len(arrays) == len(named) else {}
 
 
-def array_of(value: Any) -> Array | None:
+def arrays_of(values: Mapping[str, Any]) -> dict[str, Array]:
+    """Return copies of the tensors that arrays can hold."""
+    arrays = {name: _array_of(value) for name, value in values.items()}
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def _array_of(value: Any) -> Array | None:
     """Return a copy of a tensor; None for anything else, or a dtype that the formats lack."""
     import torch
 

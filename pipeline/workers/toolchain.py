@@ -8,15 +8,11 @@ from importlib.metadata import PackageNotFoundError, version
 
 # Modules whose distribution has another name; the first that is installed counts.
 _DISTRIBUTIONS = {
-    "ai_edge_litert": ("ai-edge-litert",),
     "google.protobuf": ("protobuf",),
     "grpc": ("grpcio",),
-    "lightning_fabric": ("lightning-fabric",),
-    "onnx_graphsurgeon": ("onnx-graphsurgeon",),
     "onnxruntime": ("onnxruntime-gpu", "onnxruntime"),
     "sklearn": ("scikit-learn",),
     "tensorflow_serving": ("tensorflow-serving-api",),
-    "tf_keras": ("tf-keras",),
 }
 
 
