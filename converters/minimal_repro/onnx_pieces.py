@@ -183,7 +183,6 @@ def _names_read(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def _tensor_types(model: onnx.ModelProto) -> dict[str, TensorType]:
-    """Return the tensor types that are declared or inferred."""
     import onnx
 
     with contextlib.suppress(Exception):  # without inference there are only fewer types

@@ -55,11 +55,11 @@ class SizeGuard:
             return True
 
 
-def guards_of(program: torch.export.ExportedProgram, signature: Signature) -> list[SizeGuard]:
-    """Return the guards of a program on sizes of its inputs alone."""
+def _guards_on_axes(program: torch.export.ExportedProgram, signature: Signature) -> list[SizeGuard]:
+    """Return the guards of a program on dynamic sizes of its inputs alone."""
     names = [str(name) for name in program.graph_signature.user_inputs]
     guards = (read_guard(text, names, signature) for text in getattr(program, "_guards_code", None) or ())
-    return [guard for guard in guards if guard is not None]
+    return [guard for guard in guards if guard and guard.axes]
 
 
 def read_guard(text: str, names: Sequence[str], signature: Signature) -> SizeGuard | None:
@@ -97,8 +97,8 @@ def lift_guards(
     Guards that break where the model itself gives no answer stay. If the program answers otherwise than the model at
     excluded sizes, every guard stays, and the result is these sizes and all excluded points, with every dynamic
     axis."""
-    own, candidates = example_sizes(signature.inputs, TRIAL_BATCH), _excluded_sizes(program, signature)
-    guards = [guard for guard in guards_of(program, signature) if guard.axes]
+    own, guards = example_sizes(signature.inputs, TRIAL_BATCH), _guards_on_axes(program, signature)
+    candidates = _excluded_sizes(guards, signature)
     without, agreeing = program.module(check_guards=False), list[dict[str, int]]()
     for excluded in chain(candidates, _more_excluded(guards, signature, agreeing)):
         sizes = {**own, **excluded.sizes}
@@ -129,12 +129,11 @@ def _is_broken(guard: SizeGuard, points: Iterable[Mapping[str, int]]) -> bool:
     return not all(map(guard.holds, points))
 
 
-def _excluded_sizes(program: torch.export.ExportedProgram, signature: Signature) -> list[ExcludedSizes]:
+def _excluded_sizes(guards: Sequence[SizeGuard], signature: Signature) -> list[ExcludedSizes]:
     """Return points within bounds that break the guards, one of each guard first.
     Before them stands 0 for each axis that may be empty: torch.export assumes that none is, and keeps no guard of
     that."""
-    by_guard = [_sizes_that_break(guard, signature) for guard in guards_of(program, signature) if guard.axes]
-    interleaved = chain.from_iterable(zip_longest(*by_guard))
+    interleaved = chain.from_iterable(zip_longest(*(_sizes_that_break(guard, signature) for guard in guards)))
     excluded = [ExcludedSizes({axis: 0}) for axis in empty_axes(signature.inputs)]
     for candidate in interleaved:
         if len(excluded) >= _MAX_EXCLUDED:

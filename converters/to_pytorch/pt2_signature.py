@@ -74,7 +74,6 @@ def _call(program: torch.export.ExportedProgram, path: Path) -> tuple[Call, dict
 
 
 def _traced_result(program: torch.export.ExportedProgram) -> Any:
-    """Return the traced result, as forward returns it."""
     out_spec = program.call_spec.out_spec
     results = next(node for node in program.graph.nodes if node.op == "output").args[0]
     returned = list(results)[len(results) - out_spec.num_leaves :]  # the results before them update buffers
@@ -131,7 +130,7 @@ def _with_ranges(spec: TensorSpec, ranges: Mapping[str, ValueRanges[sympy.Expr]]
 
 
 def _spec(path: Path, name: str, value: Any, axis_of: dict[str, str], batch_axis: str | None = None) -> TensorSpec:
-    """Return the spec of a traced value. `axes_by_symbol`: names of axes by torch's symbol, extended here."""
+    """Return the spec of a traced value. `axis_of`: names of axes by torch's symbol, extended here."""
     if not hasattr(value, "shape"):
         raise BadRequest(f"{path}: {name} is no tensor", fix="export a module that takes and returns tensors alone")
     axes: list[Axis] = []

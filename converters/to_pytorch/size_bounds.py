@@ -74,7 +74,9 @@ class _SizeTrial:
         small = [point for size in range(least, first) for point in self._points(axis, size)]
         larger = ({**self._sizes(), axis: size} for size in range(first, _GUARD_LIMIT))
         small_guards = self._guards_on_small(small, [*larger, *self._diagonal(first)])
-        former = self._opened(axis)
+        symbols = {symbol for name, _, symbol in symbols_of(self.program, self.signature) if name == axis}
+        former = {symbol: limits for symbol, limits in self.program.range_constraints.items() if symbol in symbols}
+        self.program.range_constraints.update(self._from(former, _SMALLEST_TRACED))
         size, agrees = first, None
         while size > least and (agrees := self._agrees(self._points(axis, size - 1), small_guards)):
             size -= 1
@@ -113,22 +115,12 @@ class _SizeTrial:
         low, _ = ranges(self.program, self.signature)[axis]
         return (low <= _SMALLEST_TRACED or size >= low) and not self._broken(self._points(axis, size)[0])
 
-    def _opened(self, axis: str) -> _Ranges:
-        """Set the axis's least size to the smallest possible; return the former ranges."""
-        former = {symbol: self.program.range_constraints[symbol] for symbol in self._symbols(axis)}
-        self.program.range_constraints.update(self._from(former, _SMALLEST_TRACED))
-        return former
-
     @staticmethod
     def _from(former: _Ranges, size: int) -> _Ranges:
         return {
             symbol: private_torch.ValueRanges(max(size, _SMALLEST_TRACED), limits.upper)
             for symbol, limits in former.items()
         }
-
-    def _symbols(self, axis: str) -> set[sympy.Symbol]:
-        symbols = {symbol for name, _, symbol in symbols_of(self.program, self.signature) if name == axis}
-        return symbols.intersection(self.program.range_constraints)
 
     def _sources(self, axis: str) -> list[str]:
         """Return torch's expressions for the axis in the inputs."""

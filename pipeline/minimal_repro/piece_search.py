@@ -82,7 +82,6 @@ def find_program_piece(job: Job) -> Mapping[str, Any]:
     trial = Trial(SearchOptions.from_json(job.options), Path.cwd())
     artifact = read_artifact(job.inputs["source"])
     make = partial(ProgramCutter, load_program(artifact.path), artifact.signature)
-
     cutter, _, failure = _full_model_failure(job, trial, partial(_first_accepted, make), ProgramCutter.full_model)
     return _find_in_graph(job, cutter, trial, failure)
 
@@ -92,8 +91,7 @@ def _find_in_graph(job: Job, cutter: Cutter, trial: Trial, full_failure: Failure
     index, piece, failure = search_smallest(cutter, trial, full_failure, suspects)
     if piece.suffix:
         piece.save(job.out / f"{PIECE}{piece.suffix}")
-    facts = trial.facts(failure, piece.operators, *cutter.describe(index))
-    return _write_repro(job, trial.options, piece, failure, facts)
+    return _write_repro(job, trial, piece, failure, trial.facts(failure, piece.operators, *cutter.describe(index)))
 
 
 def find_module(job: Job) -> Mapping[str, Any]:
@@ -115,7 +113,7 @@ def find_module(job: Job) -> Mapping[str, Any]:
     shutil.copytree(source, job.out / f"{PIECE}.source")
     reported = replace(failure, fix=full_failure.fix)  # a fix may name inputs: the user knows those of the full model
     facts = trial.facts(reported, None, type(piece.module).__name__, piece.description, None)
-    return _write_repro(job, trial.options, piece, failure, facts)
+    return _write_repro(job, trial, piece, failure, facts)
 
 
 def _failing_inside(
@@ -129,13 +127,9 @@ def _failing_inside(
     return None
 
 
-def _write_repro(
-    job: Job, options: SearchOptions, piece: Piece, failure: Failure, facts: PieceFacts
-) -> Mapping[str, Any]:
+def _write_repro(job: Job, trial: Trial, piece: Piece, failure: Failure, facts: PieceFacts) -> Mapping[str, Any]:
     """Write the piece's arrays, each under `KIND/NAME` as `in/x`, and the script that reads them; return the facts."""
-    groups: dict[str, Mapping[str, Array]] = {
-        "in": piece.feeds, "expected": piece.expected, "got": failure.outputs or {},
-    }  # fmt: skip
+    groups = {"in": piece.feeds, "expected": piece.expected, "got": failure.outputs or {}}
     if isinstance(piece, ProgramPiece | ModulePiece):
         groups["example"] = piece.second_feeds
     if isinstance(piece, ProgramPiece):
@@ -144,16 +138,16 @@ def _write_repro(
     write_arrays(job.out / f"{PIECE}.npz", arrays)
     match piece:
         case OnnxPiece():
-            conversion = convert_onnx(options, piece)
+            conversion = convert_onnx(trial.options, piece)
         case SavedModelPiece() | TflitePiece():
-            conversion = convert_tensorflow(options, piece)
+            conversion = convert_tensorflow(trial.options, piece)
         case ProgramPiece():
-            conversion = convert_program(options, piece)
+            conversion = convert_program(trial.options, piece)
         case ModulePiece():
-            conversion = convert_module(options, piece, read_source(job.inputs["source"]).ref.root)
+            conversion = convert_module(trial.options, piece, read_source(job.inputs["source"]).ref.root)
         case _:
             raise TypeError(type(piece))
-    (job.out / f"{PIECE}.py").write_text(full_script(options, facts, conversion))
+    (job.out / f"{PIECE}.py").write_text(full_script(trial.options, facts, conversion))
     return facts.to_json()
 
 
