@@ -9,6 +9,7 @@ import os
 import re
 import time
 import traceback
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,14 +160,7 @@ def find_difference(outputs: Mapping[str, Array], expected: Mapping[str, Array],
 def shortest_failing_length(length: int, fails: Callable[[int], bool], passing: int = 0) -> int:
     """Return the least failing length by bisection, if longer ones fail as well.
     `length` is known to fail, and `passing` not to."""
-    failing = length
-    while failing - passing > 1:
-        middle = (passing + failing) // 2
-        if fails(middle):
-            failing = middle
-        else:
-            passing = middle
-    return failing
+    return bisect_left(range(length), True, lo=passing + 1, hi=length, key=fails)
 
 
 def mentioned_operators(message: str, operators: Sequence[tuple[str, str]]) -> list[int]:
