@@ -67,55 +67,36 @@ def _no_answer(runtime: str, error: Exception) -> str:
 
 class FeedCheck:
     """check_feeds in a microsecond, if dtypes and shapes equal those of the last call.
-
-    The whole check costs more than a small model does, and a figure would show it.
-    """
+    The whole check costs more than a small model does, and a figure would show it."""
 
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
         self._specs = specs
         self._names = [spec.name for spec in specs]
-        self._known = set(self._names)
-        self._taken: list[object] = []
+        self._last: list[tuple[object, ...]] = []
 
     def __call__(self, feeds: Mapping[str, Array]) -> list[Array]:
-        """Return the feeds in the signature's order.
-
-        Raises BadRequest where they do not fit.
-        """
-        if len(feeds) == len(self._names) and feeds.keys() >= self._known:
-            values = [feeds[name] for name in self._names]
-            kinds = [(value.dtype, value.shape) for value in values]
-            if kinds == self._taken:
-                return values
-        return self._checked(feeds)
-
-    def _checked(self, feeds: Mapping[str, Array]) -> list[Array]:
-        check_feeds(self._specs, feeds)
-        values = [feeds[name] for name in self._names]
-        self._taken = [(value.dtype, value.shape) for value in values]
-        return values
+        """Return the feeds in the signature's order. Raises BadRequest where they do not fit."""
+        kinds = [(name, value.dtype, value.shape) for name, value in feeds.items()]
+        if kinds != self._last:
+            check_feeds(self._specs, feeds)
+            self._last = kinds
+        return [feeds[name] for name in self._names]
 
 
 class CheckedSession(ABC):
-    """The part of a Session that does not depend on what answers. One caller at a time."""
+    """The part of a Session that does not depend on what answers. One caller at a time.
+    `argument_errors` are those of `answering`."""
 
-    def __init__(self, runtime: str, signature: Signature, argument_errors: tuple[type[BaseException], ...]) -> None:
+    def __init__(
+        self, runtime: str, signature: Signature, device: str, argument_errors: tuple[type[BaseException], ...] = ()
+    ) -> None:
+        self.signature = signature
+        self.device = device
         self._runtime = runtime
-        self._signature = signature
         self._argument_errors = argument_errors
         self._check = FeedCheck(signature.inputs)
         self._outputs = tuple(spec.name for spec in signature.outputs)
         self._closed = False
-
-    @property
-    def signature(self) -> Signature:
-        """Names, dtypes and shapes as the artifact's record has them."""
-        return self._signature
-
-    @property
-    @abstractmethod
-    def device(self) -> str:
-        """Where the arithmetic really runs."""
 
     def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
         """See serving.session.Session.run."""

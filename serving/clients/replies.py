@@ -10,9 +10,7 @@ from ...models.signature import Array, TensorSpec
 
 def check_answers(address: str, specs: Sequence[TensorSpec], answers: Mapping[str, Array]) -> None:
     """Whether a server gives the outputs that the record names, in their dtypes.
-
-    Raises BadRequest: the server serves another model.
-    """
+    Raises BadRequest: the server serves another model."""
     fix = "serve the artifact that this record belongs to"
     if not {spec.name for spec in specs} <= set(answers):
         wanted = ", ".join(spec.name for spec in specs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from ...models.errors import BadRequest, SessionLost, SessionTimeout
@@ -25,26 +24,22 @@ _AVAILABLE = 30
 
 def open_session(address: str, model: str, signature: Signature, timeout_s: float = 30) -> Session:
     """Open a session over `model` at `address` ("host:port"). `timeout_s` is for one request.
-
-    Raises BadRequest where no such model is there, SessionLost where nobody answers.
-    """
+    Raises BadRequest where no such model is there, SessionLost where nobody answers."""
     import grpc
 
     channel = grpc.insecure_channel(address, options=_OPTIONS)
     try:
-        with rpc_errors(grpc, address, timeout_s):
+        with rpc_errors(address, timeout_s):
             device = available(channel, model, timeout_s)
     except BaseException:
         channel.close()
         raise
-    return GrpcSession(Endpoint(grpc, channel, address, model, timeout_s), signature, device)
+    return GrpcSession(channel, address, model, signature, device=device, timeout_s=timeout_s)
 
 
 def available(channel: Any, model: str, timeout_s: float) -> str:
     """Ask whether the model is there; where it runs, if the server says so.
-
-    Raises SessionLost where the model is there and not available, grpc.RpcError.
-    """
+    Raises SessionLost where the model is there and not available, grpc.RpcError."""
     messages = stock()
     ask = channel.unary_unary(
         "/tensorflow.serving.ModelService/GetModelStatus",
@@ -61,8 +56,10 @@ def available(channel: Any, model: str, timeout_s: float) -> str:
 
 
 @contextmanager
-def rpc_errors(grpc: Any, address: str, timeout_s: float) -> Iterator[None]:
+def rpc_errors(address: str, timeout_s: float) -> Iterator[None]:
     """Every status of gRPC as one of our errors: the request's fault, too late, or lost."""
+    import grpc
+
     try:
         yield
     except grpc.RpcError as error:
@@ -76,48 +73,33 @@ def rpc_errors(grpc: Any, address: str, timeout_s: float) -> Iterator[None]:
         raise SessionLost(f"{address} gives no answer ({code}): {text}", fix="read the server's log") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """An open channel to one model."""
-
-    grpc: Any  # the module: imported when a session is opened
-    channel: Any
-    address: str
-    model: str
-    timeout_s: float
-
-
 class GrpcSession(CheckedSession):
-    """One channel, one request at a time."""
+    """One channel, one request at a time. Its device is what the embedded server says; "unknown" of any other."""
 
-    def __init__(self, endpoint: Endpoint, signature: Signature, device: str) -> None:
-        super().__init__(NAME, signature, ())
-        self._at = endpoint
-        self._device = device
-        self._predict = endpoint.channel.unary_unary(
+    def __init__(
+        self, channel: Any, address: str, model: str, signature: Signature, *, device: str, timeout_s: float
+    ) -> None:
+        super().__init__(NAME, signature, device)
+        self._channel, self._address, self._model, self._timeout_s = channel, address, model, timeout_s
+        self._predict = channel.unary_unary(
             "/tensorflow.serving.PredictionService/Predict",
             request_serializer=lambda request: request.SerializeToString(),
             response_deserializer=lambda data: parse(data, "PredictResponse"),
         )
 
-    @property
-    def device(self) -> str:
-        """As the embedded server said it; "unknown" of any other."""
-        return self._device
-
     def _answer(self, values: Sequence[Array]) -> list[Array]:
-        with rpc_errors(self._at.grpc, self._at.address, self._at.timeout_s):
-            reply = self._predict(self._request(values), timeout=self._at.timeout_s)
+        with rpc_errors(self._address, self._timeout_s):
+            reply = self._predict(self._request(values), timeout=self._timeout_s)
         outputs = {name: decode(tensor, name) for name, tensor in reply.outputs.items()}
-        check_answers(self._at.address, self._signature.outputs, outputs)
+        check_answers(self._address, self.signature.outputs, outputs)
         return [outputs[name].copy() for name in self._outputs]  # out of the message's memory, which is read-only
 
     def _request(self, values: Sequence[Array]) -> Message:
         request = stock().PredictRequest()
-        request.model_spec.name = self._at.model
-        for spec, value in zip(self._signature.inputs, values, strict=True):
+        request.model_spec.name = self._model
+        for spec, value in zip(self.signature.inputs, values, strict=True):
             encode(value, request.inputs[spec.name])
         return request
 
     def _release(self) -> None:
-        self._at.channel.close()
+        self._channel.close()

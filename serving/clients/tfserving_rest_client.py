@@ -25,9 +25,7 @@ _STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 
 def open_session(address: str, model: str, signature: Signature, timeout_s: float = 30) -> Session:
     """Open a session over `model` at `address` ("host:port"). `timeout_s` is for each wait on the socket.
-
-    Raises BadRequest where no such model is there, SessionLost where nobody answers.
-    """
+    Raises BadRequest where no such model is there, SessionLost where nobody answers."""
     link = Link(address, timeout_s)
     try:
         status, headers = link.ask("GET", f"/v1/models/{model}", b"")
@@ -53,9 +51,7 @@ class Link:
 
     def ask(self, method: str, path: str, body: bytes) -> tuple[Any, http.client.HTTPMessage]:
         """Return the server's document and headers.
-
-        Raises BadRequest where the server refuses the request, SessionTimeout, SessionLost.
-        """
+        Raises BadRequest where the server refuses the request, SessionTimeout, SessionLost."""
         with http_errors(self.address, self._timeout_s):
             try:
                 reply, data = self._exchange(method, path, body)
@@ -114,35 +110,28 @@ def http_errors(address: str, timeout_s: float) -> Iterator[None]:
 
 
 class RestSession(CheckedSession):
-    """One connection, one request at a time."""
+    """One connection, one request at a time. Its device is what the embedded server says; "unknown" of any other."""
 
     def __init__(self, link: Link, model: str, signature: Signature, device: str) -> None:
-        super().__init__(NAME, signature, ())
+        super().__init__(NAME, signature, device)
         self._link = link
         self._path = f"/v1/models/{model}:predict"
-        self._device = device
-
-    @property
-    def device(self) -> str:
-        """As the embedded server said it; "unknown" of any other."""
-        return self._device
 
     def _answer(self, values: Sequence[Array]) -> list[Array]:
-        specs = self._signature.inputs
-        for spec, value in zip(specs, values, strict=True):
+        named: dict[str, Array] = {}
+        for spec, value in zip(self.signature.inputs, values, strict=True):
             if not value.size:
                 raise BadRequest(f"input {spec} is empty, and JSON has no shape for it", fix="send one sample or more")
-        named = {spec.name: value for spec, value in zip(specs, values, strict=True)}
+            named[spec.name] = value
         document, _ = self._link.ask("POST", self._path, dumps({"inputs": named}, values))
         outputs = document.get("outputs") if isinstance(document, dict) else None
         if len(self._outputs) == 1:  # TF Serving leaves a single output's name out
             outputs = {self._outputs[0]: outputs}
         if not isinstance(outputs, dict):
             raise SessionLost(f"{self._link.address} answers without outputs", fix="check that it is TF Serving")
-        outputs = {
-            spec.name: to_array(outputs[spec.name], spec) for spec in self._signature.outputs if spec.name in outputs
-        }
-        check_answers(self._link.address, self._signature.outputs, outputs)
+        specs = self.signature.outputs
+        outputs = {spec.name: to_array(outputs[spec.name], spec) for spec in specs if spec.name in outputs}
+        check_answers(self._link.address, specs, outputs)
         return [outputs[name] for name in self._outputs]
 
     def _release(self) -> None:

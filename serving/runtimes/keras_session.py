@@ -21,11 +21,8 @@ NAME = "keras"
 
 
 def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: ARG001  (every entry takes it)
-    """Open a session over the Keras artifact in `folder`. It runs on the CPU, whatever `device` says; `Session.device`
-    tells.
-
-    Raises BadRequest where it cannot be opened, ToolMissing where TensorFlow or Keras is not there.
-    """
+    """Open a session over the Keras artifact in `folder`. It runs on the CPU, whatever `device` says.
+    Raises BadRequest where it cannot be opened, ToolMissing where TensorFlow or Keras is not there."""
     artifact = read_artifact(folder)
     with opening(NAME, artifact.path):
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # else TensorFlow takes all the memory of every GPU it sees
@@ -36,8 +33,7 @@ def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: A
             tf.config.threading.set_inter_op_parallelism_threads(1)
         model = load_keras(artifact.path)
         own = signature_of_keras(model, artifact.path)
-        check_names(artifact.path, "inputs", [spec.name for spec in own.inputs], artifact.signature.inputs)
-        check_names(artifact.path, "outputs", [spec.name for spec in own.outputs], artifact.signature.outputs)
+        check_names(artifact, [spec.name for spec in own.inputs], [spec.name for spec in own.outputs])
         return KerasSession(artifact.signature, model, own)
 
 
@@ -54,23 +50,18 @@ class KerasSession(CheckedSession):
         import tensorflow as tf
 
         # Layers look at sizes themselves, before TensorFlow does: then it is a ValueError.
-        super().__init__(NAME, signature, (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError, ValueError))
+        refused = (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError, ValueError)
+        super().__init__(NAME, signature, "cpu", refused)
         call = function_of_keras(model, own)
         self._call = tf.function(call, autograph=False) if _prepares(model) else call
         at = {spec.name: at for at, spec in enumerate(signature.inputs)}
         self._order = [at[spec.name] for spec in own.inputs]
-        self._names = [spec.name for spec in signature.outputs]
         self._constant = tf.constant
-
-    @property
-    def device(self) -> str:
-        """Always the CPU: GPUs are hidden from it."""
-        return "cpu"
 
     def _answer(self, values: Sequence[Array]) -> list[Array]:
         outputs = self._call(*[self._constant(values[at]) for at in self._order])
         # Copied: TensorFlow hands out the memory of its tensors, and one may be a weight or a feed.
-        return [np.array(outputs[name].numpy()) for name in self._names]
+        return [np.array(outputs[name].numpy()) for name in self._outputs]
 
     def _release(self) -> None:
         del self._call

@@ -21,9 +21,7 @@ _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 def open_session(folder: Path, device: str, threads: int) -> Session:
     """Open a session over the ONNX artifact in `folder`. If CUDA was requested and is not used, `Session.device` tells.
-
-    Raises BadRequest where it cannot be opened, ToolMissing where ONNX Runtime is not there.
-    """
+    Raises BadRequest where it cannot be opened, ToolMissing where ONNX Runtime is not there."""
     artifact = read_artifact(folder)
     with opening(NAME, artifact.path):
         import onnxruntime
@@ -33,8 +31,7 @@ def open_session(folder: Path, device: str, threads: int) -> Session:
             str(artifact.path), _options(onnxruntime, threads), providers=_providers(onnxruntime, device)
         )
         inner.disable_fallback()  # else a provider that fails in a run is replaced without a word
-        check_names(artifact.path, "inputs", [node.name for node in inner.get_inputs()], artifact.signature.inputs)
-        check_names(artifact.path, "outputs", [node.name for node in inner.get_outputs()], artifact.signature.outputs)
+        check_names(artifact, [node.name for node in inner.get_inputs()], [node.name for node in inner.get_outputs()])
         runs_on = device_of(inner, device)
     kind = OnnxCudaSession if runs_on.startswith("cuda") else OnnxCpuSession
     return kind(artifact.signature, inner, runs_on, InvalidArgument)
@@ -59,9 +56,7 @@ def _providers(onnxruntime: Any, device: str) -> list[Any]:
 
 def device_of(inner: Any, requested: str) -> str:
     """Where a loaded session runs: by the providers that it really got, and by where each node was put.
-
-    Never by `get_available_providers`: that is what was compiled in (measured: CUDA listed, CPU used, one log line).
-    """
+    Never by `get_available_providers`: that is what was compiled in (measured: CUDA listed, CPU used, one log line)."""
     if requested == "cpu" or inner.get_providers()[0] != _CUDA:
         return "cpu"
     names = {_CUDA: numbered_device(requested), _CPU: "cpu"}
@@ -77,15 +72,9 @@ class OnnxCpuSession(CheckedSession):
     """InferenceSession.run. It reads a contiguous feed where it lies, and every answer is in memory of its own."""
 
     def __init__(self, signature: Signature, inner: Any, device: str, refused: type[Exception]) -> None:
-        super().__init__(NAME, signature, (refused,))
+        super().__init__(NAME, signature, device, (refused,))
         self._inner = inner
-        self._device = device
         self._inputs = tuple(spec.name for spec in signature.inputs)
-
-    @property
-    def device(self) -> str:
-        """As `device_of` read it back when the session was opened."""
-        return self._device
 
     def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
         answers: Sequence[Array] = self._inner.run(self._outputs, dict(zip(self._inputs, values, strict=True)))
@@ -101,7 +90,7 @@ class OnnxCudaSession(OnnxCpuSession):
     def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
         from onnxruntime import OrtValue
 
-        index = number(self._device)
+        index = number(self.device)
         binding = self._inner.io_binding()
         for name, value in zip(self._inputs, values, strict=True):
             on_device = OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value), "cuda", index)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...models.artifact import Artifact
 from ...models.errors import BadRequest, OpenFailed, ToolMissing, TransloadError
-from ...models.signature import TensorSpec
 from ..checked_session import first_words
 
 
@@ -40,14 +40,14 @@ def _said(error: Exception) -> str:
 _NO_KERNEL = re.compile(r"Could not find an implementation for (?P<operator>\w+)\(")
 
 
-def check_names(path: Path, side: str, names: Collection[str], specs: Sequence[TensorSpec]) -> None:
+def check_names(artifact: Artifact, inputs: Collection[str], outputs: Collection[str]) -> None:
     """Hold the names in a payload against the record's.
-
-    Raises BadRequest where the payload lacks one; `side` is "inputs" or "outputs".
-    """
-    wanted = [spec.name for spec in specs]
-    if not set(wanted) <= set(names) or (side == "inputs" and len(names) != len(wanted)):
-        raise BadRequest(
-            f"{path} has the {side} {', '.join(names)}, and its record names {', '.join(wanted)}",
-            fix="make the artifact again: payload and record are not of one model",
-        )
+    Raises BadRequest where the payload lacks one, or takes further inputs."""
+    signature = artifact.signature
+    for side, names, specs in (("inputs", inputs, signature.inputs), ("outputs", outputs, signature.outputs)):
+        wanted = [spec.name for spec in specs]
+        if not set(wanted) <= set(names) or (side == "inputs" and len(names) != len(wanted)):
+            raise BadRequest(
+                f"{artifact.path} has the {side} {', '.join(names)}, and its record names {', '.join(wanted)}",
+                fix="make the artifact again: payload and record are not of one model",
+            )

@@ -26,11 +26,8 @@ _SIGNATURE = "serving_default"
 
 
 def open_session(folder: Path, device: str, threads: int) -> Session:
-    """Open a session over the SavedModel artifact in `folder`. If CUDA was requested and is not used, `Session.device`
-    tells.
-
-    Raises BadRequest where it cannot be opened, ToolMissing where TensorFlow is not there.
-    """
+    """Open a session over the SavedModel in `folder`. If CUDA was requested and is not used, `Session.device` tells.
+    Raises BadRequest where it cannot be opened, ToolMissing where TensorFlow is not there."""
     artifact = read_artifact(folder)
     with opening(NAME, artifact.path):
         if device == "cpu":
@@ -68,8 +65,7 @@ def _callable_options(tf: Any, inner: Any, artifact: Artifact) -> Any:
     if _SIGNATURE not in loaded.signature_def:
         raise BadRequest(f"{artifact.path} has no signature {_SIGNATURE}", fix="save it with one")
     signature_def = loaded.signature_def[_SIGNATURE]
-    check_names(artifact.path, "inputs", sorted(signature_def.inputs), artifact.signature.inputs)
-    check_names(artifact.path, "outputs", sorted(signature_def.outputs), artifact.signature.outputs)
+    check_names(artifact, sorted(signature_def.inputs), sorted(signature_def.outputs))
     return config_pb2.CallableOptions(
         feed=[signature_def.inputs[spec.name].name for spec in artifact.signature.inputs],
         fetch=[signature_def.outputs[spec.name].name for spec in artifact.signature.outputs],
@@ -110,15 +106,9 @@ class TensorFlowSession(CheckedSession):
     def __init__(
         self, signature: Signature, inner: Any, options: Any, device: str, refused: tuple[type[Exception], ...]
     ) -> None:
-        super().__init__(NAME, signature, refused)
+        super().__init__(NAME, signature, device, refused)
         self._inner = inner
         self._call: Callable[..., Sequence[Array]] = inner._make_callable_from_options(options)
-        self._device = device
-
-    @property
-    def device(self) -> str:
-        """As it was read back when the session was opened."""
-        return self._device
 
     def _answer(self, values: Sequence[Array]) -> Sequence[Array]:
         # Copied: TensorFlow hands out the memory of its tensors, and one may be a weight or a feed.

@@ -31,12 +31,9 @@ _FLEX_MEND = "name a Python that has TensorFlow 2.18 in TRANSLOAD_PYTHON_FLEX (d
 
 
 def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: ARG001  (every entry takes it)
-    """Open a session over the TFLite artifact in `folder`. It runs on the CPU, whatever `device` says; `Session.device`
-    tells.
-
+    """Open a session over the TFLite artifact in `folder`. It runs on the CPU, whatever `device` says.
     Raises BadRequest where it cannot be opened, or holds operators of TensorFlow's own; ToolMissing where LiteRT is not
-    there.
-    """
+    there."""
     artifact = read_artifact(folder)
     with opening(NAME, artifact.path):
         from ai_edge_litert.interpreter import Interpreter
@@ -52,9 +49,7 @@ def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: A
 
 def open_flex_session(folder: Path, device: str, threads: int) -> Session:  # noqa: ARG001
     """Open a session in TensorFlow's own interpreter, with its Flex delegate if the artifact needs it.
-
-    Raises BadRequest where it cannot be opened, ToolMissing where TensorFlow is not there, or comes without Flex.
-    """
+    Raises BadRequest where it cannot be opened, ToolMissing where TensorFlow is not there, or comes without Flex."""
     artifact = read_artifact(folder)
     with opening(FLEX, artifact.path):
         import tensorflow as tf
@@ -81,10 +76,9 @@ def _needs(artifact: Artifact) -> str:
 def _session(runtime: str, artifact: Artifact, interpreter: Any) -> TfliteSession:
     """Over an interpreter whose inputs and outputs are what the record says."""
     inputs, outputs = _details(interpreter)
-    check_names(artifact.path, "inputs", list(inputs), artifact.signature.inputs)
-    check_names(artifact.path, "outputs", list(outputs), artifact.signature.outputs)
+    check_names(artifact, list(inputs), list(outputs))
     _check_dtypes(artifact, {**inputs, **outputs})
-    return TfliteSession(runtime, artifact.signature, interpreter, _indices(inputs), _indices(outputs))
+    return TfliteSession(runtime, artifact.signature, interpreter, inputs, outputs)
 
 
 def _check_head(runtime: str, path: Path) -> None:
@@ -97,9 +91,7 @@ def _check_head(runtime: str, path: Path) -> None:
 
 def _details(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Details of the input and of the output tensors by the names that the model was saved with.
-
-    A file without a signature has tensor names alone, `serving_default_x:0` for an input x of the SavedModel.
-    """
+    A file without a signature has tensor names alone, `serving_default_x:0` for an input x of the SavedModel."""
     served = default_signature(interpreter.get_signature_list())
     if served is not None:
         runner = interpreter.get_signature_runner(served)
@@ -121,31 +113,23 @@ def _check_dtypes(artifact: Artifact, details: Mapping[str, Any]) -> None:
             )
 
 
-def _indices(details: Mapping[str, Any]) -> dict[str, int]:
-    return {name: int(detail["index"]) for name, detail in details.items()}
-
-
 class TfliteSession(CheckedSession):
-    """An interpreter. Its memory is planned for one set of shapes, and planned anew when they change."""
+    """An interpreter, on the CPU. Its memory is planned for one set of shapes, and planned anew when they change.
+    `inputs` and `outputs` are its tensors' details by name."""
 
     def __init__(
         self,
         runtime: str,
         signature: Signature,
         interpreter: Any,
-        inputs: Mapping[str, int],
-        outputs: Mapping[str, int],
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
     ) -> None:
-        super().__init__(runtime, signature, ())
+        super().__init__(runtime, signature, "cpu")
         self._interpreter = interpreter
-        self._feeds = [inputs[spec.name] for spec in signature.inputs]
-        self._fetches = [outputs[spec.name] for spec in signature.outputs]
+        self._feeds = [int(inputs[spec.name]["index"]) for spec in signature.inputs]
+        self._fetches = [int(outputs[spec.name]["index"]) for spec in signature.outputs]
         self._planned: list[tuple[int, ...]] | None = None
-
-    @property
-    def device(self) -> str:
-        """Always the CPU: no delegate of another device is loaded."""
-        return "cpu"
 
     def _answer(self, values: Sequence[Array]) -> list[Array]:
         shapes = [value.shape for value in values]

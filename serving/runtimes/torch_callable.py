@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 def torch_device(device: str, threads: int) -> torch.device:
     """Return the device by its name; limit this process to `threads` threads within an operator and one between.
-
-    Raises ToolMissing where there is no such device.
-    """
+    Raises ToolMissing where there is no such device."""
     import torch
 
     torch.set_num_threads(threads)
@@ -46,26 +44,21 @@ def _full_precision(torch: Any) -> None:
 
 
 class TorchSession(CheckedSession):
-    """A module in inference mode. Answers are on the host, and done, when run() returns: `.cpu()` waits for them."""
+    """A module in inference mode. Answers are on the host, and done, when run() returns: `.cpu()` waits for them.
+    `device` is that of the last answers, before they came to the host; before the first run, of the weights."""
 
     def __init__(self, runtime: str, signature: Signature, module: Callable[..., Any], device: torch.device) -> None:
         import torch
 
         from ...models.loading.build import name_outputs
 
-        super().__init__(runtime, signature, (IndexError,))
+        parameters: Callable[[], Iterable[torch.Tensor]] = getattr(module, "parameters", tuple)
+        super().__init__(runtime, signature, _device_of(parameters()) or str(device), (IndexError,))
         self._module = module
         self._at = device
         self._torch = torch
         self._named = name_outputs
         self._quiet: Callable[[], contextlib.AbstractContextManager[None]] = torch.inference_mode
-        parameters: Callable[[], Iterable[torch.Tensor]] = getattr(module, "parameters", tuple)
-        self._seen = _device_of(parameters()) or str(device)
-
-    @property
-    def device(self) -> str:
-        """Of the last answers, before they came to the host; before the first run, of the weights."""
-        return self._seen
 
     def _answer(self, values: Sequence[Array]) -> list[Array]:
         torch = self._torch
@@ -73,7 +66,7 @@ class TorchSession(CheckedSession):
         # Made outside of inference mode, so that an answer which is a view of an input can be told (_owned).
         tensors = [torch.from_numpy(np.array(value, order="C")).to(self._at) for value in values]
         answers = self._named(self._run_module(tensors), self._outputs).values()
-        self._seen = _device_of(answers) or self._seen
+        self.device = _device_of(answers) or self.device
         return [_owned(answer) for answer in answers]
 
     def _run_module(self, tensors: Sequence[torch.Tensor]) -> Any:
@@ -85,15 +78,14 @@ class TorchSession(CheckedSession):
             if self._quiet is no_grad or not re.search("grad|backward", str(error)):
                 raise
         self._quiet = no_grad  # it takes gradients itself, inside of enable_grad: no tensor of inference mode has any
-        with self._quiet():
-            return self._called(tensors)
+        return self._run_module(tensors)
 
     def _called(self, tensors: Sequence[torch.Tensor]) -> Any:
         try:
             return self._module(*tensors)
         except AssertionError as error:
             if guard := _GUARD.match(str(error)):
-                only = in_axes(guard["guard"], self._signature.inputs)
+                only = in_axes(guard["guard"], self.signature.inputs)
                 raise SizeExcluded(f"its program is for sizes with {only} alone") from error
             raise
 

@@ -19,9 +19,7 @@ NAME = "torch"
 
 def open_session(folder: Path, device: str, threads: int) -> Session:
     """Open a session over the source or the `pt2` artifact in `folder`.
-
-    Raises BadRequest where it cannot be opened, ToolMissing where PyTorch or the device is not there.
-    """
+    Raises BadRequest where it cannot be opened, ToolMissing where PyTorch or the device is not there."""
     with opening(NAME, folder):
         at = torch_device(device, threads)
     signature, module = _from_source(folder, at) if is_source(folder) else _from_pt2(folder, at)
