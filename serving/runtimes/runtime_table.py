@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from ...models.environments import PythonEnvironment
 from ...models.formats import Format
 
-_RUNTIMES = "transload.serving.runtimes"
+_HERE = "transload.serving.runtimes"
 _CLIENTS = "transload.serving.clients"
+_BOTH = ("cpu", "cuda")
 # The embedded server speaks both protocols, whichever of them is measured.
 _SERVER = ("grpc", "uvicorn", "uvloop", "httptools", "starlette", "orjson", "tensorflow_serving", "tensorflow")
 
@@ -36,44 +37,28 @@ class Runtime:
 RUNTIMES: dict[str, Runtime] = {
     runtime.name: runtime
     for runtime in (
-        Runtime("torch", (Format.PT2,), f"{_RUNTIMES}.torch_eager_session:open_session", ("torch",), ("cpu", "cuda")),
+        Runtime("torch", (Format.PT2,), f"{_HERE}.torch_eager_session:open_session", ("torch",), _BOTH),
+        Runtime("torchscript", (Format.TORCHSCRIPT,), f"{_HERE}.torchscript_session:open_session", ("torch",), _BOTH),
+        Runtime("onnxruntime", (Format.ONNX,), f"{_HERE}.onnxruntime_session:open_session", ("onnxruntime",), _BOTH),
         Runtime(
-            "torchscript",
-            (Format.TORCHSCRIPT,),
-            f"{_RUNTIMES}.torchscript_session:open_session",
-            ("torch",),
-            ("cpu", "cuda"),
+            "tensorflow", (Format.SAVED_MODEL,), f"{_HERE}.tensorflow_session:open_session", ("tensorflow",), _BOTH
         ),
-        Runtime(
-            "onnxruntime",
-            (Format.ONNX,),
-            f"{_RUNTIMES}.onnxruntime_session:open_session",
-            ("onnxruntime",),
-            ("cpu", "cuda"),
-        ),
-        Runtime(
-            "tensorflow",
-            (Format.SAVED_MODEL,),
-            f"{_RUNTIMES}.tensorflow_session:open_session",
-            ("tensorflow",),
-            ("cpu", "cuda"),
-        ),
-        Runtime("tflite", (Format.TFLITE,), f"{_RUNTIMES}.tflite_session:open_session", ("ai_edge_litert",)),
+        Runtime("tflite", (Format.TFLITE,), f"{_HERE}.tflite_session:open_session", ("ai_edge_litert",)),
         Runtime(
             "tflite-flex",
             (Format.TFLITE,),
-            f"{_RUNTIMES}.tflite_session:open_flex_session",
+            f"{_HERE}.tflite_session:open_flex_session",
             ("tensorflow",),
             flex=True,
             environment=PythonEnvironment("flex", until="2.18"),
         ),
-        Runtime("keras", (Format.KERAS,), f"{_RUNTIMES}.keras_session:open_session", ("tensorflow", "keras")),
+        Runtime("keras", (Format.KERAS,), f"{_HERE}.keras_session:open_session", ("tensorflow", "keras")),
         Runtime(
             "tfserving-grpc",
             (Format.SAVED_MODEL,),
             f"{_CLIENTS}.tfserving_grpc_client:open_session",
             _SERVER,
-            ("cpu", "cuda"),
+            _BOTH,
             served=True,
         ),
         Runtime(
@@ -81,7 +66,7 @@ RUNTIMES: dict[str, Runtime] = {
             (Format.SAVED_MODEL,),
             f"{_CLIENTS}.tfserving_rest_client:open_session",
             _SERVER,
-            ("cpu", "cuda"),
+            _BOTH,
             served=True,
         ),
     )

@@ -3,6 +3,7 @@ a runtime may abort; the caller sees to that."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,9 +50,7 @@ class EmbeddedServer:
 
 def open_server(**document: Any) -> EmbeddedServer:
     """Serve an artifact by EmbeddedOptions as JSON; the server answers when this returns.
-
-    Raises BadRequest where the artifact cannot be opened or a port is taken, ToolMissing where a library is not there.
-    """
+    Raises BadRequest where the artifact cannot be opened or a port is taken, ToolMissing where a library is missing."""
     options = EmbeddedOptions.from_json(document)
     session = _open(Path(options.folder), options.device, options.threads)
     model = ServedModel(options.name, session)
@@ -74,8 +73,6 @@ def open_server(**document: Any) -> EmbeddedServer:
 
 def _open(folder: Path, device: str, threads: int) -> Any:
     """Open a session over the artifact, in the runtime that serves its format."""
-    from importlib import import_module
-
     from ..runtimes.runtime_table import RUNTIMES
 
     form = read_artifact(folder).target.format

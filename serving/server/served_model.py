@@ -26,10 +26,8 @@ SIGNATURE = "serving_default"
 
 class ServedModel:
     """One session, one request at a time.
-
     A session is not thread-safe, and a second one would hold the weights twice; so there is one lock. Parsing and
-    encoding lie outside of it. On two cores a pool of sessions or batching gained nothing (docs/design/serving.md).
-    """
+    encoding lie outside of it. On two cores a pool of sessions or batching gained nothing (docs/design/serving.md)."""
 
     def __init__(self, name: str, session: Session) -> None:
         self.name = name
@@ -43,29 +41,20 @@ class ServedModel:
         self._outputs = [spec.name for spec in self.signature.outputs]
 
     def check_servable(self, name: str, version: int | None) -> None:
-        """Whether a predict or metadata request means this model.
-
-        Raises ServingError NOT_FOUND.
-        """
+        """Whether a predict or metadata request means this model. Raises ServingError NOT_FOUND."""
         if name != self.name or version not in (None, VERSION):
             wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
             raise ServingError(Code.NOT_FOUND, f"Servable not found for request: {wanted}")
 
     def check_status_of(self, name: str, version: int | None) -> None:
-        """Whether a status request means this model.
-
-        Raises ServingError NOT_FOUND.
-        """
+        """Whether a status request means this model. Raises ServingError NOT_FOUND."""
         if name != self.name:
             raise ServingError(Code.NOT_FOUND, f"Could not find any versions of model {name}")
         if version not in (None, VERSION):
             raise ServingError(Code.NOT_FOUND, f"Could not find version {version} of model {name}")
 
     def check_inputs(self, names: Collection[str]) -> None:
-        """Hold the names of a request's inputs against the signature.
-
-        Raises ServingError INVALID_ARGUMENT.
-        """
+        """Hold the names of a request's inputs against the signature. Raises ServingError INVALID_ARGUMENT."""
         names, wanted = sorted(names), sorted(self._inputs)
         if len(names) != len(wanted):
             extra, missing = sorted({*names} - {*wanted}), sorted({*wanted} - {*names})
@@ -84,9 +73,7 @@ class ServedModel:
 
     def outputs(self, filtered: Sequence[str]) -> list[str]:
         """Return the names to answer with: those of the request's filter in its order, or all.
-
-        Raises ServingError INVALID_ARGUMENT.
-        """
+        Raises ServingError INVALID_ARGUMENT."""
         for at, name in enumerate(filtered):
             if name not in self._outputs:
                 expected = ",".join(sorted(self._outputs))
@@ -100,9 +87,7 @@ class ServedModel:
 
     def predict(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return the outputs of the session. Feeds that do not fit the signature are refused before the lock is taken.
-
-        Raises ServingError.
-        """
+        Raises ServingError."""
         start = time.perf_counter()
         try:
             self._check(feeds)

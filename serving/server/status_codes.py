@@ -35,10 +35,6 @@ class ServingError(Exception):
         self.code = code
         self.text = text
 
-    def __str__(self) -> str:
-        """As TensorFlow prints a status."""
-        return f"{self.code.name}: {self.text}"
-
 
 def invalid(text: str) -> ServingError:
     """Return the status of a fault of the request."""
@@ -48,6 +44,6 @@ def invalid(text: str) -> ServingError:
 def from_session(error: TransloadError) -> ServingError:
     """Map an error of a session to a status: its sentence, without the advice to the operator."""
     if isinstance(error, BadRequest):
-        return ServingError(Code.INVALID_ARGUMENT, error.what)
+        return invalid(error.what)
     timeout = isinstance(error, SessionTimeout)
     return ServingError(Code.DEADLINE_EXCEEDED if timeout else Code.INTERNAL, error.what)

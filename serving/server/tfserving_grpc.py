@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from ...models.errors import BadRequest
@@ -26,15 +27,12 @@ _FIELD = "signature_def"
 
 
 def start(model: ServedModel, host: str, port: int) -> tuple[Any, int]:
-    """Start a grpc.Server; return it with its port, a free one for port 0.
-
-    Raises BadRequest where the port is taken.
-    """
+    """Start a grpc.Server; return it with its port, a free one for 0. Raises BadRequest where the port is taken."""
     import grpc
 
     server = grpc.server(ThreadPoolExecutor(_WORKERS, thread_name_prefix="grpc"), options=_OPTIONS)
-    for service, methods in _methods(model).items():
-        handlers = {name: _handler(grpc, act, reads) for name, (act, reads) in methods.items()}
+    for service, methods in _methods().items():
+        handlers = {name: _handler(grpc, partial(act, model), reads) for name, (act, reads) in methods.items()}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
     try:
         bound = server.add_insecure_port(f"{host}:{port}")
@@ -44,29 +42,19 @@ def start(model: ServedModel, host: str, port: int) -> tuple[Any, int]:
     return server, bound
 
 
-_Act = Callable[[Any, Any], Message]
-
-
-def _methods(model: ServedModel) -> dict[str, dict[str, tuple[_Act, Callable[[bytes], Any]]]]:
+def _methods() -> dict[str, dict[str, tuple[Callable[[ServedModel, Any, Any], Message], Callable[[bytes], Any]]]]:
+    """Return what answers each method of each service, and what parses its request."""
     messages = stock()
     return {
         "tensorflow.serving.PredictionService": {
-            "Predict": (lambda data, _: predict(model, data), bytes),
-            "GetModelMetadata": (
-                lambda request, _: metadata(model, request),
-                messages.GetModelMetadataRequest.FromString,
-            ),
+            "Predict": (predict, bytes),
+            "GetModelMetadata": (metadata, messages.GetModelMetadataRequest.FromString),
         },
-        "tensorflow.serving.ModelService": {
-            "GetModelStatus": (
-                lambda request, context: _status_and_device(model, request, context),
-                messages.GetModelStatusRequest.FromString,
-            ),
-        },
+        "tensorflow.serving.ModelService": {"GetModelStatus": (status, messages.GetModelStatusRequest.FromString)},
     }
 
 
-def _handler(grpc: Any, act: _Act, reads: Callable[[bytes], Any]) -> Any:
+def _handler(grpc: Any, act: Callable[[Any, Any], Message], reads: Callable[[bytes], Any]) -> Any:
     codes = {code: getattr(grpc.StatusCode, code.name) for code in Code}
 
     def handle(request: Any, context: Any) -> Message:
@@ -80,25 +68,25 @@ def _handler(grpc: Any, act: _Act, reads: Callable[[bytes], Any]) -> Any:
     )
 
 
+def _spec(request: Message) -> Message:
+    """Return the ModelSpec of a request. Raises ServingError INVALID_ARGUMENT where it has none."""
+    if not request.HasField("model_spec"):
+        raise invalid("Missing ModelSpec")
+    return request.model_spec
+
+
 def _version(spec: Message) -> int | None:
     """Return the version that a ModelSpec asks for, None for the latest.
-
-    Raises ServingError INVALID_ARGUMENT: labels are given to versions in a configuration file, and there is none.
-    """
+    Raises ServingError INVALID_ARGUMENT: labels are given to versions in a configuration file, and there is none."""
     if spec.version_label:
         raise invalid(f"Unrecognized servable version label: {spec.version_label}")
     return int(spec.version.value) if spec.HasField("version") else None
 
 
-def predict(model: ServedModel, data: bytes) -> Message:
-    """Return the PredictResponse to the bytes of a PredictRequest.
-
-    Raises ServingError.
-    """
+def predict(model: ServedModel, data: bytes, _context: Any) -> Message:
+    """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError."""
     request = _parsed(data)
-    if not request.HasField("model_spec"):
-        raise invalid("Missing ModelSpec")
-    spec = request.model_spec
+    spec = _spec(request)
     model.check_servable(spec.name, _version(spec))
     if spec.signature_name not in ("", SIGNATURE):
         raise ServingError(Code.FAILED_PRECONDITION, f'Serving signature key "{spec.signature_name}" not found.')
@@ -126,19 +114,15 @@ def _parsed(data: bytes) -> Message:
         raise invalid(f"the request is no PredictRequest: {error}") from error
 
 
-def metadata(model: ServedModel, request: Message) -> Message:
-    """Return the signature, packed into an Any as TF Serving does.
-
-    Raises ServingError.
-    """
-    if not request.HasField("model_spec"):
-        raise invalid("Missing ModelSpec")
+def metadata(model: ServedModel, request: Message, _context: Any) -> Message:
+    """Return the signature, packed into an Any as TF Serving does. Raises ServingError."""
+    spec = _spec(request)
     if not request.metadata_field:
         raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
     for field in request.metadata_field:
         if field != _FIELD:
             raise invalid(f"Metadata field {field} is not supported")
-    model.check_servable(request.model_spec.name, _version(request.model_spec))
+    model.check_servable(spec.name, _version(spec))
     reply = stock().GetModelMetadataResponse()
     reply.model_spec.name, reply.model_spec.version.value = model.name, VERSION
     reply.metadata[_FIELD].Pack(signature_map(model))
@@ -163,20 +147,11 @@ def _describe(info: Message, spec: TensorSpec, tensor: str) -> None:
         info.tensor_shape.dim.add(size=-1 if isinstance(axis, str) else axis)
 
 
-def status(model: ServedModel, request: Message) -> Message:
-    """AVAILABLE: a model that could not be opened has no server.
-
-    Raises ServingError.
-    """
-    if not request.HasField("model_spec"):
-        raise invalid("Missing ModelSpec")
-    spec = request.model_spec
+def status(model: ServedModel, request: Message, context: Any) -> Message:
+    """AVAILABLE: a model that could not be opened has no server. Says also where it runs. Raises ServingError."""
+    context.set_trailing_metadata(((DEVICE_KEY, model.device),))
+    spec = _spec(request)
     model.check_status_of(spec.name, _version(spec))
     reply = stock().GetModelStatusResponse()
     reply.model_version_status.add(version=VERSION, state=_AVAILABLE).status.error_code = 0
     return reply
-
-
-def _status_and_device(model: ServedModel, request: Message, context: Any) -> Message:
-    context.set_trailing_metadata(((DEVICE_KEY, model.device),))
-    return status(model, request)

@@ -67,9 +67,7 @@ def find_tfserving(
 ) -> Remote | Binary | Embedded:
     """Choose the server, the first of: `url` (--tfserving-url), TRANSLOAD_TFSERVING_BIN, the binary on PATH, the
     container image if an engine has it already, the embedded one.
-
-    Raises BadRequest where a server was named and is not there.
-    """
+    Raises BadRequest where a server was named and is not there."""
     if url is not None:
         return parse_url(url)
     if named := environ.get(BINARY_VARIABLE):
@@ -85,10 +83,7 @@ def find_tfserving(
 
 
 def parse_url(text: str) -> Remote:
-    """`HOST:GRPC_PORT[,REST]`, where REST is a port of the same host or HOST:PORT.
-
-    Raises BadRequest.
-    """
+    """`HOST:GRPC_PORT[,REST]`, where REST is a port of the same host or HOST:PORT. Raises BadRequest."""
     grpc, comma, rest = text.partition(",")
     host, _, port = grpc.rpartition(":")
     if not host or "/" in host or not port.isdecimal() or (comma and not rest.rpartition(":")[2].isdecimal()):
@@ -131,9 +126,7 @@ class RunningServer:
 
     def wait_until_ready(self, model: str, timeout_s: float) -> None:
         """Until GetModelStatus says that `model` is available.
-
-        Raises SessionLost where the server ended, SessionTimeout where it is not ready in time.
-        """
+        Raises SessionLost where the server ended, SessionTimeout where it is not ready in time."""
         import grpc
 
         from ..clients.tfserving_grpc_client import available, rpc_errors
@@ -146,7 +139,7 @@ class RunningServer:
                 if (code := self._process.poll()) is not None:
                     raise SessionLost(f"TF Serving ended at its start (exit status {code})", fix=self._fix)
                 try:
-                    with rpc_errors(grpc, address, 1):
+                    with rpc_errors(address, 1):
                         available(channel, model, 1)
                 except TransloadError as error:
                     last = error.what
@@ -202,10 +195,7 @@ def start_tfserving(
 
 def open_binary(**document: Any) -> RunningServer:
     """Start the real server in a worker by BinaryOptions as JSON: its files in the worker's folder, its output in the
-    worker's log.
-
-    Raises what `start_tfserving` raises.
-    """
+    worker's log. Raises what `start_tfserving` raises."""
     options = BinaryOptions.from_json(document)
     scratch = Path(tempfile.mkdtemp(prefix="tfserving-", dir=Path.cwd()))
     binary, artifact = Binary(options.program, options.container), read_artifact(Path(options.folder))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...models.errors import BadRequest
@@ -20,19 +20,14 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_PREDICT = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d+))?:predict", re.IGNORECASE)
-_STATUS = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d+))?", re.IGNORECASE)
-_METADATA = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d+))?/metadata", re.IGNORECASE)
+_PATH = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d+))?(:predict|/metadata|)", re.IGNORECASE)
 _INLINE_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
 _KEEP_ALIVE_S = 600
 _START_S = 20
 
 
 class RestServer:
-    """A uvicorn server that is answering when it is made.
-
-    Raises BadRequest where the port is taken.
-    """
+    """A uvicorn server that is answering when it is made. Raises BadRequest where the port is taken."""
 
     def __init__(self, model: ServedModel, host: str, port: int) -> None:
         import uvicorn
@@ -87,33 +82,24 @@ def application(model: ServedModel) -> Starlette:
 
 
 def answer(model: ServedModel, method: str, path: str, body: bytes) -> bytes:
-    """Return the JSON document that answers a request.
-
-    Raises ServingError.
-    """
-    if method in ("GET", "HEAD"):
-        if path == "/healthz":
-            return b'{"status":"ok"}'
-        if match := _STATUS.fullmatch(path):
-            return _status(model, match[1], _number(match[2]))
-        if match := _METADATA.fullmatch(path):
-            return _metadata(model, match[1], _number(match[2]))
-    elif method == "POST" and (match := _PREDICT.fullmatch(path)):
-        return _predict(model, match[1], _number(match[2]), body)
-    raise invalid(f"Malformed request: {method} {path}")
+    """Return the JSON document that answers a request. Raises ServingError."""
+    verb = "GET" if method == "HEAD" else method
+    if (verb, path) == ("GET", "/healthz"):
+        return b'{"status":"ok"}'
+    match = _PATH.fullmatch(path)
+    if match is None or (verb, match[3].lower()) not in _ACTIONS:
+        raise invalid(f"Malformed request: {method} {path}")
+    version = None if match[2] is None else int(match[2])
+    return _ACTIONS[verb, match[3].lower()](model, match[1], version, body)
 
 
-def _number(text: str | None) -> int | None:
-    return None if text is None else int(text)
-
-
-def _status(model: ServedModel, name: str, version: int | None) -> bytes:
+def _status(model: ServedModel, name: str, version: int | None, _body: bytes) -> bytes:
     model.check_status_of(name, version)
     row = {"version": str(VERSION), "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
     return dumps({"model_version_status": [row]}, ())
 
 
-def _metadata(model: ServedModel, name: str, version: int | None) -> bytes:
+def _metadata(model: ServedModel, name: str, version: int | None, _body: bytes) -> bytes:
     from google.protobuf.json_format import MessageToDict
 
     model.check_servable(name, version)
@@ -135,11 +121,11 @@ def _predict(model: ServedModel, name: str, version: int | None, body: bytes) ->
     return _rows(answers) if in_rows else _columns(answers)
 
 
-def _feeds(model: ServedModel, document: Any) -> tuple[bool, dict[str, Array]]:
-    """Whether the request came in rows, and its inputs.
+_ACTIONS = {("GET", ""): _status, ("GET", "/metadata"): _metadata, ("POST", ":predict"): _predict}
 
-    Raises ServingError, BadRequest.
-    """
+
+def _feeds(model: ServedModel, document: Any) -> tuple[bool, dict[str, Array]]:
+    """Whether the request came in rows, and its inputs. Raises ServingError, BadRequest."""
     if not isinstance(document, dict):
         raise invalid("JSON Value: the document Is not object")
     wanted = document.get("signature_name", "")
@@ -223,13 +209,10 @@ def _rows(answers: Mapping[str, Array]) -> bytes:
     arrays = list(answers.values())
     if len(arrays) == 1:
         return dumps({"predictions": arrays[0]}, arrays)
-    return dumps({"predictions": [_row(answers, at) for at in range(batch or 0)]}, arrays)
-
-
-def _row(answers: Mapping[str, Array], at: int) -> dict[str, Any]:
-    return {name: value[at] for name, value in answers.items()}
+    rows = [{name: value[at] for name, value in answers.items()} for at in range(batch or 0)]
+    return dumps({"predictions": rows}, arrays)
 
 
 def _columns(answers: Mapping[str, Array]) -> bytes:
-    arrays: Sequence[Array] = list(answers.values())
+    arrays = list(answers.values())
     return dumps({"outputs": arrays[0] if len(arrays) == 1 else dict(answers)}, arrays)

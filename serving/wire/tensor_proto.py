@@ -28,24 +28,23 @@ class DtypeWire:
     field: str
 
 
-def _kind(number: int, dtype: str, name: str, field: str) -> DtypeWire:
-    return DtypeWire(number, np.dtype(dtype), name, field)
-
-
-KINDS = (
-    _kind(1, "float32", "float", "float_val"),
-    _kind(2, "float64", "double", "double_val"),
-    _kind(3, "int32", "int32", "int_val"),
-    _kind(4, "uint8", "uint8", "int_val"),
-    _kind(5, "int16", "int16", "int_val"),
-    _kind(6, "int8", "int8", "int_val"),
-    _kind(9, "int64", "int64", "int64_val"),
-    _kind(10, "bool", "bool", "bool_val"),
-    _kind(17, "uint16", "uint16", "int_val"),
-    _kind(19, "float16", "half", "half_val"),
-    _kind(22, "uint32", "uint32", "uint32_val"),
-    _kind(23, "uint64", "uint64", "uint64_val"),
-)
+KINDS = [
+    DtypeWire(number, np.dtype(dtype), name, field)
+    for number, dtype, name, field in (
+        (1, "float32", "float", "float_val"),
+        (2, "float64", "double", "double_val"),
+        (3, "int32", "int32", "int_val"),
+        (4, "uint8", "uint8", "int_val"),
+        (5, "int16", "int16", "int_val"),
+        (6, "int8", "int8", "int_val"),
+        (9, "int64", "int64", "int64_val"),
+        (10, "bool", "bool", "bool_val"),
+        (17, "uint16", "uint16", "int_val"),
+        (19, "float16", "half", "half_val"),
+        (22, "uint32", "uint32", "uint32_val"),
+        (23, "uint64", "uint64", "uint64_val"),
+    )
+]
 BY_NUMBER = {kind.number: kind for kind in KINDS}
 BY_DTYPE = {kind.dtype.name: kind for kind in KINDS}
 
@@ -61,9 +60,7 @@ def encode(array: Array, tensor: Message) -> None:
 
 def decode(tensor: Message, name: str) -> Array:
     """Decode a TensorProto of either pool to an array. It may be read-only, and lie in the message's memory.
-
-    Raises BadRequest where shape, dtype and values do not fit each other, with TF Serving's own words first.
-    """
+    Raises BadRequest where shape, dtype and values do not fit each other, with TF Serving's own words first."""
     kind = BY_NUMBER.get(tensor.dtype)
     if kind is None:
         raise _broken(name, f"dtype number {tensor.dtype} is not carried")
@@ -71,28 +68,18 @@ def decode(tensor: Message, name: str) -> Array:
     if tensor.tensor_shape.unknown_rank or any(size < 0 for size in shape):
         raise _broken(name, "its shape is not known")
     count = math.prod(shape)
-    content = tensor.tensor_content or _packed_values(tensor, kind)
+    values = getattr(tensor, kind.field)
+    content = tensor.tensor_content or (values if isinstance(values, bytes) else b"")
     if content:
         if len(content) != count * kind.dtype.itemsize:
             raise _broken(name, f"{len(content)} bytes are not {list(shape)} of {kind.name}")
         return np.frombuffer(content, kind.dtype).reshape(shape)
+    half = kind.name == "half"  # the bits of each, as an integer
     try:
-        values = _values(tensor, kind)
+        array = np.array(values or [], np.uint16 if half else kind.dtype)
     except OverflowError as error:
         raise _broken(name, f"{error}") from error
-    return _filled(values, count, name).reshape(shape)
-
-
-def _packed_values(tensor: Message, kind: DtypeWire) -> bytes:
-    values = getattr(tensor, kind.field)
-    return values if isinstance(values, bytes) else b""
-
-
-def _values(tensor: Message, kind: DtypeWire) -> Array:
-    values = getattr(tensor, kind.field)
-    if kind.name == "half":  # the bits of each, as an integer
-        return np.array(values, np.uint16).view(kind.dtype)
-    return np.array(values or [], kind.dtype)
+    return _filled(array.view(kind.dtype), count, name).reshape(shape)
 
 
 def _filled(values: Array, count: int, name: str) -> Array:

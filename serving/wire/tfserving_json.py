@@ -33,10 +33,7 @@ def refuse(text: str) -> BadRequest:
 
 
 def loads(body: bytes) -> Any:
-    """Parse JSON, with NaN, Inf, Infinity and their negatives as numbers.
-
-    Raises BadRequest.
-    """
+    """Parse JSON, with NaN, Inf, Infinity and their negatives as numbers. Raises BadRequest."""
     if not body:
         raise refuse("JSON Parse error: The document is empty")
     try:
@@ -63,9 +60,7 @@ def _listed(value: Any) -> Any:
 
 def to_array(value: Any, spec: TensorSpec, samples: int | None = None) -> Array:
     """Convert a JSON value to the array of an input or output. `samples` is the number of rows, where it came in rows.
-
-    Raises BadRequest in TF Serving's words.
-    """
+    Raises BadRequest in TF Serving's words."""
     array = _at_once(value, spec.dtype)
     if array is None:
         array = _walked(value, spec.dtype, samples)

@@ -6,16 +6,16 @@ descriptors are plain bytes literals, so they are read out of the files and put 
 A second pool declares `TensorProto.float_val` and `double_val` as bytes. On the wire a packed repeated field and a
 bytes field are the same (https://protobuf.dev/programming-guides/encoding/#packed), so that the values of a request
 come as one buffer and not as a list: 17 us and not 3.2 ms for one 224 x 224 image. What that pool can misread, and how
-it is found out, is said in tfserving_codec.py.
+it is found out, is said in tensor_proto.py.
 """
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 from ...models.errors import ToolMissing
@@ -27,35 +27,27 @@ _ROOTS = tuple(f"{_APIS}/{name}.proto" for name in ("predict", "get_model_metada
 _TENSOR = "tensorflow/core/framework/tensor.proto"
 # The name in an import statement, and where TensorFlow's wheel keeps the module.
 _MOVED = {"xla/": "tensorflow/compiler/xla/"}
-
-
-@dataclass(frozen=True, slots=True)
-class Messages:
-    """The message classes of one pool."""
-
-    TensorProto: Message
-    PredictRequest: Message
-    PredictResponse: Message
-    GetModelMetadataRequest: Message
-    GetModelMetadataResponse: Message
-    GetModelStatusRequest: Message
-    GetModelStatusResponse: Message
-    SignatureDefMap: Message
+_MESSAGES = (
+    "tensorflow.TensorProto",
+    *(f"tensorflow.serving.{call}{side}" for call in ("Predict", "GetModelMetadata", "GetModelStatus")
+      for side in ("Request", "Response")),
+    "tensorflow.serving.SignatureDefMap",
+)  # fmt: skip
 
 
 @cache
-def stock() -> Messages:
-    """Return the messages as they are published."""
+def stock() -> SimpleNamespace:
+    """Return the message classes as they are published, by their names."""
     return _messages(packed_as_bytes=False)
 
 
 @cache
-def packed() -> Messages:
-    """Return the messages with `float_val` and `double_val` as bytes."""
+def packed() -> SimpleNamespace:
+    """Return the message classes with `float_val` and `double_val` as bytes."""
     return _messages(packed_as_bytes=True)
 
 
-def _messages(*, packed_as_bytes: bool) -> Messages:
+def _messages(*, packed_as_bytes: bool) -> SimpleNamespace:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     pool = descriptor_pool.DescriptorPool()
@@ -64,14 +56,8 @@ def _messages(*, packed_as_bytes: bool) -> Messages:
         if packed_as_bytes and name == _TENSOR:
             _declare_as_bytes(file)
         pool.Add(file)
-
-    def message_class(name: str) -> Message:
-        return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
-
-    serving = [name for name in Messages.__slots__ if name != "TensorProto"]
-    return Messages(
-        message_class("tensorflow.TensorProto"), *(message_class(f"tensorflow.serving.{name}") for name in serving)
-    )
+    types = [pool.FindMessageTypeByName(name) for name in _MESSAGES]
+    return SimpleNamespace(**{kind.name: message_factory.GetMessageClass(kind) for kind in types})
 
 
 def _declare_as_bytes(file: Message) -> None:
@@ -90,12 +76,11 @@ def _files() -> dict[str, bytes]:
     descriptors: dict[str, bytes] = {}
 
     def add(name: str) -> None:
-        if name in descriptors:
-            return
-        data = _descriptor(name)
-        for needed in descriptor_pb2.FileDescriptorProto.FromString(data).dependency:
-            add(needed)
-        descriptors[name] = data
+        if name not in descriptors:
+            data = _descriptor(name)
+            for needed in descriptor_pb2.FileDescriptorProto.FromString(data).dependency:
+                add(needed)
+            descriptors[name] = data
 
     for root in _ROOTS:
         add(root)

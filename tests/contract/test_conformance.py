@@ -32,7 +32,7 @@ def seen(artifact: Callable[[str], Path], host: Callable[[], Any]) -> Iterator[d
     """What the official client found."""
     with host() as server:
         options = {"folder": str(artifact("saved-model")), "name": "tiny", "device": "cpu", "threads": 1}
-        server.hold("transload.serving.server:open_server", options)
+        server.hold("transload.serving.server.embedded:open_server", options)
         at = server.call("addresses", ())
         yield json.loads(run("official_client.py", at["grpc"], at["rest"], "tiny"))
 

@@ -28,7 +28,7 @@ def test_a_killed_server_is_a_lost_session(
     folder = artifact("onnx")
     with host() as server:
         options = {"folder": str(folder), "name": "m", "device": "cpu", "threads": 1}
-        server.hold("transload.serving.server:open_server", options)
+        server.hold("transload.serving.server.embedded:open_server", options)
         session = CLIENTS[protocol](server.call("addresses", ())[protocol], "m", read_artifact(folder).signature, 20)
         contract.same(session.run(contract.feeds_of(2)), contract.answers_to(contract.feeds_of(2)))
         os.kill(server.process.pid, signal.SIGKILL)
