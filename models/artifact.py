@@ -17,7 +17,6 @@ RECORD = "artifact.json"
 @dataclass(frozen=True, slots=True)
 class Artifact:
     """A model in one format and precision.
-
     `folder` holds the payload (a file, or a folder for a SavedModel). Nothing of it changes once the record is written.
     """
 
@@ -44,8 +43,7 @@ def write_artifact(folder: Path, target: Target, signature: Signature, flex: Seq
 
 
 def read_artifact(folder: Path) -> Artifact:
-    """Read the artifact that `write_artifact` has recorded in a folder.
-    Raises BadRequest where there is none."""
+    """Read the artifact that `write_artifact` has recorded in a folder. Raises BadRequest where there is none."""
     try:
         record = json.loads((folder / RECORD).read_text())
         target, signature = parse_target(record["target"]), Signature.from_json(record["signature"])

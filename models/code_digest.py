@@ -15,8 +15,11 @@ from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeAlias
 
 from .errors import BadRequest
+
+_Import: TypeAlias = tuple[int, tuple[str, ...]]  # the dots before the name (none: absolute), and its parts
 
 _OURS = Path(__file__).absolute().parents[1]
 _PACKAGE = "transload"
@@ -86,7 +89,7 @@ def entry_digest(entry: str) -> str:
         file = module_file(name)
         return code_digest(file, file.parents[len(parts) - (file.name != "__init__.py")])
     files = _resolve(parts, ())
-    if parts[0] != _PACKAGE or not files or files[-1] not in _candidates(_OURS.joinpath(*parts[1:])):
+    if not files or files[-1] not in _candidates(_OURS.joinpath(*parts[1:])):
         raise BadRequest(f"no module of transload is called {name}", fix="name MODULE:FUNCTION")
     return _digest(_closure(files, (), sub_packages=True), ())
 
@@ -114,13 +117,14 @@ def _sub_package(path: Path) -> list[Path]:
 
 
 def _imported(path: Path, roots: tuple[Path, ...]) -> Iterator[Path]:
-    for imported in _parsed(path).imports:
-        if imported.level:
-            base = path.parents[imported.level - 1]
-            yield from _under(base, imported.parts)
-            yield from _packages(base)
-        else:
-            yield from _resolve(imported.parts, roots)
+    for level, parts in _parsed(path).imports:
+        if level == 0:
+            yield from _resolve(parts, roots)
+            continue
+        base = path.parents[level - 1]
+        yield from _under(base, parts)
+        if (base / "__init__.py").is_file():  # the import may name what that file defines
+            yield base / "__init__.py"
 
 
 def _resolve(parts: tuple[str, ...], roots: tuple[Path, ...]) -> list[Path]:
@@ -149,12 +153,6 @@ def _under(base: Path, parts: tuple[str, ...]) -> list[Path]:
     return files
 
 
-def _packages(folder: Path) -> Iterator[Path]:
-    """Yield the __init__ of a package: a relative import from it may name what that file defines."""
-    if (folder / "__init__.py").is_file():
-        yield folder / "__init__.py"
-
-
 def _digest(files: set[Path], roots: tuple[Path, ...]) -> str:
     lines = sorted(f"{_label(path, roots)}\0{_parsed(path).sha256}\n" for path in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -166,12 +164,6 @@ def _label(path: Path, roots: tuple[Path, ...]) -> str:
         return f"{_PACKAGE}/{path.relative_to(_OURS).as_posix()}"
     near = next((root for root in roots if path.is_relative_to(root)), path.parent)
     return path.relative_to(near).as_posix()
-
-
-@dataclass(frozen=True, slots=True)
-class _Import:
-    level: int  # dots before the name; 0 is absolute
-    parts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +195,8 @@ def _read(path: Path, *_state: int) -> _Parsed:
 def _imports(node: ast.AST) -> Iterator[_Import]:
     if isinstance(node, ast.Import):
         for alias in node.names:
-            yield _Import(0, tuple(alias.name.split(".")))
+            yield 0, tuple(alias.name.split("."))
     elif isinstance(node, ast.ImportFrom):
         module = tuple(node.module.split(".")) if node.module else ()
         for alias in node.names:
-            yield _Import(node.level, (*module, alias.name))
+            yield node.level, (*module, alias.name)

@@ -41,8 +41,7 @@ class Dataset:
 
     def rows(self, start: int, stop: int) -> Dataset:
         """Return the samples start..stop-1, without a copy."""
-        labels = None if self.labels is None else self.labels[start:stop]
-        return Dataset({name: array[start:stop] for name, array in self.inputs.items()}, labels)
+        return take(self, slice(start, stop))
 
 
 def shuffled(data: Dataset, seed: int) -> Dataset:
@@ -50,8 +49,8 @@ def shuffled(data: Dataset, seed: int) -> Dataset:
     return take(data, np.random.default_rng(seed).permutation(len(data)))
 
 
-def take(data: Dataset, rows: Array) -> Dataset:
-    """Copy the samples at `rows`."""
+def take(data: Dataset, rows: Array | slice) -> Dataset:
+    """Return the samples at `rows`: copies, but for those of a slice."""
     labels = None if data.labels is None else data.labels[rows]
     return Dataset({name: array[rows] for name, array in data.inputs.items()}, labels)
 
@@ -94,8 +93,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """Read the arrays of an .npz file by name.
-    Raises BadRequest where it is no such file."""
+    """Read the arrays of an .npz file by name. Raises BadRequest where it is no such file."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}

@@ -38,10 +38,7 @@ class JsonRecord:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the record of a JSON object.
-
-        Raises ValueError that names a key which is unknown or missing.
-        """
+        """Return the record of a JSON object. Raises ValueError that names a key which is unknown or missing."""
         names = [own.name for own in fields(cls)]
         if unknown := sorted(document.keys() - set(names)):
             raise ValueError(f"{cls.__name__} has no {', '.join(unknown)}; it has {', '.join(names)}")
@@ -50,21 +47,19 @@ class JsonRecord:
     @classmethod
     def part_of(cls, document: Mapping[str, Any]) -> Self:
         """Return the record of a JSON object that may have further keys, as the facts of a third party's step.
-
-        Raises ValueError that names a key which is missing.
-        """
-        required = [own.name for own in fields(cls) if not _has_default(own)]
+        Raises ValueError that names a key which is missing."""
+        required = [own.name for own in fields(cls) if _default_of(own) is MISSING]
         if missing := [name for name in required if name not in document]:
             raise ValueError(f"{cls.__name__} lacks {', '.join(missing)}")
-        kinds = _types_of(cls)
-        read = {name: document[name] for name in kinds if name in document}
+        kinds = get_type_hints(cls)
+        read = {own.name: document[own.name] for own in fields(cls) if own.name in document}
         values = {name: value for name, value in read.items() if value is not None or name in required}
         return cls(**{name: _decoded(kinds[name], value) for name, value in values.items()})
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of the record."""
         values = [(own, getattr(self, own.name)) for own in fields(self)]
-        return {own.name: _encoded(value) for own, value in values if not _is_default(own, value)}
+        return {own.name: _encoded(value) for own, value in values if value != _default_of(own)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,19 +69,9 @@ class Facts(JsonRecord):
     peak_rss_bytes: int = 0  # of the worker and all that it started; the engine adds it
 
 
-def _types_of(record: type[JsonRecord]) -> dict[str, Any]:
-    kinds = get_type_hints(record)
-    return {own.name: kinds[own.name] for own in fields(record)}
-
-
-def _has_default(own: Field[Any]) -> bool:
-    return own.default is not MISSING or own.default_factory is not MISSING
-
-
-def _is_default(own: Field[Any], value: object) -> bool:
-    if own.default_factory is not MISSING:
-        return bool(value == own.default_factory())
-    return own.default is not MISSING and bool(value == own.default)
+def _default_of(own: Field[Any]) -> object:
+    """Return the default value of a field, or MISSING."""
+    return own.default if own.default_factory is MISSING else own.default_factory()
 
 
 def _encoded(value: object) -> Any:

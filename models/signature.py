@@ -90,6 +90,10 @@ class TensorSpec:
         """Position and name of each dynamic axis."""
         return {at: axis for at, axis in enumerate(self.shape) if isinstance(axis, str)}
 
+    def sized(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the shape at these sizes of its dynamic axes."""
+        return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in self.shape)
+
     def to_json(self) -> dict[str, Any]:
         """Return {name, dtype, shape}, dynamic axes as strings in `shape`, and any bounds as {axis: [low, high]}."""
         bounds = {"bounds": {axis: list(limits) for axis, limits in self.bounds}} if self.bounds else {}

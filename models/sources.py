@@ -123,8 +123,7 @@ def is_source(folder: Path) -> bool:
 
 
 def read_source(folder: Path) -> Source:
-    """Read the source that `write_source` has recorded in `folder`.
-    Raises BadRequest where there is none."""
+    """Read the source that `write_source` has recorded in `folder`. Raises BadRequest where there is none."""
     try:
         record = json.loads((folder / RECORD).read_text())
         ref, signature = CodeRef(**record["ref"]), Signature.from_json(record["signature"])

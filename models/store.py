@@ -34,7 +34,6 @@ from .whole_files import write_synced
 
 _State: TypeAlias = dict[Path, tuple[int, int]]
 
-_CHUNK_BYTES = 1 << 20
 _YOUNG_S = 60.0
 
 
@@ -234,11 +233,8 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _hash_file(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sync(folder: Path) -> None:

@@ -60,7 +60,8 @@ class Call:
     def bind(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments and keywords of forward, with `values` in the place of the inputs, in their order."""
         known = dict(zip(self.inputs, values, strict=True))
-        return _filled(self.arguments, known), {name: _filled(tree, known) for name, tree in self.keywords.items()}
+        arguments, keywords = _filled((self.arguments, dict(self.keywords)), lambda leaf: known[leaf.name])
+        return arguments, keywords
 
     def to_json(self) -> dict[str, Any]:
         """Encode a Leaf as {input: name}, a tuple as {tuple: [..]}, a dict as {dict: {..}}; others are themselves."""
@@ -84,25 +85,21 @@ class Call:
         )
 
 
-def leaves(tree: Tree) -> Iterator[Leaf]:
-    """Yield every Leaf of a tree, in order."""
-    if isinstance(tree, Leaf):
-        yield tree
-    elif isinstance(tree, tuple | list):
-        for part in tree:
-            yield from leaves(part)
-    elif isinstance(tree, dict):
-        for part in tree.values():
-            yield from leaves(part)
+def leaves(tree: Tree) -> list[Leaf]:
+    """List every Leaf of a tree, in order."""
+    inner: list[Leaf] = []
+    _filled(tree, inner.append)
+    return inner
 
 
-def _filled(tree: Tree, known: Mapping[str, Any]) -> Any:
+def _filled(tree: Tree, fill: Callable[[Leaf], Any]) -> Any:
+    """Put what `fill` returns in the place of each Leaf."""
     if isinstance(tree, Leaf):
-        return known[tree.name]
+        return fill(tree)
     if isinstance(tree, tuple | list):
-        return type(tree)(_filled(part, known) for part in tree)
+        return type(tree)(_filled(part, fill) for part in tree)
     if isinstance(tree, dict):
-        return {key: _filled(part, known) for key, part in tree.items()}
+        return {key: _filled(part, fill) for key, part in tree.items()}
     return tree
 
 
@@ -149,7 +146,7 @@ def call_by_name(forward: Callable[..., object], names: Sequence[str], model: st
     if known and not any_name and len(known) + len(rest) < len(names):
         strange = next(name for name in names if name not in known)
         raise BadRequest(
-            f"{model} takes {_described(forward)}, and {strange} is none of them",
+            f"{model} takes {parameter_names(forward)}, and {strange} is none of them",
             fix=_spelling_fix(strange, [name for name in kinds if name not in names]),
         )
     by_name = bool(known) or (any_name and not any_count)
@@ -163,13 +160,13 @@ def call_by_name(forward: Callable[..., object], names: Sequence[str], model: st
         lacking = only or [parameter.name for parameter in needed[len(names) :]]
     if lacking:
         raise BadRequest(
-            f"{model} takes {_described(forward)}, and nothing says what {lacking[0]} is",
+            f"{model} takes {parameter_names(forward)}, and nothing says what {lacking[0]} is",
             fix=f"name it too, as in --input {lacking[0]}=float32[batch,3,224,224]",
         )
     most = sum(kind in _POSITIONAL for kind in kinds.values())
     if not by_name and len(names) > most and not any_count:
         raise BadRequest(
-            f"{model} takes {_described(forward)}, and {len(names)} inputs are named",
+            f"{model} takes {parameter_names(forward)}, and {len(names)} inputs are named",
             fix="name no more than forward takes; or write example_inputs() beside it, where it takes a dict or list",
         )
     return call
@@ -185,11 +182,8 @@ def _is_named(kind: object) -> bool:
 def _spelling_fix(strange: str, left: Sequence[str]) -> str:
     """Say what helps against a name that forward does not have; `left` are its parameters without an input."""
     near = get_close_matches(strange, left, n=1)
-    return (
-        f"did you mean {near[0]}?"
-        if near
-        else "name every input as forward does, or none: then they are taken by position"
-    )
+    otherwise = "name every input as forward does, or none: then they are taken by position"
+    return f"did you mean {near[0]}?" if near else otherwise
 
 
 def _required(parameters: Mapping[str, inspect.Parameter]) -> list[inspect.Parameter]:
@@ -221,18 +215,14 @@ def _split(parameters: Mapping[str, inspect.Parameter], names: Sequence[str], re
     return Call(tuple(names), tuple(Leaf(name) for name in first), keywords)
 
 
-def _described(forward: Callable[..., object]) -> str:
-    return parameter_names(forward) or "nothing"
-
-
 def parameter_names(forward: Callable[..., object]) -> str:
-    """Return the parameters of forward in words: "x, mask (optional)"."""
+    """Return the parameters of forward in words: "x, mask (optional)", or "nothing"."""
     marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     words: list[str] = []
     for name, parameter in inspect.signature(forward).parameters.items():
         optional = "" if parameter.default is parameter.empty else " (optional)"
         words.append(marks[parameter.kind] + name if parameter.kind in marks else name + optional)
-    return ", ".join(words)
+    return ", ".join(words) or "nothing"
 
 
 def flatten(result: object) -> dict[str, torch.Tensor]:

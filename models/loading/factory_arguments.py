@@ -9,7 +9,7 @@ import dataclasses
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -79,9 +79,12 @@ def _check_complete(nested: Mapping[str, object], parameters: Mapping[str, inspe
     by_place = [parameter.name for parameter in needed if parameter.kind is inspect.Parameter.POSITIONAL_ONLY]
     if by_place:
         raise BadRequest(f"{owner} takes {', '.join(by_place)} by position", fix="name a function without arguments")
-    lacking = [parameter.name for parameter in needed if parameter.kind in _NAMED and parameter.name not in nested]
-    if lacking:
-        words = " ".join(f"--set {name}=VALUE" for name in lacking)
+    _check_given(nested, [parameter.name for parameter in needed if parameter.kind in _NAMED], owner)
+
+
+def _check_given(names: Mapping[str, object], needed: Sequence[str], owner: str, prefix: str = "") -> None:
+    if lacking := [name for name in needed if name not in names]:
+        words = " ".join(f"--set {prefix}{name}=VALUE" for name in lacking)
         raise BadRequest(f"{owner} needs {' and '.join(lacking)}", fix=f"give what it needs: {words}")
 
 
@@ -96,19 +99,22 @@ def _hints(factory: Callable[..., object]) -> dict[str, object]:
 
 def _value(value: object, hint: object, default: object, place: str, name: str) -> object:
     """Turn a JSON value into the argument that is meant: fields into a dataclass, a list into a tuple."""
-    kind = type(default) if dataclasses.is_dataclass(default) else _dataclass_of(hint)
+    kinds = _kinds(hint)
+    records = [kind for kind in kinds if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
+    kind = type(default) if dataclasses.is_dataclass(default) else next(iter(records), None)
     if kind is not None and isinstance(value, Mapping):
         return _make_dataclass(kind, value, default, place, name)
     if isinstance(value, _Fields):
-        if not (_is_dict(hint) or isinstance(default, dict)):
+        if not (isinstance(default, dict) or any(kind in (dict, Mapping, typing.Any) for kind in kinds)):
             raise BadRequest(
                 f"the fields of {place} cannot be set: it is neither a dataclass nor a dict",
                 fix=f"write a function that makes {name}, and name that function",
             )
         return _merged(default if isinstance(default, dict) else {}, value)
-    if isinstance(value, list) and (isinstance(default, tuple) or _is_tuple(hint)):
+    if isinstance(value, list) and (isinstance(default, tuple) or (tuple in kinds and list not in kinds)):
         return tuple(value)
-    _check_kind(value, hint, place, name)
+    if hint is not None:
+        _check_kind(value, kinds, place, name)
     return value
 
 
@@ -121,9 +127,7 @@ def _make_dataclass(kind: Any, value: Mapping[str, object], default: object, pla
     if base is None:
         empty = dataclasses.MISSING
         needed = [key for key, entry in fields.items() if entry.default is empty and entry.default_factory is empty]
-        if lacking := [key for key in needed if key not in nested]:
-            words = " ".join(f"--set {name}.{key}=VALUE" for key in lacking)
-            raise BadRequest(f"{place} needs {' and '.join(lacking)}", fix=f"give what it needs: {words}")
+        _check_given(nested, needed, place, f"{name}.")
     values = {
         key: _value(part, hints.get(key), _default_of(fields[key], base), f"{name}.{key} of {place}", f"{name}.{key}")
         for key, part in nested.items()
@@ -148,30 +152,16 @@ def _merged(base: Mapping[str, object], more: Mapping[str, object]) -> dict[str,
     return merged
 
 
-def _members(hint: object) -> tuple[object, ...]:
-    """Return the kinds that a union allows; else the one kind."""
+def _kinds(hint: object) -> tuple[Any, ...]:
+    """Return the kinds that an annotation allows, each of a union, without their arguments: `list` of `list[int]`."""
     united = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    return typing.get_args(hint) if united else (hint,)
+    return tuple(typing.get_origin(kind) or kind for kind in (typing.get_args(hint) if united else (hint,)))
 
 
-def _dataclass_of(hint: object) -> type | None:
-    return next((kind for kind in _members(hint) if isinstance(kind, type) and dataclasses.is_dataclass(kind)), None)
-
-
-def _is_dict(hint: object) -> bool:
-    return any((typing.get_origin(kind) or kind) in (dict, Mapping, typing.Any) for kind in _members(hint))
-
-
-def _is_tuple(hint: object) -> bool:
-    kinds = [typing.get_origin(kind) or kind for kind in _members(hint)]
-    return tuple in kinds and list not in kinds
-
-
-def _check_kind(value: object, hint: object, place: str, name: str) -> None:
+def _check_kind(value: object, kinds: Sequence[Any], place: str, name: str) -> None:
     """Refuse a value that is plainly of another kind than its annotation: "yes" where a bool is wanted."""
-    kinds: tuple[Any, ...] = tuple(typing.get_origin(kind) or kind for kind in _members(hint))
     known = (*_PLAIN, type(None))
-    if hint is None or not all(kind in known for kind in kinds) or type(value) in kinds:
+    if not all(kind in known for kind in kinds) or type(value) in kinds:
         return
     if isinstance(value, int) and not isinstance(value, bool) and float in kinds:
         return

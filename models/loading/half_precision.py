@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ..errors import BadRequest, TransloadError
@@ -21,19 +22,15 @@ def widen(model: torch.nn.Module) -> dict[str, torch.dtype]:
     Returns the former dtypes by name; empty where there is none."""
     import torch
 
-    halves = {name: tensor.dtype for name, tensor in _tensors(model) if tensor.dtype in (torch.float16, torch.bfloat16)}
+    tensors = chain(model.named_parameters(), model.named_buffers())
+    halves = {name: tensor.dtype for name, tensor in tensors if tensor.dtype in (torch.float16, torch.bfloat16)}
     if halves:
         _cast(model, dict.fromkeys(halves, torch.float32))
     return halves
 
 
-def _tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    yield from model.named_parameters()
-    yield from model.named_buffers()
-
-
 def _cast(model: torch.nn.Module, dtypes: Mapping[str, torch.dtype]) -> None:
-    for name, tensor in _tensors(model):
+    for name, tensor in chain(model.named_parameters(), model.named_buffers()):
         if name in dtypes:
             tensor.data = tensor.data.to(dtypes[name])
 

@@ -1,42 +1,192 @@
 """Models of libraries: torchvision:NAME, timm:NAME, hf:FOLDER. Worker only.
 
-A library's factory is called as a user's own function is, with the settings (module_from_ref.py).
+A library's factory is called as a user's own function is, with the settings (build.py). The weights of torchvision's
+and timm's models are random: nothing is downloaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import BadRequest
 from ..signature import TensorSpec
 from ..sources import CodeRef
+from .factory_arguments import arguments
+from .random_weights import calibrate, fill_constants
+from .state_dicts import add_note
+from .torchvision_ops import mend_torchvision
+from .transformers_folder import folder_factory
+from .transformers_inputs import transformers_inputs
 
 if TYPE_CHECKING:
     import torch
+
+_FETCHED = ("weights", "weights_backbone", "pretrained", "checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay")
+_FILM = 16  # frames, where the model does not say how many
+_FLOW = (128, 128)  # the least that RAFT takes
 
 
 def library_factory(ref: CodeRef) -> Callable[..., Any]:
     """Return the factory of the library's model that `ref` names.
     Raises BadRequest where the library has none of that name."""
-    from . import transformers_folder, vision_models
-
-    if ref.library == "torchvision":
-        return vision_models.torchvision_factory(ref.name)
-    if ref.library == "timm":
-        return vision_models.timm_factory(ref.name)
-    return transformers_folder.folder_factory(ref.name)
+    factories = {"torchvision": _torchvision_factory, "timm": _timm_factory, "hf": folder_factory}
+    return factories[ref.library or ""](ref.name)
 
 
 def known_inputs(ref: CodeRef, model: torch.nn.Module) -> tuple[TensorSpec, ...] | None:
     """Return the inputs of a library's model: names of forward's own parameters where they tell something.
     None where nobody but the user knows them."""
-    from . import transformers_inputs, vision_models
-
     if ref.library == "torchvision":
-        return vision_models.torchvision_inputs(ref.name)
+        return _torchvision_inputs(ref.name)
     if ref.library == "timm":
-        return vision_models.timm_inputs(model, ref.settings)
-    if ref.library == "hf":
-        return transformers_inputs.transformers_inputs(model, Path(ref.name))
-    return None
+        return _timm_inputs(model, ref.settings)
+    return transformers_inputs(model, Path(ref.name)) if ref.library == "hf" else None
+
+
+def _torchvision_factory(name: str) -> Callable[..., torch.nn.Module]:
+    """Return the factory of the torchvision model of that name.
+    Raises BadRequest with the closest names where there is none."""
+    mend_torchvision()
+    from torchvision.models import get_model_builder, list_models
+
+    source = f"torchvision:{name}"
+    if name.lower() not in list_models():
+        raise _unknown("torchvision", name, list_models())
+    builder = get_model_builder(name)
+
+    def make(**settings: object) -> torch.nn.Module:
+        keywords = arguments(builder, _without_fetching(settings, source), source)
+        if "weights_backbone" in inspect.signature(builder).parameters:
+            keywords["weights_backbone"] = None
+        return _make_random(lambda: builder(weights=None, **keywords), lambda _: _inputs(name), settings, source)
+
+    return make
+
+
+def _timm_factory(name: str) -> Callable[..., torch.nn.Module]:
+    """Return the factory of the timm model of that name.
+    Raises BadRequest with the closest names where there is none."""
+    mend_torchvision()
+    import timm
+
+    source = f"timm:{name}"
+    if not timm.is_model(name):
+        raise _unknown("timm", name, timm.list_models())
+
+    def make(**settings: object) -> torch.nn.Module:
+        keywords = _without_fetching(settings, source)
+        return _make_random(
+            lambda: timm.create_model(name, pretrained=False, **keywords),
+            lambda model: _timm_inputs(model, keywords),
+            settings,
+            source,
+        )
+
+    return make
+
+
+def _torchvision_inputs(name: str) -> tuple[TensorSpec, ...]:
+    """Return the inputs of a torchvision model, by the transforms of its published weights.
+    Raises BadRequest for a detector: random pictures show it nothing, and a comparison of no boxes is no evidence."""
+    if _family(name) == "detection":
+        raise BadRequest(
+            f"torchvision:{name} gives as many boxes as a picture shows, in a list for each picture",
+            fix="write a FILE.py with a module that calls its backbone and head and returns all boxes and scores, and "
+            "choose among them behind the model",
+        )
+    return _inputs(name)
+
+
+def _family(name: str) -> str:
+    """Return a model's part of torchvision.models: resnet, segmentation, detection, video, optical_flow."""
+    mend_torchvision()
+    from torchvision.models import get_model_builder
+
+    module: str = get_model_builder(name).__module__
+    return module.removeprefix("torchvision.models.").partition(".")[0]
+
+
+def _inputs(name: str) -> tuple[TensorSpec, ...]:
+    """Return the inputs as _torchvision_inputs does, but none for a detector."""
+    family = _family(name)
+    from torchvision.models import get_model_weights
+
+    weights = next(iter(get_model_weights(name)))
+    transforms: Mapping[str, Any] = getattr(weights.transforms, "keywords", {})
+    if family == "optical_flow":
+        return tuple(_image(name, "batch", 3, *_FLOW) for name in ("first", "second"))
+    if family == "detection":
+        return ()
+    size = _two(transforms.get("crop_size") or transforms.get("resize_size") or 224)
+    if family == "video":
+        frames = weights.meta.get("min_temporal_size", _FILM)
+        return (_image("video", "batch", 3, frames, *size),)
+    return (_image("image", "batch", 3, *size),)
+
+
+def _timm_inputs(model: torch.nn.Module, settings: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
+    """Return the inputs of a timm model, by its default configuration and the settings."""
+    known: Mapping[str, Any] = getattr(model, "pretrained_cfg", None) or {}
+    channels, *size = known.get("input_size") or (3, 224, 224)
+    if settings.get("img_size"):
+        size = _two(settings["img_size"])
+    return (_image("image", "batch", settings.get("in_chans", channels), *size),)
+
+
+def _image(name: str, *shape: int | str) -> TensorSpec:
+    return TensorSpec(name, "float32", shape)
+
+
+def _two(size: int | Sequence[int]) -> list[int]:
+    """Return height and width of one number for both, a list of one, or a list of two."""
+    sizes = [size] if isinstance(size, int) else list(size)
+    return (sizes * 2)[:2]
+
+
+def _without_fetching(settings: Mapping[str, object], source: str) -> dict[str, Any]:
+    """Return the settings without those that could fetch weights.
+    Raises BadRequest where one of them would."""
+    for name in _FETCHED:
+        if settings.get(name):
+            raise BadRequest(
+                f"{source} would fetch its weights for {name}={settings[name]!r}, and nothing is downloaded",
+                fix="save them to a file, and name it with --weights",
+            )
+    return {name: value for name, value in settings.items() if name not in _FETCHED}
+
+
+def _make_random(
+    make: Callable[[], torch.nn.Module],
+    inputs_of: Callable[[torch.nn.Module], tuple[TensorSpec, ...]],
+    settings: Mapping[str, object],
+    source: str,
+) -> torch.nn.Module:
+    """Make a module with random weights that tell a wrong copy from a right one; `inputs_of` gives its inputs."""
+    try:
+        model = make()
+    except Exception as error:
+        if not settings:
+            raise
+        words = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise BadRequest(
+            f"{source} cannot be made with {words}: {reason}", fix="mend or leave out that --set"
+        ) from error
+    fill_constants(model)
+    calibrate(model, inputs_of(model))
+    add_note(model, f"the weights of {source} are random: --weights names trained ones")
+    return model
+
+
+def _unknown(library: str, name: str, known: Sequence[str]) -> BadRequest:
+    near = get_close_matches(name.lower(), known, n=3)
+    fix = (
+        f"did you mean {' or '.join(near)}?"
+        if near
+        else f"{library} has {', '.join(known[:5])} and {len(known)} in all"
+    )
+    return BadRequest(f"{library} has no model {name!r}", fix=fix)

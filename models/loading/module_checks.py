@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Answers: TypeAlias = Mapping[str, "torch.Tensor"]
 _STEADY_BATCH = 8  # with 2 rows of 2 outputs, dropout of one half leaves two calls alike in one of 10 times
 _QUANTISED = (
-    "torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized", "torchao", "bitsandbytes",
-    "optimum.quanto", "quanto", "auto_gptq", "gptqmodel", "awq", "hqq",
+    "torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.", "torch.nn.quantized.", "torchao.", "bitsandbytes.",
+    "optimum.quanto.", "quanto.", "auto_gptq.", "gptqmodel.", "awq.", "hqq.",
 )  # fmt: skip
 
 
@@ -36,14 +36,14 @@ def check_supported(model: torch.nn.Module) -> None:
     """Raise BadRequest for a module with quantised parts or with weights that have no values.
     Another format would compute other integers than the quantised parts do."""
     for path, part in model.named_modules():
-        if _begins(type(part).__module__, _QUANTISED):
+        if f"{type(part).__module__}.".startswith(_QUANTISED):
             raise _quantised(path or "it", type(part))
         for name, weight in part.named_parameters(path, recurse=False):
             if weight.is_meta:
                 raise BadRequest(
                     f"{name} has no values: it is on the meta device", fix="make the model on the CPU, with its weights"
                 )
-            if weight.is_quantized or _begins(type(weight.data).__module__, _QUANTISED):
+            if weight.is_quantized or f"{type(weight.data).__module__}.".startswith(_QUANTISED):
                 raise _quantised(name, type(weight.data))
 
 
@@ -57,10 +57,6 @@ def check_lazy(model: torch.nn.Module) -> None:
                 f"{name} takes its shape at the model's first call, and there has been none",
                 fix="call the model once in the function that makes it, or give that layer its sizes",
             )
-
-
-def _begins(module: str, packages: Sequence[str]) -> bool:
-    return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
 def _quantised(where: str, kind: type) -> BadRequest:

@@ -42,18 +42,17 @@ def calibrate(model: torch.nn.Module, specs: Sequence[TensorSpec]) -> None:
     import torch
     from torch.nn.modules.batchnorm import _BatchNorm
 
-    norms = [
-        module for module in model.eval().modules() if isinstance(module, _BatchNorm) and module.track_running_stats
-    ]
+    norms = [part for part in model.eval().modules() if isinstance(part, _BatchNorm) and part.track_running_stats]
+    if not norms or not specs:
+        return
     momenta = [norm.momentum for norm in norms]
-    for norm in norms if specs else ():
+    for norm in norms:
         norm.momentum = None  # the plain average
         norm.reset_running_stats()
         norm.train()
-    if norms and specs:
-        shapes = [[_ROWS if isinstance(axis, str) else axis for axis in spec.shape] for spec in specs]
-        with torch.no_grad():
-            model(*(torch.randn(shape) + 0.3 for shape in shapes))
+    shapes = [spec.sized(dict.fromkeys(spec.dynamic_axes.values(), _ROWS)) for spec in specs]
+    with torch.no_grad():
+        model(*(torch.randn(shape) + 0.3 for shape in shapes))
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     model.eval()

@@ -15,17 +15,15 @@ from ..probes.random_inputs import sample_inputs
 from ..recipe import Recipe
 from ..signature import Signature, TensorSpec
 from ..sources import WEIGHTS, CodeRef, Source, write_source
-from .build import call_model
+from .build import call_model, construct, with_source_weights
 from .call_convention import Call, Leaf, flat, parameter_names
 from .code_refs import load_named, ref_digest
 from .example_inputs import dummy_example, find_example, specs_of, widen_example
 from .half_precision import map_half_precision_errors, own_distance, widen
 from .infer_signature import infer_signature
 from .library_models import known_inputs
-from .model_notes import notes_of
 from .module_checks import ModuleState, SteadyAnswers, UserModule, check_lazy, check_steady, check_supported
-from .module_from_ref import construct
-from .state_dicts import load_weights, read_weights, write_weights
+from .state_dicts import notes_of, write_weights
 from .transformers_inputs import transformers_inputs
 from .user_code import user_code
 from .weight_files import load_weight_file, weights_digest
@@ -56,7 +54,7 @@ def take_weights(job: Job) -> Mapping[str, Any]:
         before = ModuleState.of(model)
         called = _find_call(options, model, bool(halves))
         flattened = model if called.call is None else flat(model, called.call)
-        own = UserModule(model, before, lambda: _rebuild(job.out, options, called))
+        own = UserModule(model, before, lambda: with_source_weights(_load(options)[0], job.out, called.call))
         steady = check_steady(flattened, called.signature, own)
         notes = [*weight_notes, *called.notes]
         if halves:
@@ -85,17 +83,9 @@ def _load(options: SourceOptions) -> tuple[torch.nn.Module, list[str]]:
     if not options.weights:
         return model, notes_of(model)
     path = Path(options.weights)
-    _check_digest(path, options.sha256)
+    if options.sha256 and path.is_file() and weights_digest(path) != options.sha256:
+        raise BadRequest(f"{path} has changed since this run began", fix="run again when the file is finished")
     return model, load_weight_file(model, path, options.key)
-
-
-def _rebuild(folder: Path, options: SourceOptions, called: _CalledModel) -> torch.nn.Module:
-    """Make the model as it was before any call."""
-    model, _ = _load(options)
-    if (folder / WEIGHTS).exists():
-        load_weights(model, read_weights(folder / WEIGHTS))
-    widen(model)
-    return model if called.call is None else flat(model, called.call)
 
 
 def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> _CalledModel:
@@ -111,7 +101,7 @@ def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> 
     example = example or dummy_example(model)
     if example is None:
         raise BadRequest(
-            f"nothing says what {ref.text} takes: its forward takes {parameter_names(model.forward) or 'nothing'}",
+            f"nothing says what {ref.text} takes: its forward takes {parameter_names(model.forward)}",
             fix="name each input, as in --input image=float32[batch,3,224,224], or write example_inputs() beside it",
         )
     if halves:
@@ -164,10 +154,3 @@ def _with_scratch(called: _CalledModel, steady: SteadyAnswers) -> Call | None:
     inputs, outputs = ([spec.name for spec in side] for side in (called.signature.inputs, called.signature.outputs))
     plain = Call(tuple(inputs), tuple(map(Leaf, inputs)), outputs=tuple(outputs))
     return replace(called.call or plain, scratch=steady.scratch)
-
-
-def _check_digest(path: Path, wanted: str | None) -> None:
-    if wanted is None or not path.is_file():
-        return
-    if weights_digest(path) != wanted:
-        raise BadRequest(f"{path} has changed since this run began", fix="run again when the file is finished")

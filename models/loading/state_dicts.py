@@ -1,4 +1,4 @@
-"""Write, read and load the state dict of a module, in safetensors."""
+"""Write, read and load the state dict of a module, in safetensors, and note where its weights are from."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from ..errors import BadRequest
 
 if TYPE_CHECKING:
     import torch
+
+
+_NOTES = "_transload_notes"  # the attribute of a module
+_SHOWN = 3  # names in a sentence
 
 
 def write_weights(path: Path, state: Mapping[str, torch.Tensor]) -> None:
@@ -58,16 +62,13 @@ def load_weights(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> N
     model.load_state_dict(own, strict=True)
 
 
-_SHOWN = 3  # names of each kind of misfit
-
-
 def _misfits(wanted: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> dict[str, str]:
     """Describe what does not fit, the first few of each kind, by the name of a weight."""
     misfits: dict[str, str] = {}
     if absent := [name for name in wanted if name not in state]:
-        misfits[absent[0]] = f"{_few(absent)} {'is' if len(absent) == 1 else 'are'} missing"
+        misfits[absent[0]] = f"{few(absent)} {'is' if len(absent) == 1 else 'are'} missing"
     if extra := [name for name in state if name not in wanted]:
-        misfits[extra[0]] = f"the model has no {_few(extra)}"
+        misfits[extra[0]] = f"the model has no {few(extra)}"
     other = {name: text for name in wanted if name in state and (text := _mismatch(wanted[name], state[name]))}
     misfits |= {name: f"{name} is {text}" for name, text in list(other.items())[:_SHOWN]}
     if len(other) > _SHOWN:
@@ -85,6 +86,17 @@ def _mismatch(wanted: torch.Tensor, value: torch.Tensor) -> str | None:
     return None
 
 
-def _few(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
+    """Write the first names of a list: "a, b, c and 2 more"."""
     shown = ", ".join(names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+
+
+def add_note(model: torch.nn.Module, text: str) -> None:
+    """Keep a sentence for the user on a model's weights, on the module itself. Other weights make it void."""
+    model.__dict__.setdefault(_NOTES, []).append(text)
+
+
+def notes_of(model: torch.nn.Module) -> list[str]:
+    """Return the sentences, in order."""
+    return list(model.__dict__.get(_NOTES, ()))

@@ -10,12 +10,13 @@ import inspect
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..errors import BadRequest
 from ..foreign_errors import first_line
-from .model_notes import add_note
+from .state_dicts import add_note, few
 from .torchvision_ops import mend_torchvision
 from .weight_files import read_weight_file, shards_of
 
@@ -27,12 +28,8 @@ _PICTURES = "preprocessor_config.json"  # gives the size of pictures, where the 
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 _CONFIG_BYTES = 16 << 20
 _CODE_KEYS = (
-    "auto_map",
-    "attn_implementation",
-    "_attn_implementation",
-    "_attn_implementation_internal",
-    "custom_pipelines",
-)
+    "auto_map", "attn_implementation", "_attn_implementation", "_attn_implementation_internal", "custom_pipelines",
+)  # fmt: skip
 _ATTENTION = ("eager", "sdpa")
 
 
@@ -72,14 +69,8 @@ def folder_factory(name: str) -> Callable[..., torch.nn.Module]:
 
     Raises BadRequest where there is no such model, or it would need code of its own.
     """
-    folder = Path(name)
-    config_file, weights, *_ = folder_files(folder)
-    document = _document(config_file)
-
-    def make(**settings: object) -> torch.nn.Module:
-        return _make(folder, document, weights, settings)
-
-    return make
+    config_file, weights, *_ = folder_files(Path(name))
+    return partial(_make, Path(name), _document(config_file), weights)
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -106,12 +97,9 @@ def _decode_number(value: dict[str, object]) -> object:
     return float(tag) if tag in ("Infinity", "-Infinity", "NaN") else value
 
 
-def _make(
-    folder: Path, document: Mapping[str, object], weights: Path, settings: Mapping[str, object]
-) -> torch.nn.Module:
+def _make(folder: Path, document: Mapping[str, object], weights: Path, /, **settings: Any) -> torch.nn.Module:
     import torch
 
-    settings = dict(settings)
     dtype = settings.pop("dtype", "float32")
     attention = settings.pop("attn_implementation", "eager")
     if attention not in _ATTENTION:
@@ -219,8 +207,7 @@ def _add_notes(
 ) -> None:
     """Note what transformers reports on the weights, in a table that nobody reads."""
     if extra := sorted(report["unexpected_keys"]):
-        more = f" and {len(extra) - 3} more" if len(extra) > 3 else ""
-        add_note(model, f"{type(model).__name__} has no use for {', '.join(extra[:3])}{more} in {weights.name}")
+        add_note(model, f"{type(model).__name__} has no use for {few(extra)} in {weights.name}")
     kinds = sorted({str(value.dtype).removeprefix("torch.") for value in state.values() if value.is_floating_point()})
     if kinds and kinds != [dtype]:
         add_note(model, f"the weights in {weights.name} are {' and '.join(kinds)}, and are taken as {dtype}")

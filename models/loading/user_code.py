@@ -102,11 +102,12 @@ def _refused(
         )
     if isinstance(error, SystemExit):
         return failure(
-            f"{activity} called exit({_code(error)}) at {place}",
+            f"{activity} called exit({'' if error.code is None else repr(error.code)[:100]}) at {place}",
             fix='keep what ends the program, or reads its arguments, under `if __name__ == "__main__":`',
         )
+    message = first_line(error.msg if isinstance(error, SyntaxError) else error, 300, nothing="no message")
     return failure(
-        f"{activity} raised {type(error).__name__} at {place}: {_says(error)}",
+        f"{activity} raised {type(error).__name__} at {place}: {message}",
         fix=f"{fix or 'mend ' + place.rpartition(':')[0]}; the log has the traceback",
     )
 
@@ -117,16 +118,11 @@ def _is_theirs(module: str, folders: list[Path]) -> bool:
     return any((folder / first).exists() or (folder / f"{first}.py").exists() for folder in folders)
 
 
-def _code(error: SystemExit) -> str:
-    return "" if error.code is None else repr(error.code)[:100]
-
-
 def _from_file(file: Path, root: str | None) -> ModuleType:
     if not file.is_file():
         raise BadRequest(f"no such file: {file}", fix="check the path; it starts at the folder you run transload in")
     name, base = _module_name(file)
-    for folder in (base, *_folders(file, root)):
-        _append_path(folder)
+    _append_to_path(base, *_folders(file, root))
     if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(file):
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
@@ -144,8 +140,7 @@ def _from_file(file: Path, root: str | None) -> ModuleType:
 
 
 def _from_name(ref: CodeRef) -> ModuleType:
-    for folder in _folders(None, ref.root):
-        _append_path(folder)
+    _append_to_path(*_folders(None, ref.root))
     try:
         absent = importlib.util.find_spec(ref.place) is None
     except (ImportError, ValueError):
@@ -173,9 +168,8 @@ def _folders(file: Path | None, root: str | None) -> list[Path]:
     return [*([Path(root).absolute()] if root else []), *([file.parent] if file else [])]
 
 
-def _append_path(folder: Path) -> None:
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
+def _append_to_path(*folders: Path) -> None:
+    sys.path.extend(path for path in dict.fromkeys(map(str, folders)) if path not in sys.path)
 
 
 def _place(error: BaseException, folders: list[Path]) -> str:
@@ -186,10 +180,6 @@ def _place(error: BaseException, folders: list[Path]) -> str:
     own = [frame for frame in frames if any(Path(frame.filename).is_relative_to(folder) for folder in folders)]
     last = (own or frames)[-1]
     return f"{last.filename}:{last.lineno}"
-
-
-def _says(error: BaseException) -> str:
-    return first_line(error.msg if isinstance(error, SyntaxError) else error, 300, nothing="no message")
 
 
 def _example(module: ModuleType) -> str:

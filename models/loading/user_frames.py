@@ -6,7 +6,7 @@ import linecache
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import dropwhile, takewhile
 from pathlib import Path
 
@@ -34,7 +34,8 @@ def line_of_error(error: BaseException) -> str | None:
 
 def line_of_now() -> str | None:
     """Return the user's line that is running, seen from inside its callee."""
-    return user_line(reversed(list(_stack())))
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(sys._getframe())]
+    return user_line(reversed(frames))
 
 
 def quoted(place: str) -> str:
@@ -42,15 +43,6 @@ def quoted(place: str) -> str:
     file, _, line = place.rpartition(":")
     code = linecache.getline(file, int(line)).strip()
     return f"{place} (`{code}`)" if code else place
-
-
-def _stack() -> Iterator[tuple[str, int]]:
-    frame = sys._getframe(1)
-    while frame is not None:
-        yield frame.f_code.co_filename, frame.f_lineno
-        if frame.f_back is None:
-            return
-        frame = frame.f_back
 
 
 def _is_ours(file: str) -> bool:

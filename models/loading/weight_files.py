@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import BadRequest
 from ..store import digest_of, digest_of_json
-from .state_dicts import load_weights, read_weights
+from .state_dicts import few, load_weights, read_weights
 
 if TYPE_CHECKING:
     import torch
@@ -30,18 +30,15 @@ def weights_digest(path: Path) -> str:
 
 def load_weight_file(model: torch.nn.Module, path: Path, key: str | None = None) -> list[str]:
     """Put the weights in the file at `path` into `model`, and return sentences for the user.
-
-    They say that a prefix was removed, that names were left out, that weights had another dtype.
-
-    Raises BadRequest where the weights do not fit, or the file is not complete.
-    """
+    They say that a prefix was removed, that names were left out, that weights had another dtype. Raises BadRequest
+    where the weights do not fit, or the file is not complete."""
     wanted, content = model.state_dict(), _content(path)
     state, notes = fit_names(_state_in(content, path, key), set(wanted))
     notes += [] if key else _also_there(content, path)
     try:
         load_weights(model, state)
     except BadRequest as error:
-        raise _with_settings(error, model, path) from error
+        raise _with_settings(error, model, content) from error
     kinds = Counter(str(value.dtype) for name, value in state.items() if value.dtype != wanted[name].dtype)
     for dtype, count in kinds.items():
         notes.append(
@@ -50,9 +47,8 @@ def load_weight_file(model: torch.nn.Module, path: Path, key: str | None = None)
     return notes
 
 
-def _with_settings(error: BadRequest, model: torch.nn.Module, path: Path) -> BadRequest:
+def _with_settings(error: BadRequest, model: torch.nn.Module, checkpoint: object) -> BadRequest:
     """Add the settings in Lightning's checkpoint to the refusal, where the model has other ones."""
-    checkpoint = None if path.suffix in (".safetensors", ".json") else _read_checkpoint(path)
     recorded = checkpoint.get("hyper_parameters") if isinstance(checkpoint, Mapping) else None
     own = getattr(model, "hparams", None)
     if not (isinstance(recorded, Mapping) and isinstance(own, Mapping)):
@@ -222,7 +218,9 @@ def fit_names(state: Mapping[str, torch.Tensor], wanted: set[str]) -> tuple[dict
     """
     if set(state) == wanted or not wanted:
         return dict(state), []
-    prefixes = [prefix for prefix in _prefixes(state, min(wanted)) if _under(state, prefix) == wanted]
+    first = min(wanted)
+    prefixes = [path.removesuffix(first) for path in state if path.endswith(f".{first}")]
+    prefixes = [prefix for prefix in prefixes if _under(state, prefix) == wanted]
     if len(prefixes) > 1:
         keys = " or ".join(f"--weights-key {prefix.removesuffix('.')}" for prefix in prefixes)
         raise BadRequest(
@@ -237,14 +235,8 @@ def fit_names(state: Mapping[str, torch.Tensor], wanted: set[str]) -> tuple[dict
             fix=f"choose: --weights-key {prefix.removesuffix('.')}, or save the others alone",
         )
     left = [name for name in state if not name.startswith(prefix)]
-    more = "" if len(left) <= 3 else f" and {len(left) - 3} more"
-    notes = [f"the weights' names begin with {prefix}; left out: {', '.join(left[:3])}{more}"] if left else []
+    notes = [f"the weights' names begin with {prefix}; left out: {few(left)}"] if left else []
     return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}, notes
-
-
-def _prefixes(state: Mapping[str, torch.Tensor], name: str) -> list[str]:
-    """Return the prefixes of the name of one of the model's weights in the file."""
-    return [path.removesuffix(name) for path in state if path.endswith(f".{name}")]
 
 
 def _under(state: Mapping[str, torch.Tensor], prefix: str) -> set[str]:

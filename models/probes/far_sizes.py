@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ..signature import ANY_SIZE, TensorSpec, bounds_of
-from .sizes import empty_axes, example_sizes
+from ..signature import TensorSpec
+from .sizes import bounds_within, empty_axes, example_sizes
 
 _BATCH = 2
 _SMALL = 2  # a size of 1 takes part in broadcasting, which hides what goes wrong
@@ -23,7 +23,7 @@ def most_elements(specs: Sequence[TensorSpec]) -> int:
 
 def count_elements(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int:
     """Count the elements of the inputs at these sizes of their dynamic axes."""
-    return sum(math.prod(sizes[axis] if isinstance(axis, str) else axis for axis in spec.shape) for spec in specs)
+    return sum(math.prod(spec.sized(sizes)) for spec in specs)
 
 
 def least_sizes(specs: Sequence[TensorSpec], small: int = _SMALL) -> dict[str, int]:
@@ -53,5 +53,4 @@ def _with_room(specs: Sequence[TensorSpec], points: Iterable[Mapping[str, int]],
 
 
 def _within_bounds(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> dict[str, int]:
-    bounds = bounds_of(specs)
-    return {axis: bounds.get(axis, ANY_SIZE).nearest(size) for axis, size in sizes.items()}
+    return {axis: bounds_within(specs, axis).nearest(size) for axis, size in sizes.items()}

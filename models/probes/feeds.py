@@ -14,7 +14,7 @@ import numpy as np
 from ..dataset import Dataset
 from ..errors import BadRequest
 from ..signature import Array, Signature, TensorSpec, batch_axis, check_feeds
-from .lengths import is_length, max_length
+from .random_inputs import is_length, max_length
 from .sizes import other_axes
 
 SAMPLES = "*samples"  # the samples' axis of an input without the batch; no axis of a model is called so

@@ -1,6 +1,6 @@
 """Which inputs a copy is asked: all kinds of them, and the module that makes each.
 
-    samples         the user's file, a recipe's test set, or random ones            samples, random_inputs, lengths
+    samples         the user's file, a recipe's test set, or random ones            samples, random_inputs
     batches         the first samples at batches 1, 2 and 5, within the bounds      sizes.batches_within
     sizes           every other dynamic axis at a second size and at its least;
                     a batch of 0 where the bounds allow it                          sizes.other_sizes

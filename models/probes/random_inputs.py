@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ..signature import Array, Signature, TensorSpec
-from .lengths import is_length, max_length
 from .sizes import example_sizes
 
 _SEED = 0
+_LENGTHS = re.compile(r"(^|_)(seq)?_?(lengths?|lens?)$")
+_UNMEASURED = 3  # the largest length where nothing tells what is measured: that of any other integer of a random sample
 
 
 def sample_inputs(signature: Signature, batch: int, seed: int = _SEED) -> dict[str, Array]:
@@ -31,13 +33,7 @@ def sample_tensors(
     that makes an index of it (`table(codes.long())`) may have a small table, so it is not traced with these.
     """
     rng = np.random.default_rng(seed)
-    longest = {spec.name: max_length(spec, specs, sizes) for spec in specs if is_length(spec)}
-    return {
-        spec.name: _draw_lengths(spec, sizes, rng, longest[spec.name])
-        if spec.name in longest
-        else _draw(spec, sizes, rng, whole_bytes=whole_bytes)
-        for spec in specs
-    }
+    return {spec.name: _draw(spec, specs, sizes, rng, whole_bytes=whole_bytes) for spec in specs}
 
 
 def has_telling_name(name: str) -> bool:
@@ -45,17 +41,33 @@ def has_telling_name(name: str) -> bool:
     return name.endswith(("mask", "token_type_ids"))
 
 
-def _draw_lengths(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator, most: int) -> Array:
-    return np.asarray(rng.integers(min(1, most), most + 1, _shape(spec, sizes)), dtype=spec.dtype)
+def is_length(spec: TensorSpec) -> bool:
+    """Return whether the integers of an input are lengths, as those of `lengths` and `token_len` are."""
+    return np.dtype(spec.dtype).kind in "iu" and _LENGTHS.search(spec.name) is not None
 
 
-def _shape(spec: TensorSpec, sizes: Mapping[str, int]) -> list[int]:
-    return [axis if isinstance(axis, int) else sizes[axis] for axis in spec.shape]
+def max_length(spec: TensorSpec, specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int:
+    """Return the size of what an input of lengths measures; 0 where that is empty.
+    It measures the dynamic axes of the other inputs that it does not have itself, and the least of them counts. Where
+    there is none, it measures the first axis of each other input, where it does not have that."""
+    unshared = [[axis for axis in other.shape if axis not in spec.shape] for other in specs if other is not spec]
+    dynamic = [sizes[axis] for axes in unshared for axis in axes if isinstance(axis, str) and axis in sizes]
+    fixed = [axes[0] for axes in unshared if axes and isinstance(axes[0], int)]
+    return min(dynamic or fixed, default=_UNMEASURED)
 
 
-def _draw(spec: TensorSpec, sizes: Mapping[str, int], rng: np.random.Generator, *, whole_bytes: bool) -> Array:
-    shape = _shape(spec, sizes)
-    dtype = np.dtype(spec.dtype)
+def _draw(
+    spec: TensorSpec,
+    specs: Sequence[TensorSpec],
+    sizes: Mapping[str, int],
+    rng: np.random.Generator,
+    *,
+    whole_bytes: bool,
+) -> Array:
+    shape, dtype = spec.sized(sizes), np.dtype(spec.dtype)
+    if is_length(spec):
+        most = max_length(spec, specs, sizes)
+        return np.asarray(rng.integers(min(1, most), most + 1, shape), dtype=dtype)
     if dtype.kind == "f":
         return np.asarray(rng.standard_normal(shape) + 0.3, dtype=dtype)
     if dtype.kind == "b":

@@ -5,7 +5,7 @@ A data folder holds what a recipe's data step writes (models/training/data.py): 
 
 from __future__ import annotations
 
-import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from ..errors import BadRequest
 from ..job import Job
 from ..job_records import DataFacts, FileSamplesOptions, RandomSamplesOptions
 from ..signature import TensorSpec, batch_axis, bounds_of
+from ..store import digest_of
 from .feeds import SAMPLES, check_samples, group_into_calls, sample_specs
 from .random_inputs import sample_tensors
 from .sizes import example_sizes
@@ -65,7 +66,6 @@ def make_samples(job: Job) -> Mapping[str, Any]:
     A dynamic axis other than the batch gets a size of its own, within its bounds.
     """
     signature = RandomSamplesOptions.from_json(job.options).signature
-    check_inputs(signature.inputs)
     sizes = _sizes(signature.inputs)
     specs = sample_specs(signature.inputs)
     for name, seed in ((TEST, _TEST_SEED), (CALIBRATION, _CALIBRATION_SEED)):
@@ -76,14 +76,10 @@ def make_samples(job: Job) -> Mapping[str, Any]:
 def _sizes(specs: Sequence[TensorSpec]) -> dict[str, int]:
     """Choose a size for every axis of the samples, with as many samples as fit."""
     sizes = {**example_sizes(specs, 1), SAMPLES: 1, batch_axis(specs) or SAMPLES: 1}
-    sample_bytes = sum(_bytes(spec, sizes) for spec in sample_specs(specs))
+    one_sample = sample_specs(specs)
+    sample_bytes = sum(math.prod(spec.sized(sizes)) * np.dtype(spec.dtype).itemsize for spec in one_sample)
     count = max(LEAST_SAMPLES, min(RANDOM_SAMPLES, MOST_BYTES // max(1, sample_bytes)))
     return {**sizes, SAMPLES: count, batch_axis(specs) or SAMPLES: count}
-
-
-def _bytes(spec: TensorSpec, sizes: Mapping[str, int]) -> int:
-    shape = [axis if isinstance(axis, int) else sizes[axis] for axis in spec.shape]
-    return int(np.prod(shape, dtype=np.int64)) * np.dtype(spec.dtype).itemsize
 
 
 def check_file(path: Path, sha256: str) -> None:
@@ -93,6 +89,5 @@ def check_file(path: Path, sha256: str) -> None:
         raise BadRequest(f"no such file: {path}", fix="check the path")
     if not path.stat().st_size:
         raise BadRequest(f"{path} is empty", fix="copy it again, or make it again")
-    with path.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
-            raise BadRequest(f"{path} has changed since this command began", fix="run again when the file is finished")
+    if digest_of(path) != sha256:
+        raise BadRequest(f"{path} has changed since this command began", fix="run again when the file is finished")

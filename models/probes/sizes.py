@@ -67,10 +67,9 @@ def example_sizes(specs: Sequence[TensorSpec], batch: int) -> dict[str, int]:
     The batch is as near to `batch` as its bounds allow. Each other axis has a size of its own, where there is room for
     that."""
     name = batch_axis(specs)
-    bounds = bounds_of(specs)
-    sizes = {} if name is None else {name: bounds.get(name, ANY_SIZE).nearest(batch)}
+    sizes = {} if name is None else {name: bounds_within(specs, name).nearest(batch)}
     for at, axis in enumerate(other_axes(specs)):
-        sizes[axis] = _distinct_size(bounds.get(axis, ANY_SIZE).filled, at, sizes.values())
+        sizes[axis] = _distinct_size(bounds_within(specs, axis).filled, at, sizes.values())
     return sizes
 
 
@@ -85,10 +84,9 @@ def two_sizes(specs: Sequence[TensorSpec]) -> tuple[dict[str, int], dict[str, in
     """Choose two sizes within its bounds, neither of them 0, for every dynamic axis, the batch too.
     No two axes have the same pair, where there is room for that: what changes between two calls then tells by which
     axis."""
-    bounds = bounds_of(specs)
     pairs: dict[str, tuple[int, int]] = {}
     for at, axis in enumerate(axes_of(specs)):
-        pairs[axis] = _distinct_pair(bounds.get(axis, ANY_SIZE).filled, at, pairs.values())
+        pairs[axis] = _distinct_pair(bounds_within(specs, axis).filled, at, pairs.values())
     return {axis: pair[0] for axis, pair in pairs.items()}, {axis: pair[1] for axis, pair in pairs.items()}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -30,7 +30,7 @@ from ..loading.state_dicts import load_weights, write_weights
 from ..loading.user_code import user_code
 from ..recipe import Recipe, Splits
 from ..signature import Array
-from ..sources import WEIGHTS, CodeRef, Source, write_source
+from ..sources import WEIGHTS, Source, write_source
 from .checkpoints import read_checkpoint, save_checkpoint
 from .data import load_splits
 
@@ -44,33 +44,6 @@ _WARM_UP = 0.1  # the share of all steps in which the learning rate rises
 _SCORE_BATCH = 256
 
 
-@dataclass(frozen=True)
-class TrainingPlan:
-    """The settings of one training. Two equal plans on one machine end in the same weights."""
-
-    ref: CodeRef
-    code: str  # ref_digest(ref)
-    seed: int = 0
-    precision: str = "32-true"
-    accelerator: str = "cpu"
-    devices: int = 1
-    gpu: int | None = None  # its number, where one is used
-    epochs: int | None = None  # instead of the recipe's own number
-
-    def __post_init__(self) -> None:
-        for word, allowed in ((self.precision, PRECISIONS), (self.accelerator, ACCELERATORS)):
-            if word not in allowed:
-                raise BadRequest(f"cannot train with {word!r}", fix=f"use one of {', '.join(allowed)}")
-        if self.seed < 0:
-            raise BadRequest(f"cannot train with the seed {self.seed}", fix="seed is 0 or more")
-        if self.devices < 1:
-            raise BadRequest(f"cannot train on {self.devices} devices", fix="devices is 1 or more")
-        if self.epochs is not None and self.epochs < 1:
-            raise BadRequest(f"cannot train for {self.epochs} epochs", fix="epochs is 1 or more")
-        if self.precision == "16-mixed" and self.accelerator == "cpu":
-            raise BadRequest("16-mixed needs a GPU: the CPU does not train in float16", fix="use bf16-mixed or 32-true")
-
-
 def train(job: Job) -> Mapping[str, Any]:
     """Fit the recipe, and write weights.safetensors and source.json into `out`: TrainOptions -> TrainFacts.
 
@@ -80,74 +53,84 @@ def train(job: Job) -> Mapping[str, Any]:
     from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
     options = TrainOptions.from_json(job.options)
-    ref = options.code_ref
-    plan = TrainingPlan(ref, ref_digest(ref), **{name: getattr(options, name) for name in _OPTIONS})
-    load_recipe(ref)  # raises its errors in this process
-    _require_devices(plan)
+    code = ref_digest(options.code_ref)
+    _check_options(options)
+    load_recipe(options.code_ref)  # raises its errors in this process
+    _require_devices(options)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS adds in an order of its own
-    strategy = "auto" if plan.devices == 1 else "ddp_spawn"
     fabric = Fabric(
-        accelerator=plan.accelerator,
-        devices=[plan.gpu] if plan.devices == 1 and plan.gpu is not None else plan.devices,
-        strategy=strategy,
-        precision=plan.precision,  # type: ignore[arg-type]
+        accelerator=options.accelerator,
+        devices=[options.gpu] if options.devices == 1 and options.gpu is not None else options.devices,
+        strategy="auto" if options.devices == 1 else "ddp_spawn",
+        precision=options.precision,  # type: ignore[arg-type]
     )
     try:
         facts: dict[str, Any] = fabric.launch(
-            partial(_fit, plan=plan, threads=options.threads, out=job.out, checkpoints=job.checkpoints)
+            partial(_fit, options=options, code=code, out=job.out, checkpoints=job.checkpoints)
         )
     except (ProcessRaisedException, ProcessExitedException) as error:
         reason = str(error).strip().splitlines()[-1]
-        raise StepFailed(f"training on {plan.devices} devices failed: {reason}", fix="try devices = 1") from error
+        raise StepFailed(f"training on {options.devices} devices failed: {reason}", fix="try devices = 1") from error
     return facts
 
 
-_OPTIONS = ("seed", "precision", "accelerator", "devices", "gpu", "epochs")
+def _check_options(options: TrainOptions) -> None:
+    for word, allowed in ((options.precision, PRECISIONS), (options.accelerator, ACCELERATORS)):
+        if word not in allowed:
+            raise BadRequest(f"cannot train with {word!r}", fix=f"use one of {', '.join(allowed)}")
+    if options.seed < 0:
+        raise BadRequest(f"cannot train with the seed {options.seed}", fix="seed is 0 or more")
+    if options.devices < 1:
+        raise BadRequest(f"cannot train on {options.devices} devices", fix="devices is 1 or more")
+    if options.epochs is not None and options.epochs < 1:
+        raise BadRequest(f"cannot train for {options.epochs} epochs", fix="epochs is 1 or more")
+    if options.precision == "16-mixed" and options.accelerator == "cpu":
+        raise BadRequest("16-mixed needs a GPU: the CPU does not train in float16", fix="use bf16-mixed or 32-true")
 
 
-def _require_devices(plan: TrainingPlan) -> None:
+def _require_devices(options: TrainOptions) -> None:
     import torch
 
-    if plan.accelerator == "cpu":
+    if options.accelerator == "cpu":
         return
     if not torch.cuda.is_available():
         raise ToolMissing(
             "training was asked for on cuda and torch finds no CUDA device here",
             fix="train on the cpu, or install a CUDA build of torch on a machine with a GPU",
         )
-    if (plan.gpu or 0) >= torch.cuda.device_count():
+    if (options.gpu or 0) >= torch.cuda.device_count():
         raise ToolMissing(
-            f"training was asked for on cuda:{plan.gpu} and torch finds {torch.cuda.device_count()} GPUs here",
+            f"training was asked for on cuda:{options.gpu} and torch finds {torch.cuda.device_count()} GPUs here",
             fix="name one that is there",
         )
-    if plan.devices > torch.cuda.device_count():
+    if options.devices > torch.cuda.device_count():
         raise ToolMissing(
-            f"training was asked for on {plan.devices} GPUs and {torch.cuda.device_count()} are here",
+            f"training was asked for on {options.devices} GPUs and {torch.cuda.device_count()} are here",
             fix=f"set devices to {torch.cuda.device_count()} or less",
         )
 
 
-def _fit(
-    fabric: Fabric, plan: TrainingPlan, threads: int | None, out: Path, checkpoints: Path | None
-) -> dict[str, Any]:
+def _fit(fabric: Fabric, options: TrainOptions, code: str, out: Path, checkpoints: Path | None) -> dict[str, Any]:
     """Do one process's part of the training. Runs in a spawned process where there are several devices."""
     import torch
 
-    if threads:
-        torch.set_num_threads(threads)
+    if options.threads:
+        torch.set_num_threads(options.threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cudnn.benchmark = False
-    recipe = load_recipe(plan.ref)
-    splits = load_splits(recipe, plan.ref)
-    fitting = _Fitting.start(fabric, plan, recipe, splits, checkpoints)
-    with user_code(f"training {recipe.name}", plan.ref):
+    ref = options.code_ref
+    recipe = load_recipe(ref)
+    splits = load_splits(recipe, ref)
+    plan = repr((replace(options, threads=None), code))
+    fitting = _Fitting.start(fabric, options, plan, recipe, splits, checkpoints)
+    with user_code(f"training {recipe.name}", ref):
         stopped = fitting.run()
     if not fabric.is_global_zero:
         return {}
     best = _with_weights(recipe, fitting.progress.best)
     check_steady(best, recipe.signature)
     write_weights(out / WEIGHTS, fitting.progress.best)
-    write_source(out, Source(plan.ref, recipe.signature, plan.code))
+    write_source(out, Source(ref, recipe.signature, code))
     return TrainFacts(
         metric=recipe.metric.name,
         validation=score(best, recipe, splits.validation),
@@ -175,7 +158,8 @@ class _Fitting:
     """One training under way, in one process."""
 
     fabric: Fabric
-    plan: TrainingPlan
+    options: TrainOptions
+    plan: str  # options and code: two equal plans on one machine end in the same weights
     recipe: Recipe
     splits: Splits
     model: torch.nn.Module  # Fabric's wrapper around the net
@@ -184,23 +168,26 @@ class _Fitting:
     progress: _TrainingProgress
 
     @staticmethod
-    def start(fabric: Fabric, plan: TrainingPlan, recipe: Recipe, splits: Splits, checkpoints: Path | None) -> _Fitting:
+    def start(  # noqa: PLR0917  (each is a field)
+        fabric: Fabric, options: TrainOptions, plan: str, recipe: Recipe, splits: Splits, checkpoints: Path | None
+    ) -> _Fitting:
         """Make the net from the seed, or as the checkpoint left it."""
         import torch
 
-        fabric.seed_everything(_seed(plan.seed), verbose=False)
-        with user_code(f"making the net of {recipe.name}", plan.ref):
+        fabric.seed_everything(_seed(options.seed), verbose=False)
+        with user_code(f"making the net of {recipe.name}", options.code_ref):
             net = recipe.net()
         training = recipe.training
         optimizer = torch.optim.AdamW(net.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay)
-        wrapped = fabric.setup(net, optimizer)
-        fitting = _Fitting(fabric, plan, recipe, splits, wrapped[0], wrapped[1], checkpoints, _TrainingProgress())
+        model, optimizer = fabric.setup(net, optimizer)
+        progress = _TrainingProgress()
+        fitting = _Fitting(fabric, options, plan, recipe, splits, model, optimizer, checkpoints, progress)
         fitting._resume()
         return fitting
 
     @property
     def epochs(self) -> int:
-        return self.plan.epochs or self.recipe.training.epochs
+        return self.options.epochs or self.recipe.training.epochs
 
     def run(self) -> str:
         """Train to the end. Returns why it ended there."""
@@ -227,8 +214,8 @@ class _Fitting:
         import torch
 
         epoch, rank = self.progress.epoch, self.fabric.global_rank
-        self.fabric.seed_everything(_seed(self.plan.seed, epoch, rank), verbose=False)  # dropout
-        generator = torch.Generator().manual_seed(_seed(self.plan.seed, epoch, rank, 1))
+        self.fabric.seed_everything(_seed(self.options.seed, epoch, rank), verbose=False)  # dropout
+        generator = torch.Generator().manual_seed(_seed(self.options.seed, epoch, rank, 1))
         self.model.train()
         losses = []
         batches = list(self._batches())
@@ -245,7 +232,7 @@ class _Fitting:
         """Yield the row numbers of each batch, this process's share of them.
         The order depends on seed and epoch alone. An incomplete last batch waits for another epoch, since batch norm
         cannot learn from a single row."""
-        order = np.random.default_rng([self.plan.seed, self.progress.epoch]).permutation(len(self.splits.train))
+        order = np.random.default_rng([self.options.seed, self.progress.epoch]).permutation(len(self.splits.train))
         size = min(self.recipe.training.batch_size, len(order))
         for start in range(0, len(order) - size + 1, size):
             yield order[start : start + size][self.fabric.global_rank :: self.fabric.world_size]
@@ -292,12 +279,12 @@ class _Fitting:
     def _save(self) -> None:
         if self.checkpoints is None:
             return
-        state = {"plan": repr(self.plan), "model": self.model, "optimizer": self.optimizer}
+        state = {"plan": self.plan, "model": self.model, "optimizer": self.optimizer}
         scaling = self.fabric.strategy.precision.state_dict()
         save_checkpoint(self.fabric, self.checkpoints, {**state, "scaling": scaling, "progress": vars(self.progress)})
 
     def _resume(self) -> None:
-        state = read_checkpoint(self.checkpoints, repr(self.plan)) if self.checkpoints else None
+        state = read_checkpoint(self.checkpoints, self.plan) if self.checkpoints else None
         if state is None:
             return
         self.model.load_state_dict(state["model"])

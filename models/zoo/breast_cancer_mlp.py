@@ -12,8 +12,7 @@ import numpy as np
 from ..dataset import Dataset
 from ..recipe import Recipe, Splits, Training
 from ..signature import Signature, TensorSpec
-from ..training.losses import cross_entropy
-from ..training.metrics import accuracy
+from ..training.objectives import accuracy, cross_entropy
 
 if TYPE_CHECKING:
     import torch

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..recipe import Recipe, Training
 from ..signature import Signature, TensorSpec
-from ..training.losses import cross_entropy
-from ..training.metrics import accuracy
+from ..training.objectives import accuracy, cross_entropy
 from .digits import as_images, augment_images
 
 if TYPE_CHECKING:

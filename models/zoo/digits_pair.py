@@ -10,8 +10,7 @@ import numpy as np
 from ..dataset import Dataset
 from ..recipe import Recipe, Splits, Training
 from ..signature import Array, Signature, TensorSpec
-from ..training.losses import cross_entropy
-from ..training.metrics import accuracy
+from ..training.objectives import accuracy, cross_entropy
 from .digits import SPLIT_SEED, as_images, shift_images
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ import pytest
 
 from transload.models.dataset import Dataset
 from transload.models.probes.feeds import make_feeds
-from transload.models.probes.lengths import is_length
-from transload.models.probes.random_inputs import sample_tensors
+from transload.models.probes.random_inputs import is_length, sample_tensors
 from transload.models.probes.stress_values import IntegerRange, with_integers
 from transload.models.signature import Signature, parse_input
 

@@ -17,7 +17,7 @@ from transload.models.probes.random_inputs import sample_inputs
 from transload.models.signature import Array, check_feeds
 from transload.models.sources import CodeRef
 from transload.models.training.data import load_splits, prepare_data
-from transload.models.training.metrics import accuracy
+from transload.models.training.objectives import accuracy
 from transload.models.zoo.digits import shift_images
 
 

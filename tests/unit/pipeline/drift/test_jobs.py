@@ -225,7 +225,7 @@ def noisy(scale: float) -> Model:
 def test_a_reduced_precision_is_judged_by_the_metric_on_the_whole_set_and_by_a_floor_at_probes(
     job: Callable[..., Job], runtimes: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transload.models.training.metrics import accuracy
+    from transload.models.training.objectives import accuracy
 
     monkeypatch.setattr(check, "_metric_of", lambda options: accuracy("y"))
     asked = job("int8", allowed_loss=0.2)
