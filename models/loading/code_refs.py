@@ -34,8 +34,7 @@ def list_recipes() -> tuple[Recipe, ...]:
 
 
 def zoo_recipe(name: str) -> Recipe:
-    """Return the recipe of that name.
-    Raises BadRequest with the names that are known."""
+    """Return the recipe of that name. Raises BadRequest with the names that are known."""
     if name not in RECIPES:
         raise BadRequest(f"the zoo has no recipe {name!r}", fix=f"use one of {', '.join(RECIPES)}")
     recipe: Recipe = import_module(f"..zoo.{RECIPES[name]}", __package__).RECIPE

@@ -148,8 +148,7 @@ def _two(size: int | Sequence[int]) -> list[int]:
 
 
 def _without_fetching(settings: Mapping[str, object], source: str) -> dict[str, Any]:
-    """Return the settings without those that could fetch weights.
-    Raises BadRequest where one of them would."""
+    """Return the settings without those that could fetch weights. Raises BadRequest where one of them would."""
     for name in _FETCHED:
         if settings.get(name):
             raise BadRequest(

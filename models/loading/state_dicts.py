@@ -31,8 +31,7 @@ def write_weights(path: Path, state: Mapping[str, torch.Tensor]) -> None:
 
 
 def read_weights(path: Path) -> dict[str, torch.Tensor]:
-    """Read a state dict, on the CPU.
-    Raises BadRequest where the file is missing, cut short or not safetensors."""
+    """Read a state dict, on the CPU. Raises BadRequest where the file is missing, cut short or not safetensors."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
