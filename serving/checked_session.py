@@ -72,11 +72,11 @@ class FeedCheck:
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
         self._specs = specs
         self._names = [spec.name for spec in specs]
-        self._last: list[tuple[object, ...]] = []
+        self._last: list[object] = []
 
     def __call__(self, feeds: Mapping[str, Array]) -> list[Array]:
         """Return the feeds in the signature's order. Raises BadRequest where they do not fit."""
-        kinds = [(name, value.dtype, value.shape) for name, value in feeds.items()]
+        kinds: list[object] = [(name, value.dtype, value.shape) for name, value in feeds.items()]
         if kinds != self._last:
             check_feeds(self._specs, feeds)
             self._last = kinds
