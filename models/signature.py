@@ -145,6 +145,11 @@ class Signature:
         return Signature(inputs, outputs)
 
 
+def shape_text(shape: Iterable[Axis]) -> str:
+    """Write a shape as users do: "[batch,3,224,224]"."""
+    return f"[{','.join(map(str, shape))}]"
+
+
 def batch_axis(specs: Sequence[TensorSpec]) -> str | None:
     """Return the name of the axis that samples are gathered along; None where one call is one sample.
     It is the axis "batch", wherever it stands, or the first axis that all inputs but scalars share. An input that has
@@ -245,7 +250,7 @@ def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Array]) -> dict
 
 def _check_feed(spec: TensorSpec, value: Array, sizes: dict[str, int]) -> None:
     if value.dtype.name != spec.dtype:
-        sent = f"{value.dtype.name}[{','.join(map(str, value.shape))}]"
+        sent = f"{value.dtype.name}{shape_text(value.shape)}"
         raise BadRequest(f"input {spec} got {sent}", fix=f"send {spec.name} as {spec.dtype}")
     if not value.dtype.isnative:
         raise BadRequest(
@@ -257,7 +262,7 @@ def _check_feed(spec: TensorSpec, value: Array, sizes: dict[str, int]) -> None:
     )
     if not fits:
         raise BadRequest(
-            f"input {spec} got the shape [{','.join(map(str, value.shape))}]",
+            f"input {spec} got the shape {shape_text(value.shape)}",
             fix=f"send {spec.name} in the shape {list(spec.shape)}",
         )
     for at, name in spec.dynamic_axes.items():

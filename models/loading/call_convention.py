@@ -63,6 +63,14 @@ class Call:
         arguments, keywords = _filled((self.arguments, dict(self.keywords)), lambda leaf: known[leaf.name])
         return arguments, keywords
 
+    def run(self, model: torch.nn.Module, values: Sequence[Any]) -> Any:
+        """Call the model, without gradients, and return what it returns."""
+        import torch
+
+        arguments, keywords = self.bind(values)
+        with torch.no_grad():
+            return model(*arguments, **keywords)
+
     def to_json(self) -> dict[str, Any]:
         """Encode a Leaf as {input: name}, a tuple as {tuple: [..]}, a dict as {dict: {..}}; others are themselves."""
         return {

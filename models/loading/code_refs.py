@@ -19,13 +19,7 @@ from .library_models import library_factory
 from .transformers_folder import folder_files
 from .user_code import load_object
 
-RECIPES: dict[str, str] = {
-    "digits-cnn": "digits_cnn",
-    "digits-vit": "digits_vit",
-    "digits-gru": "digits_gru",
-    "digits-pair": "digits_pair",
-    "breast-cancer-mlp": "breast_cancer_mlp",
-}
+RECIPES = ("digits-cnn", "digits-vit", "digits-gru", "digits-pair", "breast-cancer-mlp")  # each a module of zoo/
 
 
 def list_recipes() -> tuple[Recipe, ...]:
@@ -35,10 +29,14 @@ def list_recipes() -> tuple[Recipe, ...]:
 
 def zoo_recipe(name: str) -> Recipe:
     """Return the recipe of that name. Raises BadRequest with the names that are known."""
+    recipe: Recipe = import_module(f"..zoo.{_zoo_module(name)}", __package__).RECIPE
+    return recipe
+
+
+def _zoo_module(name: str) -> str:
     if name not in RECIPES:
         raise BadRequest(f"the zoo has no recipe {name!r}", fix=f"use one of {', '.join(RECIPES)}")
-    recipe: Recipe = import_module(f"..zoo.{RECIPES[name]}", __package__).RECIPE
-    return recipe
+    return name.replace("-", "_")
 
 
 def load_recipe(ref: CodeRef) -> Recipe:
@@ -77,10 +75,8 @@ def ref_digest(ref: CodeRef) -> str:
     """
     root = Path(ref.root) if ref.root else None
     name = _zoo_name(ref)
-    if name is not None and name not in RECIPES:
-        zoo_recipe(name)  # raises
     if name is not None:
-        return code_digest(Path(__file__).parents[1] / "zoo" / f"{RECIPES[name]}.py")
+        return code_digest(Path(__file__).parents[1] / "zoo" / f"{_zoo_module(name)}.py")
     if ref.library:
         return _library_digest(ref)
     return code_digest(ref.file or module_file(ref.place, root), root)

@@ -114,17 +114,15 @@ def parse_example(value: object, model: torch.nn.Module, origin: str) -> Example
 
 def _arguments(value: object, model: torch.nn.Module, origin: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     signature = inspect.signature(model.forward)
-    ways: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    ways: list[tuple[tuple[Any, ...], dict[str, Any]]] = [((value,), {})]
     if isinstance(value, Mapping):
-        ways = [((), dict(value)), ((value,), {})]
+        ways.insert(0, ((), dict(value)))
+    elif isinstance(value, list):
+        ways.append((tuple(value), {}))
     elif isinstance(value, tuple):
         ways = [(value, {})]
         if value and isinstance(value[-1], Mapping):
             ways.append((value[:-1], dict(value[-1])))
-    elif isinstance(value, list):
-        ways = [((value,), {}), (tuple(value), {})]
-    else:
-        ways = [((value,), {})]
     for arguments, keywords in ways:
         try:
             signature.bind(*arguments, **keywords)
@@ -193,15 +191,11 @@ def _refusal(example: Example, model: torch.nn.Module) -> str | None:
     """Return the model's error with one sample more than the example has; None where it answers."""
     import torch
 
-    def call(values: list[torch.Tensor]) -> None:
-        arguments, keywords = example.call.bind(values)
-        with torch.no_grad():
-            model(*arguments, **keywords)
-
     inputs = list(example.inputs.values())
-    call([tensor.clone() for tensor in inputs])  # an error with the example itself is for the caller
+    example.call.run(model, [tensor.clone() for tensor in inputs])  # an error with the example itself is for the caller
+    larger = [torch.cat([tensor, tensor[:1]]) if tensor.ndim else tensor.clone() for tensor in inputs]
     try:
-        call([torch.cat([tensor, tensor[:1]]) if tensor.ndim else tensor.clone() for tensor in inputs])
+        example.call.run(model, larger)
     except Exception as error:  # noqa: BLE001  (it is the user's code)
         return f"with one sample more, forward raises {first_line(error)}"
     return None

@@ -86,9 +86,7 @@ _MORE = 64
 def _call(model: torch.nn.Module, call: Call, inputs: Mapping[str, Array]) -> object:
     import torch
 
-    arguments, keywords = call.bind([torch.from_numpy(inputs[name]) for name in call.inputs])
-    with torch.no_grad():
-        return model(*arguments, **keywords)
+    return call.run(model, [torch.from_numpy(inputs[name]) for name in call.inputs])
 
 
 def _spec(name: str, values: Sequence[torch.Tensor], known: Mapping[tuple[int, ...], str]) -> TensorSpec:

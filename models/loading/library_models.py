@@ -38,13 +38,15 @@ def library_factory(ref: CodeRef) -> Callable[..., Any]:
 
 
 def known_inputs(ref: CodeRef, model: torch.nn.Module) -> tuple[TensorSpec, ...] | None:
-    """Return the inputs of a library's model: names of forward's own parameters where they tell something.
-    None where nobody but the user knows them."""
+    """Return the inputs of a library's model, and of any model of transformers' classes.
+    Names are forward's own parameters where they tell something. None where nobody but the user knows them."""
     if ref.library == "torchvision":
         return _torchvision_inputs(ref.name)
     if ref.library == "timm":
         return _timm_inputs(model, ref.settings)
-    return transformers_inputs(model, Path(ref.name)) if ref.library == "hf" else None
+    if any(kind.__module__ == "transformers.modeling_utils" for kind in type(model).__mro__):
+        return transformers_inputs(model, Path(ref.name if ref.library else ref.root or "."))
+    return None
 
 
 def _torchvision_factory(name: str) -> Callable[..., torch.nn.Module]:

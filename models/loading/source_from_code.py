@@ -14,7 +14,7 @@ from ..job_records import SourceFacts, SourceOptions
 from ..probes.random_inputs import sample_inputs
 from ..recipe import Recipe
 from ..signature import Signature, TensorSpec
-from ..sources import WEIGHTS, CodeRef, Source, write_source
+from ..sources import WEIGHTS, Source, write_source
 from .build import call_model, construct, with_source_weights
 from .call_convention import Call, Leaf, flat, parameter_names
 from .code_refs import load_named, ref_digest
@@ -24,7 +24,6 @@ from .infer_signature import infer_signature
 from .library_models import known_inputs
 from .module_checks import ModuleState, SteadyAnswers, UserModule, check_lazy, check_steady, check_supported
 from .state_dicts import notes_of, write_weights
-from .transformers_inputs import transformers_inputs
 from .user_code import user_code
 from .weight_files import load_weight_file, weights_digest
 
@@ -96,7 +95,7 @@ def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> 
     if options.signature:
         return _CalledModel(options.signature, inferred=False)
     example = None if inputs else find_example(ref, model)
-    if example is None and (inputs := inputs or _library_inputs(ref, model)):
+    if example is None and (inputs := inputs or known_inputs(ref, model) or ()):
         return _with_notes(*infer_signature(model, tuple(_widened(spec) for spec in inputs) if halves else inputs))
     example = example or dummy_example(model)
     if example is None:
@@ -116,15 +115,6 @@ def _with_notes(
     dropped = ", ".join(f"{name}={value!r}" for name, value in constants.items())
     drop_note = f"left out, as it is no tensor: {first_line(dropped)}" if dropped else None
     return _CalledModel(signature, call, tuple(filter(None, (note, drop_note))))
-
-
-def _library_inputs(ref: CodeRef, model: torch.nn.Module) -> tuple[TensorSpec, ...]:
-    """Return the inputs that a library declares for its model, and transformers for any model of its classes."""
-    if ref.library is not None:
-        return known_inputs(ref, model) or ()
-    if any(kind.__module__ == "transformers.modeling_utils" for kind in type(model).__mro__):
-        return transformers_inputs(model, Path(ref.root or ".")) or ()
-    return ()
 
 
 def _widened(spec: TensorSpec) -> TensorSpec:

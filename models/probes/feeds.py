@@ -13,7 +13,7 @@ import numpy as np
 
 from ..dataset import Dataset
 from ..errors import BadRequest
-from ..signature import Array, Signature, TensorSpec, batch_axis, check_feeds
+from ..signature import Array, Signature, TensorSpec, batch_axis, check_feeds, shape_text
 from .random_inputs import is_length, max_length
 from .sizes import other_axes
 
@@ -43,8 +43,9 @@ def check_samples(specs: Sequence[TensorSpec], data: Dataset) -> None:
         array = data.inputs.get(spec.name)
         if array is not None and array.ndim != len(want.shape):
             raise BadRequest(
-                f"the array {spec.name} has the shape {_dims(array.shape)}, and holds no samples of the input {spec}",
-                fix=f"give it the shape {_dims(('samples', *want.shape[1:]))}: {_RULE}",
+                f"the array {spec.name} has the shape {shape_text(array.shape)}, "
+                f"and holds no samples of the input {spec}",
+                fix=f"give it the shape {shape_text(('samples', *want.shape[1:]))}: {_RULE}",
             )
     check_feeds(wanted, data.inputs)
 
@@ -133,7 +134,3 @@ def split_into_calls(samples: int, batch: int, least: int = 1) -> Iterator[Array
     for start in range(0, samples, batch):
         stop = max(min(start + batch, samples), start + least)
         yield np.arange(start, stop) % samples
-
-
-def _dims(shape: Sequence[int | str]) -> str:
-    return f"[{','.join(map(str, shape))}]"

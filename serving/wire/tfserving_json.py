@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 
 from ...models.errors import BadRequest
-from ...models.signature import Array, TensorSpec
+from ...models.signature import Array, TensorSpec, shape_text
 from .tensor_proto import BY_DTYPE
 
 _FIX = "see https://www.tensorflow.org/tfx/serving/api_rest"
@@ -116,22 +116,16 @@ def _walked(value: Any, dtype: str, samples: int | None) -> Array:
             shape = _shape(item)
             _fill(item, 0, shape, dtype, flat)
         except BadRequest as error:
-            raise refuse(
-                f"Failed to process element: {at} of 'instances' list. Error: INVALID_ARGUMENT: {error.what}"
-            ) from error
+            raise _in_row(at, error.what) from error
         if math.prod(shape) != math.prod(first):
-            raise _unlike(at, f"Expecting tensor size: {math.prod(first)} but got: {math.prod(shape)}")
+            raise _in_row(at, f"Expecting tensor size: {math.prod(first)} but got: {math.prod(shape)}")
         if shape != first:
-            raise _unlike(at, f"Expecting shape {_dims(first)} but got: {_dims(shape)}")
+            raise _in_row(at, f"Expecting shape {shape_text(first)} but got: {shape_text(shape)}")
     return np.array(flat, dtype).reshape(len(value), *first)
 
 
-def _unlike(at: int, why: str) -> BadRequest:
+def _in_row(at: int, why: str) -> BadRequest:
     return refuse(f"Failed to process element: {at} of 'instances' list. Error: INVALID_ARGUMENT: {why}")
-
-
-def _dims(shape: Sequence[int]) -> str:
-    return f"[{','.join(map(str, shape))}]"
 
 
 def _shape(value: Any) -> list[int]:
@@ -165,12 +159,10 @@ def _fill(value: Any, level: int, shape: Sequence[int], dtype: str, flat: list[A
 def _leaf(value: Any, dtype: str) -> Any:
     if not _FITS[np.dtype(dtype).kind](value, dtype):
         raise refuse(f"JSON Value: {_text(value)} Type: {_type(value)} is not of expected type: {BY_DTYPE[dtype].name}")
-    if dtype in _EXACT and math.isfinite(value):
-        exact = abs(value) <= (_EXACT[dtype] if isinstance(value, int) else float(np.finfo(dtype).max))
-        if not exact:
-            raise refuse(
-                f"Cannot convert JSON value: {_text(value)} to {BY_DTYPE[dtype].name} without loss of precision."
-            )
+    if dtype not in _EXACT or not math.isfinite(value):
+        return value
+    if abs(value) > (_EXACT[dtype] if isinstance(value, int) else float(np.finfo(dtype).max)):
+        raise refuse(f"Cannot convert JSON value: {_text(value)} to {BY_DTYPE[dtype].name} without loss of precision.")
     return value
 
 
