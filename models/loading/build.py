@@ -18,8 +18,8 @@ from .call_convention import Call, flat
 from .code_refs import load_named
 from .factory_arguments import arguments
 from .half_precision import widen
-from .state_dicts import load_weights, read_weights
 from .user_code import user_code, working_in_root
+from .weight_files import load_weights, read_weights
 
 if TYPE_CHECKING:
     import torch

@@ -16,7 +16,7 @@ from ..recipe import Recipe
 from ..sources import LIBRARIES, CodeRef
 from ..store import digest_of, digest_of_json
 from .library_models import library_factory
-from .transformers_folder import folder_files
+from .transformers_models import folder_files
 from .user_code import load_object
 
 RECIPES = ("digits-cnn", "digits-vit", "digits-gru", "digits-pair", "breast-cancer-mlp")  # each a module of zoo/

@@ -17,10 +17,9 @@ from ..signature import TensorSpec
 from ..sources import CodeRef
 from .factory_arguments import arguments
 from .random_weights import calibrate, fill_constants
-from .state_dicts import add_note
 from .torchvision_ops import mend_torchvision
-from .transformers_folder import folder_factory
-from .transformers_inputs import transformers_inputs
+from .transformers_models import folder_factory, transformers_inputs
+from .weight_files import add_note
 
 if TYPE_CHECKING:
     import torch

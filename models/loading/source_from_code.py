@@ -23,9 +23,8 @@ from .half_precision import map_half_precision_errors, own_distance, widen
 from .infer_signature import infer_signature
 from .library_models import known_inputs
 from .module_checks import ModuleState, SteadyAnswers, UserModule, check_lazy, check_steady, check_supported
-from .state_dicts import notes_of, write_weights
 from .user_code import user_code
-from .weight_files import load_weight_file, weights_digest
+from .weight_files import load_weight_file, notes_of, weights_digest, write_weights
 
 if TYPE_CHECKING:
     import torch

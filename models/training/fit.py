@@ -26,8 +26,8 @@ from ..job_records import TrainFacts, TrainOptions
 from ..loading.build import call_model
 from ..loading.code_refs import load_recipe, ref_digest
 from ..loading.module_checks import check_steady
-from ..loading.state_dicts import load_weights, write_weights
 from ..loading.user_code import user_code
+from ..loading.weight_files import load_weights, write_weights
 from ..recipe import Recipe, Splits
 from ..signature import Array
 from ..sources import WEIGHTS, Source, write_source

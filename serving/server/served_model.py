@@ -10,18 +10,52 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from ...models.errors import TransloadError
+from ...models.errors import BadRequest, SessionTimeout, TransloadError
 from ...models.signature import Array, Signature
 from ..checked_session import FeedCheck
-from .status_codes import Code, ServingError, from_session, invalid
 
 if TYPE_CHECKING:
     from ..session import Session
 
 VERSION = 1
 SIGNATURE = "serving_default"
+
+
+class Code(IntEnum):
+    """gRPC's status codes, as far as the server uses them (https://grpc.io/docs/guides/status-codes/)."""
+
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    FAILED_PRECONDITION = 9
+    INTERNAL = 13
+
+
+class ServingError(Exception):
+    """A request that gets a status and not an answer. The server goes on."""
+
+    def __init__(self, code: Code, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+def invalid(text: str) -> ServingError:
+    """Return the status of a fault of the request."""
+    return ServingError(Code.INVALID_ARGUMENT, text)
+
+
+def as_status(error: ServingError | TransloadError) -> ServingError:
+    """Map an error of a session to a status: its sentence, without the advice to the operator."""
+    if isinstance(error, ServingError):
+        return error
+    if isinstance(error, BadRequest):
+        return invalid(error.what)
+    timeout = isinstance(error, SessionTimeout)
+    return ServingError(Code.DEADLINE_EXCEEDED if timeout else Code.INTERNAL, error.what)
 
 
 class ServedModel:
@@ -87,14 +121,12 @@ class ServedModel:
 
     def predict(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return the outputs of the session. Feeds that do not fit the signature are refused before the lock is taken.
-        Raises ServingError."""
+        Raises what the session raises."""
         start = time.perf_counter()
         try:
             self._check(feeds)
             with self._lock:
                 return self._session.run(feeds)
-        except TransloadError as error:
-            raise from_session(error) from error
         finally:
             self.last_s = time.perf_counter() - start
 

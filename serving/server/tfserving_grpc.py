@@ -8,12 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from ...models.errors import BadRequest
+from ...models.errors import BadRequest, TransloadError
 from ...models.signature import TensorSpec
 from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
 from ..wire.tfserving_messages import Message, stock
-from .served_model import SIGNATURE, VERSION, ServedModel, feed_name
-from .status_codes import Code, ServingError, from_session, invalid
+from .served_model import SIGNATURE, VERSION, Code, ServedModel, ServingError, feed_name, as_status, invalid
 
 DEVICE_KEY = "x-transload-device"
 _AVAILABLE = 30  # ModelVersionStatus.AVAILABLE
@@ -60,8 +59,9 @@ def _handler(grpc: Any, act: Callable[[Any, Any], Message], reads: Callable[[byt
     def handle(request: Any, context: Any) -> Message:
         try:
             return act(request, context)
-        except ServingError as error:
-            context.abort(codes[error.code], error.text)
+        except (ServingError, TransloadError) as error:
+            status = as_status(error)
+            context.abort(codes[status.code], status.text)
 
     return grpc.unary_unary_rpc_method_handler(
         handle, request_deserializer=reads, response_serializer=lambda reply: reply.SerializeToString()
@@ -84,7 +84,7 @@ def _version(spec: Message) -> int | None:
 
 
 def predict(model: ServedModel, data: bytes, _context: Any) -> Message:
-    """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError."""
+    """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError and TransloadError."""
     request = _parsed(data)
     spec = _spec(request)
     model.check_servable(spec.name, _version(spec))
@@ -92,11 +92,7 @@ def predict(model: ServedModel, data: bytes, _context: Any) -> Message:
         raise ServingError(Code.FAILED_PRECONDITION, f'Serving signature key "{spec.signature_name}" not found.')
     model.check_inputs(request.inputs)
     names = model.outputs(list(request.output_filter))
-    try:
-        feeds = decode_all(request.inputs)
-    except BadRequest as error:
-        raise from_session(error) from error
-    answers = model.predict(feeds)
+    answers = model.predict(decode_all(request.inputs))
     reply = stock().PredictResponse()
     reply.model_spec.name, reply.model_spec.signature_name = model.name, SIGNATURE
     reply.model_spec.version.value = VERSION

@@ -8,11 +8,10 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...models.errors import BadRequest
+from ...models.errors import BadRequest, TransloadError
 from ...models.signature import Array
 from ..wire.tfserving_json import dumps, loads, to_array
-from .served_model import SIGNATURE, VERSION, ServedModel
-from .status_codes import HTTP, ServingError, from_session, invalid
+from .served_model import SIGNATURE, VERSION, Code, ServedModel, ServingError, as_status, invalid
 from .tfserving_grpc import DEVICE_KEY, signature_map
 
 if TYPE_CHECKING:
@@ -21,6 +20,11 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 _PATH = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d+))?(:predict|/metadata|)", re.IGNORECASE)
+# As TF Serving maps them: ToHTTPStatusCode in tensorflow_serving/model_servers/http_server.cc.
+_HTTP = {
+    Code.INVALID_ARGUMENT: 400, Code.DEADLINE_EXCEEDED: 504, Code.NOT_FOUND: 404, Code.FAILED_PRECONDITION: 400,
+    Code.INTERNAL: 500,
+}  # fmt: skip
 _INLINE_S = 0.005  # a model that is faster runs on the event loop: handing it to a thread costs 0.1 ms
 _KEEP_ALIVE_S = 600
 _START_S = 20
@@ -74,15 +78,16 @@ def application(model: ServedModel) -> Starlette:
             if request.method == "POST" and model.last_s > _INLINE_S:
                 return reply(await run_in_threadpool(answer, model, request.method, request.url.path, body))
             return reply(answer(model, request.method, request.url.path, body))
-        except ServingError as error:
-            return reply(dumps({"error": error.text}, ()), HTTP[error.code])
+        except (ServingError, TransloadError) as error:
+            status = as_status(error)
+            return reply(dumps({"error": status.text}, ()), _HTTP[status.code])
 
     methods = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
     return Starlette(routes=[Route("/{path:path}", handle, methods=methods)])
 
 
 def answer(model: ServedModel, method: str, path: str, body: bytes) -> bytes:
-    """Return the JSON document that answers a request. Raises ServingError."""
+    """Return the JSON document that answers a request. Raises ServingError and TransloadError."""
     verb = "GET" if method == "HEAD" else method
     if (verb, path) == ("GET", "/healthz"):
         return b'{"status":"ok"}'
@@ -112,11 +117,7 @@ def _metadata(model: ServedModel, name: str, version: int | None, _body: bytes) 
 
 def _predict(model: ServedModel, name: str, version: int | None, body: bytes) -> bytes:
     model.check_servable(name, version)
-    try:
-        document = loads(body)
-        in_rows, feeds = _feeds(model, document)
-    except BadRequest as error:
-        raise from_session(error) from error
+    in_rows, feeds = _feeds(model, loads(body))
     answers = model.predict(feeds)
     return _rows(answers) if in_rows else _columns(answers)
 

@@ -12,7 +12,7 @@ from transload.models.errors import BadRequest
 from transload.models.loading.build import build_model, call_model, name_outputs
 from transload.models.loading.code_refs import zoo_recipe
 from transload.models.loading.module_checks import check_steady
-from transload.models.loading.state_dicts import write_weights
+from transload.models.loading.weight_files import write_weights
 from transload.models.signature import Signature, TensorSpec
 from transload.models.sources import WEIGHTS, CodeRef, Source, write_source
 

@@ -15,7 +15,7 @@ from transload.models.job import Job
 from transload.models.loading.build import build_model
 from transload.models.loading.module_checks import check_lazy, check_supported, questions
 from transload.models.loading.source_from_code import take_weights
-from transload.models.loading.state_dicts import read_weights
+from transload.models.loading.weight_files import read_weights
 from transload.models.signature import parse_input
 from transload.models.sources import WEIGHTS, read_source
 

@@ -18,8 +18,7 @@ from transload.models.job import Job
 from transload.models.loading.build import build_model
 from transload.models.loading.code_refs import zoo_recipe
 from transload.models.loading.source_from_code import take_weights
-from transload.models.loading.state_dicts import load_weights
-from transload.models.loading.weight_files import read_weight_file
+from transload.models.loading.weight_files import load_weights, read_weight_file
 from transload.models.sources import WEIGHTS, read_source
 
 NET = "zoo:breast-cancer-mlp"
