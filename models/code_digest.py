@@ -31,9 +31,7 @@ def code_digest(path: Path, root: Path | None = None) -> str:
 
     Imports are followed relatively, from `root`, from the file's own folder, and from this package. The same code has
     the same digest wherever it lies.
-
-    Raises BadRequest where the file is missing.
-    """
+    Raises BadRequest where the file is missing."""
     path = path.absolute()
     if not path.is_file():
         raise BadRequest(f"no such file: {path}", fix="check the path")
@@ -80,9 +78,7 @@ def entry_digest(entry: str) -> str:
     Where its imports enter a sub-package of ours (converters/onnx_to_tf/), all of that sub-package counts: it is a
     registry that imports its modules by name at run time. Of a third party's step its relative imports and those from
     its own folder count; the rest is a matter of its version.
-
-    Raises BadRequest where there is no such module.
-    """
+    Raises BadRequest where there is no such module."""
     name = entry.partition(":")[0]
     parts = tuple(name.split("."))
     if parts[0] != _PACKAGE:

@@ -73,9 +73,7 @@ def read_dataset(path: Path, inputs: Sequence[TensorSpec] = ()) -> Dataset:
     """Read an .npz file. Nothing in it is ever unpickled.
 
     `inputs` are those of the model that it is for: an array with the name of one is that input, and no label.
-
-    Raises BadRequest where it is no such file.
-    """
+    Raises BadRequest where it is no such file."""
     arrays = read_arrays(path)
     labels = arrays.pop(labels_key([spec.name for spec in inputs]), None)
     try:

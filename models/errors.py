@@ -93,9 +93,7 @@ class SearchTimeout(Refused):
 
 class StepFailed(TransloadError):
     """A step that ended without its result: by a tool's own error, a crash, a time-out or a memory limit.
-
-    `decided`: the tool itself raised an error, and will again; it did not crash, hang or run out of something.
-    """
+    `decided`: the tool itself raised an error, and will again; it did not crash, hang or run out of something."""
 
     exit_code = Exit.TOOLCHAIN
 

@@ -31,10 +31,8 @@ Work: TypeAlias = Callable[[Job], Mapping[str, Any]]  # the facts returned are J
 @dataclass(frozen=True, kw_only=True)
 class JsonRecord:
     """Base of the options and the facts of a job: a frozen dataclass that is a JSON object at the process border.
-
     Fields are JSON values, tuples, mappings, classes with `to_json` and `from_json`, or records again. A field that
-    has its default value is left out of the JSON; null stands for the default, too.
-    """
+    has its default value is left out of the JSON; null stands for the default, too."""
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:

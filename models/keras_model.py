@@ -36,9 +36,7 @@ def signature_of_keras(model: KerasModel, path: Path) -> Signature:
 
     Inputs have the names of the Input layers. Outputs have the keys of a dict that the model returns, else the names of
     the layers that made them. The first axis is the batch where it is dynamic, others are named after their tensor.
-
-    Raises BadRequest where an input or output is nothing that the formats carry.
-    """
+    Raises BadRequest where an input or output is nothing that the formats carry."""
     placed_inputs, placed_outputs = _structures(model, path)
     for _, tensor in placed_inputs:
         dense = not (getattr(tensor, "sparse", False) or getattr(tensor, "ragged", False))

@@ -184,9 +184,7 @@ def parse_input(text: str) -> TensorSpec:
 
     A number is a fixed size, a word a dynamic axis, `word=1..64` or `word=8..` a dynamic axis with bounds; `word=0..`,
     and nothing else, is one that may be empty.
-
-    Raises BadRequest.
-    """
+    Raises BadRequest."""
     fix = "write it as in --input image=float32[batch,3,224,224]"
     match = _INPUT.fullmatch(text.strip())
     if not match:
@@ -229,9 +227,7 @@ def check_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Array]) -> dict
 
     Returns the size of each named axis. Runs before any runtime sees a request: a wrong rank kills TensorFlow's
     process.
-
-    Raises BadRequest.
-    """
+    Raises BadRequest."""
     wanted = [spec.name for spec in specs]
     if sorted(feeds) != sorted(wanted):
         raise BadRequest(

@@ -42,10 +42,8 @@ class SizeExcluded(RuntimeError):
 @contextmanager
 def answering(runtime: str, argument_errors: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
     """Callers of a session catch our errors, never a runtime's own.
-
     `argument_errors` are those by which the runtime says that a value is at fault, such as an index out of range:
-    nothing is lost by them. Any other means that feeds which fit the signature got no answer.
-    """
+    nothing is lost by them. Any other means that feeds which fit the signature got no answer."""
     try:
         yield
     except TransloadError:

@@ -24,10 +24,8 @@ class Session(Protocol):
     def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return the outputs by name, in the signature's order. The arrays belong to the caller: no later run changes
         them, and the feeds are not written to.
-
-        Raises BadRequest where the feeds do not fit the signature; nothing is lost by it. Raises SessionLost where
-        the model no longer answers.
-        """
+        Raises BadRequest where the feeds do not fit the signature; nothing is lost by it. Raises SessionLost where the
+        model no longer answers."""
         ...
 
     def close(self) -> None:

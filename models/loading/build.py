@@ -32,9 +32,7 @@ def build_model(folder: Path) -> torch.nn.Module:
 
     It takes the signature's inputs by position, and `name_outputs` names the signature's outputs in its result. Without
     a weights file it is as its code constructs it under a fixed seed. Half-precision weights are float32.
-
-    Raises BadRequest where the code or the weights do not fit.
-    """
+    Raises BadRequest where the code or the weights do not fit."""
     source = read_source(folder)
     call = None if source.call is None else Call.from_json(source.call)
     return with_source_weights(construct(source.ref), folder, call)
@@ -52,9 +50,7 @@ def call_model(model: torch.nn.Module, signature: Signature, inputs: Sequence[to
     """Call the module and return its outputs by name.
 
     `inputs` are in the signature's order. The module may return a tensor, a sequence or a mapping.
-
-    Raises BadRequest where it returns other outputs than the signature names.
-    """
+    Raises BadRequest where it returns other outputs than the signature names."""
     return name_outputs(model(*inputs), [spec.name for spec in signature.outputs])
 
 

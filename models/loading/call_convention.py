@@ -142,9 +142,7 @@ def call_by_name(forward: Callable[..., object], names: Sequence[str], model: st
 
     Where all parameters before `*mems` are named, other names are for that, in their order. A parameter with a default
     that is not named keeps it. `model` names the model in errors.
-
-    Raises BadRequest where some names are parameters and others are not, or forward needs more, or takes fewer.
-    """
+    Raises BadRequest where some names are parameters and others are not, or forward needs more, or takes fewer."""
     parameters = inspect.signature(forward).parameters
     kinds = {name: parameter.kind for name, parameter in parameters.items()}
     known = [name for name in names if _is_named(kinds.get(name))]
@@ -247,9 +245,7 @@ def parted(result: object) -> tuple[dict[str, torch.Tensor], dict[str, object]]:
 
     Paths are `output` of a lone value, `output_0` of a tuple, `logits` of a dict or a dataclass, `hidden_states_0` and
     `output_1_0` of nested values. None is left out.
-
-    Raises BadRequest with the first part that is none of these and holds none, or where nothing is a tensor.
-    """
+    Raises BadRequest with the first part that is none of these and holds none, or where nothing is a tensor."""
     import torch
 
     values: dict[str, object] = {}

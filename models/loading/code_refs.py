@@ -70,9 +70,7 @@ def ref_digest(ref: CodeRef) -> str:
     """Return the digest of the code behind `ref`: its file and the imports of ours and of the user's.
 
     It imports nothing (models/code_digest.py), so that any process may ask.
-
-    Raises BadRequest where there is no such file, module or recipe.
-    """
+    Raises BadRequest where there is no such file, module or recipe."""
     root = Path(ref.root) if ref.root else None
     name = _zoo_name(ref)
     if name is not None:

@@ -96,9 +96,7 @@ def parse_example(value: object, model: torch.nn.Module, origin: str) -> Example
 
     A tuple is arguments by position, a dict arguments by name where its keys are forward's, anything else one argument.
     A tuple may end in a dict of keywords.
-
-    Raises BadRequest where they hold no tensor, something that is no data, or do not fit forward.
-    """
+    Raises BadRequest where they hold no tensor, something that is no data, or do not fit forward."""
     arguments, keywords = _arguments(value, model, origin)
     inputs: dict[str, torch.Tensor] = {}
     names = _argument_names(model, len(arguments))

@@ -23,9 +23,8 @@ def arguments(factory: Callable[..., object], settings: Mapping[str, object], ow
     """Make keyword arguments for `factory`, which errors name as `owner`.
 
     `config.depth` sets one field of the argument config, which is a dataclass or a dict.
-
-    Raises BadRequest where the factory takes no such argument, needs one that is not set, or takes another kind of it.
-    """
+    Raises BadRequest where the factory takes no such argument, needs one that is not set, or takes another kind of
+    it."""
     try:
         parameters = inspect.signature(factory).parameters
     except (TypeError, ValueError):  # some callables of C have none

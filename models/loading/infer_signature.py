@@ -29,10 +29,8 @@ def infer_signature(
     outputs of a copy. `call` says how the inputs go in, where it is known (without outputs); else their names tell it.
     An axis of an output that changes with an input's axis has its name; one that changes otherwise has a name of its
     own. Outputs are named by their path in the result of forward (call_convention.parted).
-
     Raises BadRequest where the inputs do not fit forward, or its results are neither tensors that numpy knows nor
-    constants.
-    """
+    constants."""
     names = tuple(spec.name for spec in inputs)
     call = call or call_by_name(model.forward, names, f"forward of {type(model).__name__}")
     sizes = [*two_sizes(inputs)]

@@ -183,9 +183,7 @@ def check_steady(model: torch.nn.Module, signature: Signature, own: UserModule |
     """Call the model on one sample, on another, and on the first again.
 
     It must answer the first as before, and, where anything that it keeps has changed, the second as a fresh one does.
-
-    Raises BadRequest where it does not: it draws random numbers, it remembers, or its forward trains.
-    """
+    Raises BadRequest where it does not: it draws random numbers, it remembers, or its forward trains."""
     import torch
 
     samples = [sample_inputs(signature, _STEADY_BATCH, seed) for seed in (0, 1)]

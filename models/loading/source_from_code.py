@@ -35,9 +35,7 @@ _OTHERWISE = "if it takes other inputs or sizes, name each, as in --input input_
 
 def take_weights(job: Job) -> Mapping[str, Any]:
     """Write a source: a model with the weights of a file, or as its code makes it. SourceOptions -> SourceFacts.
-
-    Raises BadRequest where code, weights or signature do not fit together, or the model cannot be converted.
-    """
+    Raises BadRequest where code, weights or signature do not fit together, or the model cannot be converted."""
     options = SourceOptions.from_json(job.options)
     ref = options.code_ref
     model, weight_notes = _load(options)

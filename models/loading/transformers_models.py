@@ -72,9 +72,7 @@ def folder_factory(name: str) -> Callable[..., torch.nn.Module]:
     """Return the factory of the model in the folder `name`.
 
     It takes the fields of the configuration, dtype (float32 unless set) and attn_implementation (eager unless set).
-
-    Raises BadRequest where there is no such model, or it would need code of its own.
-    """
+    Raises BadRequest where there is no such model, or it would need code of its own."""
     config_file, weights, *_ = folder_files(Path(name))
     return partial(_make, Path(name), _document(config_file), weights)
 

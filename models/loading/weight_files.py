@@ -74,9 +74,7 @@ def read_weight_file(path: Path, key: str | None = None) -> dict[str, torch.Tens
     runs nothing that the file names. Of a file with more in it than the model's weights, `key` names the part:
     "model_ema.state", or a prefix of the weights' names. Without it a part called state_dict is used, as Lightning
     writes it.
-
-    Raises BadRequest.
-    """
+    Raises BadRequest."""
     return _state_in(_content(path), path, key)
 
 
@@ -217,9 +215,7 @@ def fit_names(state: Mapping[str, torch.Tensor], wanted: set[str]) -> tuple[dict
     A prefix that a wrapper put before every name is removed (`model.` of a LightningModule, `module.` of DDP,
     `_orig_mod.` of torch.compile), with everything that the wrapper keeps beside the model (a loss with weights). Where
     no prefix fits, the names stay.
-
-    Raises BadRequest where two prefixes fit, a student's and a teacher's, or one and the names as they are.
-    """
+    Raises BadRequest where two prefixes fit, a student's and a teacher's, or one and the names as they are."""
     if set(state) == wanted or not wanted:
         return dict(state), []
     first = min(wanted)

@@ -22,7 +22,6 @@ AcceptsSizes: TypeAlias = Callable[[Mapping[str, int]], bool]
 
 def suggest_sizes(inputs: Sequence[TensorSpec], own: Mapping[str, int], accepts: AcceptsSizes) -> str:
     """Say what helps where a model does not take samples of the axis sizes `own`.
-
     That is as many different sizes as the model allows, else larger ones. `accepts`: whether it answers at such sizes.
     """
     merges = _merged_axes(list(own)) if len(own) <= _MOST_AXES else iter(())

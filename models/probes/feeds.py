@@ -56,9 +56,7 @@ def group_into_calls(specs: Sequence[TensorSpec], data: Dataset) -> Dataset:
     It takes so many at a time as the first axis of its inputs is fixed to: (20, 3) for an input of (4, 3) makes 5
     calls. Samples that do not fill a call are left out. Data that has such calls, or a batch axis, is returned as it
     is.
-
-    Raises BadRequest where there are too few samples for one call.
-    """
+    Raises BadRequest where there are too few samples for one call."""
     arrays = [(spec, data.inputs[spec.name]) for spec in specs if spec.name in data.inputs]
     single = {spec.name for spec, array in arrays if spec.shape and array.ndim == len(spec.shape)}
     sizes = {spec.shape[0] for spec in specs if spec.name in single}
@@ -88,9 +86,7 @@ def make_feeds(
     `sizes` are axes that get another size than the data has, or a batch that gets another than there are rows. They are
     cropped, or begin again, so that all values are the samples' own; alike in every input that has the axis. Lengths of
     what is cropped become shorter, too.
-
-    Raises BadRequest where the data has no input of that name.
-    """
+    Raises BadRequest where the data has no input of that name."""
     lacking = [spec.name for spec in signature.inputs if spec.name not in data.inputs]
     if lacking:
         raise BadRequest(

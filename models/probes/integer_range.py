@@ -37,7 +37,6 @@ class AskIntegers(Protocol):
 
     def __call__(self, probe: Probe, rounded: Sequence[str] = ()) -> Iterable[Answers]:
         """Yield the answers; each call is made when its answer is wanted.
-
         `rounded` are inputs whose integers are rounded as float32 does. Raises TransloadError where there is no answer.
         """
 

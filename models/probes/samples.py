@@ -38,9 +38,7 @@ def take_samples(job: Job) -> Mapping[str, Any]:
 
     All samples are the test set; up to 256 of them, in shuffled order, calibrate int8. feeds.py says what a file holds
     for each input.
-
-    Raises BadRequest where the file is missing, holds no samples, or does not fit the signature.
-    """
+    Raises BadRequest where the file is missing, holds no samples, or does not fit the signature."""
     options = FileSamplesOptions.from_json(job.options)
     path, signature = Path(options.path), options.signature
     check_file(path, options.sha256)
@@ -60,11 +58,9 @@ def take_samples(job: Job) -> Mapping[str, Any]:
 
 def make_samples(job: Job) -> Mapping[str, Any]:
     """Write a data folder of random samples: RandomSamplesOptions -> DataFacts.
-
     random_inputs.py says which numbers they hold; bytes are drawn over their whole range. The test set and the
     calibration set are different draws of fixed seeds: 64 samples each, fewer where they would take more than 256 MB.
-    A dynamic axis other than the batch gets a size of its own, within its bounds.
-    """
+    A dynamic axis other than the batch gets a size of its own, within its bounds."""
     signature = RandomSamplesOptions.from_json(job.options).signature
     sizes = _sizes(signature.inputs)
     specs = sample_specs(signature.inputs)

@@ -121,7 +121,6 @@ def _nudge(floats: Array) -> Array:
 
 def _work_out_integers(like: Array, integer_range: IntegerRange, name: str) -> Array:
     """Work out integers of the shape and dtype of `like`.
-
     They are not drawn: the reference and its copies run in several interpreters, and another numpy would draw others.
     """
     where = np.arange(like.size, dtype=np.uint64) + (zlib.crc32(name.encode()) << 32)

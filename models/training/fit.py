@@ -46,9 +46,7 @@ _SCORE_BATCH = 256
 
 def train(job: Job) -> Mapping[str, Any]:
     """Fit the recipe, and write weights.safetensors and source.json into `out`: TrainOptions -> TrainFacts.
-
-    Raises BadRequest and ToolMissing before any work, StepFailed where the loss is no number any more.
-    """
+    Raises BadRequest and ToolMissing before any work, StepFailed where the loss is no number any more."""
     from lightning_fabric import Fabric
     from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 

@@ -80,9 +80,7 @@ RECIPE = Recipe(
 
 def write_recipe(name: str, folder: Path) -> Path:
     """Write a recipe called `name` into `folder` and return the path of its file. Replaces nothing.
-
-    Raises BadRequest where the name is not allowed, or the file is there already.
-    """
+    Raises BadRequest where the name is not allowed, or the file is there already."""
     if not _NAME.fullmatch(name):
         raise BadRequest(
             f"a recipe cannot be called {name!r}",

@@ -39,12 +39,10 @@ def open_session(folder: Path, device: str, threads: int) -> Session:  # noqa: A
 
 class KerasSession(CheckedSession):
     """A model, called eagerly. `own`: the signature as Keras has it, in its order.
-
     Layers do otherwise in a graph whose sizes are open (Keras 3.15's TimeDistributed takes as many steps there as there
     are samples). An export is such a graph, and a reference that was one, too, would share its faults. Layers of
     pictures alone are called in a graph, of the sizes of each call: there they answer in the dtype that they declare,
-    as `model.predict` has it, and without one in that of the picture, where Resizing rounds to bytes.
-    """
+    as `model.predict` has it, and without one in that of the picture, where Resizing rounds to bytes."""
 
     def __init__(self, signature: Signature, model: Any, own: Signature) -> None:
         import tensorflow as tf

@@ -31,7 +31,6 @@ def number(device: str) -> int:
 
 def placed(nodes: Iterable[tuple[str, str]], requested: str) -> str:
     """Where a graph runs: `asked` if all that computes lies there, else where the first that does not lies.
-
     `nodes` are pairs of operator type and device. Integer work on shapes is not counted, unless there is nothing else.
     """
     nodes = list(nodes)
@@ -41,10 +40,8 @@ def placed(nodes: Iterable[tuple[str, str]], requested: str) -> str:
 
 def check_device(session: Session, requested: str) -> str | None:
     """One sentence where `session` does not run on the device that was asked for, else None.
-
     A server that does not say where it runs ("unknown") is not contradicted; its row carries the word. "auto" asks for
-    nothing.
-    """
+    nothing."""
     if runs_on(session.device, requested):
         return None
     return f"asked to run on {numbered_device(requested)}, it runs on {session.device}"

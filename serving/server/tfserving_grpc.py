@@ -12,7 +12,7 @@ from ...models.errors import BadRequest, TransloadError
 from ...models.signature import TensorSpec
 from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
 from ..wire.tfserving_messages import Message, stock
-from .served_model import SIGNATURE, VERSION, Code, ServedModel, ServingError, feed_name, as_status, invalid
+from .served_model import SIGNATURE, VERSION, Code, ServedModel, ServingError, as_status, feed_name, invalid
 
 DEVICE_KEY = "x-transload-device"
 _AVAILABLE = 30  # ModelVersionStatus.AVAILABLE

@@ -173,9 +173,7 @@ def start_tfserving(
 
     `scratch` is an empty folder for the layout that TF Serving asks for (MODEL/VERSION/), `log` takes all that it
     prints; without one it goes where this process prints. It listens where its own defaults say, on every interface.
-
-    Raises SessionLost where it ends early, SessionTimeout, BadRequest where the program cannot be run.
-    """
+    Raises SessionLost where it ends early, SessionTimeout, BadRequest where the program cannot be run."""
     ports = {"grpc": free_port(), "rest": free_port()}
     argv = command(choice, artifact, model, ports, threads, scratch)
     with contextlib.ExitStack() as opened:

@@ -106,9 +106,7 @@ def parse(data: bytes, message: str) -> Message:
     In the packed pool, values that were sent one by one, or in several chunks, are lost or cut. Each such tensor
     has another number of bytes than its shape asks for, and so has one that leaves values out; then the message
     is read again as published.
-
-    Raises google.protobuf.message.DecodeError.
-    """
+    Raises google.protobuf.message.DecodeError."""
     fast = getattr(packed(), message).FromString(data)
     tensors = fast.inputs if message == "PredictRequest" else fast.outputs
     if all(_read_right(tensor) for tensor in tensors.values()):
