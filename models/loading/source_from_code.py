@@ -13,7 +13,7 @@ from ..job import Job
 from ..job_records import SourceFacts, SourceOptions
 from ..probes.random_inputs import sample_inputs
 from ..recipe import Recipe
-from ..signature import Signature, TensorSpec
+from ..signature import Signature
 from ..sources import WEIGHTS, Source, write_source
 from .build import call_model, construct, with_source_weights
 from .call_convention import Call, Leaf, flat, parameter_names
@@ -93,7 +93,9 @@ def _find_call(options: SourceOptions, model: torch.nn.Module, halves: bool) -> 
         return _CalledModel(options.signature, inferred=False)
     example = None if inputs else find_example(ref, model)
     if example is None and (inputs := inputs or known_inputs(ref, model) or ()):
-        return _with_notes(*infer_signature(model, tuple(_widened(spec) for spec in inputs) if halves else inputs))
+        floats = ("float16", "bfloat16") if halves else ()  # float32 stands for those of a half-precision model
+        wide = (replace(spec, dtype="float32") if spec.dtype in floats else spec for spec in inputs)
+        return _with_notes(*infer_signature(model, tuple(wide)))
     example = example or dummy_example(model)
     if example is None:
         raise BadRequest(
@@ -112,11 +114,6 @@ def _with_notes(
     dropped = ", ".join(f"{name}={value!r}" for name, value in constants.items())
     drop_note = f"left out, as it is no tensor: {first_line(dropped)}" if dropped else None
     return _CalledModel(signature, call, tuple(filter(None, (note, drop_note))))
-
-
-def _widened(spec: TensorSpec) -> TensorSpec:
-    """Return the float32 input that stands for one of a half-precision model."""
-    return replace(spec, dtype="float32") if spec.dtype in ("float16", "bfloat16") else spec
 
 
 def _asking(model: torch.nn.Module, signature: Signature) -> Callable[[torch.dtype], Mapping[str, torch.Tensor]]:

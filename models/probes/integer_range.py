@@ -182,7 +182,8 @@ class IntegerRangeSearch:
         for answer in self._ask(probe):
             answers.append(answer)
             now = self._clock()
-            if self._takes_memory or self._is_slow(now - start):
+            is_slow = self._call_s is not None and now - start > _SLOWER * self._call_s + _NOTICED_S
+            if self._takes_memory or is_slow:
                 return []
             self._call_s = now - start if self._call_s is None else self._call_s
             start, self._held = now, self._peak()
@@ -191,9 +192,6 @@ class IntegerRangeSearch:
     @property
     def _takes_memory(self) -> bool:
         return self._peak() - self._held > _MORE_BYTES
-
-    def _is_slow(self, call_s: float) -> bool:
-        return self._call_s is not None and call_s > _SLOWER * self._call_s + _NOTICED_S
 
 
 def _most_bits(ranges: Ranges) -> int:

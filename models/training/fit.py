@@ -125,7 +125,9 @@ def _fit(fabric: Fabric, options: TrainOptions, code: str, out: Path, checkpoint
         stopped = fitting.run()
     if not fabric.is_global_zero:
         return {}
-    best = _with_weights(recipe, fitting.progress.best)
+    best = recipe.net()
+    load_weights(best, fitting.progress.best)
+    best.eval().requires_grad_(False)
     check_steady(best, recipe.signature)
     write_weights(out / WEIGHTS, fitting.progress.best)
     write_source(out, Source(ref, recipe.signature, code))
@@ -218,7 +220,9 @@ class _Fitting:
         losses = []
         batches = list(self._batches())
         for at, rows in enumerate(batches):
-            self._set_rate((epoch * len(batches) + at) / (self.epochs * len(batches)))
+            for group in self.optimizer.param_groups:
+                done = (epoch * len(batches) + at) / (self.epochs * len(batches))
+                group["lr"] = self.recipe.training.learning_rate * rate(done)
             loss = self._loss(take(self.splits.train, rows), generator)
             self.fabric.backward(loss)
             self.optimizer.step()
@@ -234,10 +238,6 @@ class _Fitting:
         size = min(self.recipe.training.batch_size, len(order))
         for start in range(0, len(order) - size + 1, size):
             yield order[start : start + size][self.fabric.global_rank :: self.fabric.world_size]
-
-    def _set_rate(self, done: float) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.training.learning_rate * rate(done)
 
     def _loss(self, batch: Dataset, generator: torch.Generator | None = None) -> torch.Tensor:
         import torch
@@ -302,12 +302,6 @@ def rate(done: float) -> float:
     if done < _WARM_UP:
         return 0.05 + 0.95 * done / _WARM_UP
     return 0.5 * (1 + math.cos(math.pi * (done - _WARM_UP) / (1 - _WARM_UP)))
-
-
-def _with_weights(recipe: Recipe, state: Mapping[str, torch.Tensor]) -> torch.nn.Module:
-    model = recipe.net()
-    load_weights(model, state)
-    return model.eval().requires_grad_(False)
 
 
 def score(model: torch.nn.Module, recipe: Recipe, data: Dataset) -> float:

@@ -12,7 +12,7 @@ from ..checked_session import CheckedSession, first_words
 from ..runtimes.provider_check import UNKNOWN
 from ..session import Session
 from ..wire.tensor_proto import decode, encode, parse
-from ..wire.tfserving_messages import Message, stock
+from ..wire.tfserving_messages import stock
 from .replies import check_answers
 
 NAME = "tfserving-grpc"
@@ -88,18 +88,15 @@ class GrpcSession(CheckedSession):
         )
 
     def _answer(self, values: Sequence[Array]) -> list[Array]:
-        with rpc_errors(self._address, self._timeout_s):
-            reply = self._predict(self._request(values), timeout=self._timeout_s)
-        outputs = {name: decode(tensor, name) for name, tensor in reply.outputs.items()}
-        check_answers(self._address, self.signature.outputs, outputs)
-        return [outputs[name].copy() for name in self._outputs]  # out of the message's memory, which is read-only
-
-    def _request(self, values: Sequence[Array]) -> Message:
         request = stock().PredictRequest()
         request.model_spec.name = self._model
         for spec, value in zip(self.signature.inputs, values, strict=True):
             encode(value, request.inputs[spec.name])
-        return request
+        with rpc_errors(self._address, self._timeout_s):
+            reply = self._predict(request, timeout=self._timeout_s)
+        outputs = {name: decode(tensor, name) for name, tensor in reply.outputs.items()}
+        check_answers(self._address, self.signature.outputs, outputs)
+        return [outputs[name].copy() for name in self._outputs]  # out of the message's memory, which is read-only
 
     def _release(self) -> None:
         self._channel.close()

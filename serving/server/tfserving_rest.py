@@ -119,7 +119,10 @@ def _predict(model: ServedModel, name: str, version: int | None, body: bytes) ->
     model.check_servable(name, version)
     in_rows, feeds = _feeds(model, loads(body))
     answers = model.predict(feeds)
-    return _rows(answers) if in_rows else _columns(answers)
+    if in_rows:
+        return _rows(answers)
+    arrays = list(answers.values())
+    return dumps({"outputs": arrays[0] if len(arrays) == 1 else dict(answers)}, arrays)
 
 
 _ACTIONS = {("GET", ""): _status, ("GET", "/metadata"): _metadata, ("POST", ":predict"): _predict}
@@ -212,8 +215,3 @@ def _rows(answers: Mapping[str, Array]) -> bytes:
         return dumps({"predictions": arrays[0]}, arrays)
     rows = [{name: value[at] for name, value in answers.items()} for at in range(batch or 0)]
     return dumps({"predictions": rows}, arrays)
-
-
-def _columns(answers: Mapping[str, Array]) -> bytes:
-    arrays = list(answers.values())
-    return dumps({"outputs": arrays[0] if len(arrays) == 1 else dict(answers)}, arrays)

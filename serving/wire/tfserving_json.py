@@ -141,7 +141,7 @@ def _fill(value: Any, level: int, shape: Sequence[int], dtype: str, flat: list[A
     if not isinstance(value, list):
         if level != len(shape):
             raise refuse(
-                f"JSON Value: {_text(value)} found at incorrect level: {level + 1} in the JSON DOM. "
+                f"JSON Value: {json.dumps(value)} found at incorrect level: {level + 1} in the JSON DOM. "
                 f"Expected at level: {len(shape)}"
             )
         flat.append(_leaf(value, dtype))
@@ -158,11 +158,14 @@ def _fill(value: Any, level: int, shape: Sequence[int], dtype: str, flat: list[A
 
 def _leaf(value: Any, dtype: str) -> Any:
     if not _FITS[np.dtype(dtype).kind](value, dtype):
-        raise refuse(f"JSON Value: {_text(value)} Type: {_type(value)} is not of expected type: {BY_DTYPE[dtype].name}")
+        kind = str(value) if isinstance(value, bool) else _NAMES[type(value)]
+        raise refuse(f"JSON Value: {json.dumps(value)} Type: {kind} is not of expected type: {BY_DTYPE[dtype].name}")
     if dtype not in _EXACT or not math.isfinite(value):
         return value
     if abs(value) > (_EXACT[dtype] if isinstance(value, int) else float(np.finfo(dtype).max)):
-        raise refuse(f"Cannot convert JSON value: {_text(value)} to {BY_DTYPE[dtype].name} without loss of precision.")
+        raise refuse(
+            f"Cannot convert JSON value: {json.dumps(value)} to {BY_DTYPE[dtype].name} without loss of precision."
+        )
     return value
 
 
@@ -178,11 +181,3 @@ _FITS: dict[str, Callable[[Any, str], bool]] = {
     "b": lambda value, _: isinstance(value, bool),
 }
 _NAMES = {dict: "Object", list: "Array", str: "String", int: "Number", float: "Number", type(None): "Null"}
-
-
-def _type(value: Any) -> str:
-    return str(value) if isinstance(value, bool) else _NAMES[type(value)]
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value)
