@@ -1,7 +1,9 @@
 """Models of libraries: torchvision:NAME, timm:NAME, hf:FOLDER. Worker only.
 
-A library's factory is called as a user's own function is, with the settings (build.py). The weights of torchvision's
-and timm's models are random: nothing is downloaded.
+A library's factory is called as a user's own function is, with the settings (build.py). Nothing is downloaded: the
+weights of torchvision's and timm's models are random, and such that they tell a wrong copy from a right one.
+Constructors leave heads and branches empty, and BatchNorm has seen no data. Then signals fade from layer to layer, the
+model answers alike whatever its inputs are, and a wrong copy of it would give the right answer.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from ..errors import BadRequest
 from ..signature import TensorSpec
 from ..sources import CodeRef
 from .factory_arguments import arguments
-from .random_weights import calibrate, fill_constants
 from .torchvision_ops import mend_torchvision
 from .transformers_models import folder_factory, transformers_inputs
 from .weight_files import add_note
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _FETCHED = ("weights", "weights_backbone", "pretrained", "checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay")
 _FILM = 16  # frames, where the model does not say how many
 _FLOW = (128, 128)  # the least that RAFT takes
+_ROWS = 2  # of the call that calibrates
 
 
 def library_factory(ref: CodeRef) -> Callable[..., Any]:
@@ -176,17 +178,54 @@ def _make_random(
         raise BadRequest(
             f"{source} cannot be made with {words}: {reason}", fix="mend or leave out that --set"
         ) from error
-    fill_constants(model)
-    calibrate(model, inputs_of(model))
+    _fill_constants(model)
+    _calibrate(model, inputs_of(model))
     add_note(model, f"the weights of {source} are random: --weights names trained ones")
     return model
 
 
+def _fill_constants(model: torch.nn.Module) -> None:
+    """Fill every parameter that is one number all over with random numbers of torch's generator.
+    Constructors begin with empty heads, layer scales and gates of 0 or 1e-6, and norms of weight 1."""
+    import torch
+
+    with torch.no_grad():
+        for value in model.parameters():
+            if not value.is_floating_point() or value.numel() < 2 or value.min() < value.max():
+                continue
+            level = float(value.flatten()[0])
+            if value.squeeze().ndim > 1:
+                value.add_(torch.randn_like(value) * value[0].numel() ** -0.5)
+            elif level == 0:
+                value.normal_(std=0.05)
+            else:
+                value.uniform_(0.7, 1.3).mul_(max(abs(level), 0.3))
+
+
+def _calibrate(model: torch.nn.Module, specs: Sequence[TensorSpec]) -> None:
+    """Give every BatchNorm the statistics of its inputs in one call.
+    The call has random inputs like those that the model is verified on. Nothing is done where `specs` is empty: the
+    inputs are not known."""
+    import torch
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    norms = [part for part in model.eval().modules() if isinstance(part, _BatchNorm) and part.track_running_stats]
+    if not norms or not specs:
+        return
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = None  # the plain average
+        norm.reset_running_stats()
+        norm.train()
+    shapes = [spec.sized(dict.fromkeys(spec.dynamic_axes.values(), _ROWS)) for spec in specs]
+    with torch.no_grad():
+        model(*(torch.randn(shape) + 0.3 for shape in shapes))
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+    model.eval()
+
+
 def _unknown(library: str, name: str, known: Sequence[str]) -> BadRequest:
     near = get_close_matches(name.lower(), known, n=3)
-    fix = (
-        f"did you mean {' or '.join(near)}?"
-        if near
-        else f"{library} has {', '.join(known[:5])} and {len(known)} in all"
-    )
-    return BadRequest(f"{library} has no model {name!r}", fix=fix)
+    some = f"{library} has {', '.join(known[:5])} and {len(known)} in all"
+    return BadRequest(f"{library} has no model {name!r}", fix=f"did you mean {' or '.join(near)}?" if near else some)

@@ -246,10 +246,10 @@ def random_line(model: torch.nn.Module, ask: Callable[[torch.nn.Module], object]
                 self.where = f"{func.overloadpacket.__name__} at {quoted(line)}" if line else func.__name__
             return func(*args, **(kwargs or {}))
 
-    with torch.no_grad(), RandomOperators() as seen:  # type: ignore[no-untyped-call]
+    seen = RandomOperators()  # type: ignore[no-untyped-call]
+    with torch.no_grad(), seen:
         ask(model)
-    where: str | None = seen.where
-    return where
+    return seen.where
 
 
 def questions(model: torch.nn.Module, calls: Sequence[Sequence[torch.Tensor]]) -> dict[str, bool]:

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,15 +30,9 @@ _MORE_BYTES = 128 << 20  # that one call may need beyond all before it: the next
 
 Ranges: TypeAlias = Mapping[str, IntegerRange]
 _End: TypeAlias = tuple[str, str]  # an input, and "above" or "below"
-
-
-class AskIntegers(Protocol):
-    """Calls of the model with a probe's integers."""
-
-    def __call__(self, probe: Probe, rounded: Sequence[str] = ()) -> Iterable[Answers]:
-        """Yield the answers; each call is made when its answer is wanted.
-        `rounded` are inputs whose integers are rounded as float32 does. Raises TransloadError where there is no answer.
-        """
+# Calls the model with a probe's integers, those of the named inputs rounded as float32 does. Each call is made when its
+# answer is wanted, and raises TransloadError where there is none.
+AskIntegers: TypeAlias = Callable[[Probe, Sequence[str]], Iterable[Answers]]
 
 
 def peak_bytes() -> int:
@@ -147,7 +141,7 @@ class IntegerRangeSearch:
             return True
         wanted = self._answered[tuple(own.items())] or ()
         try:
-            calls = [*self._ask(Probe(self._batch, reach=own), rounded=[name])]
+            calls = [*self._ask(Probe(self._batch, reach=own), [name])]
         except TransloadError:
             return False
         pairs = [(call[output], want[output]) for call, want in zip(calls, wanted, strict=True) for output in want]
@@ -179,7 +173,7 @@ class IntegerRangeSearch:
         """Ask the model; return nothing where a call is slow or takes memory, and make no call after it."""
         answers: list[Answers] = []
         start = self._clock()
-        for answer in self._ask(probe):
+        for answer in self._ask(probe, ()):
             answers.append(answer)
             now = self._clock()
             is_slow = self._call_s is not None and now - start > _SLOWER * self._call_s + _NOTICED_S

@@ -25,17 +25,10 @@ def net() -> torch.nn.Module:
     """Map standardised features (batch, 30) to logits (batch, 2): malignant, benign."""
     from torch import nn
 
-    return nn.Sequential(
-        nn.Linear(30, 64),
-        nn.BatchNorm1d(64),
-        nn.ReLU(),
-        nn.Dropout(0.3),
-        nn.Linear(64, 32),
-        nn.BatchNorm1d(32),
-        nn.ReLU(),
-        nn.Dropout(0.3),
-        nn.Linear(32, 2),
-    )
+    def block(inputs: int, outputs: int) -> list[nn.Module]:
+        return [nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs), nn.ReLU(), nn.Dropout(0.3)]
+
+    return nn.Sequential(*block(30, 64), *block(64, 32), nn.Linear(32, 2))
 
 
 def data() -> Splits:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ...models.environments import PythonEnvironment
 from ...models.formats import Format
@@ -34,6 +35,7 @@ class Runtime:
     environment: PythonEnvironment | None = None  # another Python that may run it
 
 
+_tfserving = partial(Runtime, takes=(Format.SAVED_MODEL,), requires=_SERVER, devices=_BOTH, served=True)
 RUNTIMES: dict[str, Runtime] = {
     runtime.name: runtime
     for runtime in (
@@ -53,22 +55,8 @@ RUNTIMES: dict[str, Runtime] = {
             environment=PythonEnvironment("flex", until="2.18"),
         ),
         Runtime("keras", (Format.KERAS,), f"{_HERE}.keras_session:open_session", ("tensorflow", "keras")),
-        Runtime(
-            "tfserving-grpc",
-            (Format.SAVED_MODEL,),
-            f"{_CLIENTS}.tfserving_grpc_client:open_session",
-            _SERVER,
-            _BOTH,
-            served=True,
-        ),
-        Runtime(
-            "tfserving-rest",
-            (Format.SAVED_MODEL,),
-            f"{_CLIENTS}.tfserving_rest_client:open_session",
-            _SERVER,
-            _BOTH,
-            served=True,
-        ),
+        _tfserving(name="tfserving-grpc", entry=f"{_CLIENTS}.tfserving_grpc_client:open_session"),
+        _tfserving(name="tfserving-rest", entry=f"{_CLIENTS}.tfserving_rest_client:open_session"),
     )
 }
 

@@ -25,8 +25,6 @@ Message: TypeAlias = Any  # classes made at run time have no static type
 _APIS = "tensorflow_serving/apis"
 _ROOTS = tuple(f"{_APIS}/{name}.proto" for name in ("predict", "get_model_metadata", "get_model_status", "model"))
 _TENSOR = "tensorflow/core/framework/tensor.proto"
-# The name in an import statement, and where TensorFlow's wheel keeps the module.
-_MOVED = {"xla/": "tensorflow/compiler/xla/"}
 _MESSAGES = (
     "tensorflow.TensorProto",
     *(f"tensorflow.serving.{call}{side}" for call in ("Predict", "GetModelMetadata", "GetModelStatus")
@@ -101,8 +99,8 @@ _INSTALL = "pip install 'tensorflow-serving-api>=2.21,<2.22'"
 
 def _module(name: str) -> Path:
     """Find the generated module's file. Looking a top package up does not import it."""
-    for before, after in _MOVED.items():
-        name = after + name.removeprefix(before) if name.startswith(before) else name
+    if name.startswith("xla/"):  # where TensorFlow's wheel keeps what is imported by this name
+        name = f"tensorflow/compiler/{name}"
     package, _, rest = name.partition("/")
     spec = find_spec(package)
     for folder in (spec and spec.submodule_search_locations) or ():
