@@ -97,8 +97,6 @@ def read_arrays(path: Path) -> dict[str, Array]:
             return {name: file[name] for name in file.files}
     except FileNotFoundError as error:
         raise BadRequest(f"no such file: {path}", fix="check the path") from error
-    except ValueError as error:
+    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         why = "it holds pickled objects" if "allow_pickle" in str(error) else str(error)
         raise BadRequest(f"{path} is not an .npz file of plain arrays: {why}", fix=MADE_BY) from error
-    except (OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise BadRequest(f"{path} is not an .npz file of plain arrays: {error}", fix=MADE_BY) from error

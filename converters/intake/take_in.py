@@ -20,7 +20,7 @@ from ...models.job import Job
 from ...models.job_records import CodeOptions
 from ...models.keras_model import signature_of_keras
 from ...models.loading.code_refs import load_named
-from ...models.probes.samples import check_file, check_inputs
+from ...models.probes.samples import check_file
 from ...models.recipe import Recipe
 from ...models.signature import Axis, Signature, TensorSpec, bounds_of
 from ...models.store import digest_of
@@ -62,7 +62,6 @@ def take_in_onnx(job: Job) -> Mapping[str, Any]:
     file.sort()
     declared = file.signature(requested)
     signature = apply_request(declared, requested, file.unnamed)
-    check_inputs(signature.inputs)
     file.declare(signature)
     file.check()
     file.write(job.out)
@@ -86,7 +85,6 @@ def take_in_pt2(job: Job) -> Mapping[str, Any]:
     if call is None:
         declared = _with_recorded_names(declared, recorded_signature(path))
     signature = apply_request(declared, options.inputs)
-    check_inputs(signature.inputs)
     check_axes(program, signature, path)
     if call is None:
         shutil.copyfile(path, job.out / PAYLOAD[Format.PT2])
@@ -105,7 +103,7 @@ def take_in_torchscript(job: Job) -> Mapping[str, Any]:
     options = FileOptions.from_json(job.options)
     path, requested = _checked_file(options, Format.TORCHSCRIPT), options.inputs
     check_torchscript(path, trust=options.trust)
-    check_inputs(requested)
+    bounds_of(requested)  # raises where an axis has two
     module = load_torchscript(path)
     signature, call = describe_torchscript(module, requested, path)
     if call is None:
@@ -125,7 +123,6 @@ def take_in_saved_model(job: Job) -> Mapping[str, Any]:
     graph = read_saved_model(folder, trust=options.trust)
     declared = signature_of_saved_model(graph, folder, requested)
     signature = apply_request(declared, requested, guessed_batches(declared))
-    check_inputs(signature.inputs)
     payload = job.out / PAYLOAD[Format.SAVED_MODEL]
     payload.mkdir()
     shutil.copyfile(folder / "saved_model.pb", payload / "saved_model.pb")
@@ -149,7 +146,6 @@ def take_in_keras(job: Job) -> Mapping[str, Any]:
     model, requested = load_checked_keras(path), options.inputs
     declared = signature_of_keras(model, path)
     signature = apply_request(declared, requested, guessed_batches(declared))
-    check_inputs(signature.inputs)
     if not requested:
         check_one_batch(path, signature.inputs, guessed_batches(declared), lambda: keras_runner(model, declared))
     return _copy_unchanged(job, path, Target(Format.KERAS), signature)
@@ -172,7 +168,6 @@ def take_in_tflite(job: Job) -> Mapping[str, Any]:
     declared = file.inputs()
     requested, unnamed = options.inputs, guessed_batches(Signature(declared, declared))
     inputs = apply_request(Signature(declared, declared), requested, unnamed).inputs  # outputs are found by calling it
-    check_inputs(inputs)
     if not requested:
         check_one_batch(path, inputs, unnamed, lambda: TfliteFile(path, trust=options.trust).shapes_of)
     return _copy_unchanged(job, path, Target(Format.TFLITE), file.signature(inputs))
@@ -194,7 +189,6 @@ def take_in_artifact(job: Job) -> Mapping[str, Any]:
     folder = Path(options.path)
     artifact = read_checked(folder, trust=options.trust)
     _checked_folder(options)
-    check_inputs(artifact.signature.inputs)
     shutil.copytree(folder, job.out, dirs_exist_ok=True)
     return ArtifactFacts(target=str(artifact.target), signature=artifact.signature, flex=artifact.flex).to_json()
 

@@ -16,8 +16,7 @@ from itertools import chain, combinations, zip_longest
 from types import CodeType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ...models.probes.far_sizes import count_elements, least_sizes, most_elements
-from ...models.probes.sizes import empty_axes, example_sizes
+from ...models.probes.sizes import count_elements, empty_axes, example_sizes, least_sizes, most_elements
 from ...models.signature import ANY_SIZE, Signature
 from ..patches import torch_messages
 from .model_calls import TRIAL_BATCH, answers_at, same_answers

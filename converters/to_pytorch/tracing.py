@@ -21,9 +21,8 @@ from ...models.foreign_errors import first_line
 from ...models.loading.call_convention import Call, flat
 from ...models.loading.module_checks import questions
 from ...models.loading.user_frames import line_of_now, quoted
-from ...models.probes.far_sizes import far_sizes
 from ...models.probes.random_inputs import sample_inputs
-from ...models.probes.sizes import example_sizes, two_sizes
+from ...models.probes.sizes import example_sizes, far_sizes, two_sizes
 from ...models.signature import Array, Signature
 from ...models.sources import Source
 from ..patches import private_torch, torch_messages

@@ -10,7 +10,7 @@
 
 Masks, blanks and integers are asked where the samples are random. The reference is asked first (pipeline/drift/
 reference.py): what it refuses, or what tells nothing (evidence), no copy is asked. feeds makes the arrays of a call.
-Converters try a program before that at two_sizes (sizes) and at far_sizes; accepted_sizes finds sizes for a hint.
+Converters try a program before that at two_sizes and at far_sizes; accepted_sizes finds sizes for a hint.
 """
 
 from __future__ import annotations

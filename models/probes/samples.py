@@ -16,7 +16,7 @@ from ..dataset import CALIBRATION, CALIBRATION_SAMPLES, MADE_BY, TEST, Dataset, 
 from ..errors import BadRequest
 from ..job import Job
 from ..job_records import DataFacts, FileSamplesOptions, RandomSamplesOptions
-from ..signature import TensorSpec, batch_axis, bounds_of
+from ..signature import TensorSpec, batch_axis
 from ..store import digest_of
 from .feeds import SAMPLES, check_samples, group_into_calls, sample_specs
 from .random_inputs import sample_tensors
@@ -26,11 +26,6 @@ RANDOM_SAMPLES = 64
 LEAST_SAMPLES = 8  # however large a sample is: probes at batches 1, 2 and 5 need several different ones
 MOST_BYTES = 256_000_000  # of the random samples of one split
 _TEST_SEED, _CALIBRATION_SEED = 11, 12
-
-
-def check_inputs(specs: Sequence[TensorSpec]) -> None:
-    """Raise BadRequest where an axis of the inputs has two bounds."""
-    bounds_of(specs)
 
 
 def take_samples(job: Job) -> Mapping[str, Any]:

@@ -13,8 +13,7 @@ from ...models.errors import BadRequest, CallFailed, StepFailed, StepTimeout, To
 from ...models.job_records import CodeOptions, RecipeFacts, SourceFacts, SourceOptions, TrainOptions
 from ...models.loading.code_refs import ref_digest
 from ...models.loading.weight_files import weights_digest
-from ...models.probes.samples import check_inputs
-from ...models.signature import TensorSpec
+from ...models.signature import TensorSpec, bounds_of
 from ...models.sources import LIBRARIES, CodeRef, code_ref
 from ...models.store import Stored
 from ..context import Context, cores
@@ -31,7 +30,7 @@ def load_code(context: Context, text: str, inputs: tuple[TensorSpec, ...]) -> Lo
     Raises BadRequest where code, settings, weights and inputs do not fit together, ToolMissing where a library is not
     installed, StepFailed where the code ends its process or does not return in time.
     """
-    check_inputs(inputs)
+    bounds_of(inputs)  # raises where an axis has two
     ref = code_ref(text, context.request.root, context.request.model.settings)
     _require_libraries(ref)
     code = ref_digest(ref)

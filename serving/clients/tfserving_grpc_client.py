@@ -12,14 +12,12 @@ from ..checked_session import CheckedSession, first_words
 from ..runtimes.provider_check import UNKNOWN
 from ..session import Session
 from ..wire.tensor_proto import decode, encode, parse
-from ..wire.tfserving_messages import stock
+from ..wire.tfserving_messages import AVAILABLE, DEVICE_KEY, stock
 from .replies import check_answers
 
 NAME = "tfserving-grpc"
 _OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 _REQUEST_S_FAULT = ("INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "OUT_OF_RANGE", "UNIMPLEMENTED")
-_DEVICE = "x-transload-device"
-_AVAILABLE = 30
 
 
 def open_session(address: str, model: str, signature: Signature, timeout_s: float = 30) -> Session:
@@ -49,10 +47,10 @@ def available(channel: Any, model: str, timeout_s: float) -> str:
     request = messages.GetModelStatusRequest()
     request.model_spec.name = model
     reply, call = ask.with_call(request, timeout=timeout_s)
-    if not any(row.state == _AVAILABLE for row in reply.model_version_status):
+    if not any(row.state == AVAILABLE for row in reply.model_version_status):
         raise SessionLost(f"the server has {model}, and it is not available yet", fix="wait for it, or read its log")
     said = dict(call.trailing_metadata() or ())
-    return str(said.get(_DEVICE, UNKNOWN))
+    return str(said.get(DEVICE_KEY, UNKNOWN))
 
 
 @contextmanager

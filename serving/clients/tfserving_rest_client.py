@@ -15,10 +15,10 @@ from ..checked_session import CheckedSession, first_words
 from ..runtimes.provider_check import UNKNOWN
 from ..session import Session
 from ..wire.tfserving_json import dumps, loads, to_array
+from ..wire.tfserving_messages import DEVICE_KEY
 from .replies import check_answers
 
 NAME = "tfserving-rest"
-_DEVICE = "x-transload-device"
 # A server closes a connection that has been idle; what it then sees of the next request is nothing at all.
 _STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 
@@ -35,7 +35,7 @@ def open_session(address: str, model: str, signature: Signature, timeout_s: floa
     except BaseException:
         link.close()
         raise
-    return RestSession(link, model, signature, headers.get(_DEVICE, UNKNOWN))
+    return RestSession(link, model, signature, headers.get(DEVICE_KEY, UNKNOWN))
 
 
 class Link:

@@ -3,6 +3,7 @@ a runtime may abort; the caller sees to that."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,20 +55,17 @@ def open_server(**document: Any) -> EmbeddedServer:
     options = EmbeddedOptions.from_json(document)
     session = _open(Path(options.folder), options.device, options.threads)
     model = ServedModel(options.name, session)
-    try:
-        from . import tfserving_grpc, tfserving_rest
-
-        rest = tfserving_rest.RestServer(model, options.host, options.rest_port)
+    with ExitStack() as undo:
+        undo.callback(model.close)
         try:
+            from . import tfserving_grpc, tfserving_rest
+
+            rest = tfserving_rest.RestServer(model, options.host, options.rest_port)
+            undo.callback(rest.close)
             grpc_server, bound = tfserving_grpc.start(model, options.host, options.grpc_port)
-        except BaseException:
-            rest.close()
-            raise
-    except BaseException as error:
-        model.close()
-        if isinstance(error, ModuleNotFoundError):
+        except ModuleNotFoundError as error:
             raise ToolMissing(f"the server needs {error.name}", fix="transload doctor") from error
-        raise
+        undo.pop_all()
     return EmbeddedServer(model, grpc_server, rest, options.host, bound)
 
 

@@ -11,11 +11,9 @@ from typing import Any
 from ...models.errors import BadRequest, TransloadError
 from ...models.signature import TensorSpec
 from ..wire.tensor_proto import BY_DTYPE, decode_all, encode, parse
-from ..wire.tfserving_messages import Message, stock
+from ..wire.tfserving_messages import AVAILABLE, DEVICE_KEY, Message, stock
 from .served_model import SIGNATURE, VERSION, Code, ServedModel, ServingError, as_status, feed_name, invalid
 
-DEVICE_KEY = "x-transload-device"
-_AVAILABLE = 30  # ModelVersionStatus.AVAILABLE
 _WORKERS = 8  # one at a time predicts; the others parse, encode, and say how the model is
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
@@ -149,5 +147,5 @@ def status(model: ServedModel, request: Message, context: Any) -> Message:
     spec = _spec(request)
     model.check_status_of(spec.name, _version(spec))
     reply = stock().GetModelStatusResponse()
-    reply.model_version_status.add(version=VERSION, state=_AVAILABLE).status.error_code = 0
+    reply.model_version_status.add(version=VERSION, state=AVAILABLE).status.error_code = 0
     return reply

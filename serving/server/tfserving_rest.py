@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ...models.errors import BadRequest, TransloadError
 from ...models.signature import Array
 from ..wire.tfserving_json import dumps, loads, to_array
+from ..wire.tfserving_messages import DEVICE_KEY
 from .served_model import SIGNATURE, VERSION, Code, ServedModel, ServingError, as_status, invalid
-from .tfserving_grpc import DEVICE_KEY, signature_map
+from .tfserving_grpc import signature_map
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -22,6 +22,8 @@ from ...models.errors import ToolMissing
 
 Message: TypeAlias = Any  # classes made at run time have no static type
 
+AVAILABLE = 30  # ModelVersionStatus.AVAILABLE
+DEVICE_KEY = "x-transload-device"  # metadata and header that say where the embedded server's model runs
 _APIS = "tensorflow_serving/apis"
 _ROOTS = tuple(f"{_APIS}/{name}.proto" for name in ("predict", "get_model_metadata", "get_model_status", "model"))
 _TENSOR = "tensorflow/core/framework/tensor.proto"

@@ -29,8 +29,8 @@ from transload.models.exported_program import operators, save_program
 from transload.models.formats import Format
 from transload.models.job import Job
 from transload.models.probes.random_inputs import sample_tensors
-from transload.models.probes.samples import check_inputs, make_samples, take_samples
-from transload.models.signature import Bounds, Signature, TensorSpec, parse_input
+from transload.models.probes.samples import make_samples, take_samples
+from transload.models.signature import Bounds, Signature, TensorSpec, bounds_of, parse_input
 from transload.models.store import digest_of
 
 
@@ -487,7 +487,7 @@ def test_large_samples_are_fewer(tmp_path: Path) -> None:
 )
 def test_inputs_that_no_data_can_be_made_for_are_refused(specs: list[str], said: str) -> None:
     with pytest.raises(BadRequest, match=said):
-        check_inputs([parse_input(spec) for spec in specs])
+        bounds_of([parse_input(spec) for spec in specs])
 
 
 def test_samples_of_a_file_are_the_test_set_and_calibrate(tmp_path: Path) -> None:
