@@ -17,8 +17,7 @@ RECORD = "artifact.json"
 @dataclass(frozen=True, slots=True)
 class Artifact:
     """A model in one format and precision.
-    `folder` holds the payload (a file, or a folder for a SavedModel). Nothing of it changes once the record is written.
-    """
+    `folder` holds the payload (a file, or a folder for a SavedModel), which does not change once it is recorded."""
 
     target: Target
     signature: Signature

@@ -48,19 +48,14 @@ def answering(runtime: str, argument_errors: tuple[type[BaseException], ...] = (
         yield
     except TransloadError:
         raise
-    except SizeExcluded as error:
-        raise SizeRefused(_no_answer(runtime, error), fix=_NO_ANSWER_FIX) from error
     except argument_errors as error:
         raise BadRequest(f"{runtime} refuses these values: {first_words(error)}", fix="send other values") from error
     except Exception as error:
-        raise SessionLost(_no_answer(runtime, error), fix=_NO_ANSWER_FIX) from error
-
-
-_NO_ANSWER_FIX = "open the session again, or try another runtime"
-
-
-def _no_answer(runtime: str, error: Exception) -> str:
-    return f"{runtime} gave no answer to inputs that fit the signature: {first_words(error)}"
+        lost = SizeRefused if isinstance(error, SizeExcluded) else SessionLost
+        raise lost(
+            f"{runtime} gave no answer to inputs that fit the signature: {first_words(error)}",
+            fix="open the session again, or try another runtime",
+        ) from error
 
 
 class FeedCheck:

@@ -14,20 +14,16 @@ class Session(Protocol):
     @property
     def signature(self) -> Signature:
         """Names, dtypes and shapes as the artifact's record has them."""
-        ...
 
     @property
     def device(self) -> str:
         """Where the arithmetic really runs: "cpu" or "cuda:0", read back from the runtime and not from the request."""
-        ...
 
     def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return the outputs by name, in the signature's order. The arrays belong to the caller: no later run changes
         them, and the feeds are not written to.
         Raises BadRequest where the feeds do not fit the signature; nothing is lost by it. Raises SessionLost where the
         model no longer answers."""
-        ...
 
     def close(self) -> None:
         """Let go of everything. Safe to call twice."""
-        ...

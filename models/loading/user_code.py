@@ -94,8 +94,8 @@ def _refused(
 ) -> BadRequest:
     folders = _folders(ref.file, ref.root)
     place = _place(error, folders)
-    if isinstance(error, ModuleNotFoundError) and error.name and not _is_theirs(error.name, folders):
-        package = error.name.partition(".")[0]
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package and not any((folder / package).exists() or (folder / f"{package}.py").exists() for folder in folders):
         return ToolMissing(
             f"{activity} needs {package}, which is not installed ({place})",
             fix=f"install {package} where transload is installed, or keep its import out of the model's file",
@@ -110,12 +110,6 @@ def _refused(
         f"{activity} raised {type(error).__name__} at {place}: {message}",
         fix=f"{fix or 'mend ' + place.rpartition(':')[0]}; the log has the traceback",
     )
-
-
-def _is_theirs(module: str, folders: list[Path]) -> bool:
-    """Return whether a module that is missing belongs to a package of the user's own."""
-    first = module.partition(".")[0]
-    return any((folder / first).exists() or (folder / f"{first}.py").exists() for folder in folders)
 
 
 def _from_file(file: Path, root: str | None) -> ModuleType:

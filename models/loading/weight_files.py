@@ -10,7 +10,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest
 from ..store import digest_of, digest_of_json
@@ -177,7 +177,7 @@ def _part(content: object, key: str, path: Path) -> object:
     for at in (at for at, letter in enumerate(key) if letter == "."):
         if isinstance(content.get(key[:at]), Mapping):
             return _part(content[key[:at]], key[at + 1 :], path)
-    named = {name.removeprefix(f"{key}."): value for name, value in content.items() if str(name).startswith(f"{key}.")}
+    named = _without_prefix(content, f"{key}.")
     if not named:
         raise BadRequest(f"{path} has no part {key!r}", fix=f"name one of {_keys(content)}")
     return named
@@ -220,7 +220,7 @@ def fit_names(state: Mapping[str, torch.Tensor], wanted: set[str]) -> tuple[dict
         return dict(state), []
     first = min(wanted)
     prefixes = [path.removesuffix(first) for path in state if path.endswith(f".{first}")]
-    prefixes = [prefix for prefix in prefixes if _under(state, prefix) == wanted]
+    prefixes = [prefix for prefix in prefixes if set(_without_prefix(state, prefix)) == wanted]
     if len(prefixes) > 1:
         keys = " or ".join(f"--weights-key {prefix.removesuffix('.')}" for prefix in prefixes)
         raise BadRequest(
@@ -236,11 +236,11 @@ def fit_names(state: Mapping[str, torch.Tensor], wanted: set[str]) -> tuple[dict
         )
     left = [name for name in state if not name.startswith(prefix)]
     notes = [f"the weights' names begin with {prefix}; left out: {few(left)}"] if left else []
-    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}, notes
+    return _without_prefix(state, prefix), notes
 
 
-def _under(state: Mapping[str, torch.Tensor], prefix: str) -> set[str]:
-    return {name.removeprefix(prefix) for name in state if name.startswith(prefix)}
+def _without_prefix(weights: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {str(name).removeprefix(prefix): value for name, value in weights.items() if str(name).startswith(prefix)}
 
 
 def write_weights(path: Path, state: Mapping[str, torch.Tensor]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...models.artifact import read_artifact
 from ...models.errors import ToolMissing
+from ..runtimes.runtime_table import RUNTIMES
 from .served_model import ServedModel
 from .server_records import EmbeddedOptions
 
@@ -53,7 +54,11 @@ def open_server(**document: Any) -> EmbeddedServer:
     """Serve an artifact by EmbeddedOptions as JSON; the server answers when this returns.
     Raises BadRequest where the artifact cannot be opened or a port is taken, ToolMissing where a library is missing."""
     options = EmbeddedOptions.from_json(document)
-    session = _open(Path(options.folder), options.device, options.threads)
+    folder = Path(options.folder)
+    form = read_artifact(folder).target.format
+    runtime = next(runtime for runtime in RUNTIMES.values() if form in runtime.takes and not runtime.served)
+    module, _, entry = runtime.entry.partition(":")
+    session = getattr(import_module(module), entry)(folder, options.device, options.threads)
     model = ServedModel(options.name, session)
     with ExitStack() as undo:
         undo.callback(model.close)
@@ -67,13 +72,3 @@ def open_server(**document: Any) -> EmbeddedServer:
             raise ToolMissing(f"the server needs {error.name}", fix="transload doctor") from error
         undo.pop_all()
     return EmbeddedServer(model, grpc_server, rest, options.host, bound)
-
-
-def _open(folder: Path, device: str, threads: int) -> Any:
-    """Open a session over the artifact, in the runtime that serves its format."""
-    from ..runtimes.runtime_table import RUNTIMES
-
-    form = read_artifact(folder).target.format
-    runtime = next(runtime for runtime in RUNTIMES.values() if form in runtime.takes and not runtime.served)
-    module, _, entry = runtime.entry.partition(":")
-    return getattr(import_module(module), entry)(folder, device, threads)

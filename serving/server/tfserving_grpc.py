@@ -83,7 +83,12 @@ def _version(spec: Message) -> int | None:
 
 def predict(model: ServedModel, data: bytes, _context: Any) -> Message:
     """Return the PredictResponse to the bytes of a PredictRequest. Raises ServingError and TransloadError."""
-    request = _parsed(data)
+    from google.protobuf.message import DecodeError
+
+    try:
+        request = parse(data, "PredictRequest")
+    except DecodeError as error:
+        raise invalid(f"the request is no PredictRequest: {error}") from error
     spec = _spec(request)
     model.check_servable(spec.name, _version(spec))
     if spec.signature_name not in ("", SIGNATURE):
@@ -97,15 +102,6 @@ def predict(model: ServedModel, data: bytes, _context: Any) -> Message:
     for name in names:
         encode(answers[name], reply.outputs[name])
     return reply
-
-
-def _parsed(data: bytes) -> Message:
-    from google.protobuf.message import DecodeError
-
-    try:
-        return parse(data, "PredictRequest")
-    except DecodeError as error:
-        raise invalid(f"the request is no PredictRequest: {error}") from error
 
 
 def metadata(model: ServedModel, request: Message, _context: Any) -> Message:

@@ -64,8 +64,9 @@ def to_array(value: Any, spec: TensorSpec, samples: int | None = None) -> Array:
     array = _at_once(value, spec.dtype)
     if array is None:
         array = _walked(value, spec.dtype, samples)
-    if array.size == 0 and samples is None:
-        return _empty(array, spec)
+    inner = spec.shape[1:]
+    if samples is None and array.shape == (0,) and spec.shape and all(isinstance(axis, int) for axis in inner):
+        return array.reshape(0, *inner)  # an empty list has lost its inner sizes
     return array
 
 
@@ -92,15 +93,6 @@ def _kept(raw: Array, converted: Array) -> bool:
             return bool((np.abs(raw.astype(np.float64)) <= _EXACT[converted.dtype.name]).all())
         return bool((np.isfinite(raw) == np.isfinite(converted)).all())
     return bool((raw == converted).all())
-
-
-def _empty(array: Array, spec: TensorSpec) -> Array:
-    """Restore the inner sizes of an empty list from the signature, which has them if only the outermost axis is
-    dynamic."""
-    inner = spec.shape[1:]
-    if array.shape == (0,) and spec.shape and all(isinstance(axis, int) for axis in inner):
-        return array.reshape(0, *inner)
-    return array
 
 
 def _walked(value: Any, dtype: str, samples: int | None) -> Array:
