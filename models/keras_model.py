@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from .errors import BadRequest
-from .signature import Axis, Signature, TensorSpec, served_dtype
+from .signature import BATCH, Axis, Signature, TensorSpec, served_dtype
 
-BATCH = "batch"
 KerasModel: TypeAlias = Any  # a keras.Model: Keras 3 ships no types
 
 

@@ -71,10 +71,9 @@ class Store:
         try:
             record = json.loads((self.root / "actions" / f"{key}.json").read_text())
             folder = self.root / "objects" / record["digest"]
-            good = self._is_intact(folder, record["digest"]) and _unchanged(record["read"])
+            if not (self._is_intact(folder, record["digest"]) and _unchanged(record["read"])):
+                return None
         except (OSError, ValueError, KeyError):
-            return None
-        if not good:
             return None
         return Stored(key, record["digest"], folder, record["facts"], self.log(key), record["seconds"], cached=True)
 

@@ -30,8 +30,7 @@ _AROUND = re.compile(
 
 def first_words(error: object) -> str:
     """Return the first meaningful line of a foreign error, or of its text, cut to what a sentence can carry."""
-    said = first_line(error, sys.maxsize, skip=_EMPTY, nothing=type(error).__name__)
-    text = _AROUND.sub("", said)
+    text = _AROUND.sub("", first_line(error, sys.maxsize, skip=_EMPTY, nothing=type(error).__name__))
     return text if len(text) <= _WORDS else f"{text[:_WORDS]}..."
 
 

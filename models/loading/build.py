@@ -72,15 +72,15 @@ def name_outputs(returned: object, names: Sequence[str]) -> dict[str, torch.Tens
     return {name: outputs[name] for name in names}
 
 
-def construct(ref: CodeRef, seed: int = _SEED) -> torch.nn.Module:
+def construct(ref: CodeRef) -> torch.nn.Module:
     """Make the module that `ref` names, in eval mode, without gradients.
     Raises BadRequest where the result is no torch module, or does not take the reference's settings."""
     import torch
 
     with torch.random.fork_rng(devices=[]), user_code(f"making the model {ref.text}", ref):
-        torch.manual_seed(seed)
+        torch.manual_seed(_SEED)
         loaded = load_named(ref)  # an instance is made while its file is imported
-        torch.manual_seed(seed)
+        torch.manual_seed(_SEED)
         with working_in_root(ref):
             model = _call_factory(loaded, ref)
     if not isinstance(model, torch.nn.Module):

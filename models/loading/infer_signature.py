@@ -16,6 +16,7 @@ from .call_convention import Call, call_by_name, carried, is_flat, parted, takes
 if TYPE_CHECKING:
     import torch
 
+_MORE = 64  # than the first of two sizes that are neighbours
 _NAME_OUTPUTS = "name the outputs in the signature of a Recipe; `transload new NAME` writes one to start from"
 
 
@@ -76,9 +77,6 @@ def _large_sizes(inputs: tuple[TensorSpec, ...], first: Mapping[str, int], secon
     bounds, batch = bounds_of(inputs), batch_axis(inputs)
     near = {axis for axis in first if axis != batch and abs(first[axis] - second[axis]) == 1}
     return {axis: bounds.get(axis, ANY_SIZE).nearest(at + _MORE) if axis in near else at for axis, at in first.items()}
-
-
-_MORE = 64
 
 
 def _call(model: torch.nn.Module, call: Call, inputs: Mapping[str, Array]) -> object:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Answers: TypeAlias = Mapping[str, "torch.Tensor"]
 _STEADY_BATCH = 8  # with 2 rows of 2 outputs, dropout of one half leaves two calls alike in one of 10 times
+_VALUE_METHODS = (
+    "__bool__", "__int__", "__float__", "__index__", "__complex__", "item", "tolist", "numpy", "__array__",
+)  # fmt: skip
 _QUANTISED = (
     "torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.", "torch.nn.quantized.", "torchao.", "bitsandbytes.",
     "optimum.quanto.", "quanto.", "auto_gptq.", "gptqmodel.", "awq.", "hqq.",
@@ -303,8 +306,3 @@ def _watch_values(
             return result
 
     return WatchedValues()
-
-
-_VALUE_METHODS = (
-    "__bool__", "__int__", "__float__", "__index__", "__complex__", "item", "tolist", "numpy", "__array__",
-)  # fmt: skip

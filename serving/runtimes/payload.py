@@ -11,6 +11,8 @@ from ...models.artifact import Artifact
 from ...models.errors import BadRequest, OpenFailed, ToolMissing, TransloadError
 from ..checked_session import first_words
 
+_NO_KERNEL = re.compile(r"Could not find an implementation for (?P<operator>\w+)\(")
+
 
 @contextmanager
 def opening(runtime: str, path: Path) -> Iterator[None]:
@@ -35,9 +37,6 @@ def _said(error: Exception) -> str:
     if match is None:
         return words
     return f"{words}: it has no {match['operator']} of that node's dtype, mostly float64; compute that in float32"
-
-
-_NO_KERNEL = re.compile(r"Could not find an implementation for (?P<operator>\w+)\(")
 
 
 def check_names(artifact: Artifact, inputs: Collection[str], outputs: Collection[str]) -> None:

@@ -17,6 +17,9 @@ from .provider_check import numbered_device
 if TYPE_CHECKING:
     import torch
 
+_GUARD = re.compile(r"Guard failed: (?P<guard>.+)", re.DOTALL)  # of an exported program, in torch's words
+_SIZE = re.compile(r"(?P<name>\w+)(?P<keys>(?:\[[^\]]*\])*)\.size\(\)\[(?P<axis>\d+)\]")
+
 
 def torch_device(device: str, threads: int) -> torch.device:
     """Return the device by its name; limit this process to `threads` threads within an operator and one between.
@@ -93,10 +96,6 @@ class TorchSession(CheckedSession):
         del self._module
         if self._at.type == "cuda":
             self._torch.cuda.empty_cache()
-
-
-_GUARD = re.compile(r"Guard failed: (?P<guard>.+)", re.DOTALL)  # of an exported program, in torch's words
-_SIZE = re.compile(r"(?P<name>\w+)(?P<keys>(?:\[[^\]]*\])*)\.size\(\)\[(?P<axis>\d+)\]")
 
 
 def in_axes(guard: str, specs: Sequence[TensorSpec]) -> str:

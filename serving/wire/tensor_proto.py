@@ -17,6 +17,8 @@ from ...models.errors import BadRequest
 from ...models.signature import Array
 from .tfserving_messages import Message, packed, stock
 
+_LARGEST = 1 << 28  # elements that a few bytes of request may unfold into
+
 
 @dataclass(frozen=True, slots=True)
 class DtypeWire:
@@ -91,9 +93,6 @@ def _filled(values: Array, count: int, name: str) -> Array:
         raise _broken(name, f"{count} elements are too many to fill up")
     last = values[-1] if len(values) else values.dtype.type(0)
     return np.concatenate([values, np.full(count - len(values), last, values.dtype)])
-
-
-_LARGEST = 1 << 28  # elements that a few bytes of request may unfold into
 
 
 def _broken(name: str, why: str) -> BadRequest:

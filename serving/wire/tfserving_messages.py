@@ -26,6 +26,7 @@ AVAILABLE = 30  # ModelVersionStatus.AVAILABLE
 DEVICE_KEY = "x-transload-device"  # metadata and header that say where the embedded server's model runs
 _APIS = "tensorflow_serving/apis"
 _ROOTS = tuple(f"{_APIS}/{name}.proto" for name in ("predict", "get_model_metadata", "get_model_status", "model"))
+_INSTALL = "pip install 'tensorflow-serving-api>=2.21,<2.22'"
 _TENSOR = "tensorflow/core/framework/tensor.proto"
 _MESSAGES = (
     "tensorflow.TensorProto",
@@ -94,9 +95,6 @@ def _descriptor(name: str) -> bytes:
             case ast.Call(func=ast.Attribute(attr="AddSerializedFile"), args=[ast.Constant(value=bytes() as data)]):
                 return data
     raise ToolMissing(f"{_module(name)} holds no descriptor", fix=_INSTALL)
-
-
-_INSTALL = "pip install 'tensorflow-serving-api>=2.21,<2.22'"
 
 
 def _module(name: str) -> Path:
