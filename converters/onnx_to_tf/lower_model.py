@@ -119,10 +119,7 @@ def _output_tensor(name: str, value: Value) -> TfTensor:
 
 
 def aliases(names: Sequence[str]) -> tuple[str, ...]:
-    """Return TensorFlow's names of the inputs: their own where it accepts all of them, and else numbered ones.
-
-    To TensorFlow X is x.
-    """
+    """Return TensorFlow's names of the inputs: their own where it accepts all (to it X is x), else numbered ones."""
     fits = all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and name != "self" for name in names)
     fits = fits and len({name.lower() for name in names}) == len(names)
     return tuple(names) if fits else tuple(f"input_{at}" for at in range(len(names)))

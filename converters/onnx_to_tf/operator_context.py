@@ -33,10 +33,7 @@ class OperatorContext(NodeReader[Value, Size]):
         self.kernels = kernels
 
     def with_inputs(self, *inputs: Value | None) -> OperatorContext:
-        """Return this node with other inputs, for the function of another operator that computes part of this one.
-
-        That function reads attributes of the same names; these count as read.
-        """
+        """Return this node with other inputs, for another operator's function; the attributes that reads count."""
         inner = copy(self)
         inner._inputs, inner._inputs_read = inputs, set()
         return inner

@@ -142,10 +142,7 @@ class Value:
 
     @property
     def only_parts(self) -> tuple[Size, ...] | None:
-        """`parts`, unless the value also has a tensor.
-
-        Beside a tensor some parts may be numbers cut to the range of a size: right as sizes, wrong as a result.
-        """
+        """`parts`, unless there is a tensor beside: then some may be cut to a size's range, wrong as a result."""
         return self.parts if self.native is None else None
 
     def with_parts_of(self, value: Value, arrange: Callable[[Array], Array] = lambda places: places) -> Value:
@@ -214,10 +211,7 @@ def sizes(parts: Sequence[Size], weights: Weights, *, scalar: bool = False, dtyp
 def computed(
     tensor: TfTensor, layout: Layout = Layout.LOGICAL, *, non_negative: bool = False, dtype: str = ""
 ) -> Value:
-    """Return a value that TensorFlow computes, lying in `layout`; `dtype` where the tensor only carries it.
-
-    Raises ValueError where the tensor's rank is not known.
-    """
+    """Return a value that TensorFlow computes; `dtype` where the tensor only carries it. Unknown rank: ValueError."""
     rank = tensor.shape.rank
     if rank is None:
         raise ValueError("a tensor of unknown rank")

@@ -55,10 +55,7 @@ def widen(tensor: TfTensor) -> TfTensor:
 
 
 def _group_queries(tensor: TfTensor, queries: Heads, keys: Heads, width: Size) -> TfTensor:
-    """Stack the heads that share a key's head as further queries of it.
-
-    Takes (batch, heads, queries, `width`).
-    """
+    """Stack the heads that share a key's head as further queries of it: (batch, heads, queries, `width`)."""
     if is_same_size(queries.heads, keys.heads):
         return tensor
     shared = queries.heads // keys.heads

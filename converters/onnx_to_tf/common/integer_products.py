@@ -80,10 +80,7 @@ def multiply_matrices(op: OperatorContext, left: Integers, right: Integers) -> T
 
 
 def convolve_integers(op: OperatorContext, value: Integers, kernel: Integers, window: Window, group: int) -> TfTensor:
-    """Convolve (N, C, ...) with (M, C / group, ...), as int32 with channels last.
-
-    Pads are 0, as if the zero point stood there.
-    """
+    """Convolve (N, C, ...) with (M, C / group, ...) to int32, channels last; pads are 0, as the zero point is."""
     filters, width = kernel.value.shape[:2]
     if filters is None or width is None:
         op.refuse("its number of channels is known only when the model runs", fix="fix it when exporting")

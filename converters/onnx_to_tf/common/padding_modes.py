@@ -50,10 +50,7 @@ def _slice_axis(low: Size, high: Size, size: Size) -> slice:
 
 
 def pad(tensor: TfTensor, widths: Widths, number: TfTensor | None = None) -> TfTensor:
-    """Pad with a scalar of the tensor's dtype, or zeros; negative widths cut.
-
-    Of more axes than every dialect pads, neighbours that are not padded are merged meanwhile.
-    """
+    """Pad with a scalar, or zeros; negative widths cut. Unpadded neighbours merge beyond the axes that dialects pad."""
     tensor, widths = cut_off(tensor, widths), [(clip_at_zero(low), clip_at_zero(high)) for low, high in widths]
     if len(widths) <= _MOST_AXES:
         return pad_outside(tensor, widths, number)

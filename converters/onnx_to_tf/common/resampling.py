@@ -55,10 +55,7 @@ _OTHERS = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
 def resample_axes(
     value: Value, axes: Sequence[ResampledAxis], method: ResizeMethod, wide: str, weights: Weights
 ) -> Value:
-    """Resample `axes` of a value, computed in the dtype `wide`.
-
-    Integers are rounded, halves to even; the nearest elements are only moved.
-    """
+    """Resample `axes` of a value in the dtype `wide`; integers are rounded, halves to even, the nearest only moved."""
     layout = Layout.CHANNELS_LAST
     if 0 in value.shape or 0 in [axis.target for axis in axes if isinstance(axis.target, int)]:
         return _empty(value, axes)

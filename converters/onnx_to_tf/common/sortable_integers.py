@@ -10,10 +10,7 @@ from ..values import TfTensor
 
 
 def sort_keys(tensor: TfTensor) -> TfTensor:
-    """Return integers in the tensor's shape, ordered as its numbers are.
-
-    -0 is as 0, and every NaN above all, as numpy and PyTorch have it. Integers are their own keys.
-    """
+    """Return integers in the order of the numbers: -0 as 0, NaN above all (numpy, PyTorch), integers as they are."""
     if tensor.dtype == tf.bool:
         return tf.cast(tensor, tf.int32)
     if not tensor.dtype.is_floating:

@@ -62,10 +62,7 @@ def run_loop(
 
 
 def _settled_shapes(op: OperatorContext, step: Step, states: Sequence[TfTensor]) -> tuple[list[Any], list[Any]]:
-    """Return the shapes that the states have before every step, and shape and dtype of every output.
-
-    A step is traced until it leaves no shape less certain than it was before it.
-    """
+    """Return the states' shapes and the outputs' specs: a step is traced until no shape gets less certain by it."""
     shapes = [state.shape for state in states]
     while True:
         result = _traced(step, [tf.TensorSpec(shape, state.dtype) for shape, state in zip(shapes, states, strict=True)])

@@ -14,8 +14,7 @@ from .padding_modes import clip_at_zero
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window along the spatial axes, in the logical order.
-    A dilated kernel reaches over (kernel - 1) dilation + 1."""
+    """A window along the spatial axes, in logical order; a dilated kernel reaches over (kernel - 1) dilation + 1."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -83,10 +82,7 @@ class Window:
         )
 
     def with_leading_axis(self) -> Window:
-        """Return the window with a spatial axis of size 1 before the others.
-
-        Kernels want equal strides, and that axis has no use for any.
-        """
+        """Return the window with a spatial axis of size 1 first; kernels want equal strides, and it needs none."""
         stride, dilation = self.strides[0], self.dilations[0]
         return Window(
             (1, *self.kernel),
@@ -139,10 +135,7 @@ def _split(total: Size, *, upper: bool) -> tuple[Size, Size]:
 
 
 def add_ceil_pads(window: Window) -> Window:
-    """Return the window with the pads that ceil_mode adds.
-
-    The last window may reach over the edge, but it begins inside the input or the pads before it.
-    """
+    """Return the window with ceil_mode's pads; the last window begins inside the input or the pads before it."""
     pads = []
     for size, stride, extent, (low, after) in zip(
         window.sizes, window.strides, window.extents, window.pads, strict=True
@@ -159,10 +152,7 @@ def add_ceil_pads(window: Window) -> Window:
 
 
 def kernel_taps(tensor: TfTensor, axis: int, window: Window, at: int) -> list[TfTensor]:
-    """Return what each element of the kernel sees along one spatial axis: tensors of the output's size.
-
-    The spatial axis `at` lies at `axis` and is padded already.
-    """
+    """Return what each kernel element sees along the axis `at`, which lies at `axis`, padded: the output's size."""
     reach = window.extents[at] - 1
     starts = [k * window.dilations[at] for k in range(window.kernel[at])]
     before = (slice(None),) * axis

@@ -66,8 +66,5 @@ def with_channels(tensor: TfTensor, channels: int) -> TfTensor:
 
 
 def clip_index(index: TfTensor, size: Size) -> TfTensor:
-    """Cut indices to an axis of `size`, int32.
-
-    Not by tf.clip_by_value: the converter fuses the bounds 0 and 1 or 0 and 6 into an activation, of integers too.
-    """
+    """Cut int32 indices to an axis; of clip_by_value the converter makes a ReLU1 or ReLU6, of integers too."""
     return tf.minimum(tf.where(index < 0, tf.zeros_like(index), index), size - 1)

@@ -26,10 +26,7 @@ def divide_exactly(x: TfTensor, y: TfTensor) -> TfTensor:
 
 
 def guard_quotients(x: TfTensor, depth: int = _DEPTH) -> TfTensor:
-    """Rewrite the quotients in a tensor that is rounded next, in TFLite.
-
-    Its converter cannot know the new divisors, because they depend on the dividend.
-    """
+    """Rewrite the quotients in what TFLite rounds next: the new divisors depend on the dividend, so stay unknown."""
     if not tf.is_symbolic_tensor(x) or not depth:
         return x
     if x.op.type in _THROUGH:

@@ -1,5 +1,4 @@
-"""TensorFlow's own kernels.
-Each method says what it computes; tflite_kernels.py has equivalents under the same names."""
+"""TensorFlow's own kernels: each method says what it computes, in tflite_kernels.py too, under the same names."""
 
 from __future__ import annotations
 
@@ -36,10 +35,7 @@ class Kernels:
     def depthwise_conv2d(
         self, x: TfTensor, weight: TfTensor, strides: Sequence[int], padding: str, dilations: Sequence[int]
     ) -> TfTensor:
-        """Convolve (N, H, W, C) with (h, w, C, multiplier) to (N, H, W, C * multiplier).
-
-        Strides are equal, and 1 with dilations.
-        """
+        """Convolve (N, H, W, C) with (h, w, C, multiplier); strides are equal, and 1 with dilations."""
         return tf.nn.depthwise_conv2d(x, weight, (1, *strides, 1), padding, dilations=dilations)
 
     def max_pool2d(self, x: TfTensor, kernel: Sequence[int], strides: Sequence[int], padding: str) -> TfTensor:
@@ -132,10 +128,7 @@ class Kernels:
         return getattr(tf, _SCATTERS[mode])(tensor, places, updates)
 
     def row_sums(self, updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
-        """Return `rows` rows, each the sum of the updates that go to it, 0 where none does.
-
-        `row`, int32: where each update goes.
-        """
+        """Return `rows` rows, each the sum of its updates, 0 without any; `row`, int32: where each update goes."""
         return tf.math.unsorted_segment_sum(updates, row, rows)
 
     def cumprod(self, x: TfTensor, axis: Size, exclusive: bool, reverse: bool) -> TfTensor:

@@ -9,10 +9,7 @@ from ..values import Size, TfTensor
 
 
 def running_product(x: TfTensor, axis: int, exclusive: bool, reverse: bool) -> TfTensor:
-    """Return the running product by doubling.
-
-    After k rounds each element is the product of the 2^k elements that end with it.
-    """
+    """Return the running product by doubling: after k rounds each is the product of the 2^k elements up to it."""
     x = tf.reverse(x, [axis]) if reverse else x
     length = x.shape[axis] if x.shape[axis] is not None else tf.shape(x)[axis]
     products = _move_on(x, 1, axis) if exclusive else x
@@ -36,8 +33,7 @@ def _move_on(x: TfTensor, step: Size, axis: int) -> TfTensor:
 
 
 def reduce_max(x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
-    """Return the largest.
-    TFLite's is the lowest number of no elements; it becomes minus infinity if that can happen."""
+    """Return the largest; of no elements TFLite's is the lowest number, which becomes minus infinity here."""
     extreme, lowest = tf.reduce_max(x, axes, keep), _below_nothing(x, axes)
     return extreme if lowest is None else extreme + lowest
 

@@ -20,8 +20,7 @@ def fourier_transform(
 
 
 def _turns(length: Size, bins: Size, dtype: TfTensor) -> tuple[TfTensor, TfTensor]:
-    """Return cosines and sines of 2 pi k n / length, (length, bins).
-    The angle is reduced while it is still an integer."""
+    """Return cosines and sines of 2 pi k n / length, (length, bins); the angle is reduced as an integer."""
     if isinstance(length, int) and isinstance(bins, int):
         angles = 2 * np.pi / max(length, 1) * (np.outer(np.arange(length), np.arange(bins)) % max(length, 1))
         return tf.constant(np.cos(angles), dtype), tf.constant(np.sin(angles), dtype)

@@ -21,10 +21,7 @@ _LN2 = log(2)
 
 
 def erf(x: TfTensor) -> TfTensor:
-    """Return x P(x^2) / Q(x^2) on [-4, 4], beyond which erf is 1 to the last bit of float32; Eigen's coefficients.
-
-    Within 4e-7.
-    """
+    """Return x P(x^2) / Q(x^2) on [-4, 4], beyond which float32's erf is 1; Eigen's coefficients, within 4e-7."""
     clamped = tf.clip_by_value(x, -4.0, 4.0)
     square = clamped * clamped
     return clamped * polynomial(square, _ERF_P) / polynomial(square, _ERF_Q)

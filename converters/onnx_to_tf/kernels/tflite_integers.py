@@ -17,11 +17,7 @@ _HALF = 16  # bits
 
 
 def truncated_quotient(a: TfTensor, b: TfTensor) -> TfTensor:
-    """Return the quotient a / b cut towards zero.
-
-    An int64 is divided in float32, three times. Each time the error is 2^-22 of the rest, so that of an exact multiple
-    no rest is left in the end.
-    """
+    """Return a / b cut towards zero; int64 in three float32 steps, each off by 2^-22 of the rest: multiples exact."""
     if a.dtype == tf.int32:
         return tf.truncatediv(a, b)
     left = a - truncated_remainder(a, b)

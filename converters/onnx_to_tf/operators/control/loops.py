@@ -141,10 +141,7 @@ def _condition_part(body: Graph, states: int) -> tuple[Graph, list[int]]:
 
 @lowers("Scan", since=9, V=ANY)
 def scan(op: OperatorContext) -> list[Value]:
-    """Lower Scan: its body once for each place along an axis of the scanned inputs.
-
-    Its outputs lie along an axis again.
-    """
+    """Lower Scan: its body for each place along an axis of the scanned inputs; outputs lie along an axis again."""
     body, layout = op.graph("body"), scan_of(op)
     first, axis, _ = layout.scanned[0]
     steps = first.size(axis) if layout.steps is None else layout.steps

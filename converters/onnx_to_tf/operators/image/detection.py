@@ -53,10 +53,7 @@ def _at_most(op: OperatorContext, boxes: Size) -> Size:
 
 
 def _corners(boxes: TfTensor, *, centred: bool) -> TfTensor:
-    """Return two opposite corners, any of which are right for the kernels.
-
-    A box of negative width or height overlaps nothing.
-    """
+    """Return two opposite corners, any of which do; a box of negative width or height overlaps nothing."""
     if not centred:
         return boxes
     x, y, width, height = tf.unstack(boxes, 4, axis=-1)

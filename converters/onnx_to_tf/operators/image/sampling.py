@@ -18,10 +18,7 @@ _CUBIC = -0.75
 
 @lowers("GridSample", since=16, T1=ANY, T2=FLOATS)
 def grid_sample(op: OperatorContext) -> Value:
-    """Lower GridSample: X (N, C, spatial axes) read at a grid (N, places, one number for each spatial axis).
-
-    The number of the innermost axis comes first.
-    """
+    """Lower GridSample: X (N, C, spatial) read at a grid (N, places, numbers by spatial axis, the innermost first)."""
     value, grid, sampling = op.value(0), op.value(1), grid_sample_attributes(op)
     mode, padding, corners, dtype = sampling.mode, sampling.padding, sampling.align_corners, value.dtype
     if mode != "nearest" and dtype not in FLOATS:
@@ -100,8 +97,7 @@ def _cubic(t: TfTensor) -> list[TfTensor]:
 
 
 def _read(image: TfTensor, sizes: Sequence[Size], axes: Sequence[Sequence[Any]]) -> TfTensor:
-    """Return the weighted sum over every choice of one tap for each axis: (N, places, C).
-    `sizes` are (N, C, spatial)."""
+    """Return the weighted sum over every choice of a tap by axis, (N, places, C); `sizes` are (N, C, spatial)."""
     batch, channels, *spatial = sizes
     rows = tf.reshape(image, pack_sizes([-1, channels]) if isinstance(channels, int) else tf.stack([-1, channels]))
     places = axes[0][0][0].shape.rank
@@ -150,10 +146,7 @@ def _line(size: Size, dtype: Any, corners: bool) -> TfTensor:
 
 @lowers("DepthToSpace", since=1, until=28, T=ANY)
 def depth_to_space(op: OperatorContext) -> Value:
-    """Lower DepthToSpace: (N, C b b, H, W) -> (N, C, H b, W b).
-
-    DCR: the block's axes come before C in the depth; CRD: after.
-    """
+    """Lower DepthToSpace: (N, C b b, H, W) -> (N, C, H b, W b); the block's axes before C (DCR) or after (CRD)."""
     block, mode, value = op.integer("blocksize"), op.word("mode", "DCR", ("DCR", "CRD")), op.value(0)
     native = value.tensor(Layout.CHANNELS_LAST)
     if mode == "CRD":
@@ -163,10 +156,7 @@ def depth_to_space(op: OperatorContext) -> Value:
 
 @lowers("SpaceToDepth", since=1, until=28, T=ANY)
 def space_to_depth(op: OperatorContext) -> Value:
-    """Lower SpaceToDepth: (N, C, H b, W b) -> (N, b b C, H, W).
-
-    DCR: the block's axes come before C in the depth; CRD: after.
-    """
+    """Lower SpaceToDepth: (N, C, H b, W b) -> (N, b b C, H, W); the block's axes before C (DCR) or after (CRD)."""
     block, mode, value = op.integer("blocksize"), op.word("mode", "DCR", ("DCR", "CRD")), op.value(0)
     native = value.tensor(Layout.CHANNELS_LAST)
     native = native if block == 1 else tf.nn.space_to_depth(native, block)

@@ -151,10 +151,7 @@ def _limit_keys(op: OperatorContext, mask: Mask, queries: Heads, keys: Heads, of
 
 @lowers("RotaryEmbedding", since=23, T=FLOATS, M=INDICES)
 def rotary_embedding(op: OperatorContext) -> Value:
-    """Lower RotaryEmbedding: pairs of features turned by the angles of their positions.
-
-    The caches are (positions, half) by `position_ids`, or (batch, sequence, half) without.
-    """
+    """Lower RotaryEmbedding: pairs turned by angles, (positions, half) by `position_ids` or (batch, sequence, half)."""
     value, positions = op.value(0), op.optional(3)
     caches = [op.tensor(at) for at in (1, 2)]
     if positions is not None:
@@ -195,10 +192,7 @@ def rotate_pairs(heads: Heads, cos: TfTensor, sin: TfTensor, *, width: int, inte
 
 @lowers("TensorScatter", since=24, T=ANY)
 def tensor_scatter(op: OperatorContext) -> Value:
-    """Lower TensorScatter: `update` written into the cache along an axis, in each sample from its own place on.
-
-    `circular` goes round.
-    """
+    """Lower TensorScatter: `update` written into the cache along an axis, from each sample's place on; or round it."""
     cache, update, start = op.value(0), op.value(1), op.optional(2)
     axis = op.integer("axis", -2) % cache.rank
     circular = op.word("mode", "linear", ("linear", "circular")) == "circular"
@@ -219,10 +213,7 @@ def tensor_scatter(op: OperatorContext) -> Value:
 
 @lowers("CausalConvWithState", since=27, until=28, T=FLOATS)
 def causal_conv_with_state(op: OperatorContext) -> list[Value]:
-    """Lower CausalConvWithState: each channel of (batch, channels, length) convolved by its own kernel over the past.
-
-    The second output is the end of the input, for the next call.
-    """
+    """Lower CausalConvWithState: a kernel for each channel over the past; also the input's end, for the next call."""
     value, kernel, bias, past = op.value(0), op.value(1), op.optional(2), op.optional(3)
     taps, length = kernel.shape[2], value.size(2)
     if taps is None:

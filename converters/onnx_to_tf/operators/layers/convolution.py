@@ -77,8 +77,7 @@ def _conv2d(op: OperatorContext, tensor: TfTensor, kernel: Value, window: Window
 
 
 def _conv2d_of_groups(tensor: TfTensor, weight: TfTensor, window: Window) -> TfTensor:
-    """Convolve in as many groups as the weight's channels fit into the tensor's.
-    Pads that are numbers are the kernel's."""
+    """Convolve in as many groups as the weight's channels fit the tensor's; pads that are numbers are the kernel's."""
     padding: Any = "SAME" if window.same else [list(pair) for pair in window.widths]
     if not window.same and not window.fixed:
         tensor, padding = pad_outside(tensor, window.widths), "VALID"

@@ -1,7 +1,4 @@
-"""ONNX Runtime's attention (com.microsoft), as its kernels for the CPU compute it.
-
-A mask adds a large negative number and hides nothing, so that a query that sees no key results in a mean.
-"""
+"""ONNX Runtime's attention, as on its CPU: masks add a large negative number, so a query without a key gets a mean."""
 
 from __future__ import annotations
 
@@ -43,10 +40,7 @@ def rotary_embedding(op: OperatorContext) -> Value:
 
 @lowers("MultiHeadAttention", domain=MICROSOFT, T=FLOATS | INDICES)
 def multi_head_attention(op: OperatorContext) -> list[Value | None]:
-    """Lower MultiHeadAttention: attention of projected queries, keys and values (batch, sequence, heads * features).
-
-    Keys and values may be (batch, heads, sequence, features).
-    """
+    """Lower MultiHeadAttention, of projections (batch, sequence, heads * features); keys, values may lie by heads."""
     query, key, value = op.value(0), op.optional(1), op.optional(2)
     if query.rank != 3 or key is None or value is None or key.rank == 5:
         op.refuse("queries, keys and values in one tensor are not carried", fix="export without this fusion")
@@ -58,10 +52,7 @@ def multi_head_attention(op: OperatorContext) -> list[Value | None]:
 
 
 def _add_biases(op: OperatorContext, inputs: list[Value]) -> list[Value]:
-    """Add to each input its part of the bias, which lie behind each other.
-
-    An input that has 4 axes was projected before.
-    """
+    """Add to each input its part of the bias, which lie behind each other; one of 4 axes was projected before."""
     bias = op.optional(3)
     if bias is None:
         return inputs
@@ -149,10 +140,7 @@ def _attention(
 
 
 def _filter_keys(op: OperatorContext, mask: Value, keys: Heads, bias: TfTensor | None) -> TfTensor:
-    """Return what is added to the scores of the keys that a mask leaves out.
-
-    The mask is (batch, keys), (batch, queries, keys), or (batch,), the number of keys.
-    """
+    """Return what is added to the scores: a mask by (batch, keys) or (batch, queries, keys), or (batch,) of lengths."""
     low = op.real("mask_filter_value", -10000.0)
     if mask.rank == 1:
         visible = _first_keys(op, mask, keys.batch, keys.length)

@@ -17,8 +17,7 @@ from ..math.casting import dtype_named
 
 @lowers("BatchNormalization", since=9, T=FLOATS, T1=FLOATS, T2=FLOATS, U=FLOATS)
 def batch_normalization(op: OperatorContext) -> Value:
-    """Lower BatchNormalization: scale (x - mean) / sqrt(var + epsilon) + bias along axis 1.
-    Training mode is refused."""
+    """Lower BatchNormalization: scale (x - mean) / sqrt(var + epsilon) + bias along axis 1; training is refused."""
     if op.flag("training_mode"):
         op.refuse("it was exported in training mode", fix="call eval() on the model before you export it")
     op.ignore("momentum", because="it only matters in training")
@@ -92,10 +91,7 @@ def layer_normalization(op: OperatorContext) -> list[Value]:
 
 @lowers("RMSNormalization", since=23, T=FLOATS, V=FLOATS)
 def rms_normalization(op: OperatorContext) -> Value:
-    """Lower RMSNormalization: x / sqrt(mean(x x) + epsilon) over the axes from `axis` on, then scale.
-
-    The result has the dtype of the scale.
-    """
+    """Lower RMSNormalization: x / sqrt(mean(x x) + epsilon) from `axis` on, times scale, in the dtype of the scale."""
     value, scale = op.value(0), op.value(1)
     wide = widen(tf.cast(value.tensor(), _stash(op)))
     normalized, _ = normalize_by_root_mean_square(wide, axes_from_attribute(op, value), op.real("epsilon", 1e-5))

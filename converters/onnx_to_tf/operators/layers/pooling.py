@@ -60,10 +60,7 @@ def max_pool(op: OperatorContext) -> list[Value | None]:
 
 
 def _max_of_windows(op: OperatorContext, value: Value, tensor: TfTensor, window: Window) -> TfTensor:
-    """Return the largest of each window.
-
-    TensorFlow's SAME adds only elements that cannot win; other pads are an operator of their own.
-    """
+    """Return each window's largest; TensorFlow's SAME adds what cannot win, other pads are an operator of their own."""
     if window.dilated:
         return _combine_windows(_pad_for_max(op, value, tensor, window), window, tf.maximum)
     if window.same:
@@ -93,10 +90,7 @@ def _by_kernel(window: Window) -> list[tuple[tuple[Size, Size], int]]:
 
 
 def _at_most(size: Size, limit: int) -> bool:
-    """Return whether a pad is at most `limit`.
-
-    Of pads that are computed, by ceil_mode or auto_pad, the rules themselves say that they are below the kernel.
-    """
+    """Return whether a pad is at most `limit`; computed ones (ceil_mode, auto_pad) are below the kernel by rule."""
     return not isinstance(size, int) or size <= limit
 
 
@@ -191,10 +185,7 @@ def _means(op: OperatorContext, tensor: TfTensor, window: Window) -> TfTensor:
 
 
 def _count_correction(unrounded: Window, window: Window, means: TfTensor, *, with_pads: bool) -> TfTensor:
-    """Return the factor by which only the elements that count are divided by: kernel / count along each axis.
-
-    With sizes that are known it is computed now.
-    """
+    """Return kernel / count along each axis: the divisor of elements that count; computed now if sizes are known."""
     known = window.fixed and all(isinstance(size, int) for size in window.sizes)
     with tf.init_scope() if known else nullcontext():
         answer = tf.ones([1] * (window.rank + 2), means.dtype)

@@ -55,10 +55,7 @@ class RecurrentLayer:
 
 @dataclass(frozen=True)
 class DirectionWeights:
-    """The weights of one direction: W (I, gates H) and R (H, gates H), transposed, and their biases (gates H).
-
-    `product` multiplies rows with either: a tensor for tf.matmul.
-    """
+    """One direction's W (I, gates H) and R (H, gates H), transposed, their biases, and `product` of rows with one."""
 
     w: Any
     r: Any

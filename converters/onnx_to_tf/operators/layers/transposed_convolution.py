@@ -19,10 +19,7 @@ from .convolution import arrange_weight, channel_sizes, convolve
 
 @lowers("ConvTranspose", since=1, T=FLOATS)
 def conv_transpose(op: OperatorContext) -> Value:
-    """Lower ConvTranspose: (N, C, ...) * (C, M / group, ...) + bias -> (N, M, ...).
-
-    Each axis is stride (size - 1) + extent - pads wide.
-    """
+    """Lower ConvTranspose: (N, C, ...) to (N, M, ...), an axis stride (size - 1) + extent - pads wide, plus bias."""
     value, kernel, group = op.value(0), op.value(1), op.integer("group", 1)
     window = _window(op, value, kernel)
     tensor = with_channels(value.tensor(Layout.CHANNELS_LAST), channel_sizes(op, kernel)[0])
@@ -82,10 +79,7 @@ def _convolve_transposed(
 
 
 def _convolve_spread(op: OperatorContext, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
-    """Convolve over the input with zeros between its elements.
-
-    For groups and dilations, and for three axes where the dialect's own kernel does not have them.
-    """
+    """Convolve over the input with zeros between elements: for groups, dilations, and axes the dialect lacks."""
     for axis, stride in enumerate(window.strides, 1):
         tensor = insert_zeros(tensor, axis, stride)
     forward = Window(

@@ -45,10 +45,7 @@ def _put_values(op: OperatorContext, values: TfTensor, places: TfTensor, size: S
 
 @lowers("Col2Im", since=18, T=NUMBERS)
 def col2im(op: OperatorContext) -> Value:
-    """Lower Col2Im: (N, C * elements of a block, blocks) -> (N, C, ...).
-
-    Blocks are laid over the image, and added where they overlap.
-    """
+    """Lower Col2Im: blocks (N, C * elements, blocks) laid over the image (N, C, ...), and added where they overlap."""
     value, image, block = op.value(0), op.sizes(1, "image_shape"), op.sizes(2, "block_shape")
     rank = len(image)
     strides, dilations = op.ints("strides", [1] * rank), op.ints("dilations", [1] * rank)

@@ -148,8 +148,7 @@ def swish(op: OperatorContext) -> Value:
 
 @lowers("Dropout", since=12, T=FLOATS, T1=FLOATS, T2=frozenset({"bool"}))
 def dropout(op: OperatorContext) -> Sequence[Value]:
-    """Lower Dropout, which keeps everything in inference.
-    A model that was exported in training and drops is refused."""
+    """Lower Dropout, which keeps all in inference; a model that was exported in training and drops is refused."""
     op.ignore("seed", because="nothing is drawn")
     training = op.optional_array(2, "training_mode")
     if training is not None and bool(training):

@@ -11,10 +11,7 @@ from ...values import TfTensor, Value, computed, product, reshape
 
 @lowers("NegativeLogLikelihoodLoss", since=12, T=FLOATS, Tind=INDICES)
 def negative_log_likelihood_loss(op: OperatorContext) -> Value:
-    """Lower NegativeLogLikelihoodLoss: minus the logarithm at each target's class, by the class's weight.
-
-    The losses are left single, summed, or averaged.
-    """
+    """Lower NegativeLogLikelihoodLoss: minus each target's logarithm by its weight; single, summed or averaged."""
     return _loss(op, _rows(op.value(0)))
 
 

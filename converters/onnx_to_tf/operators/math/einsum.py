@@ -55,10 +55,7 @@ def _cast(value: Value, dtype: str | None) -> Value:
 
 
 def _read_labels(op: OperatorContext, equation: str, ranks: list[int]) -> tuple[list[str], str]:
-    """Return the labels of each operand and of the result.
-
-    Without an arrow the result has the ellipsis, and then the labels that stand once, in the order of ASCII.
-    """
+    """Return the labels of operands and result; without an arrow the ellipsis, then single labels, in ASCII order."""
     left, arrow, right = equation.partition("->")
     written = left.split(",")
     if len(written) != len(ranks):

@@ -45,10 +45,7 @@ def _multiply(op: OperatorContext, a: TfTensor, b: TfTensor, **turned: bool) -> 
 
 @lowers("MatMul", since=1, T=SUMMABLE)
 def matmul(op: OperatorContext) -> Value:
-    """Lower MatMul as numpy.matmul.
-
-    Many rows against one matrix become one product where a runtime has a kernel for that.
-    """
+    """Lower MatMul as numpy.matmul; many rows against one matrix become one product where a runtime has a kernel."""
     left, right = op.value(0), op.value(1)
     if left.rank == 1 or right.rank == 1:
         return _multiply_vectors(op, left, right)

@@ -82,10 +82,7 @@ def bitwise_not(op: OperatorContext) -> Value:
 
 @lowers("BitShift", since=11, until=28, T=INTEGERS)
 def bit_shift(op: OperatorContext) -> Value:
-    """Lower BitShift: bits moved to the left or to the right.
-
-    Opset 28 defines shifts by all bits or by a negative number.
-    """
+    """Lower BitShift, to the left or to the right; opset 28 defines shifts by all bits or by a negative number."""
     left = op.word("direction", "", ("LEFT", "RIGHT")) == "LEFT"
 
     def shifted(x: TfTensor, places: TfTensor) -> TfTensor:

@@ -1,7 +1,4 @@
-"""Numbers as small integers or small floats, with a scale and a zero point.
-
-There is one for the tensor, for each place along an axis, or for each block along it.
-"""
+"""Numbers as small integers or floats, with a scale and a zero point by tensor, by place or by block along an axis."""
 
 from __future__ import annotations
 
@@ -34,10 +31,7 @@ RANGES = {
 @lowers("QuantizeLinear", since=10, until=22, T1=_REAL, T2=_QUANTIZED)
 @lowers("QuantizeLinear", domain=MICROSOFT, T=_REAL | _QUANTIZED)
 def quantize_linear(op: OperatorContext) -> Value:
-    """Lower QuantizeLinear: saturate(round(x / y_scale) + y_zero_point).
-
-    The quotient is computed in the scale's dtype or in `precision`.
-    """
+    """Lower QuantizeLinear: saturate(round(x / y_scale) + y_zero_point), in the scale's dtype or in `precision`."""
     value, zero = op.value(0), op.optional(2)
     dtype, saturate = quantized_dtype(op), op.flag("saturate", True)
     if dtype not in _QUANTIZED:
@@ -112,10 +106,7 @@ def dequantize(value: Value, scale: Value, zero: Value | None, dtype: str = "flo
 
 
 def quantize_dynamically(value: Value) -> list[Value]:
-    """Quantise a float32 value to uint8: its numbers, scale and zero point.
-
-    Where all is zero the scale is 1, as ONNX Runtime has it; the specification's formula would divide by zero.
-    """
+    """Quantise float32 to uint8, scale, zero point; of zeros the scale is 1 (ONNX Runtime), not the formula's 0."""
     x = value.tensor(value.layout)
     low, high = tf.minimum(tf.reduce_min(x), 0.0), tf.maximum(tf.reduce_max(x), 0.0)
     scale = tf.where(tf.equal(low, high), 1.0, divide_exactly(high - low, tf.constant(255.0)))

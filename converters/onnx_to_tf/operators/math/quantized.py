@@ -118,10 +118,7 @@ def _scale_ratio(a: Value, b: Value, y: Value) -> TfTensor:
 
 
 def _rescale(op: OperatorContext, sums: Value, scale: TfTensor, zero: Value) -> Value:
-    """Return sums times a scale, rounded, plus the zero point, in its dtype.
-
-    The scale broadcasts in the sums' own layout.
-    """
+    """Return sums times a scale that fits their layout, rounded, plus the zero point, in its dtype."""
     point = single_number(op, zero).tensor()
     return map_elements(sums, lambda t: add_zero_point(tf.round(tf.cast(t, tf.float32) * scale), point, zero.dtype))
 
@@ -239,10 +236,7 @@ def matmul_integer_to_float(op: OperatorContext) -> Value:
 
 @lowers("DynamicQuantizeMatMul", domain=MICROSOFT, T=_MIXED)
 def dynamic_quantize_matmul(op: OperatorContext) -> Value:
-    """Lower DynamicQuantizeMatMul: a product with a quantised matrix, plus a bias.
-
-    The left factor is real, is quantised by its own range, and the result is real again.
-    """
+    """Lower DynamicQuantizeMatMul: a real factor, quantised by its range, times a quantised one, plus bias; real."""
     right = op.value(1)
     numbers, scale, zero = quantize_dynamically(op.value(0))
     sums = multiply_quantized(op, numbers, zero, right, op.optional(3))
@@ -297,10 +291,7 @@ def dynamic_quantize_lstm(op: OperatorContext) -> list[Value | None]:
 
 @lowers("MatMulNBits", domain=MICROSOFT, T=_MIXED)
 def matmul_n_bits(op: OperatorContext) -> Value:
-    """Lower MatMulNBits: a product with a matrix of 2, 4 or 8 bits, and a bias.
-
-    The matrix is (columns, blocks along the summed axis, bytes of a block); it is unpacked now.
-    """
+    """Lower MatMulNBits: a product with (columns, blocks along the summed axis, bytes), unpacked now, and a bias."""
     op.ignore("accuracy_level", because="it says how coarse the arithmetic may be, and here it is never coarser")
     if op.integer("weight_prepacked", 0):
         op.refuse("its attribute weight_prepacked is set", fix="use the weights as the quantiser writes them")

@@ -93,10 +93,7 @@ def _draw(op: OperatorContext, shape: Sequence[Size], dtype: str) -> dict[str, A
 
 
 def _seeds(op: OperatorContext) -> dict[str, Any]:
-    """Return TensorFlow's two seeds, of the bits of ONNX's float; two zeros are no seed.
-
-    Not by tf.random: that would mix in a seed that this process happens to have set.
-    """
+    """Return TensorFlow's two seeds from ONNX's bits; two zeros are none. tf.random would mix in the process's seed."""
     if not op.has("seed"):
         return {"seed": 0, "seed2": 0}
     return {"seed": int(np.float32(op.real("seed")).view(np.int32)), "seed2": 1}

@@ -45,10 +45,7 @@ def _norm(_: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
 
 
 def _log_sum_exp(kernels: Kernels, t: TfTensor, axes: Axes, keep: bool) -> TfTensor:
-    """Return log(sum(exp(t))), with the largest element subtracted before, unless it is infinite.
-
-    Integers are computed in float64, as the specification's body has it.
-    """
+    """Return log(sum(exp(t))), less the largest unless it is infinite; integers in float64, as in the spec's body."""
     if not t.dtype.is_floating:
         return tf.cast(_log_sum_exp(kernels, tf.cast(t, tf.float64), axes, keep), t.dtype)
     largest = kernels.reduce_max(t, axes, True)

@@ -1,5 +1,4 @@
-"""Spectra.
-Complex numbers lie in a last axis of size 2: real part, imaginary part. Windows are lowered by their bodies."""
+"""Spectra: complex numbers lie in a last axis of size 2 (real, imaginary). Windows are lowered by their bodies."""
 
 from __future__ import annotations
 
@@ -96,10 +95,7 @@ def _transform_back(
 
 @lowers("STFT", since=17, T1=FLOATS, T2=INDICES)
 def stft(op: OperatorContext) -> Value:
-    """Lower STFT: the transforms of pieces of a signal (batch, length, 1 or 2), by a window.
-
-    The result is (batch, frames, bins, 2).
-    """
+    """Lower STFT: the transforms, by a window, of pieces of (batch, length, 1 or 2): (batch, frames, bins, 2)."""
     value, window, onesided = op.value(0), op.optional(2), op.flag("onesided", True)
     (step,) = op.sizes(1, "frame_step")
     length = _frame_length(op, value, window)
@@ -125,10 +121,7 @@ def _frame_length(op: OperatorContext, value: Value, window: Value | None) -> Si
 
 @lowers("MelWeightMatrix", since=17, T1=INDICES, T2=FLOATS, T3=NUMBERS)
 def mel_weight_matrix(op: OperatorContext) -> Value:
-    """Lower MelWeightMatrix: (spectrogram bins, mel bins), triangles over bins that are evenly apart in mel.
-
-    A mel is 2595 log10(1 + Hz / 700).
-    """
+    """Lower MelWeightMatrix: (spectrogram bins, mel bins), triangles evenly apart in mel, 2595 log10(1 + Hz / 700)."""
     (bins,), (length,) = op.sizes(0, "num_mel_bins"), op.sizes(1, "dft_length")
     rate, low, high = (tf.cast(op.tensor(at), tf.float64) for at in (2, 3, 4))
     low, high = (2595 / log(10) * tf.math.log1p(tf.reshape(edge, []) / 700) for edge in (low, high))

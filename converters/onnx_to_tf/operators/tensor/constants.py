@@ -48,10 +48,7 @@ _COUNTED = frozenset({"float16", "bfloat16", "float32", "float64", "int16", "int
 
 @lowers("Range", since=11, until=28, T=_COUNTED)
 def number_range(op: OperatorContext) -> Value:
-    """Lower Range: start + i * delta for i below ceil((limit - start) / delta).
-
-    16-bit floats are counted in float32 as long as stash_type says so; sizes are counted as sizes.
-    """
+    """Lower Range: start + i delta below limit; 16-bit floats in float32 as stash_type says, sizes as sizes."""
     inputs, dtype = [op.value(at) for at in range(3)], op.value(0).dtype
     if op.integer("stash_type", 1) != 1 and dtype in ("float16", "bfloat16"):
         op.refuse(f"its stash_type is {op.integer('stash_type')}, and only 1 (float32) can be carried")

@@ -80,10 +80,7 @@ def nd_places(op: OperatorContext, value: Value, indices: Value, batch: int = 0)
 
 @lowers("OneHot", since=9, until=28, T1=NUMBERS, T2=NUMBERS, T3=ANY)
 def one_hot(op: OperatorContext) -> Value:
-    """Lower OneHot: values[1] at the index along a new axis, and values[0] elsewhere.
-
-    An index out of range gives no values[1].
-    """
+    """Lower OneHot: values[1] at the index along a new axis, values[0] elsewhere and where it is out of range."""
     indices, axis = op.value(0), op.integer("axis", -1)
     off, on = tf.unstack(op.tensor(2), 2)
     depth = op.value(1)

@@ -80,10 +80,7 @@ def _reflects_once(tensor: TfTensor, widths: Sequence[tuple[Size, Size]]) -> boo
 
 @lowers("CenterCropPad", since=18, T=ANY, Tind=INDICES)
 def center_crop_pad(op: OperatorContext) -> Value:
-    """Lower CenterCropPad: the middle of a value, or the value in the middle of zeros.
-
-    Of an odd difference the larger half lies after.
-    """
+    """Lower CenterCropPad: a value's middle, or it amid zeros; of an odd difference the larger half lies after."""
     value, wanted = op.value(0), op.sizes(1, "shape")
     axes = [axis % value.rank for axis in op.ints("axes", range(value.rank))]
     if len(wanted) != len(axes):

@@ -21,10 +21,7 @@ def scatter_nd(op: OperatorContext) -> Value:
 
 @lowers("ScatterElements", since=11, T=ANY, Tind=INDICES)
 def scatter_elements(op: OperatorContext) -> Value:
-    """Lower ScatterElements: x[i, indices[i, j, k], k] = updates[i, j, k], or reduced with it.
-
-    For the axis in the middle.
-    """
+    """Lower ScatterElements: x[i, indices[i, j, k], k] = updates[i, j, k] for a middle axis, or reduced with it."""
     return _scatter_elements(op, op.word("reduction", "none", _REDUCTIONS))
 
 

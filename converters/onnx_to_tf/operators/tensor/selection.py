@@ -12,10 +12,7 @@ from ...values import Layout, TfTensor, Value, computed, pack_sizes, product
 
 @lowers("TopK", since=1, T=NUMBERS)
 def top_k(op: OperatorContext) -> list[Value]:
-    """Lower TopK: the k largest or smallest along an axis, in order, of equals the first ones; and where they lay.
-
-    It works in the layout in which the axis is innermost, where the value lies so.
-    """
+    """Lower TopK: the k largest or smallest along an axis, in order, of equals the first; and where they lay."""
     value, choice = op.value(0), top_k_arguments(op)
     axis, last = choice.axis, value.rank - 1
     layout = value.layout if value.place(axis) == last else Layout.LOGICAL
@@ -39,10 +36,7 @@ def non_zero(op: OperatorContext) -> Value:
 
 @lowers("Compress", since=9, until=28, T=ANY, T1=BOOL)
 def compress(op: OperatorContext) -> Value:
-    """Lower Compress: the slices along an axis, or the elements, for which the condition holds.
-
-    The condition may be shorter than the axis.
-    """
+    """Lower Compress: the slices along an axis, or the elements, for which a condition, which may be shorter, holds."""
     value, chosen = op.value(0), tf.where(op.tensor(1))[:, 0]
     if not op.has("axis"):
         return computed(tf.gather(tf.reshape(value.tensor(), [-1]), chosen))

@@ -27,10 +27,7 @@ from ...values import (
 
 @lowers("Shape", since=1, T=ANY)
 def shape(op: OperatorContext) -> Value:
-    """Lower Shape: the sizes of the axes start .. end - 1, both cut to the rank as Python does.
-
-    Before opset 15 of all axes.
-    """
+    """Lower Shape: sizes start .. end - 1, both cut to the rank as Python does; before opset 15 of all axes."""
     value = op.value(0)
     sizes = [value.size(axis) for axis in range(value.rank)]
     return op.sized(sizes[op.integer("start", 0) : op.integer("end", value.rank)])
@@ -102,10 +99,7 @@ def reshape_value(value: Value, target: Sequence[Size]) -> Value:
 
 
 def _keeps_channels(value: Value, target: Sequence[Size]) -> bool:
-    """Return whether axis 1 stays and the spatial axes before and after hold equally many elements.
-
-    Then axis 0 stays, too.
-    """
+    """Return whether axis 1 stays and the spatial axes hold as many elements as before; then axis 0 stays too."""
     spatial, wanted = value.shape[2:], target[2:]
     return (
         len(target) > 2

@@ -100,10 +100,7 @@ def _slice_computed_axes(op: OperatorContext) -> Value:
 
 @lowers("ReverseSequence", since=10, until=28, T=ANY)
 def reverse_sequence(op: OperatorContext) -> Value:
-    """Lower ReverseSequence: the first lengths[i] elements along the time axis reversed, for each i.
-
-    i runs along the batch axis.
-    """
+    """Lower ReverseSequence: the first lengths[i] elements along the time axis reversed, i along the batch axis."""
     value, lengths = op.value(0), op.tensor(1)
     batch, time = op.integer("batch_axis", 1) % value.rank, op.integer("time_axis", 0) % value.rank
     return computed(op.kernels.reverse_sequence(value.tensor(), lengths, time, batch)).with_sizes_of(value)
