@@ -30,14 +30,12 @@ SMALL_FLOATS = frozenset(
 NARROW = SMALL_INTEGERS | SMALL_FLOATS
 
 FAMILIES = (
-    "control.conditional", "control.loops", "control.optional", "control.sequences", "image.detection", "image.regions",
-    "image.resize", "image.sampling", "layers.attention", "layers.convolution", "layers.deformable", "layers.fused",
-    "layers.fused_attention", "layers.normalization", "layers.pooling", "layers.recurrent",
-    "layers.transposed_convolution", "layers.unpooling", "math.activation", "math.casting", "math.cumulative",
-    "math.einsum", "math.elementwise", "math.linear", "math.logic", "math.classification_losses", "math.quantization",
-    "math.quantized", "math.random", "math.reduction", "math.signal", "tensor.constants", "tensor.indexing",
-    "tensor.joining", "tensor.padding", "tensor.scatter", "tensor.selection", "tensor.shape", "tensor.slicing",
-    "tensor.text",
+    "control.conditional", "control.loops", "control.sequences", "image.detection", "image.resize", "image.sampling",
+    "layers.attention", "layers.convolution", "layers.fused", "layers.fused_attention", "layers.normalization",
+    "layers.pooling", "layers.recurrent", "math.activation", "math.casting", "math.einsum", "math.elementwise",
+    "math.linear", "math.logic", "math.classification_losses", "math.quantization", "math.quantized", "math.random",
+    "math.reduction", "math.signal", "tensor.constants", "tensor.indexing", "tensor.joining", "tensor.padding",
+    "tensor.selection", "tensor.shape", "tensor.slicing", "tensor.text",
 )  # fmt: skip
 
 _REGISTRY = operator_registry.Registry[Lowering](f"{__package__}.operators", FAMILIES)

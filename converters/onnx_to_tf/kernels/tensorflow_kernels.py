@@ -8,7 +8,7 @@ from typing import Any
 
 from ..lazy_tensorflow import tf
 from ..values import Size, TfTensor
-from . import tflite_scatters
+from . import tflite_reductions
 from .exact_quotients import divide_exactly
 from .loop_outputs import ListCollector, OutputCollector
 
@@ -124,7 +124,7 @@ class Kernels:
         The other modes are "add", "mul", "max" and "min", duplicates included.
         """
         if mode == "mul":
-            return tflite_scatters.scatter_by_segments(mode, tensor, places, updates)
+            return tflite_reductions.scatter_by_segments(mode, tensor, places, updates)
         return getattr(tf, _SCATTERS[mode])(tensor, places, updates)
 
     def row_sums(self, updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:

@@ -7,12 +7,11 @@ from typing import Any
 
 from ..lazy_tensorflow import tf
 from ..values import Size, TfTensor
-from . import tflite_cumulative, tflite_fourier, tflite_functions, tflite_integers, tflite_scatters
+from . import tflite_functions, tflite_integers, tflite_matrices, tflite_reductions
 from .exact_quotients import guard_quotients
 from .loop_outputs import GrowingCollector, OutputCollector
 from .tensorflow_kernels import Kernels
 from .tflite_boxes import non_max_suppression
-from .tflite_matrices import determinant
 
 
 class TFLiteKernels(Kernels):
@@ -85,10 +84,10 @@ class TFLiteKernels(Kernels):
         return tf.math.log(tf.nn.relu(-tf.abs(like)))
 
     def reduce_max(self, x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
-        return tflite_cumulative.reduce_max(x, axes, keep)
+        return tflite_reductions.reduce_max(x, axes, keep)
 
     def reduce_min(self, x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
-        return tflite_cumulative.reduce_min(x, axes, keep)
+        return tflite_reductions.reduce_min(x, axes, keep)
 
     def matmul(self, a: TfTensor, b: TfTensor, transpose_a: bool = False, transpose_b: bool = False) -> TfTensor:
         if a.dtype.is_floating:
@@ -98,20 +97,20 @@ class TFLiteKernels(Kernels):
         return tf.reduce_sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
 
     def scatter(self, mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
-        return tflite_scatters.scatter_by_segments(mode, tensor, places, updates)
+        return tflite_reductions.scatter_by_segments(mode, tensor, places, updates)
 
     def row_sums(self, updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
-        return tflite_scatters.row_sums(updates, row, rows)
+        return tflite_reductions.row_sums(updates, row, rows)
 
     def cumprod(self, x: TfTensor, axis: Size, exclusive: bool, reverse: bool) -> TfTensor:
         if not isinstance(axis, int):
             raise NotImplementedError("TFLite has no running product along a computed axis")
-        return tflite_cumulative.running_product(x, axis, exclusive, reverse)
+        return tflite_reductions.running_product(x, axis, exclusive, reverse)
 
     def determinant(self, matrices: TfTensor) -> TfTensor:
         if matrices.shape[1] is None:
             raise NotImplementedError("TFLite has no determinant of matrices whose size is known only when they come")
-        return determinant(matrices)
+        return tflite_matrices.determinant(matrices)
 
     def non_max_suppression(
         self, boxes: TfTensor, scores: TfTensor, count: TfTensor, overlap: TfTensor, least: TfTensor | None
@@ -121,7 +120,7 @@ class TFLiteKernels(Kernels):
     def fourier(
         self, real: TfTensor, imaginary: TfTensor | None, length: Size, bins: Size
     ) -> tuple[TfTensor, TfTensor]:
-        return tflite_fourier.fourier_transform(real, imaginary, length, bins)
+        return tflite_matrices.fourier_transform(real, imaginary, length, bins)
 
     def scaled_size(self, size: Size, over: Size, under: Size) -> Size:
         return (2 * over * size + under) // (2 * under)  # TFLite divides 32 bits only: up to size over = 2^30

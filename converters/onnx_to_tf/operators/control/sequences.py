@@ -2,7 +2,7 @@
 
 torch's exporter writes a split as SplitToSequence and SequenceAt. The tensors of a sequence may be computed; their
 number, and which of them is meant, may not. The exception is a sequence that a loop appends to, which is one tensor of
-rows.
+rows. An optional value is the value that it holds, as far as it is known while lowering whether there is one.
 """
 
 from __future__ import annotations
@@ -218,3 +218,25 @@ def sequence_map(op: OperatorContext) -> list[Value]:
         for at in range(count)
     ]
     return [as_sequence(op, list(parts)) for parts in zip(*results, strict=True)]
+
+
+@lowers("Optional", since=15, until=28, V=ANY)
+def optional(op: OperatorContext) -> Value:
+    """Lower Optional: its input."""
+    value = op.anything(0)
+    if value is None:
+        op.refuse("it makes an empty optional value")
+    op.ignore("type", because="it says what an empty one would hold")
+    return value
+
+
+@lowers("OptionalHasElement", since=15, until=28, O=ANY)
+def optional_has_element(op: OperatorContext) -> Value:
+    """Lower OptionalHasElement: whether it has an input."""
+    return op.known(np.array(op.anything(0) is not None))
+
+
+@lowers("OptionalGetElement", since=15, until=28, O=ANY)
+def optional_get_element(op: OperatorContext) -> Value:
+    """Lower OptionalGetElement: its input."""
+    return op.anything(0) or op.value(0)
