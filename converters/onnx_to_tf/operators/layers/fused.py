@@ -17,24 +17,12 @@ from .convolution import conv
 from .normalization import axes_from_attribute, normalize, normalize_by_root_mean_square
 
 
-@lowers("Gelu", domain=MICROSOFT, T=FLOATS)
+@lowers("Gelu", "BiasGelu", "FastGelu", domain=MICROSOFT, T=FLOATS)
 def gelu(op: OperatorContext) -> Value:
-    """Lower com.microsoft's Gelu: the exact one, by erf."""
-    return map_elements(op.value(0), lambda t: tf.nn.gelu(t, approximate=False))
-
-
-@lowers("BiasGelu", domain=MICROSOFT, T=FLOATS)
-def bias_gelu(op: OperatorContext) -> Value:
-    """Lower BiasGelu: the exact Gelu of a sum."""
-    return broadcast(lambda t, bias: tf.nn.gelu(t + bias, approximate=False), op.value(0), op.value(1))
-
-
-@lowers("FastGelu", domain=MICROSOFT, T=FLOATS)
-def fast_gelu(op: OperatorContext) -> Value:
-    """Lower FastGelu: the one by tanh, of a sum if there is a bias."""
+    """Lower com.microsoft's Gelu, of a sum if there is a bias: the exact one, by erf; FastGelu by tanh."""
     bias = op.optional(1)
     total = op.value(0) if bias is None else broadcast(tf.add, op.value(0), bias)
-    return map_elements(total, lambda t: tf.nn.gelu(t, approximate=True))
+    return map_elements(total, lambda t: tf.nn.gelu(t, approximate=op.op_type == "FastGelu"))
 
 
 @lowers("QuickGelu", domain=MICROSOFT, T=FLOATS)

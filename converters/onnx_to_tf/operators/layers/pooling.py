@@ -19,16 +19,11 @@ from ...values import Layout, Size, TfTensor, Value, computed, pack_sizes, produ
 _MOVES_ONLY = FLOATS | {"int8", "uint8"}
 
 
-@lowers("GlobalAveragePool", since=1, T=FLOATS)
-def global_average_pool(op: OperatorContext) -> Value:
-    """Lower GlobalAveragePool: the mean over the spatial axes, which stay with size 1."""
-    return _reduce_space(op, lambda t, axes: tf.reduce_mean(t, axes, keepdims=True))
-
-
-@lowers("GlobalMaxPool", since=1, T=FLOATS)
-def global_max_pool(op: OperatorContext) -> Value:
-    """Lower GlobalMaxPool: the largest over the spatial axes, which stay with size 1."""
-    return _reduce_space(op, lambda t, axes: tf.reduce_max(t, axes, keepdims=True))
+@lowers("GlobalAveragePool", "GlobalMaxPool", since=1, T=FLOATS)
+def global_pool(op: OperatorContext) -> Value:
+    """Lower GlobalAveragePool and GlobalMaxPool: the mean or the largest over space, whose axes stay with size 1."""
+    function = tf.reduce_max if op.op_type == "GlobalMaxPool" else tf.reduce_mean
+    return _reduce_space(op, lambda t, axes: function(t, axes, keepdims=True))
 
 
 @lowers("GlobalLpPool", since=1, T=FLOATS)

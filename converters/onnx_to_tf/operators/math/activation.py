@@ -5,39 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...lazy_tensorflow import tf
-from ...lowerings import FLOATS, SIGNED, lowers
+from ...lowerings import FLOATS, lowers
 from ...operator_context import OperatorContext
 from ...values import TfTensor, Value, broadcast, map_elements
-
-
-@lowers("Relu", since=6, T=FLOATS | SIGNED)
-def relu(op: OperatorContext) -> Value:
-    """Lower Relu: max(x, 0)."""
-    return map_elements(op.value(0), tf.nn.relu, non_negative=True)
-
-
-@lowers("Sigmoid", since=6, T=FLOATS)
-def sigmoid(op: OperatorContext) -> Value:
-    """Lower Sigmoid: 1 / (1 + exp(-x))."""
-    return map_elements(op.value(0), tf.sigmoid, non_negative=True)
-
-
-@lowers("Tanh", since=6, T=FLOATS)
-def tanh(op: OperatorContext) -> Value:
-    """Lower Tanh: the hyperbolic tangent."""
-    return map_elements(op.value(0), tf.tanh)
-
-
-@lowers("Softplus", since=1, T=FLOATS)
-def softplus(op: OperatorContext) -> Value:
-    """Lower Softplus: log(exp(x) + 1)."""
-    return map_elements(op.value(0), op.kernels.elementwise("math.softplus"), non_negative=True)
-
-
-@lowers("Softsign", since=1, T=FLOATS)
-def softsign(op: OperatorContext) -> Value:
-    """Lower Softsign: x / (1 + |x|)."""
-    return map_elements(op.value(0), tf.nn.softsign)
 
 
 @lowers("Mish", since=18, T=FLOATS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -11,43 +12,51 @@ import numpy as np
 from ....onnx_graph.semantics.former_attributes import clip_bounds
 from ...kernels.exact_quotients import truncated_remainder
 from ...lazy_tensorflow import tf
-from ...lowerings import FLOATS, INTEGERS, NUMBERS, SIGNED, lowers
+from ...lowerings import BOOL, FLOATS, INTEGERS, NUMBERS, SIGNED, lowers
 from ...operator_context import OperatorContext
 from ...values import Size, TfTensor, Value, broadcast, map_elements
 
-# the dtypes of each operator, and TensorFlow's name of it (which the kernels may replace by an equivalent)
-_UNARY: dict[str, tuple[frozenset[str], str]] = {
-    "Acos": (FLOATS, "acos"),
-    "Acosh": (FLOATS, "acosh"),
-    "Asin": (FLOATS, "asin"),
-    "Asinh": (FLOATS, "asinh"),
-    "Atan": (FLOATS, "atan"),
-    "Atanh": (FLOATS, "atanh"),
-    "Ceil": (FLOATS, "math.ceil"),
-    "Cos": (FLOATS, "cos"),
-    "Cosh": (FLOATS, "cosh"),
-    "Exp": (FLOATS, "exp"),
-    "Floor": (FLOATS, "floor"),
-    "Log": (FLOATS, "math.log"),
-    "Erf": (FLOATS, "math.erf"),
-    "Neg": (FLOATS | SIGNED, "negative"),
-    "Reciprocal": (FLOATS, "math.reciprocal"),
-    "Round": (FLOATS, "round"),  # halves to even, as ONNX has it
-    "Sin": (FLOATS, "sin"),
-    "Sinh": (FLOATS, "sinh"),
-    "Sqrt": (FLOATS, "sqrt"),
-    "Tan": (FLOATS, "tan"),
+# the first opset, the dtypes of each operator, and TensorFlow's name of it (which the kernels may replace)
+_UNARY: dict[str, tuple[int, frozenset[str], str]] = {
+    "Acos": (6, FLOATS, "acos"),
+    "Acosh": (6, FLOATS, "acosh"),
+    "Asin": (6, FLOATS, "asin"),
+    "Asinh": (6, FLOATS, "asinh"),
+    "Atan": (6, FLOATS, "atan"),
+    "Atanh": (6, FLOATS, "atanh"),
+    "BitwiseNot": (18, INTEGERS, "bitwise.invert"),
+    "Ceil": (6, FLOATS, "math.ceil"),
+    "Cos": (6, FLOATS, "cos"),
+    "Cosh": (6, FLOATS, "cosh"),
+    "Exp": (6, FLOATS, "exp"),
+    "Floor": (6, FLOATS, "floor"),
+    "Log": (6, FLOATS, "math.log"),
+    "Erf": (6, FLOATS, "math.erf"),
+    "Neg": (6, FLOATS | SIGNED, "negative"),
+    "Not": (1, BOOL, "logical_not"),
+    "Reciprocal": (6, FLOATS, "math.reciprocal"),
+    "Relu": (6, FLOATS | SIGNED, "nn.relu"),
+    "Round": (6, FLOATS, "round"),  # halves to even, as ONNX has it
+    "Sigmoid": (6, FLOATS, "sigmoid"),
+    "Sin": (6, FLOATS, "sin"),
+    "Sinh": (6, FLOATS, "sinh"),
+    "Softplus": (1, FLOATS, "math.softplus"),
+    "Softsign": (1, FLOATS, "nn.softsign"),
+    "Sqrt": (6, FLOATS, "sqrt"),
+    "Tan": (6, FLOATS, "tan"),
+    "Tanh": (6, FLOATS, "tanh"),
 }
+_NON_NEGATIVE = ("Relu", "Sigmoid", "Softplus")
 
 
-def _unary(name: str, dtypes: frozenset[str], function: str) -> None:
-    @lowers(name, since=6, T=dtypes)
+def _unary(name: str, since: int, dtypes: frozenset[str], function: str) -> None:
+    @lowers(name, since=since, T=dtypes)
     def lowering(op: OperatorContext) -> Value:
-        return map_elements(op.value(0), op.kernels.elementwise(function))
+        return map_elements(op.value(0), op.kernels.elementwise(function), non_negative=name in _NON_NEGATIVE)
 
 
-for _name, (_dtypes, _function) in _UNARY.items():
-    _unary(_name, _dtypes, _function)
+for _name, (_since, _dtypes, _function) in _UNARY.items():
+    _unary(_name, _since, _dtypes, _function)
 
 
 @lowers("Abs", since=6, T=NUMBERS)
@@ -92,22 +101,11 @@ def arithmetic(op: OperatorContext, on_sizes: Callable[[Size, Size], Size], func
     return broadcast(function, left, right)
 
 
-@lowers("Add", since=7, T=NUMBERS)
-def add(op: OperatorContext) -> Value:
-    """Lower Add: the sum of a and b."""
-    return arithmetic(op, lambda a, b: a + b, tf.add)
-
-
-@lowers("Sub", since=7, T=NUMBERS)
-def sub(op: OperatorContext) -> Value:
-    """Lower Sub: the difference a - b."""
-    return arithmetic(op, lambda a, b: a - b, tf.subtract)
-
-
-@lowers("Mul", since=7, T=NUMBERS)
-def mul(op: OperatorContext) -> Value:
-    """Lower Mul: the product of a and b."""
-    return arithmetic(op, lambda a, b: a * b, tf.multiply)
+@lowers("Add", "Sub", "Mul", since=7, T=NUMBERS)
+def add_sub_mul(op: OperatorContext) -> Value:
+    """Lower Add, Sub and Mul: the sum, the difference or the product of a and b."""
+    functions = {"Add": (operator.add, tf.add), "Sub": (operator.sub, tf.subtract), "Mul": (operator.mul, tf.multiply)}
+    return arithmetic(op, *functions[op.op_type])
 
 
 @lowers("Div", since=7, T=NUMBERS)
@@ -174,33 +172,13 @@ def _power(op: OperatorContext, a: TfTensor, b: TfTensor) -> TfTensor:
     return tf.cast(function(tf.cast(a, wide), tf.cast(b, wide)), a.dtype)
 
 
-def _reduce_inputs(op: OperatorContext, function: Callable[[TfTensor, TfTensor], TfTensor]) -> Value:
-    return reduce(lambda a, b: broadcast(function, a, b), op.values())
-
-
-@lowers("Max", since=8, T=NUMBERS)
-def maximum(op: OperatorContext) -> Value:
-    """Lower Max: the largest of all inputs."""
-    return _reduce_inputs(op, tf.maximum)
-
-
-@lowers("Min", since=8, T=NUMBERS)
-def minimum(op: OperatorContext) -> Value:
-    """Lower Min: the smallest of all inputs."""
-    return _reduce_inputs(op, tf.minimum)
-
-
-@lowers("Sum", since=8, T=FLOATS)
-def total(op: OperatorContext) -> Value:
-    """Lower Sum: the sum of all inputs."""
-    return _reduce_inputs(op, tf.add)
-
-
-@lowers("Mean", since=8, T=FLOATS)
-def mean(op: OperatorContext) -> Value:
-    """Lower Mean: the mean of all inputs."""
-    count = len(op.values())
-    return map_elements(_reduce_inputs(op, tf.add), lambda t: t / tf.cast(count, t.dtype))
+@lowers("Max", "Min", since=8, T=NUMBERS)
+@lowers("Sum", "Mean", since=8, T=FLOATS)
+def reduce_inputs(op: OperatorContext) -> Value:
+    """Lower Max, Min, Sum and Mean: of all inputs."""
+    inputs, function = op.values(), {"Max": tf.maximum, "Min": tf.minimum}.get(op.op_type, tf.add)
+    result = reduce(lambda a, b: broadcast(function, a, b), inputs)
+    return map_elements(result, lambda t: t / tf.cast(len(inputs), t.dtype)) if op.op_type == "Mean" else result
 
 
 @lowers("Clip", since=6, T=NUMBERS)

@@ -68,18 +68,6 @@ def where(op: OperatorContext) -> Value:
     return broadcast(tf.where, choice, yes, no)
 
 
-@lowers("Not", since=1, T=BOOL)
-def negation(op: OperatorContext) -> Value:
-    """Lower Not."""
-    return map_elements(op.value(0), tf.logical_not)
-
-
-@lowers("BitwiseNot", since=18, T=INTEGERS)
-def bitwise_not(op: OperatorContext) -> Value:
-    """Lower BitwiseNot: every bit inverted."""
-    return map_elements(op.value(0), op.kernels.elementwise("bitwise.invert"))
-
-
 @lowers("BitShift", since=11, until=28, T=INTEGERS)
 def bit_shift(op: OperatorContext) -> Value:
     """Lower BitShift, to the left or to the right; opset 28 defines shifts by all bits or by a negative number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +17,10 @@ from ...lowerings import BOOL, MICROSOFT, lowers
 from ...operator_context import OperatorContext
 from ...values import Layout, TfTensor, Value, broadcast, computed, known, map_elements
 from ..layers.normalization import softmax
-from ..layers.pooling import average_pool, global_average_pool
+from ..layers.pooling import average_pool, global_pool
 from ..layers.recurrent import DirectionWeights, biases, read_layer, run_lstm
 from ..tensor.joining import concat
-from .activation import leaky_relu, sigmoid
+from .activation import leaky_relu
 from .linear import matmul
 from .quantization import EIGHT_BITS, add_zero_point, dequantize, quantize, quantize_dynamically, reshape_parameter
 
@@ -134,16 +135,20 @@ def qlinear_binary(op: OperatorContext) -> Value:
     return _quantize_result(op, broadcast(function, _real_input(op, 0), _real_input(op, 3)), 6)
 
 
-@lowers("QLinearSigmoid", domain=MICROSOFT, T=_MIXED)
-def qlinear_sigmoid(op: OperatorContext) -> Value:
-    """Lower QLinearSigmoid: 1 / (1 + exp(-x))."""
-    return _quantize_result(op, sigmoid(op.with_inputs(_real_input(op, 0))), 3)
+_FUNCTIONS: dict[str, Callable[[OperatorContext], Value]] = {
+    "QLinearAveragePool": average_pool,
+    "QLinearGlobalAveragePool": global_pool,
+    "QLinearLeakyRelu": leaky_relu,
+    "QLinearSigmoid": lambda op: map_elements(op.value(0), tf.sigmoid),
+}
 
 
-@lowers("QLinearLeakyRelu", domain=MICROSOFT, T=_MIXED)
-def qlinear_leaky_relu(op: OperatorContext) -> Value:
-    """Lower QLinearLeakyRelu: x, or alpha x below zero."""
-    return _quantize_result(op, leaky_relu(op.with_inputs(_real_input(op, 0))), 3)
+@lowers(*_FUNCTIONS, domain=MICROSOFT, T=_MIXED)
+def qlinear_function(op: OperatorContext) -> Value:
+    """Lower an operator as the standard one of the rest of its name."""
+    if op.flag("channels_last"):
+        op.refuse("its attribute channels_last is set", fix="quantise the model without the layout optimiser")
+    return _quantize_result(op, _FUNCTIONS[op.op_type](op.with_inputs(_real_input(op, 0))), 3)
 
 
 @lowers("QLinearSoftmax", domain=MICROSOFT, T=_MIXED)
@@ -153,20 +158,6 @@ def qlinear_softmax(op: OperatorContext) -> Value:
     if op.integer("opset") < 13 and op.integer("axis", -1) % value.rank != value.rank - 1:
         op.refuse("it runs over several axes, as before opset 13", fix="export it with opset 13 or newer")
     return _quantize_result(op, softmax(op.with_inputs(value).read_as("Softmax", 13)), 3)
-
-
-@lowers("QLinearAveragePool", domain=MICROSOFT, T=_MIXED)
-def qlinear_average_pool(op: OperatorContext) -> Value:
-    """Lower QLinearAveragePool: the mean of each window."""
-    _channels_first(op)
-    return _quantize_result(op, average_pool(op.with_inputs(_real_input(op, 0))), 3)
-
-
-@lowers("QLinearGlobalAveragePool", domain=MICROSOFT, T=_MIXED)
-def qlinear_global_average_pool(op: OperatorContext) -> Value:
-    """Lower QLinearGlobalAveragePool: the mean over the spatial axes."""
-    _channels_first(op)
-    return _quantize_result(op, global_average_pool(op.with_inputs(_real_input(op, 0))), 3)
 
 
 @lowers("QLinearConcat", domain=MICROSOFT, T=_MIXED)
@@ -196,11 +187,6 @@ def _quantize_result(op: OperatorContext, real: Value, at: int, like: int = 0) -
     """Quantise by the scale that input `at` is and the zero point after it, to the dtype of the input `like`."""
     zero = op.optional(at + 1)
     return quantize(real, single_number(op, op.value(at)), zero and single_number(op, zero), op.value(like).dtype)
-
-
-def _channels_first(op: OperatorContext) -> None:
-    if op.flag("channels_last"):
-        op.refuse("its attribute channels_last is set", fix="quantise the model without the layout optimiser")
 
 
 @lowers("QGemm", domain=MICROSOFT, T=_MIXED)

@@ -18,28 +18,13 @@ from ...values import Size, TfTensor, Value, pack_sizes
 from .casting import dtype_named
 
 
-@lowers("RandomNormal", since=1, folds=False)
-def random_normal(op: OperatorContext) -> Value:
-    """Lower RandomNormal, of a shape that the model names."""
-    return op.computed(_normal(op, op.ints("shape"), dtype_named(op, op.integer("dtype", 1), FLOATS)))
-
-
-@lowers("RandomNormalLike", since=1, folds=False, T1=ANY)
-def random_normal_like(op: OperatorContext) -> Value:
-    """Lower RandomNormalLike, of the input's shape."""
-    return op.computed(_normal(op, *_like(op)))
-
-
-@lowers("RandomUniform", since=1, folds=False)
-def random_uniform(op: OperatorContext) -> Value:
-    """Lower RandomUniform, of a shape that the model names."""
-    return op.computed(_uniform(op, op.ints("shape"), dtype_named(op, op.integer("dtype", 1), FLOATS)))
-
-
-@lowers("RandomUniformLike", since=1, folds=False, T1=ANY)
-def random_uniform_like(op: OperatorContext) -> Value:
-    """Lower RandomUniformLike, of the input's shape."""
-    return op.computed(_uniform(op, *_like(op)))
+@lowers("RandomNormal", "RandomUniform", since=1, folds=False)
+@lowers("RandomNormalLike", "RandomUniformLike", since=1, folds=False, T1=ANY)
+def random_numbers(op: OperatorContext) -> Value:
+    """Lower RandomNormal and RandomUniform, of a shape that the model names, and the Like ones, of the input's."""
+    named = not op.op_type.endswith("Like")
+    shape, dtype = (op.ints("shape"), dtype_named(op, op.integer("dtype", 1), FLOATS)) if named else _like(op)
+    return op.computed((_normal if "Normal" in op.op_type else _uniform)(op, shape, dtype))
 
 
 @lowers("Bernoulli", since=15, folds=False, T1=FLOATS)

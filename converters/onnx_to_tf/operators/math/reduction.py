@@ -174,18 +174,10 @@ def arg_extreme(op: OperatorContext) -> Value:
 
 
 @lowers("CumSum", since=11, T=SUMMABLE, T2=INDICES)
-def cumulative_sum(op: OperatorContext) -> Value:
-    """Lower CumSum: the running sum along an axis, with the element itself or without, from either end."""
-    return _accumulate_along(op, tf.cumsum)
-
-
 @lowers("CumProd", since=26, until=28, T=SUMMABLE, T2=INDICES)
-def cumulative_product(op: OperatorContext) -> Value:
-    """Lower CumProd: the running product along an axis, with the element itself or without, from either end."""
-    return _accumulate_along(op, op.kernels.cumprod)
-
-
-def _accumulate_along(op: OperatorContext, function: Callable[[TfTensor, Size, bool, bool], TfTensor]) -> Value:
+def accumulate_along(op: OperatorContext) -> Value:
+    """Lower CumSum and CumProd: running along an axis, with the element itself or without, from either end."""
+    function = tf.cumsum if op.op_type == "CumSum" else op.kernels.cumprod
     value, axis = op.value(0), op.value(1)
     exclusive, reverse = op.flag("exclusive"), op.flag("reverse")
     layout = Layout.LOGICAL if axis.computing else value.layout

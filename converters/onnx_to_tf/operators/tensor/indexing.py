@@ -114,19 +114,13 @@ def scatter_nd(op: OperatorContext) -> Value:
     return computed(op.kernels.scatter(mode, value.tensor(), places, updates.tensor())).with_sizes_of(value)
 
 
-@lowers("ScatterElements", since=11, T=ANY, Tind=INDICES)
+@lowers("ScatterElements", "Scatter", since=9, T=ANY, Tind=INDICES)
 def scatter_elements(op: OperatorContext) -> Value:
-    """Lower ScatterElements: x[i, indices[i, j, k], k] = updates[i, j, k] for a middle axis, or reduced with it."""
-    return _scatter_elements(op, op.word("reduction", "none", _REDUCTIONS))
+    """Lower ScatterElements: x[i, indices[i, j, k], k] = updates[i, j, k] for a middle axis, or reduced with it.
 
-
-@lowers("Scatter", since=9, T=ANY, Tind=INDICES)
-def scatter(op: OperatorContext) -> Value:
-    """Lower Scatter, the name of ScatterElements before opset 11."""
-    return _scatter_elements(op, "none")
-
-
-def _scatter_elements(op: OperatorContext, mode: str) -> Value:
+    Scatter is its name before opset 11.
+    """
     value, indices, updates = op.value(0), op.value(1), op.value(2)
+    mode = op.word("reduction", "none", _REDUCTIONS)
     places = element_places(op, value, indices, op.integer("axis", 0) % value.rank)
     return computed(op.kernels.scatter(mode, value.tensor(), places, updates.tensor())).with_sizes_of(value)
