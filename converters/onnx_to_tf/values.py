@@ -257,6 +257,11 @@ def _reshape(tensor: TfTensor, target: Sequence[Size]) -> TfTensor:
     return tf.reshape(tensor, pack_sizes(target))
 
 
+def line_along(line: TfTensor, axis: int, rank: int) -> TfTensor:
+    """Reshape a vector to lie along one of `rank` axes, to be broadcast along the others."""
+    return tf.reshape(line, [-1 if at == axis else 1 for at in range(rank)])
+
+
 def with_rank(tensor: TfTensor, rank: int) -> TfTensor:
     """Return the tensor with its rank, which TensorFlow could not infer."""
     tensor.set_shape([None] * rank)

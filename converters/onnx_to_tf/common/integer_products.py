@@ -19,7 +19,7 @@ from ..lazy_tensorflow import tf
 from ..operator_context import OperatorContext
 from ..operators.layers.convolution import convolve
 from ..operators.math.linear import matmul
-from ..values import Layout, TfTensor, Value, broadcast, computed, known
+from ..values import Layout, TfTensor, Value, broadcast, computed, known, map_elements
 from .windows import Window
 
 _MOST = 1 << 24  # every integer up to here is a float32
@@ -46,13 +46,10 @@ def subtract_zero_point(op: OperatorContext, value: Value, zero: Value | None) -
     zeros = zero.array.astype(np.int32)
     if value.array is None:
         least, most = int(zeros.min(initial=0)), int(zeros.max(initial=0))
-        return Integers(_subtract(value, zero) if zeros.any() else _to_float32(value), max(high - least, most - low))
+        floats = _subtract(value, zero) if zeros.any() else map_elements(value, lambda t: tf.cast(t, tf.float32))
+        return Integers(floats, max(high - least, most - low))
     array = (value.array - zeros).astype(np.float32)
     return Integers(known(array, value.weights), int(np.abs(array).max(initial=0)))
-
-
-def _to_float32(value: Value) -> Value:
-    return computed(tf.cast(value.tensor(value.layout), tf.float32), value.layout)
 
 
 def _subtract(value: Value, zero: Value) -> Value:

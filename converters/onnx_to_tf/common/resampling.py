@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...onnx_graph.semantics.resampling_attributes import ResizeMethod
 from ..kernels.converter_safe import clip_index
 from ..lazy_tensorflow import tf
-from ..values import Layout, Size, TfTensor, Value, computed, known, pack_sizes, product
+from ..values import Layout, Size, TfTensor, Value, computed, known, line_along, pack_sizes, product
 
 if TYPE_CHECKING:
     from ..weight_variables import Weights
@@ -23,6 +23,7 @@ NEAREST: dict[str, Callable[[TfTensor], TfTensor]] = {
     "round_prefer_floor": lambda x: tf.math.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: tf.floor(x + 0.5),
 }
+_NOT_BILINEAR = ("tf_half_pixel_for_nn", "tf_crop_and_resize")  # places that the dialects' kernel has no option for
 _REPEATING = ("asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel")
 
 
@@ -42,14 +43,6 @@ class ResampledAxis:
     def known(self) -> bool:
         """Whether all numbers are known while lowering."""
         return all(isinstance(number, int | float) for number in (self.size, self.target, self.scale, *self.region))
-
-
-def _suits_kernel(method: ResizeMethod) -> bool:
-    """Return whether the dialects' bilinear kernel follows the method, on axes that are exact."""
-    return method.mode == "linear" and not method.antialias and method.coordinates not in _OTHERS
-
-
-_OTHERS = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
 
 
 def resample_axes(
@@ -93,12 +86,7 @@ def _resample_axis(
         native = _by_matrix(native, place, read[0]) if method.antialias else _sum(native, place, read[0], read[1])
     if method.outside is None:
         return native
-    return tf.where(_line_along(read[-1], place, native), tf.cast(method.outside, native.dtype), native)
-
-
-def _line_along(line: TfTensor, place: int, native: TfTensor) -> TfTensor:
-    """Reshape a vector along one axis, to be broadcast along the others."""
-    return tf.reshape(line, [-1 if at == place else 1 for at in range(native.shape.rank)])
+    return tf.where(line_along(read[-1], place, native.shape.rank), tf.cast(method.outside, native.dtype), native)
 
 
 # By TensorFlow's kernels
@@ -107,7 +95,8 @@ def _line_along(line: TfTensor, place: int, native: TfTensor) -> TfTensor:
 def _has_kernel(axis: ResampledAxis, method: ResizeMethod, native: TfTensor) -> bool:
     if method.mode == "nearest":
         return native.dtype in (tf.float32, tf.int8, tf.uint8) and _repeats(axis, method)
-    return _suits_kernel(method) and native.dtype == tf.float32 and axis.exact
+    suits = method.mode == "linear" and not method.antialias and method.coordinates not in _NOT_BILINEAR
+    return suits and native.dtype == tf.float32 and axis.exact
 
 
 def _repeats(axis: ResampledAxis, method: ResizeMethod) -> bool:
@@ -247,7 +236,7 @@ def _cubic(z: TfTensor, a: float) -> TfTensor:
 def _sum(native: TfTensor, place: int, index: TfTensor, shares: TfTensor) -> TfTensor:
     """Return the weighted sum of a few elements."""
     return sum(
-        tf.gather(native, index[:, tap], axis=place) * _line_along(shares[:, tap], place, native)
+        tf.gather(native, index[:, tap], axis=place) * line_along(shares[:, tap], place, native.shape.rank)
         for tap in range(index.shape[1])
     )
 

@@ -14,11 +14,6 @@ class TensorSequence(Value):
     elements: tuple[Value, ...] = field(default=(), kw_only=True)
 
     @property
-    def is_empty(self) -> bool:
-        """Whether it is known to have no tensor."""
-        return not self.elements
-
-    @property
     def computing(self) -> bool:
         """Whether an element is known only when the model runs."""
         return any(element.computing for element in self.elements)
@@ -33,11 +28,6 @@ class GrownSequence(TensorSequence):
     """The tensors of one shape that a loop appended, one a step; how many is known only when it has run."""
 
     stack: Value = field(kw_only=True)  # the steps along its first axis
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it is known to have no tensor: never."""
-        return False
 
     @property
     def computing(self) -> bool:

@@ -72,14 +72,8 @@ class Window:
 
     def along(self, axes: slice) -> Window:
         """Return the window of some of its axes alone."""
-        return Window(
-            self.kernel[axes],
-            self.strides[axes],
-            self.dilations[axes],
-            self.pads[axes],
-            self.sizes[axes],
-            self.upper,
-        )
+        by_axis = ("kernel", "strides", "dilations", "pads", "sizes")
+        return replace(self, **{name: getattr(self, name)[axes] for name in by_axis})
 
     def with_leading_axis(self) -> Window:
         """Return the window with a spatial axis of size 1 first; kernels want equal strides, and it needs none."""

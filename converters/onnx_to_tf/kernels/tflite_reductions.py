@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..lazy_tensorflow import tf
 from ..values import Size, TfTensor
@@ -96,27 +97,22 @@ def _last(old: TfTensor, updates: TfTensor, row: TfTensor, rows: TfTensor) -> Tf
     return tf.gather(tf.concat([old, updates], 0), tf.where(last < 0, tf.range(rows), last + rows))
 
 
-def _sum(old: TfTensor, updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
-    return old + row_sums(updates, row, rows)
-
-
-def _product(old: TfTensor, updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
-    return old * tf.math.unsorted_segment_prod(updates, row, rows)
-
-
-def _largest(old: TfTensor, updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
-    result = tf.maximum(old, tf.math.unsorted_segment_max(updates, row, rows))
-    return _where_any(updates >= updates.dtype.min, result, old, row, rows) if old.dtype.is_floating else result
-
-
-def _smallest(old: TfTensor, updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
-    result = tf.minimum(old, tf.math.unsorted_segment_min(updates, row, rows))
-    return _where_any(updates <= updates.dtype.max, result, old, row, rows) if old.dtype.is_floating else result
-
-
-def _where_any(finite: TfTensor, result: TfTensor, old: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
-    """Return the result where one of the updates is finite, and else the old number."""
+def _extreme(old: TfTensor, updates: TfTensor, row: TfTensor, rows: TfTensor, *, largest: bool) -> TfTensor:
+    """Return the largest or the smallest; of floats the old number where none of the updates is finite."""
+    choose, segment = (
+        (tf.maximum, tf.math.unsorted_segment_max) if largest else (tf.minimum, tf.math.unsorted_segment_min)
+    )
+    result = choose(old, segment(updates, row, rows))
+    if not old.dtype.is_floating:
+        return result
+    finite = updates >= updates.dtype.min if largest else updates <= updates.dtype.max
     return tf.where(tf.math.unsorted_segment_sum(tf.cast(finite, tf.int32), row, rows) > 0, result, old)
 
 
-_FUNCTIONS = {"none": _last, "add": _sum, "mul": _product, "max": _largest, "min": _smallest}
+_FUNCTIONS: dict[str, Callable[[TfTensor, TfTensor, TfTensor, TfTensor], TfTensor]] = {
+    "none": _last,
+    "add": lambda old, updates, row, rows: old + row_sums(updates, row, rows),
+    "mul": lambda old, updates, row, rows: old * tf.math.unsorted_segment_prod(updates, row, rows),
+    "max": partial(_extreme, largest=True),
+    "min": partial(_extreme, largest=False),
+}

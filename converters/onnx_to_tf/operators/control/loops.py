@@ -172,7 +172,10 @@ def _unrolled_scan(
 def _repeated_scan(
     op: OperatorContext, body: Graph, steps: Size, states: Sequence[Value], scanned: Sequence[Scanned]
 ) -> ScanResult:
-    first = [(_with_steps_first(value, axis), backwards) for value, axis, backwards in scanned]
+    first = [
+        (transpose(value.tensor(), [axis, *(other for other in range(value.rank) if other != axis)]), backwards)
+        for value, axis, backwards in scanned
+    ]
 
     def step(count: TfTensor, _goes_on: TfTensor, before: Sequence[TfTensor]) -> StepResult:
         parts = [tf.gather(tensor, steps - 1 - count if backwards else count) for tensor, backwards in first]
@@ -181,12 +184,6 @@ def _repeated_scan(
 
     final, stacks = run_loop(op, step, _state_tensors(op, states), steps)
     return [computed(tensor) for tensor in final], [computed(tensor) for tensor in stacks]
-
-
-def _with_steps_first(value: Value, axis: int) -> TfTensor:
-    """Return a tensor with the steps as the first axis."""
-    order = [axis, *(other for other in range(value.rank) if other != axis)]
-    return transpose(value.tensor(), order)
 
 
 def _move_scan_axes(op: OperatorContext, outputs: Sequence[Value]) -> list[Value]:

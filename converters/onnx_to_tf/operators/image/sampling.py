@@ -11,7 +11,7 @@ from ...kernels.converter_safe import clip_index
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, INDICES, lowers
 from ...operator_context import OperatorContext
-from ...values import Layout, Size, TfTensor, Value, computed, pack_sizes, product
+from ...values import Layout, Size, TfTensor, Value, computed, line_along, pack_sizes, product
 
 _CUBIC = -0.75
 
@@ -129,10 +129,7 @@ def affine_grid(op: OperatorContext) -> Value:
     wide = tf.float64 if theta.dtype == tf.float64 else tf.float32
     lines = [_line(size, wide, corners) for size in spatial]
     rank, shape = len(lines), pack_sizes(spatial)
-    spread = [
-        tf.broadcast_to(tf.reshape(line, [-1 if at == axis else 1 for at in range(rank)]), shape)
-        for axis, line in enumerate(lines)
-    ]
+    spread = [tf.broadcast_to(line_along(line, axis, rank), shape) for axis, line in enumerate(lines)]
     places = tf.reshape(tf.stack([*spread[::-1], tf.ones_like(spread[0])], -1), [-1, rank + 1])
     moved = tf.matmul(places[None], tf.cast(theta, wide), transpose_b=True)
     return computed(tf.cast(tf.reshape(moved, pack_sizes([op.value(0).size(0), *spatial, rank])), theta.dtype))

@@ -125,12 +125,11 @@ def group_normalization(op: OperatorContext) -> Value:
     normalized, _, _ = normalize(wide, [*range(1, value.rank - 1), value.rank], epsilon)
     joined = reshape(tf.cast(normalized, native.dtype), [value.size(0), *spatial, channels])
     result = computed(joined, Layout.CHANNELS_LAST).with_sizes_of(value)
-    factors = [_per_channel(_repeat(op.value(at), repeats), value.rank) for at in (1, 2)]
+    vectors = [op.value(at) for at in (1, 2)]
+    if repeats > 1:
+        vectors = [map_elements(vector, lambda t: tf.repeat(t, repeats)) for vector in vectors]
+    factors = [_per_channel(vector, value.rank) for vector in vectors]
     return broadcast(lambda t, k, c: t * k + c, result, *factors)
-
-
-def _repeat(vector: Value, repeats: int) -> Value:
-    return vector if repeats == 1 else map_elements(vector, lambda t: tf.repeat(t, repeats))
 
 
 @lowers("LpNormalization", since=1, T=FLOATS)

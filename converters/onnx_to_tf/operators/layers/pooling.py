@@ -14,7 +14,7 @@ from ...common.windows import Window, kernel_taps, read_window
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, NUMBERS, lowers
 from ...operator_context import OperatorContext
-from ...values import Layout, Size, TfTensor, Value, computed, pack_sizes, product, reshape
+from ...values import Layout, Size, TfTensor, Value, computed, line_along, pack_sizes, product, reshape
 
 _MOVES_ONLY = FLOATS | {"int8", "uint8"}
 
@@ -74,26 +74,19 @@ def _pad_for_max(op: OperatorContext, value: Value, tensor: TfTensor, window: Wi
     """
     if value.non_negative:
         return padding_modes.pad_outside(tensor, window.widths)
-    if not window.dilated and all(_at_most(width, k - 1) for pair, k in _by_kernel(window) for width in pair):
+    rows = zip(window.pads, window.kernel, strict=True)
+    if not window.dilated and all(_at_most(width, k - 1) for pair, k in rows for width in pair):
         if all(_at_most(width, 1) for pair in window.pads for width in pair) and window.fixed:
             return tf.pad(tensor, window.widths, mode="SYMMETRIC") if window.padded else tensor
         return padding_modes.pad_with_elements(tensor, window.widths, padding_modes.edge)
-    return padding_modes.pad_outside(tensor, window.widths, _lowest(op, tensor))
-
-
-def _by_kernel(window: Window) -> list[tuple[tuple[Size, Size], int]]:
-    return list(zip(window.pads, window.kernel, strict=True))
+    integer, dtype = tensor.dtype.is_integer, tensor.dtype
+    lowest = tf.constant(dtype.min, dtype) if integer else padding_modes.minus_infinity(op.kernels, tensor)
+    return padding_modes.pad_outside(tensor, window.widths, lowest)
 
 
 def _at_most(size: Size, limit: int) -> bool:
     """Return whether a pad is at most `limit`; computed ones (ceil_mode, auto_pad) are below the kernel by rule."""
     return not isinstance(size, int) or size <= limit
-
-
-def _lowest(op: OperatorContext, tensor: TfTensor) -> TfTensor:
-    if tensor.dtype.is_integer:
-        return tf.constant(tensor.dtype.min, tensor.dtype)
-    return padding_modes.minus_infinity(op.kernels, tensor)
 
 
 def _combine_windows(tensor: TfTensor, window: Window, combine: Callable[[TfTensor, TfTensor], TfTensor]) -> TfTensor:
@@ -190,8 +183,7 @@ def _count_correction(unrounded: Window, window: Window, means: TfTensor, *, wit
             counted = tf.ones(pack_sizes([1, before + window.sizes[at] + after, 1]), means.dtype)
             along = padding_modes.pad(counted, [(0, 0), (low - before, high - after), (0, 0)])
             counts = _combine_windows(along, window.along(slice(at, at + 1)), tf.add)
-            shape = [-1 if axis == 1 + at else 1 for axis in range(window.rank + 2)]
-            answer = answer * tf.reshape(window.kernel[at] / counts, shape)
+            answer = answer * line_along(window.kernel[at] / counts, 1 + at, window.rank + 2)
     return tf.constant(answer.numpy()) if known else answer
 
 
@@ -274,11 +266,7 @@ def _block_places(
         answer = tf.zeros([1] * 2 * rank, tf.int32)
         for at in range(rank):
             count = (padded_sizes[at] - dilations[at] * (block[at] - 1) - 1) // strides[at] + 1
-            inside = tf.reshape(tf.range(block[at]) * dilations[at], _along(at, 2 * rank))
-            begin = tf.reshape(tf.range(count) * strides[at], _along(rank + at, 2 * rank))
+            inside = line_along(tf.range(block[at]) * dilations[at], at, 2 * rank)
+            begin = line_along(tf.range(count) * strides[at], rank + at, 2 * rank)
             answer = answer + (inside + begin) * product(padded_sizes[at + 1 :])
     return tf.constant(answer.numpy()) if known else answer
-
-
-def _along(axis: int, rank: int) -> list[int]:
-    return [-1 if at == axis else 1 for at in range(rank)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...lazy_tensorflow import tf
 from ...lowerings import NUMBERS, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, broadcast_size, computed, product, reshape, transpose
+from ...values import Size, TfTensor, Value, broadcast_size, computed, line_along, product, reshape, transpose
 
 # The axes of an ellipsis get labels that no equation can have.
 _ELLIPSIS = "0123456789"
@@ -84,7 +84,7 @@ def _take_diagonal(term: Term) -> Term:
             second = term.labels.index(label, first + 1)
             tensor, sizes = term.value.tensor(), [term.value.size(first), term.value.size(second)]
             lines = [
-                tf.reshape(tf.range(size), [-1 if at == axis else 1 for at in range(term.value.rank)])
+                line_along(tf.range(size), axis, term.value.rank)
                 for size, axis in zip(sizes, (first, second), strict=True)
             ]
             diagonal = tf.where(tf.equal(*lines), tensor, tf.zeros_like(tensor))

@@ -7,7 +7,7 @@ import numpy as np
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, INDICES, NUMBERS, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, computed, known, map_elements
+from ...values import Size, TfTensor, Value, computed, known, line_along, map_elements
 
 
 @lowers("Gather", since=1, T=ANY, Tind=INDICES)
@@ -49,14 +49,10 @@ def element_places(op: OperatorContext, value: Value, indices: Value, axis: int)
     along = tf.cast(from_start(op, indices, value.size(axis)), tf.int32)
     shape = tf.shape(along)
     places = [
-        along if at == axis else _spread_line(tf.range(indices.size(at)), at, indices.rank, shape)
+        along if at == axis else tf.broadcast_to(line_along(tf.range(indices.size(at)), at, indices.rank), shape)
         for at in range(indices.rank)
     ]
     return tf.stack(places, -1)
-
-
-def _spread_line(line: TfTensor, axis: int, rank: int, shape: TfTensor) -> TfTensor:
-    return tf.broadcast_to(tf.reshape(line, [-1 if at == axis else 1 for at in range(rank)]), shape)
 
 
 @lowers("GatherND", since=11, T=ANY)

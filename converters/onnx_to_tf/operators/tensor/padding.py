@@ -24,11 +24,10 @@ def pad(op: OperatorContext) -> Value:
     widths = _in_layout(value, [_pads_of_axis(axis, axes, pairs) for axis in range(value.rank)])
     native = value.tensor(value.layout)
     if mode == "constant":
-        non_negative = value.non_negative and (number is None or _not_below_zero(number))
-        padded = padding_modes.pad(
-            native, widths, None if number is None or _is_zero(number) else _scalar(op, number, native)
-        )
-        return computed(padded, value.layout, non_negative=non_negative)
+        array = np.zeros(()) if number is None else number.array
+        scalar = None if number is None or (array is not None and not array.any()) else _scalar(op, number, native)
+        non_negative = value.non_negative and array is not None and bool((array >= 0).all())
+        return computed(padding_modes.pad(native, widths, scalar), value.layout, non_negative=non_negative)
     if mode == "reflect" and _reflects_once(native, widths):
         padded = tf.pad(native, widths, mode="REFLECT")
     else:
@@ -60,14 +59,6 @@ def _scalar(op: OperatorContext, number: Value, tensor: TfTensor) -> TfTensor:
     return tf.reshape(number.tensor(), [])
 
 
-def _is_zero(number: Value) -> bool:
-    return number.array is not None and not number.array.any()
-
-
-def _not_below_zero(number: Value) -> bool:
-    return number.array is not None and bool((number.array >= 0).all())
-
-
 def _reflects_once(tensor: TfTensor, widths: Sequence[tuple[Size, Size]]) -> bool:
     """Return whether the elements suffice for one reflection, which is all that TensorFlow's own kernel does."""
     return all(
@@ -91,7 +82,8 @@ def center_crop_pad(op: OperatorContext) -> Value:
     padded = padding_modes.pad(value.tensor(value.layout), _in_layout(value, widths))
     if not tf.executing_eagerly():
         shape = dict(zip(axes, wanted, strict=True))
-        padded.set_shape([_known_size(shape.get(axis, value.shape[axis])) for axis in value.layout.order(value.rank)])
+        sizes = [shape.get(axis, value.shape[axis]) for axis in value.layout.order(value.rank)]
+        padded.set_shape([size if isinstance(size, int) else None for size in sizes])
     return computed(padded, value.layout, non_negative=value.non_negative)
 
 
@@ -99,7 +91,3 @@ def _halve(more: Size) -> tuple[Size, Size]:
     """Halve a difference; the part before is rounded towards 0, whether it is added or taken away."""
     low = (more + (more < 0)) // 2 if isinstance(more, int) else (more + tf.cast(more < 0, tf.int32)) // 2
     return low, more - low
-
-
-def _known_size(size: Size | None) -> int | None:
-    return size if isinstance(size, int) else None

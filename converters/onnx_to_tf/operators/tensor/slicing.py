@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ....onnx_graph.semantics.former_attributes import slice_arguments
 from ...kernels.converter_safe import is_computed, slice_left_open
 from ...lazy_tensorflow import tf
@@ -29,7 +27,8 @@ def slice_axes(op: OperatorContext) -> Value:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         cut[value.place(axis)] = _axis_slice(value, axis, start, end, step)
     native = value.tensor(value.layout)
-    result = computed(slice_left_open(native, cut, _size_at(value)), value.layout, non_negative=value.non_negative)
+    opened = slice_left_open(native, cut, lambda place: value.size(value.layout.order(value.rank)[place]))
+    result = computed(opened, value.layout, non_negative=value.non_negative)
     if value.parts is not None and not any(is_computed(part) for part in cut):
         result = result.with_parts_of(value, lambda places: places[tuple(cut)])
     return result.with_sizes_of(value, [(axis, axis) for axis in range(value.rank) if axis not in axes])
@@ -63,11 +62,6 @@ def _axis_slice(value: Value, axis: int, start: Size, end: Size, step: int) -> s
         first = tf.maximum(first, -value.size(axis))
     begins = is_same_size(first, full.start) or (step > 0 and is_same_size(first, 0))
     return slice(None if begins else first, None if is_same_size(last, full.stop) else last, step)
-
-
-def _size_at(value: Value) -> Callable[[int], Size]:
-    """Return a function from a place of the value's layout to its size."""
-    return lambda place: value.size(value.layout.order(value.rank)[place])
 
 
 def _clip_place(size: Size) -> Size:
