@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -63,15 +63,6 @@ def _is_plain(node: Node) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _FloatNormalization:
-    """A batch normalisation in float64."""
-
-    factor: Array
-    mean: Array
-    bias: Array
-
-
 def _fold(convolution: Node, node: Node, constants: dict[str, Array]) -> tuple[Array, Array] | None:
     """Return the folded weight and bias; None where an input is not a constant, or a result would overflow."""
     sources = [*convolution.inputs[1:], *node.inputs[1:]]
@@ -79,20 +70,16 @@ def _fold(convolution: Node, node: Node, constants: dict[str, Array]) -> tuple[A
     if (convolution.domain, convolution.op_type) not in (("", "Conv"), ("", "ConvTranspose")) or not constant:
         return None
     weight = constants[convolution.inputs[1]]
-    normal = _float_normalization(node, constants)
+    scale, shift, mean, variance = (np.asarray(constants[name], np.float64) for name in node.inputs[1:5])
+    epsilon = attribute_value(node.attributes["epsilon"]) if "epsilon" in node.attributes else 1e-5
+    factor = scale / np.sqrt(variance + epsilon)
     bias = convolution.inputs[2] if len(convolution.inputs) > 2 else ""
-    old_bias = np.asarray(constants[bias], np.float64) if bias else np.zeros_like(normal.factor)
-    product = np.asarray(weight, np.float64) * _along_filters(convolution, weight, normal.factor)
-    offset = (old_bias - normal.mean) * normal.factor + normal.bias
+    old_bias = np.asarray(constants[bias], np.float64) if bias else np.zeros_like(factor)
+    product = np.asarray(weight, np.float64) * _along_filters(convolution, weight, factor)
+    offset = (old_bias - mean) * factor + shift
     with np.errstate(over="ignore"):
         arrays = product.astype(weight.dtype), offset.astype(weight.dtype)
     return arrays if all(np.isfinite(array).all() for array in arrays) else None
-
-
-def _float_normalization(node: Node, constants: dict[str, Array]) -> _FloatNormalization:
-    scale, bias, mean, variance = (np.asarray(constants[name], np.float64) for name in node.inputs[1:5])
-    epsilon = attribute_value(node.attributes["epsilon"]) if "epsilon" in node.attributes else 1e-5
-    return _FloatNormalization(scale / np.sqrt(variance + epsilon), mean, bias)
 
 
 def _along_filters(convolution: Node, weight: Array, factor: Array) -> Array:

@@ -67,11 +67,7 @@ def lower(path: Path, kernels: Kernels = TENSORFLOW) -> LoweredModel:
 
 
 def _node_of_operators(graph: Any, results: Sequence[tuple[TfTensor, Node]]) -> dict[str, str]:
-    """Map each operator of a graph to the node that it lowers.
-
-    Operators lie in the order in which they were created, and those of a node end with the one that computes its
-    result.
-    """
+    """Map each operator of a graph to its node: operators lie in order, a node's end with the one of its result."""
     last: dict[str, str] = {}
     for tensor, node in results:
         if tf.is_symbolic_tensor(tensor) and tensor.graph is graph:

@@ -12,7 +12,7 @@ from ..onnx_graph.node_reader import NodeReader
 from .common.tensor_sequence import GrownSequence, TensorSequence
 from .kernels.dialects import Kernels
 from .lowerings import ANY, NARROW
-from .values import Layout, Size, TfTensor, Value, computed, known, sizes
+from .values import Layout, Size, TfTensor, Value, known, sizes
 from .weight_variables import Weights
 
 Branch: TypeAlias = Callable[[Graph, Sequence[Value]], list[Value]]
@@ -84,7 +84,3 @@ class OperatorContext(NodeReader[Value, Size]):
     def sized(self, parts: Sequence[Size], *, scalar: bool = False, dtype: str = "int64") -> Value:
         """Return a result that is a vector of sizes, or a single one."""
         return sizes(parts, self.weights, scalar=scalar, dtype=dtype)
-
-    def computed(self, tensor: TfTensor, layout: Layout = Layout.LOGICAL) -> Value:
-        """Return a result that TensorFlow computes."""
-        return computed(tensor, layout)

@@ -282,10 +282,7 @@ def map_elements(value: Value, function: Callable[[TfTensor], TfTensor], *, non_
 
 
 def broadcast(function: Callable[..., TfTensor], *values: Value) -> Value:
-    """Apply an elementwise function to several values under numpy's broadcasting, which ONNX shares.
-
-    Channels last where a value of the result's rank lies so: then the others are brought there.
-    """
+    """Apply a function under numpy's broadcasting, which is ONNX's; channels last where one of full rank lies so."""
     rank = max(value.rank for value in values)
     last = any(value.layout is Layout.CHANNELS_LAST and value.rank == rank for value in values)
     layout = Layout.CHANNELS_LAST if last else Layout.LOGICAL

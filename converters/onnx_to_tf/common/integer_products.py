@@ -17,7 +17,7 @@ import numpy as np
 from ....models.signature import Array
 from ..lazy_tensorflow import tf
 from ..operator_context import OperatorContext
-from ..operators.layers.convolution import convolve
+from ..operators.layers.convolution import channel_sizes, convolve
 from ..operators.math.linear import matmul
 from ..values import Layout, TfTensor, Value, broadcast, computed, known, map_elements
 from .windows import Window
@@ -78,9 +78,7 @@ def multiply_matrices(op: OperatorContext, left: Integers, right: Integers) -> T
 
 def convolve_integers(op: OperatorContext, value: Integers, kernel: Integers, window: Window, group: int) -> TfTensor:
     """Convolve (N, C, ...) with (M, C / group, ...) to int32, channels last; pads are 0, as the zero point is."""
-    filters, width = kernel.value.shape[:2]
-    if filters is None or width is None:
-        op.refuse("its number of channels is known only when the model runs", fix="fix it when exporting")
+    filters, width = channel_sizes(op, kernel.value)
     tensor = value.value.tensor(Layout.CHANNELS_LAST)
     magnitudes = np.full((width, 1), float(kernel.most * prod(window.kernel)))
     if kernel.value.array is not None:

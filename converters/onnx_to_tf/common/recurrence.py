@@ -32,19 +32,9 @@ def run_steps(
     A sample's states stay, and its outputs are zero, from its length on (`lengths` (B,), or None for all T). Returns
     the outputs (T, B, H) in the order of the inputs, or None unless `outputs` is set, and the final states.
     """
-    masked = _mask_step(step, lengths)
-    if isinstance(steps, int) and 0 < steps <= op.kernels.most_unrolled:
-        return _run_unrolled(inputs, steps, masked, tuple(initial), backwards=backwards, outputs=outputs)
-    return _run_loop(op, inputs, steps, masked, tuple(initial), backwards=backwards, outputs=outputs)
-
-
-_Masked = Callable[[Size, TfTensor, "tuple[TfTensor, ...]"], "tuple[TfTensor, tuple[TfTensor, ...]]"]
-
-
-def _mask_step(step: Step, lengths: TfTensor | None) -> _Masked:
-    """Return the step at a place, as (output, states), with samples held still behind their length."""
 
     def at_place(place: Size, row: TfTensor, states: tuple[TfTensor, ...]) -> tuple[TfTensor, tuple[TfTensor, ...]]:
+        """Return output and states of a place, with samples held still behind their length."""
         after = step(row, states)
         if lengths is None:
             return after[0], after
@@ -52,37 +42,20 @@ def _mask_step(step: Step, lengths: TfTensor | None) -> _Masked:
         held = tuple(tf.where(alive, new, old) for new, old in zip(after, states, strict=True))
         return tf.where(alive, after[0], tf.zeros_like(after[0])), held
 
-    return at_place
-
-
-def _run_unrolled(
-    inputs: TfTensor, steps: int, step: _Masked, states: tuple[TfTensor, ...], *, backwards: bool, outputs: bool
-) -> tuple[TfTensor | None, tuple[TfTensor, ...]]:
-    rows = tf.unstack(inputs, steps)
-    results: list[TfTensor] = [None] * steps
-    for place in reversed(range(steps)) if backwards else range(steps):
-        results[place], states = step(place, rows[place], states)
-    return (tf.stack(results) if outputs else None), states
-
-
-def _run_loop(
-    op: OperatorContext,
-    inputs: TfTensor,
-    steps: Size,
-    step: _Masked,
-    states: tuple[TfTensor, ...],
-    *,
-    backwards: bool,
-    outputs: bool,
-) -> tuple[TfTensor | None, tuple[TfTensor, ...]]:
-    batch = tf.shape(inputs)[1] if inputs.shape[1] is None else inputs.shape[1]
-    first = [tf.broadcast_to(state, pack_sizes([batch, state.shape[-1]])) for state in states]
+    if isinstance(steps, int) and 0 < steps <= op.kernels.most_unrolled:
+        rows, states = tf.unstack(inputs, steps), tuple(initial)
+        results: list[TfTensor] = [None] * steps
+        for place in reversed(range(steps)) if backwards else range(steps):
+            results[place], states = at_place(place, rows[place], states)
+        return (tf.stack(results) if outputs else None), states
 
     def turn(count: TfTensor, _goes_on: TfTensor, before: Sequence[TfTensor]) -> StepResult:
         place = steps - 1 - count if backwards else count
-        output, after = step(place, tf.gather(inputs, place), tuple(before))
+        output, after = at_place(place, tf.gather(inputs, place), tuple(before))
         return StepResult(after, [output] if outputs else [])
 
+    batch = tf.shape(inputs)[1] if inputs.shape[1] is None else inputs.shape[1]
+    first = [tf.broadcast_to(state, pack_sizes([batch, state.shape[-1]])) for state in initial]
     final, stacked = run_loop(op, turn, first, steps)
     if not outputs:
         return None, tuple(final)

@@ -179,10 +179,7 @@ def _real(number: Any, dtype: Any) -> TfTensor:
 
 
 def _places(axis: ResampledAxis, method: ResizeMethod, dtype: Any) -> TfTensor:
-    """Return where each new place lies in the old axis.
-
-    The nearest are computed in float32, as ONNX Runtime and PyTorch do: places just between two elements depend on it.
-    """
+    """Return where new places lie in the old axis; the nearest in float32 like ONNX Runtime, PyTorch: ties matter."""
     at = tf.cast(tf.range(axis.target), dtype)
     size, target, scale, length = (_real(number, dtype) for number in (axis.size, axis.target, axis.scale, axis.length))
     steps = tf.where(tf.equal(length, 1), tf.ones_like(length), length - 1)

@@ -15,11 +15,7 @@ _NOTHING = slice(FAR, FAR, 1)  # an end of 0 is to XNNPACK the end of the axis
 
 
 def slice_tensor(tensor: TfTensor, cut: Sequence[slice]) -> TfTensor:
-    """Slice a tensor along each axis, as it lies.
-
-    Where a start or an end is computed, the converter forgets the sizes of all axes that the same slice cuts by
-    numbers: those are cut before.
-    """
+    """Slice as it lies, by numbers first: beside a computed end the converter forgets the sizes that they cut."""
     if not any(is_computed(part) for part in cut):
         return tensor[tuple(cut)]
     now = [slice(None) if is_computed(part) else part for part in cut]

@@ -12,13 +12,6 @@ from . import tflite_reductions
 from .exact_quotients import divide_exactly
 from .loop_outputs import ListCollector, OutputCollector
 
-_SCATTERS = {
-    "none": "tensor_scatter_nd_update",
-    "add": "tensor_scatter_nd_add",
-    "max": "tensor_scatter_nd_max",
-    "min": "tensor_scatter_nd_min",
-}
-
 
 class Kernels:
     """TensorFlow's own dialect."""
@@ -119,13 +112,10 @@ class Kernels:
         return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
     def scatter(self, mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
-        """Set the slices of a tensor at index vectors to the updates ("none"), or reduce them with the updates.
-
-        The other modes are "add", "mul", "max" and "min", duplicates included.
-        """
+        """Set slices at index vectors to updates ("none"), or reduce all with them ("add", "mul", "max", "min")."""
         if mode == "mul":
             return tflite_reductions.scatter_by_segments(mode, tensor, places, updates)
-        return getattr(tf, _SCATTERS[mode])(tensor, places, updates)
+        return getattr(tf, f"tensor_scatter_nd_{'update' if mode == 'none' else mode}")(tensor, places, updates)
 
     def row_sums(self, updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
         """Return `rows` rows, each the sum of its updates, 0 without any; `row`, int32: where each update goes."""

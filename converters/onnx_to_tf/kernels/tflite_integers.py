@@ -98,11 +98,7 @@ def _halves(x: TfTensor) -> tuple[TfTensor, TfTensor]:
 
 
 def shift_bits(x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
-    """Move the bits of x by int32 places to higher ones or to lower ones.
-
-    By all of them or more, or by a negative number, nothing is left, except the sign of a signed number that is moved
-    to lower places.
-    """
+    """Compute `Kernels.shift_bits` in what TFLite has."""
     bits = x.dtype.size * 8
     inside = tf.logical_and(places >= 0, places < bits)
     if left:

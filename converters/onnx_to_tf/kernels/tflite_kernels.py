@@ -29,6 +29,14 @@ class TFLiteKernels(Kernels):
     # XNNPACK (litert 2.3) used the memory of another tensor at the second call: one interpreter in twenty was wrong.
     flattens_rows = False
 
+    fourier = staticmethod(tflite_matrices.fourier_transform)
+    non_max_suppression = staticmethod(non_max_suppression)
+    reduce_max = staticmethod(tflite_reductions.reduce_max)
+    reduce_min = staticmethod(tflite_reductions.reduce_min)
+    row_sums = staticmethod(tflite_reductions.row_sums)
+    scatter = staticmethod(tflite_reductions.scatter_by_segments)
+    shift_bits = staticmethod(tflite_integers.shift_bits)
+
     def depthwise_conv2d(
         self, x: TfTensor, weight: TfTensor, strides: Sequence[int], padding: str, dilations: Sequence[int]
     ) -> TfTensor:
@@ -66,9 +74,6 @@ class TFLiteKernels(Kernels):
     def divide(self, x: TfTensor, y: TfTensor) -> TfTensor:
         return x / y  # the converter sees the divisor anyway; `guard_quotients` mends it where a result is rounded
 
-    def shift_bits(self, x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
-        return tflite_integers.shift_bits(x, places, left=left)
-
     def places_where(self, condition: TfTensor) -> TfTensor:
         # As an output of the model, the empty result of TFLite's own kernel cannot be read.
         return tf.cast(tf.cast(tf.where(condition), tf.int32), tf.int64)
@@ -83,24 +88,12 @@ class TFLiteKernels(Kernels):
         # The converter turns an infinity that is a constant into the lowest number, and TFLite's sums stop there too.
         return tf.math.log(tf.nn.relu(-tf.abs(like)))
 
-    def reduce_max(self, x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
-        return tflite_reductions.reduce_max(x, axes, keep)
-
-    def reduce_min(self, x: TfTensor, axes: Sequence[int] | TfTensor, keep: bool) -> TfTensor:
-        return tflite_reductions.reduce_min(x, axes, keep)
-
     def matmul(self, a: TfTensor, b: TfTensor, transpose_a: bool = False, transpose_b: bool = False) -> TfTensor:
         if a.dtype.is_floating:
             return super().matmul(a, b, transpose_a, transpose_b)
         a = tf.linalg.matrix_transpose(a) if transpose_a else a  # TFLite multiplies no matrices of integers
         b = tf.linalg.matrix_transpose(b) if transpose_b else b
         return tf.reduce_sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
-
-    def scatter(self, mode: str, tensor: TfTensor, places: TfTensor, updates: TfTensor) -> TfTensor:
-        return tflite_reductions.scatter_by_segments(mode, tensor, places, updates)
-
-    def row_sums(self, updates: TfTensor, row: TfTensor, rows: TfTensor) -> TfTensor:
-        return tflite_reductions.row_sums(updates, row, rows)
 
     def cumprod(self, x: TfTensor, axis: Size, exclusive: bool, reverse: bool) -> TfTensor:
         if not isinstance(axis, int):
@@ -111,16 +104,6 @@ class TFLiteKernels(Kernels):
         if matrices.shape[1] is None:
             raise NotImplementedError("TFLite has no determinant of matrices whose size is known only when they come")
         return tflite_matrices.determinant(matrices)
-
-    def non_max_suppression(
-        self, boxes: TfTensor, scores: TfTensor, count: TfTensor, overlap: TfTensor, least: TfTensor | None
-    ) -> tuple[TfTensor, TfTensor]:
-        return non_max_suppression(boxes, scores, count, overlap, least)
-
-    def fourier(
-        self, real: TfTensor, imaginary: TfTensor | None, length: Size, bins: Size
-    ) -> tuple[TfTensor, TfTensor]:
-        return tflite_matrices.fourier_transform(real, imaginary, length, bins)
 
     def scaled_size(self, size: Size, over: Size, under: Size) -> Size:
         return (2 * over * size + under) // (2 * under)  # TFLite divides 32 bits only: up to size over = 2^30

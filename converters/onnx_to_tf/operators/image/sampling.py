@@ -120,10 +120,7 @@ def _read(image: TfTensor, sizes: Sequence[Size], axes: Sequence[Sequence[Any]])
 
 @lowers("AffineGrid", since=20, T1=FLOATS, T2=INDICES)
 def affine_grid(op: OperatorContext) -> Value:
-    """Lower AffineGrid: matrices (N, 2, 3) or (N, 3, 4) applied to the places of an image.
-
-    The image has `size` (N, C, spatial axes), each axis from -1 to 1; the result is (N, spatial axes, 2 or 3).
-    """
+    """Lower AffineGrid: (N, 2, 3) or (N, 3, 4) times an image's places, -1 to 1: (N, spatial axes, 2 or 3)."""
     theta, corners = op.tensor(0), op.flag("align_corners")
     spatial = op.sizes(1, "size")[2:]
     wide = tf.float64 if theta.dtype == tf.float64 else tf.float32

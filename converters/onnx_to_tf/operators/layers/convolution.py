@@ -90,11 +90,7 @@ def _conv2d_of_groups(tensor: TfTensor, weight: TfTensor, window: Window) -> TfT
 
 
 def _conv_of_planes(op: OperatorContext, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:
-    """Convolve in three spatial axes by two.
-
-    The elements that the kernel sees along the depth become channels, which vary slower, so that each group has its own
-    ones side by side.
-    """
+    """Convolve in three axes by two: what is seen along the depth becomes channels, slower ones, by group."""
     depth, plane = window.along(slice(1)), window.along(slice(1, None))
     filters, width = channel_sizes(op, kernel)
     tensor = pad_outside(tensor, [(0, 0), *depth.pads, (0, 0), (0, 0), (0, 0)])
@@ -130,28 +126,17 @@ def _window(op: OperatorContext, value: Value, kernel: Value) -> Window:
     return replace(window, pads=tuple((low, high - more) for (low, high), more in rows))
 
 
-def _full_size(window: Window, at: int) -> Size:
-    return (window.sizes[at] - 1) * window.strides[at] + window.extents[at]
-
-
 def _cut_pads(full: TfTensor, window: Window) -> TfTensor:
     return pad(full, [(0, 0), *((-low, -high) for low, high in window.pads), (0, 0)])
 
 
-@dataclass(frozen=True, slots=True)
-class _KernelResult:
-    """The result of TensorFlow's kernel: the pads that it cuts itself, and the sizes."""
-
-    padding: str
-    sizes: tuple[Size, ...]
-
-
-def _kernel_result(window: Window) -> _KernelResult:
-    """Return SAME, where just its pads are cut and the result has size * stride places; else all of it."""
-    totals = [extent - stride for extent, stride in zip(window.extents, window.strides, strict=True)]
+def _kernel_result(window: Window) -> tuple[str, list[Size]]:
+    """Return SAME, where just its pads are cut and the result has size * stride places; else all of it; and sizes."""
+    rows = list(zip(window.sizes, window.strides, window.extents, strict=True))
+    totals = [extent - stride for _, stride, extent in rows]
     if window.fixed and min(totals) >= 0 and list(window.pads) == [(t // 2, t - t // 2) for t in totals]:
-        return _KernelResult("SAME", tuple(n * s for n, s in zip(window.sizes, window.strides, strict=True)))
-    return _KernelResult("VALID", tuple(_full_size(window, at) for at in range(window.rank)))
+        return "SAME", [size * stride for size, stride, _ in rows]
+    return "VALID", [(size - 1) * stride + extent for size, stride, extent in rows]
 
 
 def _convolve_transposed(
@@ -159,15 +144,15 @@ def _convolve_transposed(
 ) -> TfTensor:
     rank = window.rank
     weight = arrange_weight(op, kernel, (*range(2, 2 + rank), 1, 0))
-    kernel_result = _kernel_result(window)
-    strides, shape = list(window.strides), [value.size(0), *kernel_result.sizes, kernel.size(1)]
+    padding, sizes = _kernel_result(window)
+    strides, shape = list(window.strides), [value.size(0), *sizes, kernel.size(1)]
     if rank == 1:
         tensor, weight = tf.expand_dims(tensor, 1), tf.expand_dims(weight, 0)
         strides, shape = [1, *strides], [shape[0], 1, *shape[1:]]
     function = tf.nn.conv3d_transpose if rank == 3 else tf.nn.conv2d_transpose
-    result = function(tensor, weight, pack_sizes(shape), [1, *strides, 1], kernel_result.padding)
+    result = function(tensor, weight, pack_sizes(shape), [1, *strides, 1], padding)
     result = tf.squeeze(result, 1) if rank == 1 else result
-    return result if kernel_result.padding == "SAME" else _cut_pads(result, window)
+    return result if padding == "SAME" else _cut_pads(result, window)
 
 
 def _convolve_spread(op: OperatorContext, tensor: TfTensor, kernel: Value, window: Window, group: int) -> TfTensor:

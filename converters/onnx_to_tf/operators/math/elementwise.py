@@ -183,12 +183,8 @@ def reduce_inputs(op: OperatorContext) -> Value:
 
 @lowers("Clip", since=6, T=NUMBERS)
 def clip(op: OperatorContext) -> Value:
-    """Lower Clip: into min .. max; where min > max everything becomes max."""
-    return clip_value(op.value(0), *clip_bounds(op))
-
-
-def clip_value(value: Value, low: Value | None, high: Value | None) -> Value:
-    """Clip to bounds, known or computed scalars. The usual ones become the operators that runtimes fuse."""
+    """Lower Clip: into min .. max, or max where min > max. The usual bounds become operators that runtimes fuse."""
+    low, high = clip_bounds(op)
     low_number = _number(low)
     non_negative = _is_from_zero(low) and (high is None or _is_from_zero(high))
 
@@ -198,7 +194,7 @@ def clip_value(value: Value, low: Value | None, high: Value | None) -> Value:
         t = t if low is None else tf.maximum(t, low.tensor())
         return t if high is None else tf.minimum(t, high.tensor())
 
-    return map_elements(value, function, non_negative=non_negative)
+    return map_elements(op.value(0), function, non_negative=non_negative)
 
 
 def _is_from_zero(bound: Value | None) -> bool:

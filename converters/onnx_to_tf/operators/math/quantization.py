@@ -84,7 +84,8 @@ def quantize(
             ratio if ratio.dtype == tf.float64 else tf.cast(ratio, tf.float32), z[0] if z else None, dtype
         )
 
-    return with_dtype(broadcast(function, value, scale, *_unless_zero(zero)), dtype)
+    result = broadcast(function, value, scale, *_unless_zero(zero))
+    return replace(result, dtype=dtype)  # the dtype's own name, where the tensor only carries it
 
 
 def add_zero_point(numbers: TfTensor, zero: TfTensor | None, dtype: str) -> TfTensor:
@@ -115,11 +116,6 @@ def quantize_dynamically(value: Value) -> list[Value]:
     return [numbers, computed(scale), computed(tf.cast(zero, tf.uint8))]
 
 
-def with_dtype(value: Value, dtype: str) -> Value:
-    """Return a computed value with its dtype's own name where the tensor only carries it."""
-    return replace(value, dtype=dtype)
-
-
 def _unless_zero(point: Value | None) -> list[Value]:
     """Return a zero point that has to be taken into account, or nothing."""
     if point is None or (point.array is not None and not np.any(point.array.astype(np.float32))):
@@ -128,11 +124,7 @@ def _unless_zero(point: Value | None) -> list[Value]:
 
 
 def _broadcast_parameter(op: OperatorContext, part: Value, value: Value) -> Value:
-    """Reshape a scale or a zero point to broadcast to the value.
-
-    It is one number; a vector along the axis; or along it a number for each block, and one for each place along the
-    other axes.
-    """
+    """Reshape a scale or a zero point, of the tensor, an axis or blocks along it, to broadcast to the value."""
     grain, axis, block = granularity(op, part, value)
     if grain is Granularity.TENSOR:
         return reshape_parameter(part, ()) if part.rank else part

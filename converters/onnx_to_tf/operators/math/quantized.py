@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -236,14 +235,6 @@ def dequantize_sums(sums: TfTensor, a: Value, b: Value, bias: Value | None) -> V
     return computed(real if bias is None else real + bias.tensor())
 
 
-@dataclass(frozen=True)
-class _QuantizedMatrix:
-    """A matrix (n, gates H) of which `scale` is one number or one for each column."""
-
-    numbers: Integers
-    scale: Array
-
-
 @lowers("DynamicQuantizeLSTM", domain=MICROSOFT, T=_MIXED)
 def dynamic_quantize_lstm(op: OperatorContext) -> list[Value | None]:
     """Lower DynamicQuantizeLSTM: an LSTM whose rows are quantised before each product with its weights.
@@ -259,17 +250,17 @@ def dynamic_quantize_lstm(op: OperatorContext) -> list[Value | None]:
         [op.array(at, part) for at in pair] for pair, part in (((8, 10), "scale"), ((9, 11), "zero point"))
     )
 
-    def matrix(place: int, at: int) -> _QuantizedMatrix:
+    def matrix(place: int, at: int) -> tuple[Integers, Array]:
         numbers = subtract_zero_point(op, op.known(op.array(place, "weight")[at]), op.known(zeros[place - 1][at]))
-        return _QuantizedMatrix(numbers, scales[place - 1][at])
+        return numbers, scales[place - 1][at]  # (n, gates H), and one scale or one for each column
 
     def weights_of(inner: OperatorContext, at: int) -> DirectionWeights:
         return DirectionWeights(matrix(1, at), matrix(2, at), *biases(inner, at), product)
 
-    def product(rows: TfTensor, matrix: _QuantizedMatrix) -> TfTensor:
+    def product(rows: TfTensor, matrix: tuple[Integers, Array]) -> TfTensor:
         numbers, scale, zero = quantize_dynamically(computed(rows))
-        sums = multiply_matrices(op, subtract_zero_point(op, numbers, zero), matrix.numbers)
-        return tf.cast(sums, tf.float32) * (scale.tensor() * matrix.scale)
+        sums = multiply_matrices(op, subtract_zero_point(op, numbers, zero), matrix[0])
+        return tf.cast(sums, tf.float32) * (scale.tensor() * matrix[1])
 
     layer_context = op.with_inputs(*(op.optional(at) for at in range(8))).read_as("LSTM", 22)
     return run_lstm(read_layer(layer_context, hidden_axis=1), weights_of)

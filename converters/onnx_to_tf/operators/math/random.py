@@ -14,7 +14,7 @@ import numpy as np
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, FLOATS, INDICES, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, pack_sizes
+from ...values import Size, TfTensor, Value, computed, pack_sizes
 from .casting import dtype_named
 
 
@@ -24,7 +24,7 @@ def random_numbers(op: OperatorContext) -> Value:
     """Lower RandomNormal and RandomUniform, of a shape that the model names, and the Like ones, of the input's."""
     named = not op.op_type.endswith("Like")
     shape, dtype = (op.ints("shape"), dtype_named(op, op.integer("dtype", 1), FLOATS)) if named else _like(op)
-    return op.computed((_normal if "Normal" in op.op_type else _uniform)(op, shape, dtype))
+    return computed((_normal if "Normal" in op.op_type else _uniform)(op, shape, dtype))
 
 
 @lowers("Bernoulli", since=15, folds=False, T1=FLOATS)
@@ -33,7 +33,7 @@ def bernoulli(op: OperatorContext) -> Value:
     value = op.value(0)
     dtype = dtype_named(op, op.integer("dtype")) if op.has("dtype") else value.dtype
     drawn = tf.raw_ops.RandomUniform(**_draw(op, _sizes(value), value.dtype))
-    return op.computed(tf.cast(drawn < tf.cast(value.tensor(), drawn.dtype), dtype))
+    return computed(tf.cast(drawn < tf.cast(value.tensor(), drawn.dtype), dtype))
 
 
 @lowers("Multinomial", since=7, folds=False, T1=frozenset({"float16", "float32", "float64"}))
@@ -44,7 +44,7 @@ def multinomial(op: OperatorContext) -> Value:
     drawn = tf.raw_ops.Multinomial(
         logits=logits, num_samples=op.integer("sample_size", 1), output_dtype=tf.as_dtype(dtype), **_seeds(op)
     )
-    return op.computed(drawn)
+    return computed(drawn)
 
 
 def _like(op: OperatorContext) -> tuple[list[Size], str]:

@@ -8,7 +8,7 @@ from ....onnx_graph.semantics.former_attributes import constant_array
 from ...lazy_tensorflow import tf
 from ...lowerings import ANY, NUMBERS, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, is_axis_size, is_same_size, pack_sizes
+from ...values import Size, TfTensor, Value, computed, is_axis_size, is_same_size, pack_sizes
 from ..math.casting import dtype_named
 
 
@@ -31,7 +31,7 @@ def constant_of_shape(op: OperatorContext) -> Value:
     target = op.sizes(0, "shape")
     if all(isinstance(size, int) for size in target):
         return op.known(np.full(target, number))
-    return op.computed(tf.fill(pack_sizes(target), tf.constant(number))).with_sizes(target)
+    return computed(tf.fill(pack_sizes(target), tf.constant(number))).with_sizes(target)
 
 
 @lowers("EyeLike", since=9, T1=NUMBERS | {"bool"})
@@ -40,7 +40,7 @@ def eye_like(op: OperatorContext) -> Value:
     value, shift = op.value(0), op.integer("k", 0)
     dtype = dtype_named(op, op.integer("dtype")) if op.has("dtype") else value.dtype
     rows, columns = (tf.range(value.size(axis)) for axis in (0, 1))
-    return op.computed(tf.cast(tf.equal(columns[None, :], rows[:, None] + shift), dtype))
+    return computed(tf.cast(tf.equal(columns[None, :], rows[:, None] + shift), dtype))
 
 
 _COUNTED = frozenset({"float16", "bfloat16", "float32", "float64", "int16", "int32", "int64"})
@@ -60,7 +60,7 @@ def number_range(op: OperatorContext) -> Value:
         if dtype in ("float16", "bfloat16", "int16"):
             wide = tf.int32 if dtype == "int16" else tf.float32
             start, limit, delta = (tf.cast(number, wide) for number in (start, limit, delta))
-    return op.computed(tf.cast(_count(start, limit, delta), dtype)).with_sizes(
+    return computed(tf.cast(_count(start, limit, delta), dtype)).with_sizes(
         [limit] if is_same_size(start, 0) and is_same_size(delta, 1) else []
     )
 

@@ -112,10 +112,7 @@ def scatter_nd(op: OperatorContext) -> Value:
 
 @lowers("ScatterElements", "Scatter", since=9, T=ANY, Tind=INDICES)
 def scatter_elements(op: OperatorContext) -> Value:
-    """Lower ScatterElements: x[i, indices[i, j, k], k] = updates[i, j, k] for a middle axis, or reduced with it.
-
-    Scatter is its name before opset 11.
-    """
+    """Lower ScatterElements (once Scatter): x[i, indices[i, j, k], k] = updates[i, j, k], or reduced with it."""
     value, indices, updates = op.value(0), op.value(1), op.value(2)
     mode = op.word("reduction", "none", _REDUCTIONS)
     places = element_places(op, value, indices, op.integer("axis", 0) % value.rank)

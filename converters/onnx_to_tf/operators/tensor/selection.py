@@ -46,10 +46,7 @@ def compress(op: OperatorContext) -> Value:
 
 @lowers("Unique", since=11, until=28, T=ANY)
 def unique(op: OperatorContext) -> list[Value]:
-    """Lower Unique: the different elements, or the different slices along an axis, ascending or as they come first.
-
-    Then where each comes first, which of them every element is, and how often each is there.
-    """
+    """Lower Unique: different elements or slices, ascending or as they come; first places, groups and their sizes."""
     value, ascend = op.value(0), op.flag("sorted", True)
     axis = op.integer("axis") % value.rank if op.has("axis") else None
     elements = tf.reshape(value.tensor(), [-1]) if axis is None else value.tensor()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import pairwise
 
 import numpy as np
@@ -60,15 +61,8 @@ def _counts(tokens: TfTensor, grams: Array, steps: Sequence[int]) -> TfTensor:
         windows = tf.maximum(tf.shape(tokens)[1] - step * (length - 1), 0)
         shifted = [tokens[:, at * step : at * step + windows, None] for at in range(length)]
         hits = [tf.equal(token, tf.constant(grams[:, at])) for at, token in enumerate(shifted)]
-        total += tf.reduce_sum(tf.cast(_all_hits(hits), tf.float32), 1)
+        total += tf.reduce_sum(tf.cast(reduce(tf.logical_and, hits), tf.float32), 1)
     return total
-
-
-def _all_hits(hits: Sequence[TfTensor]) -> TfTensor:
-    combined = hits[0]
-    for hit in hits[1:]:
-        combined = tf.logical_and(combined, hit)
-    return combined
 
 
 def _at_places(counts: TfTensor, places: Array) -> TfTensor:
