@@ -46,13 +46,8 @@ class ListCollector(OutputCollector):
     def empty(self) -> Any:
         """Return a list of no tensors."""
         size = 0 if self.steps is None else tf.maximum(self.steps, 0)
-        return tf.TensorArray(
-            self.spec.dtype,
-            size,
-            dynamic_size=self.steps is None,
-            element_shape=self.spec.shape,
-            clear_after_read=False,
-        )
+        dtype, shape, dynamic = self.spec.dtype, self.spec.shape, self.steps is None
+        return tf.TensorArray(dtype, size, dynamic_size=dynamic, element_shape=shape, clear_after_read=False)
 
     def invariant(self) -> Any:
         """Return None: a list has no shape."""

@@ -27,11 +27,6 @@ def erf(x: TfTensor) -> TfTensor:
     return clamped * polynomial(square, _ERF_P) / polynomial(square, _ERF_Q)
 
 
-def tan(x: TfTensor) -> TfTensor:
-    """Return the quotient sin x / cos x."""
-    return tf.sin(x) / tf.cos(x)
-
-
 def asin(x: TfTensor) -> TfTensor:
     """Return the angle whose sine is x and whose cosine is sqrt((1 - x) (1 + x)); NaN outside of [-1, 1]."""
     return tf.atan2(x, tf.sqrt((1.0 - x) * (1.0 + x)))
@@ -40,11 +35,6 @@ def asin(x: TfTensor) -> TfTensor:
 def acos(x: TfTensor) -> TfTensor:
     """Return twice the angle whose tangent is sqrt((1 - x) / (1 + x)); NaN outside of [-1, 1]."""
     return 2.0 * tf.atan2(tf.sqrt(1.0 - x), tf.sqrt(1.0 + x))
-
-
-def atan(x: TfTensor) -> TfTensor:
-    """Return the angle of the point (1, x)."""
-    return tf.atan2(x, tf.ones_like(x))
 
 
 def expm1(x: TfTensor) -> TfTensor:
@@ -97,11 +87,6 @@ def softplus(x: TfTensor) -> TfTensor:
     return tf.nn.relu(x) + log1p(tf.exp(-tf.abs(x)))
 
 
-def is_inf(x: TfTensor) -> TfTensor:
-    """Return whether x lies beyond the largest number: the converter turns a constant infinity into that number."""
-    return tf.abs(x) > x.dtype.max
-
-
 def polynomial(x: TfTensor, coefficients: Sequence[float]) -> TfTensor:
     """Evaluate a polynomial by Horner's rule; the highest power's coefficient first."""
     total = x * coefficients[0] + coefficients[1]
@@ -120,8 +105,10 @@ _ERF_Q = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -
 _ATANH = tuple(1 / (2 * power + 1) for power in range(7, -1, -1))  # atanh(s) / s by powers of s^2; |s| is below 1/4
 
 FUNCTIONS: dict[str, Callable[[TfTensor], TfTensor]] = {
-    "acos": acos, "acosh": acosh, "asin": asin, "asinh": asinh, "atan": atan, "atanh": atanh, "cosh": cosh,
+    "acos": acos, "acosh": acosh, "asin": asin, "asinh": asinh, "atanh": atanh, "cosh": cosh, "math.erf": erf,
+    "math.softplus": softplus, "sinh": sinh,
+    "atan": lambda x: tf.atan2(x, tf.ones_like(x)),  # the angle of the point (1, x)
     "floor": lambda x: tf.floor(guard_quotients(x)), "math.ceil": lambda x: tf.math.ceil(guard_quotients(x)),
-    "math.erf": erf, "math.is_inf": is_inf, "math.softplus": softplus,
-    "round": lambda x: tf.round(guard_quotients(x)), "sinh": sinh, "tan": tan,
+    "math.is_inf": lambda x: tf.abs(x) > x.dtype.max,  # the converter makes the largest number of a constant infinity
+    "round": lambda x: tf.round(guard_quotients(x)), "tan": lambda x: tf.sin(x) / tf.cos(x),
 }  # fmt: skip

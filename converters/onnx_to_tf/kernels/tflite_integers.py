@@ -39,11 +39,7 @@ def sign(x: TfTensor) -> TfTensor:
 
 
 def power(base: TfTensor, exponent: TfTensor) -> TfTensor:
-    """Raise integers to integers that are not negative, by squaring.
-
-    Exponents above 2^31 keep their parity, which is all that 0, 1 and -1 depend on; every other base has overflowed
-    long before.
-    """
+    """Raise integers to non-negative ones by squaring; above 2^31 only parity counts: of 0, 1, -1; others overflow."""
     if base.dtype == tf.int32:
         return tf.pow(base, exponent)
     most = 2**31 - 2
@@ -58,26 +54,6 @@ def power(base: TfTensor, exponent: TfTensor) -> TfTensor:
     return tf.while_loop(lambda _f, rest, _a: tf.reduce_max(rest, None) > 0, squared, state)[2]
 
 
-def bitwise_and(a: TfTensor, b: TfTensor) -> TfTensor:
-    """Return the bits that are set in a and in b."""
-    return _by_words(_and_of_words, a, b)
-
-
-def bitwise_or(a: TfTensor, b: TfTensor) -> TfTensor:
-    """Return the bits that are set in a or in b."""
-    return _by_words(lambda x, y: tf.bitwise.bitwise_xor(tf.bitwise.bitwise_xor(x, y), _and_of_words(x, y)), a, b)
-
-
-def bitwise_xor(a: TfTensor, b: TfTensor) -> TfTensor:
-    """Return the bits that are set in just one of a and b."""
-    return _by_words(tf.bitwise.bitwise_xor, a, b)
-
-
-def invert(x: TfTensor) -> TfTensor:
-    """Invert every bit: -1 - x in two's complement."""
-    return -1 - x
-
-
 def _by_words(function: Callable[[TfTensor, TfTensor], TfTensor], a: TfTensor, b: TfTensor) -> TfTensor:
     """Apply a function of int32; 64-bit integers are two of them along an axis of their own."""
     if a.dtype == tf.int32:
@@ -87,14 +63,14 @@ def _by_words(function: Callable[[TfTensor, TfTensor], TfTensor], a: TfTensor, b
 
 def _and_of_words(a: TfTensor, b: TfTensor) -> TfTensor:
     """Compute the and in halves, because a + b = (a xor b) + 2 (a and b) must not overflow."""
-    highs, lows = zip(*(_halves(word) for word in (a, b)), strict=True)
+    highs = [tf.bitwise.right_shift(word, _HALF) for word in (a, b)]
+    lows = [word - high * 2**_HALF for word, high in zip((a, b), highs, strict=True)]
     high, low = (tf.bitwise.right_shift(x + y - tf.bitwise.bitwise_xor(x, y), 1) for x, y in (highs, lows))
     return high * 2**_HALF + low
 
 
-def _halves(x: TfTensor) -> tuple[TfTensor, TfTensor]:
-    high = tf.bitwise.right_shift(x, _HALF)
-    return high, x - high * 2**_HALF
+def _or_of_words(a: TfTensor, b: TfTensor) -> TfTensor:
+    return tf.bitwise.bitwise_xor(tf.bitwise.bitwise_xor(a, b), _and_of_words(a, b))
 
 
 def shift_bits(x: TfTensor, places: TfTensor, *, left: bool) -> TfTensor:
@@ -142,7 +118,12 @@ def cast(x: TfTensor, dtype: Any) -> TfTensor:
 
 
 FUNCTIONS: dict[str, Callable[..., TfTensor]] = {
-    "abs": absolute, "bitwise.bitwise_and": bitwise_and, "bitwise.bitwise_or": bitwise_or,
-    "bitwise.bitwise_xor": bitwise_xor, "bitwise.invert": invert, "pow": power, "sign": sign,
+    "abs": absolute,
+    "bitwise.bitwise_and": lambda a, b: _by_words(_and_of_words, a, b),
+    "bitwise.bitwise_or": lambda a, b: _by_words(_or_of_words, a, b),
+    "bitwise.bitwise_xor": lambda a, b: _by_words(tf.bitwise.bitwise_xor, a, b),
+    "bitwise.invert": lambda x: -1 - x,  # every bit, in two's complement
+    "pow": power,
+    "sign": sign,
     "truncatediv": truncated_quotient,
-}  # fmt: skip
+}

@@ -32,13 +32,9 @@ def resize(op: OperatorContext) -> Value:
     else:
         larger = resizing.policy == "not_smaller"
         axes = _in_proportion(op, value, resizing.axes, op.sizes(3, "sizes"), regions, larger=larger)
-    return _resample(op, value, axes, resizing.method)
-
-
-def _resample(op: OperatorContext, value: Value, axes: Sequence[ResampledAxis], method: ResizeMethod) -> Value:
     axes = [axis for axis in axes if not _is_unchanged(axis)]
     wide = "float32" if value.dtype in _NARROW or not (value.dtype in FLOATS or op.kernels.doubles) else "float64"
-    return resample_axes(value, axes, method, wide, op.weights) if axes else value
+    return resample_axes(value, axes, resizing.method, wide, op.weights) if axes else value
 
 
 def _is_unchanged(axis: ResampledAxis) -> bool:
@@ -50,20 +46,20 @@ def _regions(op: OperatorContext, count: int, method: ResizeMethod) -> list[tupl
     """Return start and end of what is cut out of each axis: only one of the modes cuts."""
     if method.outside is None:
         return [(0.0, 1.0)] * count
-    value = op.value(1)
-    parts: Any = (
-        [float(end) for end in value.array] if value.array is not None else tf.unstack(value.tensor(), 2 * count)
-    )
+    parts = _numbers(op.value(1), 2 * count)
     return list(zip(parts[:count], parts[count:], strict=True))
 
 
 def _scales(op: OperatorContext, resizing: ResizeAttributes) -> Sequence[Any]:
     if resizing.scales_at is None:
         return resizing.scales or ()
-    value = op.value(resizing.scales_at)
-    if value.array is not None:
-        return [float(scale) for scale in value.array]
-    return list(tf.unstack(value.tensor(), len(resizing.axes)))
+    return _numbers(op.value(resizing.scales_at), len(resizing.axes))
+
+
+def _numbers(value: Value, count: int) -> list[Any]:
+    if value.array is None:
+        return list(tf.unstack(value.tensor(), count))
+    return [float(number) for number in value.array]
 
 
 def _by_scales(
@@ -77,11 +73,8 @@ def _by_scales(
         target, length = _product(size, scale)
         is_integer = isinstance(length, int | float) and length == target
         known_whole = isinstance(scale, float) and scale == int(scale)
-        axes.append(
-            ResampledAxis(
-                axis, size, target, scale, target if corners else length, is_integer or known_whole or corners, region
-            )
-        )
+        exact = is_integer or known_whole or corners
+        axes.append(ResampledAxis(axis, size, target, scale, target if corners else length, exact, region))
     return axes
 
 

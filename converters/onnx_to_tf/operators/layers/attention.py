@@ -69,16 +69,11 @@ def _inputs(op: OperatorContext) -> tuple[Heads, Heads, Heads]:
     query_heads, key_heads = op.integer("q_num_heads", 0), op.integer("kv_num_heads", 0)
     if op.value(0).rank == 3 and not (query_heads and key_heads):
         op.refuse("its inputs have 3 axes and it does not say how many heads there are", fix="check the model")
-    heads = [split_heads(op.value(at), count) for at, count in enumerate((query_heads, key_heads, key_heads))]
-    queries, keys, values = heads
-    check_groups(op, queries, keys)
-    return queries, keys, values
-
-
-def check_groups(op: OperatorContext, queries: Heads, keys: Heads) -> None:
-    """Refuse heads of queries that cannot be shared out equally among the keys' heads."""
+    counts = (query_heads, key_heads, key_heads)
+    queries, keys, values = (split_heads(op.value(at), count) for at, count in enumerate(counts))
     if isinstance(queries.heads, int) and isinstance(keys.heads, int) and queries.heads % max(keys.heads, 1):
         op.refuse(f"{queries.heads} heads of queries cannot share {keys.heads} of keys", fix="check the model")
+    return queries, keys, values
 
 
 def _past(op: OperatorContext) -> tuple[Heads, Heads] | None:
@@ -156,19 +151,15 @@ def rotary_embedding(op: OperatorContext) -> Value:
     caches = [op.tensor(at) for at in (1, 2)]
     if positions is not None:
         caches = [tf.gather(cache, positions.tensor()) for cache in caches]
-    heads = split_heads(value, _number_of_heads(op, value))
+    count = op.integer("num_heads", 0)
+    if value.rank == 3 and not count:
+        op.refuse("its input has 3 axes and it does not say how many heads there are", fix="check the model")
+    heads = split_heads(value, count)
     cos, sin = (cache[:, None] for cache in caches)
     turned = rotate_pairs(
         heads, cos, sin, width=op.integer("rotary_embedding_dim", 0), interleaved=op.flag("interleaved")
     )
     return computed(merge_heads(turned, heads, heads.width) if value.rank == 3 else turned)
-
-
-def _number_of_heads(op: OperatorContext, value: Value) -> int:
-    count = op.integer("num_heads", 0)
-    if value.rank == 3 and not count:
-        op.refuse("its input has 3 axes and it does not say how many heads there are", fix="check the model")
-    return count
 
 
 def rotate_pairs(heads: Heads, cos: TfTensor, sin: TfTensor, *, width: int, interleaved: bool) -> TfTensor:

@@ -8,7 +8,7 @@ from ...common.attention_core import Heads, Mask, attention_scores, index_range,
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, INDICES, MICROSOFT, lowers
 from ...operator_context import OperatorContext
-from ...values import Size, TfTensor, Value, computed, reshape
+from ...values import TfTensor, Value, computed, reshape
 from ..math.quantization import EIGHT_BITS
 from ..math.quantized import dequantize_sums, multiply_quantized, shape_for_columns, single_number
 from .attention import rotate_pairs
@@ -143,7 +143,10 @@ def _filter_keys(op: OperatorContext, mask: Value, keys: Heads, bias: TfTensor |
     """Return what is added to the scores: a mask by (batch, keys) or (batch, queries, keys), or (batch,) of lengths."""
     low = op.real("mask_filter_value", -10000.0)
     if mask.rank == 1:
-        visible = _first_keys(op, mask, keys.batch, keys.length)
+        if not isinstance(keys.batch, int) or mask.shape[0] != keys.batch:
+            reason = "its mask of one axis may hold starts and ends, which are not carried"
+            op.refuse(reason, fix="give it a mask by keys")
+        visible = index_range(keys.length) < tf.reshape(tf.cast(mask.tensor(), tf.int32), [-1, 1, 1, 1])
     elif mask.rank in (2, 3):
         batch, *rows, length = (mask.size(axis) for axis in range(mask.rank))
         visible = reshape(mask.tensor(), [batch, 1, *(rows or [1]), length]) > 0
@@ -152,10 +155,3 @@ def _filter_keys(op: OperatorContext, mask: Value, keys: Heads, bias: TfTensor |
     dtype = keys.wide.dtype
     filtered = tf.where(visible, tf.zeros([], dtype), tf.cast(low, dtype))
     return filtered if bias is None else filtered + tf.cast(bias, dtype)
-
-
-def _first_keys(op: OperatorContext, lengths: Value, batch: Size, length: Size) -> TfTensor:
-    """Return which keys are among the first ones of each sample."""
-    if not isinstance(batch, int) or lengths.shape[0] != batch:
-        op.refuse("its mask of one axis may hold starts and ends, which are not carried", fix="give it a mask by keys")
-    return index_range(length) < tf.reshape(tf.cast(lengths.tensor(), tf.int32), [-1, 1, 1, 1])

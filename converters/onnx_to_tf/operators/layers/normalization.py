@@ -82,11 +82,7 @@ def layer_normalization(op: OperatorContext) -> list[Value]:
     answer = tf.cast(normalized, value.dtype) * op.tensor(1)
     bias = op.optional(2)
     answer = answer if bias is None else answer + bias.tensor()
-    return [
-        computed(answer).with_sizes_of(value),
-        computed(tf.cast(mean, stash)),
-        computed(tf.cast(inverse, stash)),
-    ]
+    return [computed(answer).with_sizes_of(value), *(computed(tf.cast(part, stash)) for part in (mean, inverse))]
 
 
 @lowers("RMSNormalization", since=23, T=FLOATS, V=FLOATS)
@@ -169,9 +165,7 @@ def local_response_normalization(op: OperatorContext) -> Value:
     """Lower LRN: x / (bias + alpha / size * the squares' sum over the channels around) ** beta."""
     alpha, beta, bias, size = op.real("alpha", 1e-4), op.real("beta", 0.75), op.real("bias", 1.0), op.integer("size")
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
-    value = op.value(0)
-    native = value.tensor(Layout.CHANNELS_LAST)
-    rank, channels = value.rank, value.shape[1]
+    native, rank, channels = op.tensor(0, Layout.CHANNELS_LAST), op.value(0).rank, op.value(0).shape[1]
     if channels is None:
         op.refuse("its number of channels is known only when the model runs", fix="fix it when exporting")
     squares = tf.pad(tf.square(native), [(0, 0)] * (rank - 1) + [(before, after)])

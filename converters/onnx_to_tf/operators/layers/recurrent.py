@@ -47,11 +47,6 @@ class RecurrentLayer:
     activations: tuple[tuple[Function, ...], ...]  # by direction
     batch_first: bool
 
-    @property
-    def steps_axis(self) -> int:
-        """The logical axis of the input along which time runs."""
-        return 1 if self.batch_first else 0
-
 
 @dataclass(frozen=True)
 class DirectionWeights:
@@ -112,7 +107,7 @@ def _run(
     """
     op = layer.op
     x = tf.transpose(op.tensor(0), [1, 0, 2]) if layer.batch_first else op.tensor(0)
-    steps, batch = op.value(0).size(layer.steps_axis), op.value(0).size(1 - layer.steps_axis)
+    steps, batch = op.value(0).size(int(layer.batch_first)), op.value(0).size(int(not layer.batch_first))
     lengths = _lengths(op, steps)
     results = []
     for at, backwards in enumerate(layer.directions):

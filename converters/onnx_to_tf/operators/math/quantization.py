@@ -79,10 +79,9 @@ def quantize(
         ratio = divide_exactly(tf.cast(x, divided_in), tf.cast(s, divided_in))
         if dtype in SMALL_FLOATS:
             return round_to_dtype(ratio + tf.cast(z[0], ratio.dtype) if z else ratio, dtype, saturate=saturate)
-        ratio = tf.round(ratio)
-        return add_zero_point(
-            ratio if ratio.dtype == tf.float64 else tf.cast(ratio, tf.float32), z[0] if z else None, dtype
-        )
+        whole = tf.round(ratio)
+        whole = whole if whole.dtype == tf.float64 else tf.cast(whole, tf.float32)
+        return add_zero_point(whole, z[0] if z else None, dtype)
 
     result = broadcast(function, value, scale, *_unless_zero(zero))
     return replace(result, dtype=dtype)  # the dtype's own name, where the tensor only carries it
