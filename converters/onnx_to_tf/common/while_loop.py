@@ -1,4 +1,4 @@
-"""A loop whose steps carry states and compute outputs: the form of Loop, Scan and long recurrent layers."""
+"""A loop whose steps carry states and compute outputs, of Loop, Scan and recurrent layers, where few are unrolled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ..lazy_tensorflow import tf
 from ..operator_context import OperatorContext
-from ..values import Size, TfTensor
+from ..values import Size, TfTensor, pack_sizes
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class StepResult:
 
 
 # From the number of steps before (int32), the condition that the step before it returned (bool), and the states.
-Step = Callable[[TfTensor, TfTensor, Sequence[TfTensor]], StepResult]
+LoopStep = Callable[[TfTensor, TfTensor, Sequence[TfTensor]], StepResult]
 
 
 def run_loop(
-    op: OperatorContext, step: Step, states: Sequence[TfTensor], steps: Size | None, goes_on: TfTensor | None = None
+    op: OperatorContext, step: LoopStep, states: Sequence[TfTensor], steps: Size | None, goes_on: TfTensor | None = None
 ) -> tuple[list[TfTensor], list[TfTensor]]:
     """Run a loop; return the states after the last step, and each output of all steps, stacked along a first axis.
 
@@ -61,7 +61,7 @@ def run_loop(
     return list(final), stacked
 
 
-def _settled_shapes(op: OperatorContext, step: Step, states: Sequence[TfTensor]) -> tuple[list[Any], list[Any]]:
+def _settled_shapes(op: OperatorContext, step: LoopStep, states: Sequence[TfTensor]) -> tuple[list[Any], list[Any]]:
     """Return the states' shapes and the outputs' specs: a step is traced until no shape gets less certain by it."""
     shapes = [state.shape for state in states]
     while True:
@@ -81,7 +81,7 @@ def _settled_shapes(op: OperatorContext, step: Step, states: Sequence[TfTensor])
         shapes = merged
 
 
-def _traced(step: Step, specs: Sequence[Any]) -> StepResult:
+def _traced(step: LoopStep, specs: Sequence[Any]) -> StepResult:
     """Trace one step on its own, for its shapes."""
     results: list[StepResult] = []
 
@@ -92,3 +92,53 @@ def _traced(step: Step, specs: Sequence[Any]) -> StepResult:
     signature = [tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.bool), *specs]
     tf.function(traced_step, input_signature=signature, autograph=False).get_concrete_function()
     return results[0]
+
+
+# From a step's input and the states before it, the states after it. The first state is also the step's output.
+RecurrentStep = Callable[[TfTensor, "tuple[TfTensor, ...]"], "tuple[TfTensor, ...]"]
+
+
+def run_steps(
+    op: OperatorContext,
+    inputs: TfTensor,
+    steps: Size,
+    step: RecurrentStep,
+    initial: Sequence[TfTensor],
+    *,
+    backwards: bool,
+    lengths: TfTensor | None,
+    outputs: bool,
+) -> tuple[TfTensor | None, tuple[TfTensor, ...]]:
+    """Run `step` along axis 0 of `inputs` (T, B, ...), from the end if `backwards`.
+
+    A sample's states stay, and its outputs are zero, from its length on (`lengths` (B,), or None for all T). Returns
+    the outputs (T, B, H) in the order of the inputs, or None unless `outputs` is set, and the final states.
+    """
+
+    def at_place(place: Size, row: TfTensor, states: tuple[TfTensor, ...]) -> tuple[TfTensor, tuple[TfTensor, ...]]:
+        """Return output and states of a place, with samples held still behind their length."""
+        after = step(row, states)
+        if lengths is None:
+            return after[0], after
+        alive = (place < lengths)[:, None]
+        held = tuple(tf.where(alive, new, old) for new, old in zip(after, states, strict=True))
+        return tf.where(alive, after[0], tf.zeros_like(after[0])), held
+
+    if isinstance(steps, int) and 0 < steps <= op.kernels.most_unrolled:
+        rows, states = tf.unstack(inputs, steps), tuple(initial)
+        results: list[TfTensor] = [None] * steps
+        for place in reversed(range(steps)) if backwards else range(steps):
+            results[place], states = at_place(place, rows[place], states)
+        return (tf.stack(results) if outputs else None), states
+
+    def turn(count: TfTensor, _goes_on: TfTensor, before: Sequence[TfTensor]) -> StepResult:
+        place = steps - 1 - count if backwards else count
+        output, after = at_place(place, tf.gather(inputs, place), tuple(before))
+        return StepResult(after, [output] if outputs else [])
+
+    batch = tf.shape(inputs)[1] if inputs.shape[1] is None else inputs.shape[1]
+    first = [tf.broadcast_to(state, pack_sizes([batch, state.shape[-1]])) for state in initial]
+    final, stacked = run_loop(op, turn, first, steps)
+    if not outputs:
+        return None, tuple(final)
+    return tf.reverse(stacked[0], [0]) if backwards else stacked[0], tuple(final)

@@ -1,4 +1,4 @@
-"""TensorFlow's own kernels: each method says what it computes, in tflite_kernels.py too, under the same names."""
+"""TensorFlow's own kernels, and what each computes; tflite_kernels.py has equivalents under the same names."""
 
 from __future__ import annotations
 

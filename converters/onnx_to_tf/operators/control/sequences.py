@@ -234,9 +234,3 @@ def optional(op: OperatorContext) -> Value:
 def optional_has_element(op: OperatorContext) -> Value:
     """Lower OptionalHasElement: whether it has an input."""
     return op.known(np.array(op.anything(0) is not None))
-
-
-@lowers("OptionalGetElement", since=15, until=28, O=ANY)
-def optional_get_element(op: OperatorContext) -> Value:
-    """Lower OptionalGetElement: its input."""
-    return op.anything(0) or op.value(0)

@@ -183,7 +183,7 @@ def rotate_pairs(heads: Heads, cos: TfTensor, sin: TfTensor, *, width: int, inte
 
 @lowers("TensorScatter", since=24, T=ANY)
 def tensor_scatter(op: OperatorContext) -> Value:
-    """Lower TensorScatter: `update` written into the cache along an axis, from each sample's place on; or round it."""
+    """Lower TensorScatter: `update` written into the cache from each sample's place on; `circular` goes round."""
     cache, update, start = op.value(0), op.value(1), op.optional(2)
     axis = op.integer("axis", -2) % cache.rank
     circular = op.word("mode", "linear", ("linear", "circular")) == "circular"
@@ -204,7 +204,7 @@ def tensor_scatter(op: OperatorContext) -> Value:
 
 @lowers("CausalConvWithState", since=27, until=28, T=FLOATS)
 def causal_conv_with_state(op: OperatorContext) -> list[Value]:
-    """Lower CausalConvWithState: a kernel for each channel over the past; also the input's end, for the next call."""
+    """Lower CausalConvWithState: each channel of (batch, channels, length) by a kernel over the past; and its end."""
     value, kernel, bias, past = op.value(0), op.value(1), op.optional(2), op.optional(3)
     taps, length = kernel.shape[2], value.size(2)
     if taps is None:

@@ -122,7 +122,7 @@ def _scale(normalized: TfTensor, scale: Value, bias: Value | None, like: Value) 
 
 @lowers("EmbedLayerNormalization", domain=MICROSOFT, T=FLOATS | INDICES)
 def embed_layer_normalization(op: OperatorContext) -> list[Value | None]:
-    """Lower EmbedLayerNormalization: of words, positions and segments; also the number of words, and their sum."""
+    """Lower EmbedLayerNormalization: of embedded words, positions, segments; also the word count, and the sum."""
     op.ignore("mask_index_type", because="it only says whether somebody reads the second output")
     words, positions = op.value(0), op.optional(8)
     at = index_range(words.size(1))[None] if positions is None else positions.tensor()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....onnx_graph.semantics.recurrent_attributes import Activation, recurrent_attributes
-from ...common.recurrence import Step, run_steps
+from ...common.while_loop import RecurrentStep, run_steps
 from ...lazy_tensorflow import tf
 from ...lowerings import FLOATS, lowers
 from ...operator_context import OperatorContext
@@ -95,7 +95,7 @@ def _transpose_weight(op: OperatorContext, value: Value, at: int) -> TfTensor:
 
 def _run(
     layer: RecurrentLayer,
-    cell: Callable[[DirectionWeights, int], Step],
+    cell: Callable[[DirectionWeights, int], RecurrentStep],
     states: Sequence[int],
     fused: int,
     weights_of: Callable[[OperatorContext, int], DirectionWeights] = _weights,
@@ -167,7 +167,7 @@ def rnn(op: OperatorContext) -> list[Value | None]:
     """Lower RNN, with one activation: h' = f(x W + h R + b)."""
     layer = read_layer(op)
 
-    def cell(weights: DirectionWeights, at: int) -> Step:
+    def cell(weights: DirectionWeights, at: int) -> RecurrentStep:
         (f,) = layer.activations[at]
         return lambda xw, states: (f(xw + tf.matmul(states[0], weights.r)),)
 
@@ -180,7 +180,7 @@ def gru(op: OperatorContext) -> list[Value | None]:
     layer, late = read_layer(op), op.flag("linear_before_reset")
     hidden = layer.hidden
 
-    def cell(weights: DirectionWeights, at: int) -> Step:
+    def cell(weights: DirectionWeights, at: int) -> RecurrentStep:
         f, g = layer.activations[at]
         bias = None if weights.r_bias is None else weights.r_bias[2 * hidden :]
         gates, candidate = weights.r[:, : 2 * hidden], weights.r[:, 2 * hidden :]
@@ -215,7 +215,7 @@ def run_lstm(
     op, coupled = layer.op, layer.op.flag("input_forget")
     peepholes = op.optional(7)
 
-    def cell(weights: DirectionWeights, at: int) -> Step:
+    def cell(weights: DirectionWeights, at: int) -> RecurrentStep:
         f, g, last = layer.activations[at]
         seen = None if peepholes is None else tf.split(peepholes.tensor()[at], 3)
 

@@ -19,8 +19,9 @@ def constant(op: OperatorContext) -> Value:
 
 
 @lowers("Identity", since=1, T=ANY, V=ANY)
+@lowers("OptionalGetElement", since=15, until=28, O=ANY)
 def identity(op: OperatorContext) -> Value:
-    """Lower Identity, of a sequence of tensors too."""
+    """Lower Identity, of a sequence of tensors too, and OptionalGetElement: the input."""
     return op.anything(0) or op.value(0)
 
 
