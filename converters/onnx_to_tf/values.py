@@ -297,10 +297,7 @@ def broadcast(function: Callable[..., TfTensor], *values: Value) -> Value:
 
 
 def _broadcast_all(tensors: Sequence[TfTensor]) -> list[TfTensor]:
-    """Broadcast tensors to their common shape, for TensorFlow's kernels take five axes at most.
-
-    More they take only where the sizes are not repeated in turns by the one and by the other.
-    """
+    """Broadcast fully: TensorFlow's kernels take five axes, and more only if the sides do not repeat in turns."""
     shape = reduce(tf.broadcast_dynamic_shape, [tf.shape(tensor) for tensor in tensors])
     static = reduce(tf.broadcast_static_shape, [tensor.shape for tensor in tensors])
     spread = [tf.broadcast_to(tensor, shape) for tensor in tensors]

@@ -126,11 +126,7 @@ def reflect(library: Any, places: Any, size: Size) -> Any:
 
 
 def minus_infinity(kernels: Kernels, tensor: TfTensor) -> TfTensor:
-    """Return minus infinity as a scalar of the tensor's dtype, computed from the tensor.
-
-    As a constant it could become the lowest finite number (Kernels.minus_infinity), which is smaller than no other
-    number.
-    """
+    """Return -inf as a scalar computed from the tensor; a constant could become the lowest number (see Kernels)."""
     return kernels.minus_infinity(tf.cast(tf.reduce_any(tf.not_equal(tensor, tensor)), tensor.dtype))
 
 

@@ -108,11 +108,7 @@ def _mask(op: OperatorContext, keys: Heads) -> Mask:
 
 
 def _split_mask(op: OperatorContext, mask_value: Value) -> tuple[Value | None, Value | None]:
-    """Split a mask into what is added, and what may be seen.
-
-    A known mask's minus infinities become keys that may not be seen: a constant infinity does not survive a converter
-    (Kernels.minus_infinity).
-    """
+    """Split a mask into what is added and which keys are seen: a constant -inf survives no converter (Kernels)."""
     if mask_value.dtype == "bool":
         return None, mask_value
     if mask_value.array is None:

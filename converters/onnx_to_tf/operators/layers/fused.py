@@ -1,7 +1,4 @@
-"""Operators that ONNX Runtime's optimiser fuses from several (com.microsoft): products, activations, normalisations.
-
-They have no specification except ONNX Runtime's kernels, which the tests compare them with.
-"""
+"""ONNX Runtime's fused operators (com.microsoft): specified by its kernels only, which the tests compare with."""
 
 from __future__ import annotations
 

@@ -98,10 +98,7 @@ def _as_float4(x: TfTensor) -> TfTensor:
 
 
 def _as_float8(x: TfTensor, dtype: str, *, saturate: bool) -> TfTensor:
-    """Round by the tables of Cast's specification to the nearest number, halfway to an even code.
-
-    A number beyond the largest becomes that where it saturates, and else NaN or, where there is one, infinity.
-    """
+    """Round by Cast's tables, halfway to even codes; beyond the largest to it (saturate), NaN, or infinity if any."""
     if saturate:
         x = tf.where(tf.math.is_nan(x), x, tf.clip_by_value(x, -_LARGEST[dtype], _LARGEST[dtype]))
     return _as_fnuz(x, dtype) if dtype.endswith("fnuz") else tf.cast(tf.cast(x, dtype), tf.float32)

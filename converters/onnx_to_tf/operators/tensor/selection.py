@@ -69,10 +69,7 @@ def _comparable_rows(value: Value, axis: int | None) -> TfTensor:
 
 
 def _group_rows(rows: TfTensor) -> tuple[TfTensor, TfTensor, TfTensor]:
-    """Group equal rows in ascending order: the first place of each group, the group of each row, the groups' sizes.
-
-    All are int32. Sorting keeps the order of equals, so that a group begins with its first row.
-    """
+    """Group equal rows, ascending, stable: first place of each group, group of each row, group sizes; all int32."""
     count = tf.shape(rows)[0]
     order = _lexical_order(rows)
     ordered = tf.gather(rows, order)
