@@ -79,9 +79,9 @@ def quantize(
         ratio = divide_exactly(tf.cast(x, divided_in), tf.cast(s, divided_in))
         if dtype in SMALL_FLOATS:
             return round_to_dtype(ratio + tf.cast(z[0], ratio.dtype) if z else ratio, dtype, saturate=saturate)
-        whole = tf.round(ratio)
-        whole = whole if whole.dtype == tf.float64 else tf.cast(whole, tf.float32)
-        return add_zero_point(whole, z[0] if z else None, dtype)
+        rounded = tf.round(ratio)
+        rounded = rounded if rounded.dtype == tf.float64 else tf.cast(rounded, tf.float32)
+        return add_zero_point(rounded, z[0] if z else None, dtype)
 
     result = broadcast(function, value, scale, *_unless_zero(zero))
     return replace(result, dtype=dtype)  # the dtype's own name, where the tensor only carries it
